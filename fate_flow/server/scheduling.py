@@ -42,7 +42,7 @@ from fate_flow.server.runtime import (
 )
 from fate_flow.services.context.stopwatch import AwakeClock
 from fate_flow.services.context.unit_of_work import CapacityNotice
-from fate_flow.services.initiator.initiator import endpoint_of
+from fate_flow.services.initiator.endpoints import endpoint_of
 from fate_flow.services.scheduling.scheduler import (
     Answered,
     HeartbeatAnswered,

@@ -26,7 +26,7 @@ from fate_flow.core.model.job import CommandKind, Task
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.initiator.initiator import Coordinator
+from fate_flow.services.initiator import answers, reports
 from fate_flow.services.participant import ends, job_commands, next_run, participant, reserving, task_commands
 from fate_flow.services.scheduling import scheduler
 from fate_flow.services.scheduling.capacity import CapacityNotifier, _Capacity
@@ -273,14 +273,14 @@ def _loses_its_last_word(name: str, *planners: Any) -> Iterator[None]:
 
 
 def _takes_reports_of_older_versions() -> AbstractContextManager[Any]:
-    keep = Coordinator.take_report
+    keep = reports.take_report
 
-    def take_report(self: Any, unit: UnitOfWork, report: Any) -> bool:
+    def take_report(unit: UnitOfWork, report: Any) -> bool:
         newest = [one for one in unit.tx.tasks(report.task.job_id) if one.key.name == report.task.name]
         key = replace(report.task, version=newest[0].key.version) if newest else report.task
-        return keep(self, unit, replace(report, task=key, incarnation=""))
+        return keep(unit, replace(report, task=key, incarnation=""))
 
-    return patch.object(Coordinator, "take_report", take_report)
+    return patch.object(reports, "take_report", take_report)
 
 
 def _starts_before_the_inputs() -> AbstractContextManager[Any]:
@@ -310,7 +310,7 @@ def _takes_a_check_for_a_hold() -> AbstractContextManager[Any]:
             return replies.ReplyOutcome(moves)
         return keep(seat, command, retcode, message, data)
 
-    return patch("fate_flow.services.initiator.initiator.handle_reply", handle_reply)
+    return patch.object(answers, "handle_reply", handle_reply)
 
 
 # ------------------------------------------------------------------ rules for what may happen

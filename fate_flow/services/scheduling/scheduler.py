@@ -23,7 +23,8 @@ from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context, Transport
 from fate_flow.services.context.stopwatch import SteadyClock, Stopwatch
 from fate_flow.services.context.unit_of_work import CapacityNotice, UnitOfWork, unit_of_work
-from fate_flow.services.initiator.initiator import Coordinator, asked_by, count_in
+from fate_flow.services.initiator.initiator import Coordinator
+from fate_flow.services.initiator.known_capacity import asked_by, count_in
 from fate_flow.services.initiator.peers import PeerWatch
 from fate_flow.services.initiator.plain_v1_hosts import Beats, beats_for
 from fate_flow.services.participant.participant import Participant

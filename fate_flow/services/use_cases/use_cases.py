@@ -43,7 +43,8 @@ from fate_flow.jobspec.parameters import Change
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.unit_of_work import CapacityNotice, UnitOfWork, binding_of, read_spec, unit_of_work
-from fate_flow.services.initiator.initiator import Coordinator, awaits_capacity, count_in
+from fate_flow.services.initiator.initiator import Coordinator
+from fate_flow.services.initiator.known_capacity import awaits_capacity, count_in
 from fate_flow.services.initiator.unanswered import unanswered_text
 from fate_flow.services.participant.admission import accept, check_early, document_in
 from fate_flow.services.participant.call_back import Reach, reaches_all, refused

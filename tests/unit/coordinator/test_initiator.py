@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -14,12 +14,14 @@ from fate_flow.core.model.job import Answer, Command, CommandKind, Report
 from fate_flow.core.model.reasons import RULES, Author, Reason, may_say, task_status_for
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.planning.actions import MoveSeat
+from fate_flow.core.planning.actions import Action, MoveSeat
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.peers.wire import read_program
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Rules
-from fate_flow.services.initiator.initiator import Coordinator, count_in, endpoint_of
+from fate_flow.services.initiator.endpoints import endpoint_of
+from fate_flow.services.initiator.initiator import Coordinator
+from fate_flow.services.initiator.known_capacity import count_in
 from fate_flow.services.participant import participant as participant
 from fate_flow.services.participant.participant import Participant
 from tests.factories import GUEST, HOST, JOB_ID, NOW, OTHER, a_seat
@@ -456,6 +458,11 @@ def test_a_plan_that_changes_nothing_is_an_error_and_not_an_endless_loop(monkeyp
     monkeypatch.setattr("fate_flow.store.memory.store.MemoryTransaction.move_seat", lambda *_: False)
     with pytest.raises(OperationFailed, match=f"the plan of job {JOB_ID} does not settle"):
         guest.advance()
+
+
+def test_every_action_has_a_handler() -> None:
+    side = Initiator().side
+    assert {*side._actions.handlers, *side._answers.handlers} == set(get_args(Action))
 
 
 # ---------------------------------------------------------------------- requests, and two seats at one party

@@ -11,6 +11,7 @@ from fate_flow.core.model.errors import Conflict
 from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.status import JobStatus, SeatStatus
+from fate_flow.core.planning.actions import BeginRound
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.scheduling.scheduler import Answered, QueueChanged
 from tests.factories import JOB_ID
@@ -129,7 +130,7 @@ def with_a_round_of_another() -> Process:
 def test_a_reservation_round_that_somebody_else_has_begun_is_noticed() -> None:
     process = with_a_round_of_another()
     with pytest.raises(Conflict, match="its reservation round"), process.server.unit() as unit:
-        process.scheduler._initiator._begin_round(unit, job_of(process))
+        process.scheduler._initiator._actions.carry_out(unit, job_of(process), BeginRound())
 
 
 def test_the_end_of_a_reservation_round_that_is_somebody_elses_is_noticed_and_not_logged_as_done(

@@ -9,6 +9,7 @@ import pytest
 from fate_flow.core.model.job import Answer, CommandKind, Task, TaskKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.services.initiator.reports import take_body
 from fate_flow.services.scheduling.scheduler import PartySilent, WorkerChanged
 from tests.factories import GUEST, HOST, JOB_ID, OTHER
 from tests.hand_server import (
@@ -109,7 +110,7 @@ def succeeds(one: Process, party: Any) -> None:
     with one.server.unit() as unit:
         body = {"job_id": JOB_ID, "component_name": "work_0", "task_version": 0, "role": party.role,
                 "party_id": party.party_id, "party_status": "success", "start_time": 1, "end_time": 2}  # fmt: skip
-        one.scheduler._initiator._take_body(unit, body, party)
+        take_body(unit, body, party)
     one.scheduler.poll()
 
 

@@ -26,7 +26,7 @@ from fate_flow.jobspec.fate_v1.reader import problems
 from fate_flow.jobspec.native.reader import NativeJob, read_native
 from fate_flow.peers.inquiry import has_no_such_route
 from fate_flow.services.context.ports import Context
-from fate_flow.services.initiator.initiator import create_body
+from fate_flow.services.initiator.submission import create_body
 from fate_flow.services.participant.admission import effective_here
 from fate_flow.settings.settings import Settings
 from fate_flow.store.values import Document

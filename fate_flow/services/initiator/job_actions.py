@@ -1,0 +1,146 @@
+"""Actions about the job itself: its status, its end, its next run, its timers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fate_flow.core.model.errors import OperationFailed
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import Job
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JOB_END, JobStatus, SeatStatus
+from fate_flow.core.planning.actions import (
+    AllRejoined,
+    Arm,
+    BeginAgain,
+    Disarm,
+    ForceStop,
+    Forget,
+    MoveJob,
+    Progress,
+    Rejoin,
+    RequeueJob,
+    Restarted,
+    RestartJob,
+)
+from fate_flow.core.planning.queue import pausing
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.participant.body_fields import move_job
+from fate_flow.services.participant.ends import clean_up, cut_off, reason_for_shares, release
+from fate_flow.services.participant.next_run import begin_again, requeue_job
+from fate_flow.services.workers.ending import finish_party_task
+from fate_flow.services.workers.moves import move_federated
+
+
+def change_status(unit: UnitOfWork, job: Job, move: MoveJob) -> None:
+    if move.new in JOB_END:
+        _end(unit, job, move)
+    else:
+        move_job(unit, job, move, caused_by=caused_by(job, move) if move.reason else "")
+    if move.new is JobStatus.WAITING:
+        unit.is_queue_longer = True
+        unit.tx.decide_submission(job.job_id, 0, "success")
+
+
+def _end(unit: UnitOfWork, job: Job, move: MoveJob) -> None:
+    assert move.reason is not None, "nothing ends without a reason"
+    unit.note(Event.JOB_FINISHING, job_id=job.job_id, status=move.new)
+    _close_tasks(unit, job, move)
+    release(unit, job)
+    if move.missing:
+        unit.tx.name_missing(job.key, move.missing)
+    now = unit.tx.job(job.key) or job
+    move_job(unit, now, replace(move, exit_code=now.exit_code), caused_by=caused_by(job, move))
+    unit.note(Event.JOB_FINISHED, job_id=job.job_id, status=move.new)
+    if job.status is JobStatus.READY:
+        unit.tx.decide_submission(job.job_id, 103, move.message or move.reason.value)
+    clean_up(unit, job.job_id)
+
+
+def _close_tasks(unit: UnitOfWork, job: Job, move: MoveJob) -> None:
+    """Rows that never came to anything end with the job, here and in what is held for others."""
+    if move.reason is Reason.DONE and not move.missing:
+        return
+    reason = reason_for_shares(move.reason) if move.reason else Reason.STOPPED
+    for task in unit.tx.tasks(job.job_id):
+        if not task.is_over_here:
+            finish_party_task(unit, task, reason, "", caused_by=caused_by(job, move))
+        if not task.is_final:
+            move_federated(unit, job.job_id, cut_off(task, move.reason, move.message, caused_by(job, move)))
+
+
+def wait_in_next_run(unit: UnitOfWork, job: Job, action: BeginAgain) -> None:
+    unit.note(Event.RERUN_SIGNAL_ASKED, job_id=job.job_id)
+    unit.note(Event.RERUN_WAITING_ASKED, job_id=job.job_id)
+    begin_again(unit, job, job.run + 1, action.wait_reason, is_loss=action.is_loss)
+    unit.note(Event.RERUN_SIGNAL_SET, job_id=job.job_id, outcome="successfully")
+
+
+def rejoin(unit: UnitOfWork, job: Job, action: Rejoin) -> None:
+    seat = action.seat
+    if not unit.tx.rejoin(seat):
+        raise OperationFailed(f"job {job.job_id}: the seat of {seat.party} is no longer of run {seat.run}")
+    unit.moves(HistoryLevel.SEAT, job.job_id, seat.status, SeatStatus.JOINING, party=seat.party)
+
+
+def all_rejoined(unit: UnitOfWork, job: Job, _: AllRejoined) -> None:
+    unit.tx.all_rejoined(job.key, unit.steady if job.lost_since else 0)
+    unit.is_queue_longer = True
+    unit.note(Event.RERUN_WAITING_SET, job_id=job.job_id, outcome="successfully")
+
+
+def requeue(unit: UnitOfWork, job: Job, action: RequeueJob) -> None:
+    requeue_job(unit, job, action.wait_reason, action.retry_at)
+    unit.alarms.append(action.retry_at)
+    why = pausing(action.wait_reason, action.retry_at - unit.steady)
+    unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} waits: {why}")
+
+
+def set_progress(unit: UnitOfWork, job: Job, action: Progress) -> None:
+    unit.tx.set_progress(job.key, action.percent)
+
+
+def force_stop(unit: UnitOfWork, job: Job, action: ForceStop) -> None:
+    unit.tx.force_stop_sent(job.key, action.stop_by)
+    unit.alarms.append(action.stop_by)
+
+
+def arm(unit: UnitOfWork, job: Job, action: Arm) -> None:
+    timers = _timers(unit, job)
+    unit.tx.set_timers(job.key, {**timers, action.key: timers.get(action.key, action.at)})
+    unit.alarms.append(action.at)
+
+
+def disarm(unit: UnitOfWork, job: Job, action: Disarm) -> None:
+    timers = _timers(unit, job)
+    timers.pop(action.key, None)
+    unit.tx.set_timers(job.key, timers)
+
+
+def _timers(unit: UnitOfWork, job: Job) -> dict[str, int]:
+    """As earlier actions of the same plan have left them."""
+    return dict((unit.tx.job(job.key) or job).timers)
+
+
+def restart(unit: UnitOfWork, job: Job, action: RestartJob) -> None:
+    unit.tx.restart_job(job.key)
+    unit.moves(
+        HistoryLevel.JOB, job.job_id, job.status, job.status, party=job.party, message=action.message,
+        caused_by=action.caused_by or str(job.party),
+    )  # fmt: skip
+    unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} begins again: {action.message}")
+
+
+def restarted(unit: UnitOfWork, job: Job, _: Restarted) -> None:
+    unit.tx.restarted(job.key)
+
+
+def forget(unit: UnitOfWork, job: Job, _: Forget) -> None:
+    job_id, context = job.job_id, unit.context
+    unit.tx.forget_job(job_id)
+    unit.after_commit(lambda: context.files.remove_job(job_id))
+
+
+def caused_by(job: Job, move: MoveJob) -> str:
+    return job.caused_by or move.caused_by or str(job.party)

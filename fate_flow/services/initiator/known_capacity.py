@@ -1,0 +1,83 @@
+"""What is known of the free cores of all parties, and which jobs wait for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+
+from fate_flow.core.model.grammar import MAX_VERSION
+from fate_flow.core.model.job import Job, Seat
+from fate_flow.core.model.status import JobStatus, SeatStatus
+from fate_flow.core.planning.queue import Asked
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import CapacityNotice, UnitOfWork
+from fate_flow.services.initiator.seats import is_refused
+
+
+class KnownCapacity:
+    """What this process has heard of the free cores of other parties; a process that begins knows nothing."""
+
+    def __init__(self) -> None:
+        self.free: dict[str, int] = {}          # by other party: the cores that its last answer said are free
+        # by job: the reservation round, and who has capacity though it refuses
+        self._overtaken: dict[str, tuple[int, str]] = {}
+
+    def with_own(self, unit: UnitOfWork) -> dict[str, int]:
+        """By party: the cores that are free there, as far as they are known."""
+        engine = unit.tx.engine()
+        return {**self.free, unit.context.party_id: engine.free_cores if engine is not None else 0}
+
+    def take_notice(self, unit: UnitOfWork, notice: CapacityNotice) -> None:
+        """A party has capacity for a job that waits for it: the queue looks at it at once.
+
+        The notice may overtake the refusal that it follows: then the reservation round has to end first."""
+        job = unit.tx.job_here(notice.job_id)
+        if job is None or not awaits_capacity(unit, job, notice.party_id):
+            return
+        self.free[notice.party_id] = notice.cores
+        if not job.ready_owner:
+            unit.to_reconsider[job.job_id] = None
+        elif any(is_refused(seat) or seat.status is SeatStatus.APPLYING for seat in _seats_at(unit, job, notice)):
+            self._overtaken[job.job_id] = (job.round_number, notice.party_id)
+        text = f"job {job.job_id}: party {notice.party_id} has capacity again, {notice.cores} cores are free"
+        unit.note(Event.JOB_NOTE, job_id=job.job_id, text=text)
+
+    def take_overtaken(self, job_id: str) -> tuple[int, str] | None:
+        """The round and the party of a notice that overtook the refusal before it; it is forgotten."""
+        return self._overtaken.pop(job_id, None)
+
+
+def awaits_capacity(unit: UnitOfWork, job: Job, party_id: str) -> bool:
+    """Whether capacity at this party is what a job waits for, or what it is asking for in its reservation round."""
+    if job.status is not JobStatus.WAITING or job.reason is not None or job.rerun_signal or job.hold is not None:
+        return False
+    if not job.ready_owner:
+        return job.blocked_on == party_id
+    seats = unit.tx.seats(job.job_id)
+    asked = [seat for seat in seats if is_refused(seat)] or seats
+    return any(seat.party.party_id == party_id for seat in asked)
+
+
+def _seats_at(unit: UnitOfWork, job: Job, notice: CapacityNotice) -> list[Seat]:
+    return [seat for seat in unit.tx.seats(job.job_id) if seat.party.party_id == notice.party_id]
+
+
+def asked_by(unit: UnitOfWork) -> Asked:
+    """The cores that the jobs of this initiator ask for, by party; each is read once."""
+
+    @cache
+    def asked(job_id: str) -> Mapping[str, int]:
+        found: Counter[str] = Counter()
+        for seat in unit.tx.seats(job_id):
+            found[seat.party.party_id] += seat.asked_cores
+        return found
+
+    return asked
+
+
+def count_in(data: object, key: str) -> int | None:
+    """A count that another party told, such as its free cores; None when it is not there or is none."""
+    value = data.get(key) if isinstance(data, Mapping) else None
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_VERSION
+    return value if is_count else None

@@ -1,0 +1,55 @@
+"""Parties that have not answered for very long: what is dropped, and what they are told once they answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.core.model.status import JobStatus, SeatStatus
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.initiator.seats import note_seat
+
+
+def give_up(unit: UnitOfWork, command: Command) -> bool:
+    """Drop a command that nobody has answered for very long; False while the job it is about is not over here.
+
+    A seat that was to learn the end of its job stays unconfirmed, and is told when its party answers again."""
+    # A request may come to nothing. A report may not: without it the job would wait for this party for ever.
+    is_stop_request = command.kind is CommandKind.ASK_STOP
+    if not is_stop_request and not all(row.is_final for row in unit.tx.jobs_here(command.job_id)):
+        return False
+    unit.tx.take_command(command.id)
+    text = f"job {command.job_id}: '{command.kind.value}' was dropped, {command.to} has not answered for very long"
+    unit.note(Event.DETECT_NOTE, text=text)
+    is_end = command.kind is CommandKind.STATUS and command.argument != JobStatus.WAITING.value
+    for seat in unit.tx.seats(command.job_id):
+        leaving = (command.to, SeatStatus.LEAVING, command.run)
+        if is_end and (seat.party, seat.status, seat.run) == leaving:
+            why = "never confirmed the end of the job"
+            if unit.tx.move_seat(seat, SeatStatus.UNCONFIRMED, why):
+                note_seat(unit, seat, SeatStatus.UNCONFIRMED, why)
+            _never_confirmed(unit, command)
+            unit.touch(command.job_id)
+    return True
+
+
+def tell_again(unit: UnitOfWork, party_id: str) -> None:
+    """A party answers that has never said that it knows how these jobs ended."""
+    seats = [seat for seat in unit.tx.unconfirmed_seats() if seat.party.party_id == party_id]
+    notice = {(one.job_id, one.to) for one in unit.tx.commands_after(0)} if seats else set()
+    for seat in seats:
+        job = unit.tx.job_here(seat.job_id)
+        if job is not None and job.is_final and (seat.job_id, seat.party) not in notice:
+            reason = job.reason.value if job.reason else None
+            body: dict[str, Any] = {"reason": reason, "message": job.message, "caused_by": job.caused_by}
+            if job.exit_code is not None:
+                body["exit_code"] = job.exit_code
+            how = job.status.value
+            unit.send(Command(CommandKind.STATUS, job.job_id, seat.party, seat.run, argument=how, body=body))
+
+
+def _never_confirmed(unit: UnitOfWork, command: Command) -> None:
+    job = unit.tx.job_here(command.job_id)
+    if job is not None:
+        unit.tx.name_unconfirmed(job.key, command.to)

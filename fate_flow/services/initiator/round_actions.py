@@ -1,0 +1,83 @@
+"""Actions about seats and reservation rounds."""
+
+from __future__ import annotations
+
+from fate_flow.core.model.errors import Conflict
+from fate_flow.core.model.job import Job
+from fate_flow.core.model.status import JobStatus, SeatStatus
+from fate_flow.core.planning.actions import BeginRound, EndRound, MoveSeat, RenewReservation
+from fate_flow.core.planning.queue import Waiting, where_it_takes
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.initiator.known_capacity import KnownCapacity, asked_by
+from fate_flow.services.initiator.seats import lease_seat, note_seat, place_of
+
+
+def renew_reservation(unit: UnitOfWork, _: Job, action: RenewReservation) -> None:
+    lease_seat(unit, action.seat, action.seat.lease)
+
+
+def move_seat(unit: UnitOfWork, job: Job, action: MoveSeat) -> None:
+    seat, new, message = action.seat, action.new, action.message
+    begins = (SeatStatus.STARTING, SeatStatus.STARTED)
+    if new is SeatStatus.STARTING and not any(one.status in begins for one in unit.tx.seats(job.job_id)):
+        unit.note(Event.RESOURCE_ANSWERED, job_id=job.job_id, operation="apply", outcome="successfully")
+        unit.note(Event.START_ASKED, job_id=job.job_id, **place_of(job.party))
+    if unit.tx.move_seat(seat, new, message):
+        note_seat(unit, seat, new, message)
+
+
+class ReservationRounds:
+    """The rounds of one process. `owner`: its name, under which it sets the ready signal."""
+
+    def __init__(self, owner: str, capacity: KnownCapacity) -> None:
+        self._owner = owner
+        self._capacity = capacity
+
+    def begin(self, unit: UnitOfWork, job: Job, _: BeginRound) -> None:
+        if not unit.tx.begin_round(job.key, self._owner, unit.now):
+            raise Conflict(f"job {job.job_id}: somebody else has begun its reservation round, or it waits no more")
+        unit.note(Event.RESOURCE_ASKED, job_id=job.job_id, operation="apply")
+
+    def end(self, unit: UnitOfWork, job: Job, action: EndRound) -> None:
+        conflicts = job.conflicts + 1 if action.was_conflict else job.conflicts
+        retry_at = action.retry_at + _jitter(unit, conflicts)
+        if not action.wait_reason and job.status is JobStatus.RUNNING:
+            unit.note(Event.STARTED, job_id=job.job_id, **place_of(job.party))     # as in 1.6, before the unlock
+        if not unit.tx.end_round(
+            job.key, self._owner, action.wait_reason, action.blocked_on, action.blocked_cores, retry_at, conflicts,
+            action.blocked_by, action.rejoins,
+        ):
+            raise Conflict(f"job {job.job_id}: its turn is {job.ready_owner or 'nobody'}'s, not {self._owner}'s")
+        overtaken = self._capacity.take_overtaken(job.job_id)
+        if action.wait_reason:
+            # A party with two seats that had capacity for one: it has no more capacity now than before.
+            unit.undo_free(action.blocked_on, job.job_id)
+            unit.alarms.append(retry_at)
+            unit.note(Event.RESOURCE_ANSWERED, job_id=job.job_id, operation="apply", outcome="failed")
+            unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} waits: {action.wait_reason}")
+            if overtaken == (job.round_number, action.blocked_on):
+                unit.to_reconsider[job.job_id] = None
+        elif job.status is JobStatus.RUNNING:
+            self._count_passes(unit, job)
+        unit.note(Event.READY_SIGNAL_RESET, job_id=job.job_id, done=True)
+
+    def _count_passes(self, unit: UnitOfWork, job: Job) -> None:
+        """The job has started: earlier ones that lack what it took have been passed."""
+        heads = [head for head in unit.tx.queue_heads() if head.order < job.order]
+        if not heads:
+            return
+        asked = asked_by(unit)
+        started = Waiting(job.job_id, job.create_time, tuple(party.party_id for party in job.parties))
+        took = asked(job.job_id)
+        before = {party_id: cores + took.get(party_id, 0) for party_id, cores in self._capacity.with_own(unit).items()}
+        for head in heads:
+            if where_it_takes(started, head, before, asked):
+                unit.tx.count_pass(head.job_id)
+
+
+def _jitter(unit: UnitOfWork, conflicts: int) -> int:
+    """After a conflict two initiators must not meet again in step: up to a second more each time, capped."""
+    if not conflicts:
+        return 0
+    return int(unit.context.fresh_id()[:6], 16) % (1000 * min(conflicts, 8))

@@ -1,0 +1,141 @@
+"""A submit is taken: the own seat, the rows for other parties, and the `create` that invites them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fate_flow.core.model.errors import BadDocument, Conflict, Refused
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import Command, CommandKind, Seat, Task, TaskKey
+from fate_flow.core.model.resources import request_of
+from fate_flow.core.model.spec import JobSpec, Party
+from fate_flow.core.model.status import SeatStatus, TaskStatus
+from fate_flow.jobspec.effective import capped_text
+from fate_flow.jobspec.fate_v1.model_name import with_model
+from fate_flow.services.context.unit_of_work import UnitOfWork, digest_of, read_spec
+from fate_flow.services.initiator.plan_actions import Dispatch
+from fate_flow.services.participant.admission import EXTENSIONS
+from fate_flow.services.participant.call_back import CALL_BACK
+from fate_flow.services.participant.participant import Participant
+from fate_flow.services.workers.moves import note_version
+from fate_flow.store.values import Document, Submission
+
+
+def take_submit(
+    unit: UnitOfWork, party: Participant, dispatch: Dispatch, job_id: str, document: Document, request_id: str
+) -> str:
+    """Take a job: its id, or the one that this request id got before.
+
+    Raises BadDocument for a document that is wrong, Refused when this party itself cannot take part, Conflict when
+    the request id was used for other content."""
+    digest = digest_of(document)
+    known = unit.tx.begin_submission(Submission(request_id, job_id, digest), unit.now)
+    if known is not None:
+        if known.digest != digest:
+            raise Conflict(f"request id {request_id} was used for other content, by job {known.job_id}")
+        return known.job_id
+    spec = read_spec(unit.context, document)
+    check_own(unit, spec)
+    # Sent and stored with every default filled in, so that a party with other defaults reads the same job.
+    complete = replace(document, runtime_conf=with_model(spec.conf, spec.roles, job_id))
+    _take_seat(unit, party, dispatch, job_id, complete, spec)
+    unit.touch(job_id)
+    return job_id
+
+
+def check_own(unit: UnitOfWork, spec: JobSpec) -> None:
+    """Raises BadDocument for a job that this party may not initiate, or with a party it knows no way to."""
+    own = unit.context.party_id
+    initiator = spec.initiator
+    if initiator.party_id != own and initiator.role != "local":
+        raise BadDocument(
+            "job_runtime_conf.initiator.party_id",
+            f"this server is party {own}; submit the job at party {initiator.party_id}, its initiator",
+        )
+    missing = sorted({p.party_id for p in spec.parties} - unit.context.routes - {own, "0"})
+    if missing:
+        raise BadDocument(
+            "job_runtime_conf.role", f"party {missing[0]} has no route here (routes in service_conf.yaml)"
+        )
+
+
+def _take_seat(
+    unit: UnitOfWork, own_party: Participant, dispatch: Dispatch, job_id: str, document: Document, spec: JobSpec
+) -> None:
+    incarnations = {name: unit.context.fresh_id() for name in spec.tasks}
+    body = create_body(document, spec, job_id, incarnations)
+    own = Command(CommandKind.CREATE, job_id, spec.initiator, body=body)
+    answer = own_party.handle(unit, own, unit.context.party_id)
+    if not answer.is_ok:
+        error = Refused(f"{spec.initiator}: {answer.retmsg}")
+        error.retcode = 103
+        raise error
+    unit.tx.add_seats(_seats(unit, job_id, spec))
+    why = capped(answer.data)
+    if why:
+        unit.moves(HistoryLevel.SEAT, job_id, None, SeatStatus.JOINED, party=spec.initiator, message=why)
+    for name in spec.tasks:
+        note_version(unit, TaskKey(job_id, name, 0, spec.initiator), str(spec.initiator))
+    for party in spec.parties:
+        if party != spec.initiator:
+            _hold_rows(unit, job_id, party, spec, incarnations)
+            dispatch(unit, Command(CommandKind.CREATE, job_id, party, body=body))
+
+
+def _hold_rows(unit: UnitOfWork, job_id: str, party: Party, spec: JobSpec, incarnations: Mapping[str, str]) -> None:
+    """Rows for what runs at another party; a party with the same id keeps its own rows in this database."""
+    job, document = unit.tx.job_here(job_id), unit.tx.document(job_id)
+    assert job is not None, "the own seat was just taken"
+    assert document is not None, "a job row has its document"
+    if party.party_id == unit.context.party_id:
+        return
+    rows = [
+        _holder(TaskKey(job_id, task.name, 0, party), incarnations[task.name], task.retry.retries, unit.now)
+        for task in spec.tasks_of(party)
+    ]
+    unit.tx.add_tasks(rows, job, document)
+
+
+def create_body(document: Document, spec: JobSpec, job_id: str, incarnations: Mapping[str, str]) -> dict[str, Any]:
+    """The body of `create` (party-api-v1, section 2), with our extensions announced."""
+    return {
+        "job_id": job_id,
+        "name": document.name,
+        "description": document.description,
+        "dsl": document.dsl,
+        "runtime_conf": document.runtime_conf,
+        "train_runtime_conf": {},
+        "roles": spec.roles,
+        "initiator_role": spec.initiator.role,
+        "initiator_party_id": spec.initiator.party_id,
+        "extensions": EXTENSIONS,
+        "incarnations": incarnations,
+        CALL_BACK: True,
+    }
+
+
+def _seats(unit: UnitOfWork, job_id: str, spec: JobSpec) -> list[Seat]:
+    nodes = unit.context.engine_size.nodes
+    return [
+        Seat(
+            job_id,
+            party,
+            SeatStatus.JOINED if party == spec.initiator else SeatStatus.JOINING,
+            asked_cores=request_of(party, spec.parameters[party], nodes).cores,
+        )
+        for party in spec.parties
+    ]
+
+
+def _holder(key: TaskKey, incarnation: str, auto_retries: int, now: int) -> Task:
+    return Task(
+        key, TaskStatus.WAITING, TaskStatus.WAITING, runs_here=False, incarnation=incarnation,
+        auto_retries=auto_retries, create_time=now,
+    )  # fmt: skip
+
+
+def capped(data: object) -> str:
+    """What a party that accepts a job allows less of than was asked, for the history and for who submitted it."""
+    return capped_text(data.get("effective") if isinstance(data, Mapping) else None)
