@@ -35,7 +35,8 @@ from fate_flow.services.upkeep import maintenance
 from fate_flow.services.upkeep.maintenance import Maintenance
 from fate_flow.services.workers import elastic, ending, launching, outputs, watch
 from fate_flow.store.database.models import EngineRow
-from fate_flow.store.memory import store as memory
+from fate_flow.store.memory import jobs as memory_jobs
+from fate_flow.store.memory import workers as memory_workers
 from fate_flow.store.memory.store import MemoryTransaction
 from fate_flow.store.sql import resources
 from fate_flow.store.sql import workers as worker_rows
@@ -395,8 +396,8 @@ def _nobody_is_told_who_is_missing() -> Iterator[None]:
 
 
 def _a_rerun_keeps_the_run() -> AbstractContextManager[Any]:
-    keep = memory.begun_again
-    return patch.object(memory, "begun_again", lambda job, _, *rest, **more: keep(job, job.run, *rest, **more))
+    keep = memory_jobs.begun_again
+    return patch.object(memory_jobs, "begun_again", lambda job, _, *rest, **more: keep(job, job.run, *rest, **more))
 
 
 def _a_rerun_forgets_the_parameters() -> AbstractContextManager[Any]:
@@ -492,8 +493,8 @@ def _elastic_workers_begin_while_others_wait() -> AbstractContextManager[Any]:
 
 
 def _elastic_workers_keep_their_cores() -> AbstractContextManager[Any]:
-    keep = memory.worker_moved
-    return patch.object(memory, "worker_moved", lambda *moved: {**keep(*moved), "cores": 0})
+    keep = memory_workers.worker_moved
+    return patch.object(memory_workers, "worker_moved", lambda *moved: {**keep(*moved), "cores": 0})
 
 
 def _elastic_workers_take_nothing() -> AbstractContextManager[Any]:

@@ -3,45 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.store.contract.bindings import namespace_of
+from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 
-class MemoryBindings:
-    """Part of the transaction: what each method promises stands in `contract_bindings.Bindings`."""
-
-    def __init__(self, rows: Any) -> None:
-        """Of the tables of `memory._Rows`."""
-        self._of_bindings, self._of_jobs, self._of_tables = rows.bindings, rows.jobs, rows.tables
+class Bindings(MemoryUnitOfWork):
+    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
 
     def binding(self, job_id: str) -> JobBinding | None:
-        found: JobBinding | None = self._of_bindings.rows.get(job_id)
-        return found
+        return self._rows.bindings.rows.get(job_id)
 
     def bind(self, binding: JobBinding) -> bool:
-        if binding.job_id in self._of_bindings.rows:
+        if binding.job_id in self._rows.bindings.rows:
             return False
-        self._of_bindings.put(binding.job_id, binding)
+        self._rows.bindings.put(binding.job_id, binding)
         return True
 
     def rebind(self, old: JobBinding, digest: str, revision: int) -> bool:
         known = self.binding(old.job_id)
         if known is None or (known.digest, known.revision) != (old.digest, old.revision):
             return False
-        self._of_bindings.put(old.job_id, replace(known, digest=digest, revision=revision))
+        self._rows.bindings.put(old.job_id, replace(known, digest=digest, revision=revision))
         return True
 
     def unbind(self, job_id: str) -> bool:
         namespace = namespace_of(job_id)
-        if job_id in self._with_rows() or any(key[0] == namespace for key in self._of_tables.rows):
+        if job_id in self._with_rows() or any(key[0] == namespace for key in self._rows.tables.rows):
             return False
-        return bool(self._of_bindings.drop(job_id))
+        return self._rows.bindings.drop(job_id)
 
     def unused_bindings(self, after: str, limit: int) -> tuple[str, ...]:
-        unused = self._of_bindings.rows.keys() - self._with_rows()
+        unused = self._rows.bindings.rows.keys() - self._with_rows()
         return tuple(sorted(job_id for job_id in unused if job_id > after)[:limit])
 
     def _with_rows(self) -> set[str]:
-        return {key.job_id for key in self._of_jobs.rows}
+        return {key.job_id for key in self._jobs.rows}

@@ -1,0 +1,113 @@
+"""Cores and memory of the engine, in memory: what `sql/resources.py` does, without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fate_flow.core.model.job import Claim, EngineState, Hold, Job, JobKey, PendingRequest
+from fate_flow.core.model.status import JOB_END, JobStatus
+from fate_flow.core.planning.queue import fits
+from fate_flow.store.contract.changes import MOST_PENDING
+from fate_flow.store.memory.tables import BY_STATUS, as_json, changed, refuse
+from fate_flow.store.memory.unit import MemoryUnitOfWork
+
+INTAKE = "intake"
+
+
+class Resources(MemoryUnitOfWork):
+    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+
+    def intake_hold(self) -> Hold | None:
+        return self._rows.intake.rows.get(INTAKE)
+
+    def hold_intake(self, hold: Hold) -> None:
+        self._rows.intake.put(INTAKE, hold)
+
+    def release_intake(self) -> bool:
+        return self._rows.intake.drop(INTAKE)
+
+    def engine(self) -> EngineState | None:
+        return next(iter(self._rows.engines.rows.values()), None)
+
+    def register_engine(self, state: EngineState, config: Mapping[str, Any], at: int) -> EngineState:  # noqa: ARG002
+        as_json(config)
+        old = self.engine()
+        if old is None:
+            new = changed(state, remaining_cores=state.cores, remaining_memory=state.memory)
+        else:
+            new = EngineState(
+                old.name, state.cores, state.memory, old.remaining_cores + state.cores - old.cores,
+                old.remaining_memory + state.memory - old.memory, state.nodes,
+            )  # fmt: skip
+        self._rows.engines.put(new.name, new)
+        return new
+
+    def reserve(self, key: JobKey, cores: int, memory: int, token: str, round_number: int, at: int) -> bool:
+        engine, row = self.engine(), self._jobs.rows.get(key)
+        if engine is None or row is None or row.job.holds:
+            return False
+        refuse("ck_job_holds", not token)
+        refuse("ck_job_final", row.job.status in JOB_END)
+        if not has_capacity(engine, cores, memory):
+            return False
+        claim = changed(
+            row.job.claim, cores=cores, memory=memory, token=token, round_number=round_number, taken_time=at
+        )
+        self._change(row, claim=claim)
+        self._take(engine, cores, memory)
+        return True
+
+    def renew_claim(self, key: JobKey, round_number: int) -> None:
+        row = self._jobs.rows.get(key)
+        if row is not None and row.job.holds and row.job.claim.round_number <= round_number:
+            renewed = changed(row.job.claim, round_number=round_number, renewals=row.job.claim.renewals + 1)
+            self._change(row, claim=renewed)
+
+    def give_back(self, key: JobKey, at_most_round: int | None, at: int) -> bool:  # noqa: ARG002
+        row = self._jobs.rows.get(key)
+        if row is None or not row.job.holds:
+            return False
+        claim = row.job.claim
+        if at_most_round is not None and claim.round_number > at_most_round:
+            return False
+        self._change(row, claim=changed(claim, token=""))
+        engine = self.engine()
+        if engine is not None:
+            self._take(engine, -claim.cores, -claim.memory)
+        return True
+
+    def _take(self, engine: EngineState, cores: int, memory: int) -> None:
+        left_cores, left_memory = engine.remaining_cores - cores, engine.remaining_memory - memory
+        refuse("ck_engine_remaining", left_cores > engine.cores or left_memory > engine.memory)
+        left = changed(engine, remaining_cores=left_cores, remaining_memory=left_memory)
+        self._rows.engines.put(engine.name, left)
+
+    def pending(self, key: JobKey, asked: int, order: int | None = None) -> None:
+        row = self._jobs.rows.get(key)
+        if row is not None:
+            pending, queue_key = row.job.pending, row.job.queue_key if order is None else order
+            self._change(row, pending=changed(pending, since=pending.since or asked, asked=asked), queue_key=queue_key)
+
+    def first_pending(self, asked_after: int) -> Job | None:
+        return next(iter(self.pending_requests(asked_after)), None)
+
+    def pending_requests(self, asked_after: int) -> tuple[Job, ...]:
+        waiting = (row.job for row in self._jobs.of(BY_STATUS, JobStatus.WAITING))
+        found = (job for job in waiting if job.pending.asked > asked_after and not job.holds)
+        return tuple(sorted(found, key=lambda job: (job.pending.since, job.job_id, job.party.role))[:MOST_PENDING])
+
+    def count_bypass(self, key: JobKey) -> None:
+        row = self._jobs.rows.get(key)
+        if row is not None:
+            self._change(row, pending=changed(row.job.pending, passes=row.job.pending.passes + 1))
+
+    def forget_pending(self, key: JobKey) -> None:
+        row = self._jobs.rows.get(key)
+        if row is not None:
+            self._change(row, pending=PendingRequest())
+
+
+def has_capacity(engine: EngineState, cores: int, memory: int) -> bool:
+    """Where the configuration has shrunk what is in use, less than nothing remains: of that, nothing may be asked."""
+    return fits(Claim(cores, memory), Claim(engine.remaining_cores, engine.remaining_memory))
