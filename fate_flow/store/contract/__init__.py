@@ -1,1 +1,1 @@
-"""What every store promises, one protocol for SQLite, MySQL and memory."""
+"""What every store promises, one protocol for each subject, the same for SQLite, MySQL and memory."""

@@ -15,7 +15,7 @@ from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
 class Bindings(SqlUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract_bindings.Bindings`."""
+    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
 
     def binding(self, job_id: str) -> JobBinding | None:
         row = _BINDING.row(self._database, job_id)
