@@ -20,7 +20,7 @@ from fate_flow.api.http.services import Services
 from fate_flow.api.http.site_auth import SiteAuth
 from fate_flow.api.http.unread import install_broken_bodies
 from fate_flow.api.http.uploads import drop_part, request_class
-from fate_flow.api.v1.jobs import board, board_data, jobs, parameters, predict_dsl, queue, results, task_log
+from fate_flow.api.v1.jobs import board, board_data, jobs, parameters, predict_dsl, queue, results, task_log, tasks
 from fate_flow.api.v1.party import instances, keys, not_offered, permission, resources, server_info, service_registry
 from fate_flow.api.v1.tables import connectors, data, tables, template, tracking
 from fate_flow.core.access.site import SiteKey
@@ -46,7 +46,7 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     _check_callers(app, services)
     install_unread_bodies(app)
     for module in (
-        jobs, parameters, permission, results, board_data, tables, template, instances, queue, resources, data,
+        jobs, tasks, parameters, permission, results, board_data, tables, template, instances, queue, resources, data,
         tracking, server_info, task_log, party, keys,
     ):  # fmt: skip
         app.register_blueprint(module.blueprint(services))

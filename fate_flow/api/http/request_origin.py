@@ -33,7 +33,7 @@ class OriginCheck:
         self._own = self._names | {"localhost", _without_case(socket.gethostname())}
 
     def check(self) -> None:
-        """Raises Told, with HTTP status 403."""
+        """Raises HttpError, with HTTP status 403."""
         host, origin = request.headers.get("Host"), request.headers.get("Origin")
         if host is not None and not self._is_own(host):
             raise HttpError(

@@ -1,10 +1,8 @@
-"""`/v1/job/...`: jobs and their tasks, for clients (client-api-v1, sections 3.1 and 3.2)."""
+"""`/v1/job/...`: jobs, for clients (client-api-v1, section 3.1)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import TypeVar
 
 from flask import Blueprint, Response, request
 
@@ -15,7 +13,6 @@ from fate_flow.api.http.arguments import (
     JOB,
     MOST_WHOLE,
     SEAT,
-    Body,
     read_flag,
     read_job_id,
     read_party,
@@ -29,7 +26,6 @@ from fate_flow.api.http.declared import (
     TEXT,
     YES_NO,
     Arguments,
-    Schema,
     a_list,
     an_object,
     by_name,
@@ -40,7 +36,6 @@ from fate_flow.api.http.declared import (
 )
 from fate_flow.api.http.envelope import (
     SUCCESS,
-    HttpError,
     arguments,
     documents,
     failed,
@@ -50,7 +45,7 @@ from fate_flow.api.http.envelope import (
     silent_json,
 )
 from fate_flow.api.http.paths import check_paths
-from fate_flow.api.http.rows import JOB_ROW, LISTED_JOB, LISTED_TASK, OUTPUT_ROW, TASK_ROW, filters
+from fate_flow.api.http.rows import JOB_ROW, LISTED_JOB, OUTPUT_ROW, filters
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import (
     ASKED,
@@ -60,13 +55,13 @@ from fate_flow.api.http.shapes import (
     PREVIEW,
     PROBLEMS,
     REFUSED_PREVIEW,
-    REPORT,
     SUBMITTED,
 )
-from fate_flow.api.v1.jobs.conditions import with_conditions_of_jobs, with_conditions_of_tasks
+from fate_flow.api.v1.jobs.conditions import with_conditions_of_jobs
 from fate_flow.api.v1.jobs.explain import REFUSES, explained, needs_spec, previewed
 from fate_flow.api.v1.jobs.history import federated_history
 from fate_flow.api.v1.jobs.job_log import logs_of
+from fate_flow.api.v1.jobs.list_arguments import BAD_FILTER, PAGE, PART, read_choices, read_page, read_part, unprefixed
 from fate_flow.api.v1.jobs.queue import AUTHOR, MESSAGE, read_author, read_message
 from fate_flow.api.v1.jobs.submission import (
     IDEMPOTENCY_KEY,
@@ -84,7 +79,7 @@ from fate_flow.api.v1.jobs.submission import (
 )
 from fate_flow.api.v1.jobs.task_order import TaskOrder
 from fate_flow.core.access.authority import document_digest
-from fate_flow.core.model.errors import BadRequest, FlowError, JobNotFound, NotFound
+from fate_flow.core.model.errors import FlowError, JobNotFound, NotFound
 from fate_flow.core.model.grammar import ROLES, check_digest
 from fate_flow.core.model.spec import MOST_PRIORITY, JobSpec, Party
 from fate_flow.core.model.status import JobStatus
@@ -93,36 +88,20 @@ from fate_flow.jobspec.fate_v1.reader import problems
 from fate_flow.jobspec.sources import Sources
 from fate_flow.services.context.unit_of_work import read_spec
 from fate_flow.services.use_cases.use_cases import STOPS
-from fate_flow.store.database.models import JobRow, OutputRow, TaskRow
+from fate_flow.store.database.models import JobRow, OutputRow
 from fate_flow.store.views.columns import Row
-from fate_flow.store.views.lists import MOST_ROWS, JobQuery, Page
+from fate_flow.store.views.lists import MOST_ROWS, JobQuery
 
-T = TypeVar("T")
-
-_ORDERS = ("create_time", "start_time", "end_time", "elapsed")
 _STATUSES = frozenset(status.value for status in JobStatus)
-_REPORTED = ("component_name", "role", "party_id", "start_time", "end_time", "elapsed", "status")
-_TASK_FILTERS = frozenset({"job_id", "role", "party_id", "component_name"})
 
 
 _PRIORITY: Arguments = {"priority": whole("Higher ones first.", -MOST_PRIORITY, MOST_PRIORITY)}
 _FROM = {**COMPONENT_NAME, "pattern": f"^$|{COMPONENT_NAME['pattern']}"}
-_PAGE: Arguments = {
-    "order_by": one_of(_ORDERS),
-    "order": one_of(("asc", "desc")),
-    "limit": whole(f"Entries of a page; 0: {MOST_ROWS}, which is the most.", default=0),
-    "page": whole("Which page.", default=1),
-}
-_PART: Schema = {
-    "type": ["string", "integer"], "minimum": -MOST_WHOLE, "maximum": MOST_WHOLE, "description": "A part of it."
-}  # fmt: skip
 _JOBS: Arguments = {
-    **dict.fromkeys(("job_id", "description", "party_id", "partner"), _PART),
+    **dict.fromkeys(("job_id", "description", "party_id", "partner"), PART),
     "role": one_or_several(one_of(ROLES)),
     "status": one_or_several(one_of(_STATUSES)),
 }
-_TASKS = {**filters(TaskRow, *sorted(_TASK_FILTERS)), "role": one_or_several(one_of(ROLES))}
-_BAD_FILTER = {400: "A filter, the order or the page is wrong."}
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -147,10 +126,7 @@ def blueprint(services: Services) -> Blueprint:
         "/log/download": routes.download_log,
         "/log/path": routes.log_path,
         "/data/view/query": routes.view_data,
-        "/report": routes.report,
         "/url/get": routes.board_url,
-        "/list/task": routes.list_tasks,
-        "/task/query": routes.query_tasks,
         "/clean/queue": routes.clean_queue,
     }.items():
         jobs.add_url_rule(path, view_func=view, methods=["POST"])
@@ -315,32 +291,32 @@ class _JobRoutes:
 
     @declared(
         f"The newest {MOST_ROWS} jobs that the filters mean, in full; none without a filter.",
-        takes=filters(JobRow) | _PAGE, data=a_list(JOB_ROW), also=_BAD_FILTER, idle=("component_name",),
+        takes=filters(JobRow) | PAGE, data=a_list(JOB_ROW), also=BAD_FILTER, idle=("component_name",),
     )
     def query(self) -> Response:
         """All that the filters mean, or a page of it (`limit` and `page` are ours)."""
         body = silent_json()
-        rows = with_conditions_of_jobs(self._context, self._views.jobs(body, _page(body, newest_first=True)))
+        rows = with_conditions_of_jobs(self._context, self._views.jobs(body, read_page(body, newest_first=True)))
         if not rows:
             return ok([], "no job could be found")
         is_cut = len(rows) >= MOST_ROWS and not body.get("page")
         return ok(rows, f"success: the newest {MOST_ROWS}; narrow the query, or ask for a page" if is_cut else SUCCESS)
 
     @declared(
-        "One page of jobs, without their documents.", takes=_JOBS | _PAGE,
-        data=an_object({"jobs": a_list(LISTED_JOB), "count": COUNT}), also=_BAD_FILTER,
+        "One page of jobs, without their documents.", takes=_JOBS | PAGE,
+        data=an_object({"jobs": a_list(LISTED_JOB), "count": COUNT}), also=BAD_FILTER,
     )
     def list_jobs(self) -> Response:
         body = arguments()
         query = JobQuery(
-            job_id=_part(body, "job_id"),
-            description=_part(body, "description"),
-            party_id=_part(body, "party_id"),
-            partner=_part(body, "partner"),
-            roles=_choices(body, "role", frozenset(ROLES)),
-            statuses=_choices(body, "status", _STATUSES),
+            job_id=read_part(body, "job_id"),
+            description=read_part(body, "description"),
+            party_id=read_part(body, "party_id"),
+            partner=read_part(body, "partner"),
+            roles=read_choices(body, "role", frozenset(ROLES)),
+            statuses=read_choices(body, "status", _STATUSES),
         )
-        rows, count = self._views.job_list(query, _page(body, newest_first=True))
+        rows, count = self._views.job_list(query, read_page(body, newest_first=True))
         listed = with_conditions_of_jobs(self._context, rows)
         return ok({"jobs": [_listed_job(row) for row in listed], "count": count})
 
@@ -407,95 +383,10 @@ class _JobRoutes:
         body = arguments("job_id", "role", "party_id")
         return ok({"board_url": [board_url_of(self._settings, read_job_id(body), read_party(body))]})
 
-    # ------------------------------------------------------------------ tasks
-
-    @declared("When each task of a job began and ended here.", needs=JOB, takes=filters(TaskRow), data=REPORT)
-    def report(self) -> Response:
-        """When each task of a job began and ended at this party, in the order in which they were made."""
-        body = arguments("job_id")
-        rows = self._views.tasks({**body, "job_id": read_job_id(body)})
-        if not rows:
-            raise NotFound("find task failed")
-        return ok([
-            {**{key: row[f"f_{key}"] for key in _REPORTED}, "index": place} for place, row in enumerate(rows)
-        ])
-
-    @declared(
-        "One page of tasks, all versions.", takes=_TASKS | _PAGE,
-        data=an_object({"tasks": a_list(LISTED_TASK), "count": COUNT}), also=_BAD_FILTER,
-    )
-    def list_tasks(self) -> Response:
-        body = arguments()
-        _choices(body, "role", frozenset(ROLES))
-        wanted = {key: value for key, value in body.items() if key in _TASK_FILTERS}
-        rows, count = self._views.task_list(wanted, _page(body, newest_first=False))
-        listed = with_conditions_of_tasks(self._context, rows)
-        return ok({"tasks": [_unprefixed(row) for row in listed], "count": count})
-
-    @declared(
-        "The newest version of each task that the filters mean, at each party.", takes=filters(TaskRow) | _PAGE,
-        data=a_list(TASK_ROW), also=_BAD_FILTER,
-    )
-    def query_tasks(self) -> Response:
-        body = silent_json()
-        rows = self._views.tasks(body, _page(body, newest_first=False))
-        if not rows:
-            raise NotFound("find task failed")
-        return ok(with_conditions_of_tasks(self._context, rows))
-
-
-# ---------------------------------------------------------------------- what lists are asked with
-
-
-def _page(body: Body, *, newest_first: bool) -> Page:
-    """Raises Told (400), as FATE does for lists."""
-    order_by, order = body.get("order_by"), body.get("order")
-    order_by = "create_time" if order_by is None else order_by
-    order = ("desc" if newest_first else "asc") if order is None else order
-    if order_by not in _ORDERS:
-        raise HttpError(400, f"The parameter 'order_by' is invalid: it is not one of {', '.join(_ORDERS)}.")
-    if order not in ("asc", "desc"):
-        raise HttpError(400, "The parameter 'order' is invalid: it is neither asc nor desc.")
-    limit = _or_bad_request("limit", lambda: read_whole(body, "limit", 0))
-    page = _or_bad_request("page", lambda: read_whole(body, "page", 1))
-    return Page(order_by, order == "desc", limit or MOST_ROWS, max(0, page - 1) * limit)
-
-
-def _choices(body: Body, key: str, known: frozenset[str]) -> tuple[str, ...]:
-    """One word or a list of them, all of them known. Raises Told (400)."""
-    value = body.get(key)
-    if value is None:
-        return ()
-    values = value if isinstance(value, list) else [value]
-    if not all(isinstance(word, str) and word in known for word in values):
-        raise HttpError(400, f"The parameter '{key}' is invalid: it is not one of {', '.join(sorted(known))}.")
-    return tuple(values)
-
-
-def _part(body: Body, key: str) -> str:
-    """Part of a text to look for, or of a number. Raises Told (400)."""
-    value = body.get(key)
-    if type(value) is int and abs(value) <= MOST_WHOLE:
-        return str(value)
-    return _or_bad_request(key, lambda: read_text(body, key))
-
-
-def _or_bad_request(key: str, read: Callable[[], T]) -> T:
-    try:
-        return read()
-    except BadRequest as error:
-        raise HttpError(400, f"The parameter '{key}' is invalid: {error.message}.") from error
-
-
-# ---------------------------------------------------------------------- what is shown of a row
-
-
-def _unprefixed(row: Row) -> Row:
-    return {name.removeprefix("f_"): value for name, value in row.items()}
 
 
 def _listed_job(row: Row) -> Row:
-    job = _unprefixed(row)
+    job = unprefixed(row)
     job["party_id"] = int(job["party_id"])
     others = {int(one) for role, ids in job["roles"].items() if role != "local" for one in ids}
     return {**job, "partners": sorted(others - {job["party_id"]})}
