@@ -43,7 +43,7 @@ from fate_flow.server.log_keeper import bounds_of
 from fate_flow.services.context.ports import Context, Effect, Keep, Rules
 from fate_flow.services.context.unit_of_work import CapacityNotice
 from fate_flow.services.participant.call_back import CallBack
-from fate_flow.services.use_cases.use_cases import Wake
+from fate_flow.services.use_cases.units import Wake
 from fate_flow.settings.client_keys import make_client_keys
 from fate_flow.settings.settings import Settings
 from fate_flow.store.database.opening import open_database

@@ -79,7 +79,7 @@ class Story:
             for name in TABLES:
                 tx.save_table(TableMeta("demo", name, f"standalone:///demo/{name}", 3, {}), 1)
         for party_id in INITIATORS:
-            self._use_cases().grant(party_id, THINGS)
+            self._use_cases().permissions.grant(party_id, THINGS)
         self._submit_own()
 
     def run(self, steps: int = 60) -> int:
@@ -214,17 +214,18 @@ class Story:
         job_id, use_cases = self.random.choice(JOBS), self._use_cases()
         if self.random.random() < 0.8:
             with suppress(FlowError):
-                use_cases.approve(job_id, "", "ada")
+                use_cases.approvals.approve(job_id, "", "ada")
                 self.approved[job_id] = self.known[job_id].document
         else:
             with suppress(FlowError):
-                use_cases.reject(job_id, "no", "ada")
+                use_cases.approvals.reject(job_id, "no", "ada")
                 self.approved.pop(job_id, None)
 
     def _grant(self) -> None:
         party_id, thing = self.random.choice(INITIATORS), self.random.choice(THINGS)
         with suppress(FlowError):
-            (self._use_cases().revoke if self.random.random() < 0.4 else self._use_cases().grant)(party_id, [thing])
+            permissions = self._use_cases().permissions
+            (permissions.revoke if self.random.random() < 0.4 else permissions.grant)(party_id, [thing])
 
     def _set_ceilings(self) -> None:
         self._with(ceilings=Ceilings(task_cores=self.random.choice((None, None, 1, 2))))
@@ -259,7 +260,7 @@ class Story:
         to = seat if kind in OF_A_SEAT else GUEST
         command = Command(kind, OWN_JOB, to, 0, "a", 0, "canceled" if kind is K.ASK_STOP else "", body)
         seen = self._seen(OWN_JOB)
-        [answer] = self._use_cases().carry_out([command], caller)
+        [answer] = self._use_cases().commands.carry_out([command], caller)
         self._note(caller, command, answer)
         if not self._may(kind, caller, seat if kind in OF_A_SEAT else None, self.own):
             self._expect(answer.retcode == 108, f"{caller} is refused {kind}")

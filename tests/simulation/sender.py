@@ -95,7 +95,7 @@ class SimSender:
     def _serve(self, use_cases: UseCases, batch: Sequence[Command]) -> list[Answer]:
         """At the other party."""
         with self._world.invariants.touches_only_what_it_means(self._world.parties[self.to], batch):
-            return use_cases.carry_out(batch, self._server.party.party_id)
+            return use_cases.commands.carry_out(batch, self._server.party.party_id)
 
     def _send_heartbeat(self, jobs: Jobs, batch: Sequence[Command]) -> None:
         """And the batch once it was answered."""
@@ -115,7 +115,7 @@ class SimSender:
         def failed(why: str) -> None:
             self._failed([], why, follows=batch)
 
-        self._call("heartbeat", lambda use_cases: use_cases.heartbeat(own, jobs), answered, failed, lambda _: None)
+        self._call("heartbeat", lambda asked: asked.commands.heartbeat(own, jobs), answered, failed, lambda _: None)
 
     def _call(
         self, text: str, serve: Callable[[UseCases], object], answered: Callable, failed: Callable, stray: Callable

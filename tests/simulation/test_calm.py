@@ -272,7 +272,7 @@ def test_a_job_id_that_a_member_has_taken_elsewhere_costs_one_submit(store: str)
     assert third is not None
     body = {"dsl": document.dsl, "runtime_conf": other}
     squat = Command(CommandKind.CREATE, taken, Party("host", "10001"), body=body)
-    assert [one.retcode for one in third.use_cases.carry_out([squat], "10000")] == [0]
+    assert [one.retcode for one in third.use_cases.commands.carry_out([squat], "10000")] == [0]
     world.run_for(5)
     assert set(world.status(taken)) <= {"host 10001"}, "what the member has put there itself"
     with world.parties["9999"].store.transaction() as tx:

@@ -153,7 +153,7 @@ def test_a_late_success_of_a_version_changes_nothing_after_the_next_has_begun(st
     assert server is not None
     to, success = Party("guest", GUEST), TaskStatus.SUCCESS.value
     report = Command(CommandKind.REPORT, job_id, to, 0, row.key.name, row.key.version, success, late)
-    [answer] = server.use_cases.carry_out([report], HOST)
+    [answer] = server.use_cases.commands.carry_out([report], HOST)
     assert answer.is_ok      # it is heard, so that nobody sends it again
     world.run_for(0.5)
     assert rows(world, job_id) == before

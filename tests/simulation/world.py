@@ -180,12 +180,12 @@ class World:
         server = self.parties[at].any_server()
         if server is None:
             return
-        use_cases, now = server.use_cases, self.now
+        submits, now = server.use_cases.submits, self.now
 
         def take() -> None:
             with suppress(FlowError):
-                known = use_cases._carry_out(lambda unit: use_cases._take(unit, job_id, document, request_id))
-                server.http.at(now + _SUBMIT_TIMEOUT, lambda: use_cases._give_up(known))
+                known = submits._units.carry_out(lambda unit: submits._take(unit, job_id, document, request_id))
+                server.http.at(now + _SUBMIT_TIMEOUT, lambda: submits._give_up(known))
 
         server.http.at(now, take)
 
@@ -197,7 +197,7 @@ class World:
         def act() -> None:
             assert server is not None
             with suppress(FlowError):
-                server.use_cases.stop(job_id)
+                server.use_cases.jobs.stop(job_id)
 
         if server is not None:
             server.http.at(self.now, act)
@@ -220,31 +220,31 @@ class World:
         """Other parameters for a job: a request that is mostly refused. Nobody is asked beforehand."""
 
         def request(use_cases: UseCases) -> None:
-            use_cases.change_parameters(job_id, change, use_cases.preview_change(job_id, change).base)
+            use_cases.jobs.change_parameters(job_id, change, use_cases.jobs.preview_change(job_id, change).base)
 
         self.ask(at, f"change {job_id} {change}", request)
 
     def set_priority(self, at: str, job_id: str, priority: int) -> None:
-        self.ask(at, f"priority {priority} for {job_id}", lambda use_cases: use_cases.set_priority(job_id, priority))
+        self.ask(at, f"priority {priority} for {job_id}", lambda asked: asked.jobs.set_priority(job_id, priority))
 
     def hold(self, at: str, job_id: str) -> None:
-        self.ask(at, f"hold {job_id}", lambda use_cases: use_cases.hold(job_id, "not now", "somebody"))
+        self.ask(at, f"hold {job_id}", lambda asked: asked.jobs.hold(job_id, "not now", "somebody"))
 
     def release(self, at: str, job_id: str) -> None:
-        self.ask(at, f"release {job_id}", lambda use_cases: use_cases.release(job_id, "somebody"))
+        self.ask(at, f"release {job_id}", lambda asked: asked.jobs.release(job_id, "somebody"))
 
     def hold_intake(self, at: str) -> None:
-        self.ask(at, "intake-held", lambda use_cases: use_cases.hold_intake("maintenance", "somebody"))
+        self.ask(at, "intake-held", lambda asked: asked.queue.hold_intake("maintenance", "somebody"))
 
     def release_intake(self, at: str) -> None:
-        self.ask(at, "intake-released", lambda use_cases: use_cases.release_intake("somebody"))
+        self.ask(at, "intake-released", lambda asked: asked.queue.release_intake("somebody"))
 
     def approve(self, at: str, job_id: str) -> None:
-        self.ask(at, f"approve {job_id}", lambda use_cases: use_cases.approve(job_id, "a contract", "somebody"))
+        self.ask(at, f"approve {job_id}", lambda asked: asked.approvals.approve(job_id, "a contract", "somebody"))
 
     def reject(self, at: str, job_id: str) -> None:
         self.rejected.add(job_id)
-        self.ask(at, f"reject {job_id}", lambda use_cases: use_cases.reject(job_id, "not with us", "somebody"))
+        self.ask(at, f"reject {job_id}", lambda asked: asked.approvals.reject(job_id, "not with us", "somebody"))
 
     def attend(self) -> None:
         """People come back and let go what waits for them."""
@@ -265,9 +265,9 @@ class World:
             assert server is not None
             with suppress(FlowError):
                 if resumes:
-                    server.use_cases.resume(job_id)
+                    server.use_cases.jobs.resume(job_id)
                 else:
-                    server.use_cases.rerun(job_id, {"component_name": component, "force": force})
+                    server.use_cases.jobs.rerun(job_id, {"component_name": component, "force": force})
                 self.note(f"rerun {job_id} at {at}, {component or 'all'}, force {force}, resumed {resumes}")
                 self.reruns += 1
 

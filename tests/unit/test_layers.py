@@ -46,11 +46,8 @@ MOST_METHODS = 25
 
 LONGER_FILES = {
     "fate_flow/services/scheduling/scheduler.py": 539,
-    "fate_flow/services/use_cases/use_cases.py": 607,
 }
-WIDER_CLASSES = {
-    "fate_flow.services.use_cases.use_cases.UseCases": 30,
-}
+WIDER_CLASSES: dict[str, int] = {}
 """What is still to be cut, with today's size: it may shrink, and goes from here when it is small enough."""
 
 

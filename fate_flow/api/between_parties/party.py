@@ -54,7 +54,7 @@ def blueprint(services: Services) -> Blueprint:
 
 class _PartyRoutes:
     def __init__(self, services: Services) -> None:
-        self._use_cases = services.use_cases
+        self._commands = services.use_cases.commands
         self._record = services.context.record
         self._settings = services.settings
         self._context = services.context
@@ -103,7 +103,7 @@ class _PartyRoutes:
         jobs = [(check_job_id(one[0]), int(one[1])) for one in listed if isinstance(one, list) and len(one) == 2]
         caller = self._caller()
         self._check(Query.HEARTBEAT, caller)
-        return ok({**self._use_cases.heartbeat(caller, jobs).as_body(), "extensions": EXTENSIONS})
+        return ok({**self._commands.heartbeat(caller, jobs).as_body(), "extensions": EXTENSIONS})
 
     def validate(self) -> Response:
         """What a `create` with this body would be answered here; nothing is kept of it."""
@@ -112,7 +112,7 @@ class _PartyRoutes:
         command = Command(CommandKind.CREATE, check_job_id(body.get("job_id")), party, body=body)
         caller = self._caller()
         self._check_whom([command])
-        answer = self._use_cases.preview(command, caller)
+        answer = self._commands.preview(command, caller)
         text = f"answered party {caller}: would {party} take part: {answer.retcode} {answer.retmsg}"
         self._record.emit(Event.SERVED, job_id=command.job_id, text=text)
         return reply(answer)
@@ -144,7 +144,7 @@ class _PartyRoutes:
         self._check(Query.INTAKE, caller)
         if caller not in self._settings.routes:
             raise PermissionDenied(f"party {caller} has no route here (routes in service_conf.yaml)")
-        problem = self._use_cases.reach(caller) if silent_json().get(CALL_BACK) is True else ""
+        problem = self._commands.reach(caller) if silent_json().get(CALL_BACK) is True else ""
         way_back = WayBack(0.0, problem).as_body() if problem else None
         return ok({"hold": hold_of(self._context.read(lambda tx: tx.intake_hold())), "way_back": way_back})
 
@@ -169,7 +169,7 @@ class _PartyRoutes:
         caller = self._caller()
         _check_version(request.headers.get("SRC-FATE-VER", ""))
         self._check_whom([command for _, command in asked])
-        answers = self._use_cases.carry_out([command for _, command in asked], caller)
+        answers = self._commands.carry_out([command for _, command in asked], caller)
         for (endpoint, command), answer in zip(asked, answers, strict=True):
             text = f"answered party {caller}: /v1{endpoint} {answer.retcode} {answer.retmsg}"
             self._record.emit(Event.SERVED, job_id=command.job_id, text=text)

@@ -128,7 +128,7 @@ def test_a_party_that_does_not_answer_fails_the_submit(world: World) -> None:
 
 def test_too_many_waiting_submits_are_sent_away_for_a_moment(world: World) -> None:
     for _ in range(4):
-        assert world.services.use_cases._slots.acquire(blocking=False)
+        assert world.services.use_cases.submits._slots.acquire(blocking=False)
     response = world.post("job/submit", a_job(world))
     assert (response.status_code, response.json["retcode"]) == (503, 503)
     assert response.headers["Retry-After"] == "1"

@@ -138,7 +138,7 @@ def test_why_a_party_is_silent_is_said_once(world: World) -> None:
 def test_nobody_is_asked_where_too_many_handlers_wait_already(world: World) -> None:
     with ExitStack() as stack:
         for _ in range(4):
-            stack.enter_context(world.services.use_cases.waiting())
+            stack.enter_context(world.services.use_cases.submits.waiting())
         [found] = world.ask("party/list")["data"]["parties"]
     assert (found["status"], world.peers.asked) == ("not asked", [])
 

@@ -88,8 +88,8 @@ def test_a_server_of_fate_is_not_asked_whether_it_carries_messages(world: World,
 
 
 def test_only_so_many_may_wait_for_other_parties_at_once(world: World) -> None:
-    use_cases = world.services.use_cases
-    with use_cases.waiting(), use_cases.waiting(), use_cases.waiting(), use_cases.waiting():
+    submits = world.services.use_cases.submits
+    with submits.waiting(), submits.waiting(), submits.waiting(), submits.waiting():
         response = world.post("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF})
     assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
     assert len(validated(world)) == 2

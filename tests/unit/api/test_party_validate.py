@@ -97,7 +97,7 @@ def test_the_question_is_what_create_would_be(world: World) -> None:
     assert [str(party) for party in answers] == ["guest 9999", "host 10000"]
     (body,) = asked
     assert body["runtime_conf"]["job_parameters"]["common"]["timeout"] == 259200  # with every default filled in
-    said = services.use_cases.preview(
+    said = services.use_cases.commands.preview(
         Command(CommandKind.CREATE, body["job_id"], Party("guest", "9999"), body=body), "9999"
     )
     assert (said.retcode, said.data["previewed"]) == (0, True)

@@ -30,24 +30,24 @@ def use_cases_of(host: HandServer, problem: str = REFUSED, asked: list[str] | No
 def test_a_party_that_cannot_reach_an_initiator_refuses_its_job_and_keeps_nothing() -> None:
     host = HandServer("10000")
     asked = create(**{CALL_BACK: True})
-    [answer] = use_cases_of(host).carry_out([asked], "9999")
+    [answer] = use_cases_of(host).commands.carry_out([asked], "9999")
     assert (answer.retcode, answer.retmsg) == (103, SAID)
     assert host.job_or_none() is None
-    [answer] = use_cases_of(host, problem="").carry_out([asked], "9999")
+    [answer] = use_cases_of(host, problem="").commands.carry_out([asked], "9999")
     assert (answer.is_ok, host.job().status) == (True, JobStatus.READY)
 
 
 def test_validate_finds_it_beforehand() -> None:
     host = HandServer("10000")
-    preview = use_cases_of(host).preview(create(**{CALL_BACK: True}), "9999")
+    preview = use_cases_of(host).commands.preview(create(**{CALL_BACK: True}), "9999")
     assert (preview.retcode, preview.retmsg, preview.data) == (103, SAID, {"previewed": True})
-    assert use_cases_of(host, problem="").preview(create(**{CALL_BACK: True}), "9999").is_ok
+    assert use_cases_of(host, problem="").commands.preview(create(**{CALL_BACK: True}), "9999").is_ok
 
 
 def test_the_caller_is_asked_once_for_all_that_comes_with_one_request() -> None:
     host, asked = HandServer("10000"), list[str]()
     other = Command(CommandKind.CREATE, f"{JOB_ID[:-1]}9", create().to, body=create(**{CALL_BACK: True}).body)
-    answers = use_cases_of(host, asked=asked).carry_out([create(**{CALL_BACK: True}), other], "9999")
+    answers = use_cases_of(host, asked=asked).commands.carry_out([create(**{CALL_BACK: True}), other], "9999")
     assert ([one.retcode for one in answers], asked) == ([103, 103], ["9999"])
 
 
@@ -56,7 +56,7 @@ def test_the_caller_is_asked_once_for_all_that_comes_with_one_request() -> None:
 )
 def test_whoever_does_not_ask_for_it_is_not_called_back(commands: list[Command]) -> None:
     host, asked = HandServer("10000"), list[str]()
-    assert use_cases_of(host, asked=asked).carry_out(commands, "9999")[0].is_ok
+    assert use_cases_of(host, asked=asked).commands.carry_out(commands, "9999")[0].is_ok
     assert asked == []
 
 
@@ -65,7 +65,7 @@ def test_the_rest_of_a_batch_is_carried_out() -> None:
     for one in JOIN[:1]:
         assert host.handle(one).is_ok
     again = Command(CommandKind.CREATE, f"{JOB_ID[:-1]}9", create().to, body=create(**{CALL_BACK: True}).body)
-    answers = use_cases_of(host).carry_out([again, JOIN[1]], "9999")
+    answers = use_cases_of(host).commands.carry_out([again, JOIN[1]], "9999")
     assert [one.retcode for one in answers] == [103, 0]
     assert host.job().status is JobStatus.WAITING
 

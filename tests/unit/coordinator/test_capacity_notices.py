@@ -269,7 +269,7 @@ class Asked:
 
     def says(self, caller: str = "10000", run: int = 0, job_id: str = JOB_ID, **body: Any) -> int:
         known = {"role": "host", "party_id": "10000", "free_cores": 4, **body}
-        [answer] = self.use_cases.carry_out([Command(K.CAPACITY, job_id, GUEST, run, body=known)], caller)
+        [answer] = self.use_cases.commands.carry_out([Command(K.CAPACITY, job_id, GUEST, run, body=known)], caller)
         return answer.retcode
 
 
@@ -331,7 +331,7 @@ def test_a_job_that_is_on_hold_has_no_use_for_capacity() -> None:
 
 def test_a_job_that_is_to_end_has_no_use_for_capacity() -> None:
     process = blocked()
-    Asked(process.server).use_cases.stop(JOB_ID)
+    Asked(process.server).use_cases.jobs.stop(JOB_ID)
     assert Asked(process.server).says() == NOT_EFFECTIVE
 
 

@@ -30,19 +30,19 @@ def host() -> HandServer:
 
 def test_a_job_that_reads_it_is_refused_when_it_is_submitted(host: HandServer) -> None:
     use_cases = Harness(host).use_cases
-    use_cases.allow_table("demo", "numbers", False)
+    use_cases.tables.allow_table("demo", "numbers", False)
     answer = host.handle(create(document=READS))
     assert (answer.retcode, answer.retmsg) == (103, f"a (Work): {TEXT}")
-    assert use_cases.preview(create(document=READS), "9999").retmsg == answer.retmsg
+    assert use_cases.commands.preview(create(document=READS), "9999").retmsg == answer.retmsg
     assert host.handle(create()).is_ok                      # which reads another one
-    use_cases.allow_table("demo", "numbers", True)
+    use_cases.tables.allow_table("demo", "numbers", True)
     assert host.handle(replace(create(document=READS), job_id="2026010112000000000099")).is_ok
 
 
 def test_a_job_that_was_taken_before_fails_where_it_would_read_it(host: HandServer) -> None:
     for one in (create(document=READS), *RUN[1:]):
         assert host.handle(one).is_ok
-    Harness(host).use_cases.allow_table("demo", "numbers", False)
+    Harness(host).use_cases.tables.allow_table("demo", "numbers", False)
     assert host.handle(task_command(K.TASK_START)).is_ok
     task = host.task("a", HOST)
     assert (task.party_status, task.message) == (TaskStatus.FAILED, TEXT)
@@ -51,5 +51,5 @@ def test_a_job_that_was_taken_before_fails_where_it_would_read_it(host: HandServ
 def test_one_that_has_begun_reads_on(host: HandServer) -> None:
     for one in (create(document=READS), *RUN[1:], task_command(K.TASK_START)):
         assert host.handle(one).is_ok
-    Harness(host).use_cases.allow_table("demo", "numbers", False)
+    Harness(host).use_cases.tables.allow_table("demo", "numbers", False)
     assert host.task("a", HOST).party_status is TaskStatus.WAITING      # for its worker to say that it is up

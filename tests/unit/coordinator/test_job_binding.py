@@ -45,7 +45,7 @@ def reading(name: str, at: str = "common", roles: dict[str, list[str]] | None = 
 def strict_host(**server: Any) -> HandServer:
     host = HandServer("10000", **server)
     host.context = replace(host.context, permission=PermissionRule(components=True, datasets=True))
-    Harness(host).use_cases.grant("9999", [WORK, DATA])
+    Harness(host).use_cases.permissions.grant("9999", [WORK, DATA])
     with host.store.transaction() as tx:
         for name in ("granted", "secret"):
             tx.save_table(TableMeta("demo", name, f"standalone:///demo/{name}", 3, {}), 1)
@@ -112,7 +112,7 @@ def test_parameters_for_one_seat_are_those_of_all_seats_and_checked_at_each() ->
 
 def test_another_party_does_not_make_a_running_job_its_own() -> None:
     host = started(strict_host(), reading("granted"))
-    Harness(host).use_cases.grant("10001", [WORK])
+    Harness(host).use_cases.permissions.grant("10001", [WORK])
     seen = host.snapshot()
     others = {"guest": ["10001"], "host": ["10000"], "arbiter": ["10000"]}
     own = reading("secret", "host", others)
@@ -136,7 +136,7 @@ def test_another_party_takes_no_free_seat_of_a_job() -> None:
         strict_host(), create(HOST, reading("granted")), command(K.STATUS, argument="waiting"),
         command(K.APPLY, turn=1), command(K.START),
     )  # fmt: skip
-    Harness(host).use_cases.grant("10001", [WORK])
+    Harness(host).use_cases.permissions.grant("10001", [WORK])
     seen = host.snapshot()
     own = job({"guest": ["10001"], "arbiter": ["10000"]}, A)
     for asked in (
@@ -157,11 +157,11 @@ def test_a_seat_begins_no_component_that_has_no_share_there() -> None:
     host = strict_host()
     only_hosts = Module(frozenset({"guest", "host"}))
     host.context = replace(host.context, modules={**host.context.modules, "Other": only_hosts})
-    Harness(host).use_cases.grant("9999", [Thing(Kind.COMPONENT, "Other")])
+    Harness(host).use_cases.permissions.grant("9999", [Thing(Kind.COMPONENT, "Other")])
     document = reading("granted")
     document = replace(document, dsl={"components": {**document.dsl["components"], "b": {"module": "Other"}}})
     started(host, document)
-    Harness(host).use_cases.revoke("9999", [Thing(Kind.COMPONENT, "Other")])
+    Harness(host).use_cases.permissions.revoke("9999", [Thing(Kind.COMPONENT, "Other")])
     begun = [task_command(kind, "b", ARBITER, incarnation="b1" * 16) for kind in (K.TASK_CREATE, K.TASK_START)]
     said, _ = [host.handle(one) for one in begun]
     assert (said.retcode, said.retmsg) == (100, f"component b of job {JOB_ID} does not run at arbiter 10000")
@@ -245,7 +245,7 @@ def joined(**server: Any) -> HandServer:
 
 def test_all_seats_take_a_revision_at_once() -> None:
     host = joined(approval=ApprovalRule(required=True))
-    Harness(host).use_cases.approve(JOB_ID, "", "ada")
+    Harness(host).use_cases.approvals.approve(JOB_ID, "", "ada")
     assert host.handle(change(ARBITER)).is_ok
     rows = [host.job(HOST), host.job(ARBITER)]
     assert [(row.revision, row.consent.approval if row.consent else None) for row in rows] == [
@@ -313,7 +313,7 @@ def test_a_job_from_before_approvals_were_required_is_approved_with_its_next_par
     taken(host, change(HOST))
     assert [host.job(seat).consent for seat in (HOST, ARBITER)] == [Consent(Approval.PENDING)] * 2
     assert host.handle(command(K.APPLY, turn=1)).retcode == NOT_READY
-    Harness(host).use_cases.approve(JOB_ID, "", "ada", revision=1)
+    Harness(host).use_cases.approvals.approve(JOB_ID, "", "ada", revision=1)
     taken(host, command(K.APPLY, turn=1))
 
 
@@ -364,7 +364,7 @@ NOT_GRANTED = "host 10000 has not granted party 9999: {} (flow privilege grant, 
 @pytest.mark.parametrize("revoked", [WORK, DATA])
 def test_what_is_no_longer_granted_starts_no_more(revoked: Thing) -> None:
     host = started(strict_host(), reading("granted"))
-    Harness(host).use_cases.revoke("9999", [revoked])
+    Harness(host).use_cases.permissions.revoke("9999", [revoked])
     answer = host.handle(task_command(K.TASK_START))
     assert (answer.is_ok, answer.data["party_status"], answer.data["reason"]) == (True, "failed", "not_allowed")
     assert share(host) == (TaskStatus.FAILED, Reason.NOT_ALLOWED, NOT_GRANTED.format(revoked))
@@ -374,7 +374,7 @@ def test_what_is_no_longer_granted_starts_no_more(revoked: Thing) -> None:
 def test_what_is_revoked_between_order_and_start_is_not_started_again() -> None:
     host = started(strict_host(), reading("granted"))
     taken(host, task_command(K.TASK_START))
-    Harness(host).use_cases.revoke("9999", [DATA])
+    Harness(host).use_cases.permissions.revoke("9999", [DATA])
     host.steady = 5_000         # the order may have been lost: it is given again
     host.watch()
     assert share(host) == (TaskStatus.FAILED, Reason.NOT_ALLOWED, NOT_GRANTED.format(DATA))
@@ -385,7 +385,7 @@ def test_what_another_task_needs_stops_only_that_one() -> None:
     document = reading("granted")
     document = replace(document, dsl={"components": {**document.dsl["components"], "b": {"module": "Work"}}})
     host = started(strict_host(), document)
-    Harness(host).use_cases.revoke("9999", [DATA])
+    Harness(host).use_cases.permissions.revoke("9999", [DATA])
     taken(host, task_command(K.TASK_START, "b", incarnation=None))
     assert host.task("b", HOST).party_status is TaskStatus.WAITING
     assert len(host.engine.launched) == 1
@@ -404,7 +404,7 @@ def test_ceilings_are_those_of_the_moment() -> None:
 def test_an_approval_is_of_one_document(digest: str | None, is_started: bool) -> None:
     host = HandServer("10000", approval=ApprovalRule(required=True))
     taken(host, create(document=job(ROLES, A)), command(K.STATUS, argument="waiting"))
-    Harness(host).use_cases.approve(JOB_ID, "", "ada")
+    Harness(host).use_cases.approvals.approve(JOB_ID, "", "ada")
     consent = host.job().consent
     assert consent is not None
     if digest is not None:
@@ -420,9 +420,9 @@ def test_an_approval_of_what_was_looked_at_is_of_nothing_else() -> None:
     host = joined(approval=ApprovalRule(required=True))
     taken(host, change(HOST))
     with pytest.raises(Conflict, match="has parameters of revision 1 by now: look at it again"):
-        Harness(host).use_cases.approve(JOB_ID, "", "ada", revision=0)
+        Harness(host).use_cases.approvals.approve(JOB_ID, "", "ada", revision=0)
     assert host.job().consent == Consent(Approval.PENDING)
-    Harness(host).use_cases.approve(JOB_ID, "", "ada", revision=1)
+    Harness(host).use_cases.approvals.approve(JOB_ID, "", "ada", revision=1)
     assert [host.job(seat).consent is not None and host.job(seat).consent.is_given for seat in (HOST, ARBITER)] == [
         True, True]  # fmt: skip
 
@@ -437,11 +437,11 @@ def test_an_approval_by_digest_is_not_of_a_job_that_was_swapped_since(digits: in
     taken(host, command(K.STATUS, argument="failed", tag="submit_failed"), create(document=other))
     now = document_digest(other.dsl, other.runtime_conf)
     with pytest.raises(Conflict, match=f"job {JOB_ID} has another document by now \\({now[:32]}\\): look at it again"):
-        use_cases.approve(JOB_ID, "", "ada", revision=0, digest=seen[:digits])
+        use_cases.approvals.approve(JOB_ID, "", "ada", revision=0, digest=seen[:digits])
     assert host.job().consent == Consent(Approval.PENDING)
     with pytest.raises(Conflict, match="another document"):
-        use_cases.approve(JOB_ID, "", "ada", digest=now[:31])
-    assert use_cases.approve(JOB_ID, "", "ada", digest=now[:digits]).digest == now
+        use_cases.approvals.approve(JOB_ID, "", "ada", digest=now[:31])
+    assert use_cases.approvals.approve(JOB_ID, "", "ada", digest=now[:digits]).digest == now
     assert host.job().consent is not None
     assert host.job().consent.is_of(now)
 
@@ -451,19 +451,19 @@ def test_a_job_that_runs_since_an_older_release_can_be_approved_anew() -> None:
     host = HandServer("10000", approval=ApprovalRule(required=True))
     taken(host, create(document=job(ROLES, {"a": [], "b": []})), command(K.STATUS, argument="waiting"))
     use_cases = Harness(host).use_cases
-    use_cases.approve(JOB_ID, "", "ada")
+    use_cases.approvals.approve(JOB_ID, "", "ada")
     taken(host, command(K.APPLY, turn=1), command(K.START))
     with host.store.transaction() as tx:      # as migration 3 leaves it
         tx._change(tx._jobs.rows[host.job().key], consent=Consent(Approval.PENDING))
     taken(host, task_command(K.TASK_START, "a"))
     assert host.engine.launched == []
     with pytest.raises(Conflict, match="flow job stop ends it"):
-        use_cases.reject(JOB_ID, "no", "ada")
-    use_cases.approve(JOB_ID, "", "ada")
+        use_cases.approvals.reject(JOB_ID, "no", "ada")
+    use_cases.approvals.approve(JOB_ID, "", "ada")
     taken(host, task_command(K.TASK_START, "b"))
     assert [order.worker.task.name for order in host.engine.launched] == ["b"]
     with pytest.raises(Conflict, match="has been approved and is under way"):
-        use_cases.approve(JOB_ID, "", "ada")
+        use_cases.approvals.approve(JOB_ID, "", "ada")
 
 
 def test_rows_with_another_document_than_the_bound_one_run_nothing() -> None:
@@ -485,10 +485,10 @@ def test_rows_with_another_document_than_the_bound_one_run_nothing() -> None:
 def test_who_was_granted_nothing_learns_nothing_else(document: Document) -> None:
     """Neither ceilings nor cores, nor which tables there are: each of these would be refused for something else."""
     host = strict_host(ceilings=Ceilings(task_cores=1))
-    Harness(host).use_cases.revoke("9999", [WORK, DATA])
+    Harness(host).use_cases.permissions.revoke("9999", [WORK, DATA])
     for answer in (
         host.handle(create(document=document)),
-        Harness(host).use_cases.preview(create(document=document), "9999"),
+        Harness(host).use_cases.commands.preview(create(document=document), "9999"),
     ):
         assert answer.retcode == 108
         assert answer.retmsg.startswith("host 10000 has not granted party 9999: component Work")
@@ -501,10 +501,10 @@ def test_a_job_that_runs_nothing_here_needs_a_grant_as_well(cores: int) -> None:
     document = job(ROLES, A, cores=cores)
     document = replace(document, runtime_conf={**document.runtime_conf, "component_parameters": passing})
     host = strict_host(ceilings=Ceilings(task_cores=1 if cores == 999 else 8))
-    Harness(host).use_cases.revoke("9999", [WORK, DATA])
+    Harness(host).use_cases.permissions.revoke("9999", [WORK, DATA])
     for answer in (
         host.handle(create(document=document)),
-        Harness(host).use_cases.preview(create(document=document), "9999"),
+        Harness(host).use_cases.commands.preview(create(document=document), "9999"),
     ):
         text = "host 10000 has granted nothing to party 9999 (flow privilege grant, there)"
         assert (answer.retcode, answer.retmsg) == (108, text)

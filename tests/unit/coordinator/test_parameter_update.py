@@ -108,7 +108,7 @@ def test_nobody_but_its_initiator_changes_a_job() -> None:
 
 def test_who_has_approved_the_job_is_asked_anew() -> None:
     host = a_host(*JOIN, approval=ApprovalRule(required=True))
-    Harness(host).use_cases.approve(JOB_ID, "", "somebody")
+    Harness(host).use_cases.approvals.approve(JOB_ID, "", "somebody")
     assert host.handle(command(K.CHECK, turn=1)).is_ok
     assert host.handle(described()).is_ok
     assert host.job().consent.approval is Approval.PENDING
@@ -161,7 +161,7 @@ CHANGE = Change(MORE_CORES, {"common": {"a": {"x": 1}}})
 
 def change(process: Process, what: Change = CHANGE) -> Any:
     use_cases = Harness(process.server).use_cases
-    revised = use_cases.change_parameters(JOB_ID, what, use_cases.preview_change(JOB_ID, what).base)
+    revised = use_cases.jobs.change_parameters(JOB_ID, what, use_cases.jobs.preview_change(JOB_ID, what).base)
     process.scheduler.poll()
     return revised
 
@@ -283,7 +283,7 @@ def test_a_plain_v1_party_is_told_before_the_rerun_and_can_refuse() -> None:
     process = chosen(HandServer("9999"))
     submit(process, document=BOTH, accept=False)
     process.answer(K.CREATE, PLAIN_V1)
-    Harness(process.server).use_cases.stop(JOB_ID)
+    Harness(process.server).use_cases.jobs.stop(JOB_ID)
     process.scheduler.poll()
     for kind in (K.STATUS, K.CHECK, K.STOP, K.TASK_STATUS, K.TASK_STATUS, K.STATUS):
         process.answer(kind)
@@ -324,7 +324,7 @@ def stopping() -> HandServer:
 def keeping_a() -> HandServer:
     """Its job waits to run b again."""
     process = of_one_party({"a": made("t"), "b": FAILED}, job({"guest": ["9999"]}, {"a": [], "b": ["a"]}, cores=2))
-    Harness(process.server).use_cases.hold_intake("not now", "somebody")
+    Harness(process.server).use_cases.queue.hold_intake("not now", "somebody")
     begun_again(process)
     assert job_of(process).status is JobStatus.WAITING
     return process.server
@@ -362,7 +362,7 @@ def test_what_cannot_be_changed_now_is_refused_and_stays(
     server = server_of()
     before, harness = server.snapshot(), Harness(server)
     with pytest.raises(kind) as caught:
-        harness.use_cases.change_parameters(JOB_ID, what, base)
+        harness.use_cases.jobs.change_parameters(JOB_ID, what, base)
     assert text in str(caught.value)
     assert server.snapshot() == before
 

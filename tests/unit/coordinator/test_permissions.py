@@ -26,7 +26,7 @@ def strict(server: HandServer, *granted: Thing, rule: PermissionRule = RULE) -> 
     """With what it has granted party 9999."""
     server.context = replace(server.context, permission=rule)
     if granted:
-        Harness(server).use_cases.grant("9999", granted)
+        Harness(server).use_cases.permissions.grant("9999", granted)
     return server
 
 
@@ -58,7 +58,7 @@ def test_a_table_that_a_change_names_needs_permission_too() -> None:
     answer = host.handle(change)
     assert (answer.retcode, "has not granted party 9999: table demo/t" in answer.retmsg) == (108, True)
     assert host.job().revision == 0
-    Harness(host).use_cases.grant("9999", [Thing(Kind.DATASET, "t", "demo")])
+    Harness(host).use_cases.permissions.grant("9999", [Thing(Kind.DATASET, "t", "demo")])
     with host.store.transaction() as tx:
         tx.save_table(TableMeta("demo", "t", "standalone:///demo/t", 3, {}), 1)
     assert host.handle(change).is_ok
@@ -72,25 +72,25 @@ def test_the_own_jobs_need_none() -> None:
 
 def test_it_is_asked_before_a_submit_as_well() -> None:
     host = strict(HandServer("10000"))
-    answer = Harness(host).use_cases.preview(create(), "9999")
+    answer = Harness(host).use_cases.commands.preview(create(), "9999")
     assert (answer.retcode, answer.data) == (108, {"previewed": True})
 
 
 def test_what_is_taken_back_holds_for_what_comes_next() -> None:
     host = strict(HandServer("10000"), WORK)
     assert host.handle(create()).is_ok
-    Harness(host).use_cases.revoke("9999", [WORK])
+    Harness(host).use_cases.permissions.revoke("9999", [WORK])
     other = replace(create(document=job({"guest": ["9999"], "host": ["10000"]})), job_id="2026010112000000000099")
     assert host.handle(other).retcode == 108
     assert host.handle(command(K.STATUS, argument="waiting")).is_ok
     with pytest.raises(Conflict, match="party 9999 was not granted component Work"):
-        Harness(host).use_cases.revoke("9999", [WORK])
+        Harness(host).use_cases.permissions.revoke("9999", [WORK])
     notes = [str(one["text"]) for one in host.record.seen(Event.DETECT_NOTE)]
     assert notes == ["party 9999 was granted: component Work", "party 9999 is no longer granted: component Work"]
 
 
 def test_all_of_a_kind_is_taken_back_at_once() -> None:
     host = strict(HandServer("10000"), WORK, Thing(Kind.DATASET, "t", "demo"))
-    Harness(host).use_cases.revoke("9999", [EVERYTHING[Kind.COMPONENT]])
+    Harness(host).use_cases.permissions.revoke("9999", [EVERYTHING[Kind.COMPONENT]])
     with host.store.reading() as tx:
         assert tx.granted("9999") == {Thing(Kind.DATASET, "t", "demo")}

@@ -16,7 +16,7 @@ from fate_flow.core.planning.replies import STILL_ENDS
 from fate_flow.core.planning.rerun import RerunRequest
 from fate_flow.peers.wire import ANY_RUN
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.use_cases.use_cases import read_rerun_request
+from fate_flow.services.use_cases.jobs import read_rerun_request
 from fate_flow.store.memory.store import MemoryTransaction
 from tests.factories import GUEST, HOST, JOB_ID, a_job
 from tests.hand_server import (
@@ -182,7 +182,7 @@ def canceled() -> Process:
     knows."""
     process = chosen(HandServer("9999"))
     submit(process, document=BOTH)
-    Harness(process.server).use_cases.stop(JOB_ID)
+    Harness(process.server).use_cases.jobs.stop(JOB_ID)
     process.scheduler.poll()
     for kind in (K.CHECK, K.STOP, K.TASK_STATUS, K.TASK_STATUS):
         process.answer(kind)
@@ -192,7 +192,7 @@ def canceled() -> Process:
 
 
 def begun_again(process: Process) -> Process:
-    Harness(process.server).use_cases.rerun(JOB_ID, {})
+    Harness(process.server).use_cases.jobs.rerun(JOB_ID, {})
     process.scheduler.poll()
     return process
 
@@ -270,7 +270,7 @@ def test_a_party_that_does_not_know_the_job_any_more_ends_it_by_its_name() -> No
 def test_a_stop_while_a_party_still_drains_tells_it_the_end_of_the_new_run() -> None:
     process = begun_again(canceled())
     process.answer(K.STATUS)
-    Harness(process.server).use_cases.stop(JOB_ID)
+    Harness(process.server).use_cases.jobs.stop(JOB_ID)
     process.scheduler.poll()
     row = job_of(process)
     assert (row.status, row.run, row.rerun_signal) == (JobStatus.CANCELED, 1, False)
@@ -303,12 +303,12 @@ def test_a_success_begins_again_from_a_component_or_by_force_only() -> None:
     process = of_one_party({"a": made("t"), "b": made("u")})
     harness = Harness(process.server)
     with pytest.raises(Conflict, match="no task to rerun, all 2 have succeeded; --force or --component-name"):
-        harness.use_cases.rerun(JOB_ID, {})
-    harness.use_cases.rerun(JOB_ID, {"component_name": "b"})
+        harness.use_cases.jobs.rerun(JOB_ID, {})
+    harness.use_cases.jobs.rerun(JOB_ID, {"component_name": "b"})
     process.scheduler.poll()
     assert process.server.engine.launched[-1].worker.task.version == 1
     end_task(process, "b", made("v"), 1)
-    harness.use_cases.rerun(JOB_ID, {"component_name": "pipeline", "force": True})
+    harness.use_cases.jobs.rerun(JOB_ID, {"component_name": "pipeline", "force": True})
     process.scheduler.poll()
     assert process.server.engine.launched[-1].worker.task.name == "a"
     assert process.server.task("b", GUEST, 2).status is TaskStatus.WAITING
@@ -316,25 +316,25 @@ def test_a_success_begins_again_from_a_component_or_by_force_only() -> None:
 
 def test_resume_is_for_a_canceled_job_only() -> None:
     process = canceled()
-    Harness(process.server).use_cases.resume(JOB_ID)
+    Harness(process.server).use_cases.jobs.resume(JOB_ID)
     assert job_of(process).run == 1
     with pytest.raises(Conflict, match="is waiting: only a job that is canceled can be resumed"):
-        Harness(process.server).use_cases.resume(JOB_ID)
+        Harness(process.server).use_cases.jobs.resume(JOB_ID)
     failed = of_one_party({"a": STOPPED})
     with pytest.raises(Conflict, match="is failed: only a job that is canceled can be resumed"):
-        Harness(failed.server).use_cases.resume(JOB_ID)
+        Harness(failed.server).use_cases.jobs.resume(JOB_ID)
 
 
 def test_a_job_that_is_not_over_an_unknown_one_and_one_of_another_initiator() -> None:
     process = chosen(HandServer("9999"))
     submit(process, document=BOTH)
     with pytest.raises(Conflict, match=f"job {JOB_ID} is waiting: only a job that is over can be rerun"):
-        Harness(process.server).use_cases.rerun(JOB_ID, {})
+        Harness(process.server).use_cases.jobs.rerun(JOB_ID, {})
     with pytest.raises(JobNotFound, match=r"^can not found job$"):
-        Harness().use_cases.rerun(JOB_ID, {})
+        Harness().use_cases.jobs.rerun(JOB_ID, {})
     host = Harness(a_host(*JOIN))
     with pytest.raises(Conflict, match=f"this server is party 10000; rerun job {JOB_ID} at party 9999, its initiator"):
-        host.use_cases.rerun(JOB_ID, {})
+        host.use_cases.jobs.rerun(JOB_ID, {})
 
 
 def test_a_submit_that_was_never_accepted_is_not_rerun() -> None:
@@ -344,10 +344,10 @@ def test_a_submit_that_was_never_accepted_is_not_rerun() -> None:
         tx.add_job(row, DOCUMENT)
         tx.request_stop(row.key, Reason.STOPPED_BY_USER, "", 5, True, "me")
     with harness.server.unit() as unit:
-        harness.use_cases._initiator.advance(unit, JOB_ID)
+        harness.use_cases.jobs._initiator.advance(unit, JOB_ID)
     assert harness.server.job(GUEST).status is JobStatus.CANCELED
     with pytest.raises(Conflict, match=f"job {JOB_ID} was never accepted by every party"):
-        harness.use_cases.rerun(JOB_ID, {"force": True})
+        harness.use_cases.jobs.rerun(JOB_ID, {"force": True})
 
 
 def test_a_worker_of_the_last_run_that_still_ends_here_is_waited_for() -> None:
@@ -355,22 +355,22 @@ def test_a_worker_of_the_last_run_that_still_ends_here_is_waited_for() -> None:
     worker = process.server.task("b", GUEST).worker_id
     process.server.engine.sights[worker] = RUNS
     process.scheduler.step([WorkerChanged(worker)])
-    Harness(process.server).use_cases.stop(JOB_ID)
+    Harness(process.server).use_cases.jobs.stop(JOB_ID)
     process.scheduler.poll()
     after(process, process.server.context.rules.drain / 1000 + 1)
     assert job_of(process).status is JobStatus.CANCELED
     with pytest.raises(Conflict, match="its last workers still end; rerun it in a moment"):
-        Harness(process.server).use_cases.rerun(JOB_ID, {})
+        Harness(process.server).use_cases.jobs.rerun(JOB_ID, {})
     process.server.engine.sights[worker] = STOPPED
     process.scheduler.step([WorkerChanged(worker)])
-    Harness(process.server).use_cases.rerun(JOB_ID, {})
+    Harness(process.server).use_cases.jobs.rerun(JOB_ID, {})
     assert job_of(process).run == 1
 
 
 def test_all_seats_at_the_initiators_server_begin_again_at_once() -> None:
     local = Party("local", "0")
     process = of_one_party({}, job({"guest": ["9999"], "local": ["0"]}))
-    Harness(process.server).use_cases.stop(JOB_ID)
+    Harness(process.server).use_cases.jobs.stop(JOB_ID)
     process.scheduler.poll()
     for party in (GUEST, local):
         worker = process.server.task("work_0", party).worker_id
@@ -414,21 +414,21 @@ def test_a_request_that_is_none(body: dict[str, Any], text: str) -> None:
 def test_a_party_of_the_job_may_ask_its_initiator_for_it(caller: str, body: dict[str, Any], retcode: int) -> None:
     process = canceled()
     asked = Command(K.ASK_RERUN, JOB_ID, GUEST, ANY_RUN, body=body)
-    [answer] = Harness(process.server).use_cases.carry_out([asked], caller)
+    [answer] = Harness(process.server).use_cases.commands.carry_out([asked], caller)
     assert (answer.retcode, job_of(process).run) == (retcode, int(retcode == 0))
 
 
 def test_of_an_unknown_job_and_of_one_that_runs_a_party_hears_so() -> None:
     asked = Command(K.ASK_RERUN, JOB_ID, GUEST, ANY_RUN)
-    assert Harness().use_cases.carry_out([asked], "10000")[0].retcode == 102
+    assert Harness().use_cases.commands.carry_out([asked], "10000")[0].retcode == 102
     waiting = Harness().with_job(JobStatus.RUNNING)
-    assert waiting.use_cases.carry_out([asked], "10000")[0].retcode == 100
+    assert waiting.use_cases.commands.carry_out([asked], "10000")[0].retcode == 100
 
 
 def test_a_request_to_stop_the_last_run_does_not_stop_this_one() -> None:
     process = begun_again(canceled())
     for run, reason in ((0, None), (1, Reason.STOPPED_BY_USER)):
         late = Command(K.ASK_STOP, JOB_ID, HOST, run, argument="canceled")
-        assert Harness(process.server).use_cases.carry_out([late], "10000")[0].retcode == 0
+        assert Harness(process.server).use_cases.commands.carry_out([late], "10000")[0].retcode == 0
         row: Job = job_of(process)
         assert row.reason is reason

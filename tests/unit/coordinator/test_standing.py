@@ -38,11 +38,11 @@ def test_a_job_that_runs_here_and_is_twice_not_named_is_asked_about() -> None:
     host = a_host(*RUN)
     use_cases = use_cases_of(host)
     for jobs in ([(JOB_ID, 0)], [(OTHER_JOB, 0)], [(JOB_ID, 0)], [(OTHER_JOB, 0)]):
-        use_cases.heartbeat("9999", jobs)
+        use_cases.commands.heartbeat("9999", jobs)
     assert asked_of(host) == []
-    use_cases.heartbeat("9999", [])
+    use_cases.commands.heartbeat("9999", [])
     assert asked_of(host) == [JOB_ID]
-    use_cases.heartbeat("9999", [])
+    use_cases.commands.heartbeat("9999", [])
     assert asked_of(host) == [JOB_ID], "not with each heartbeat"
 
 
@@ -50,7 +50,7 @@ def test_what_waits_or_is_another_initiators_is_no_reason_to_ask_at_a_heartbeat(
     for host, caller in ((a_host(*HOLD), "9999"), (a_host(*RUN), "10001")):
         use_cases = use_cases_of(host)
         for _ in range(3):
-            use_cases.heartbeat(caller, [])
+            use_cases.commands.heartbeat(caller, [])
         assert asked_of(host) == []
 
 
@@ -113,16 +113,17 @@ def test_an_answer_about_another_run_or_to_the_initiator_itself_means_nothing() 
 
 def test_the_initiator_says_how_its_job_stands() -> None:
     guest = HandServer("9999")
-    [answer] = use_cases_of(guest).carry_out([ASKED], "10000")
+    [answer] = use_cases_of(guest).commands.carry_out([ASKED], "10000")
     assert answer == Answer(data={"is_unknown": True})
     copy = a_host(*RUN)
-    [answer] = use_cases_of(copy).carry_out([ASKED], "10000")
+    [answer] = use_cases_of(copy).commands.carry_out([ASKED], "10000")
     assert answer == Answer(data={"is_unknown": True}), "a copy is not the job"
 
 
 def test_a_stop_of_what_is_over_at_its_initiator_ends_the_copy() -> None:
     guest = HandServer("9999")
-    [answer] = use_cases_of(guest).carry_out([Command(K.ASK_STOP, JOB_ID, GUEST, argument="canceled")], "10000")
+    ask_stop = Command(K.ASK_STOP, JOB_ID, GUEST, argument="canceled")
+    [answer] = use_cases_of(guest).commands.carry_out([ask_stop], "10000")
     assert (answer.is_ok, answer.data) == (True, {"is_unknown": True})
     host = a_host(*RUN)
     described(host, answer.data)
@@ -131,5 +132,5 @@ def test_a_stop_of_what_is_over_at_its_initiator_ends_the_copy() -> None:
 
 def test_a_run_that_is_older_here_than_at_its_initiator_is_over_for_it() -> None:
     host = a_host(*RUN)
-    reply = use_cases_of(host).heartbeat("9999", [(JOB_ID, 1)])
+    reply = use_cases_of(host).commands.heartbeat("9999", [(JOB_ID, 1)])
     assert list(reply.ended) == [JOB_ID]

@@ -152,7 +152,7 @@ def test_columns_of_an_output_are_known_too(host: HandServer, initiator: str, ca
     document = a_document(initiator=initiator, a=OF_JOB, c={"column": "amont"})
     answer = host.handle(create(document=document), caller)
     assert answer.retmsg.startswith(f"c (SecureSum): column: {called} has no column 'amont' at host 10000")
-    Harness(host).use_cases.allow_table(f"output_{OLD_JOB}", "t", False)
+    Harness(host).use_cases.tables.allow_table(f"output_{OLD_JOB}", "t", False)
     answer = host.handle(create(document=document), caller)
     assert answer.retmsg == f"a (Reader): {called} is disabled at host 10000 (flow table enable, there)"
 

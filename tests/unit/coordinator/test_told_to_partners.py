@@ -30,7 +30,7 @@ def asking(initiator: str, **common: Any) -> Any:
 def described(server: HandServer, document: Any, caller: str) -> str:
     """The same by `create` and by `validate`."""
     message = create(document=document)
-    previewed = Harness(server).use_cases.preview(message, caller)
+    previewed = Harness(server).use_cases.commands.preview(message, caller)
     answer = server.handle(message, caller)
     assert (previewed.retcode, previewed.retmsg) == (answer.retcode, answer.retmsg)
     assert not answer.is_ok

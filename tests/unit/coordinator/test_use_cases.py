@@ -90,7 +90,7 @@ class Harness:
 
 def test_a_job_of_this_party_alone_is_accepted_at_once() -> None:
     harness = Harness()
-    assert harness.use_cases.submit(JOB_ID, LOCAL) == JOB_ID
+    assert harness.use_cases.submits.submit(JOB_ID, LOCAL) == JOB_ID
     assert harness.server.job(GUEST).status is JobStatus.WAITING
     assert harness.wakeups == [((JOB_ID,), False, True)]
     assert [event.name for event, _ in harness.server.record.events].count("SUBMITTED") == 1
@@ -99,7 +99,7 @@ def test_a_job_of_this_party_alone_is_accepted_at_once() -> None:
 def test_a_submit_waits_until_every_party_has_accepted() -> None:
     harness = Harness()
     harness.meanwhile = lambda: len(harness.slept) == 3 and harness.decide(0, "success")
-    assert harness.use_cases.submit(JOB_ID, DOCUMENT) == JOB_ID
+    assert harness.use_cases.submits.submit(JOB_ID, DOCUMENT) == JOB_ID
     assert len(harness.slept) == 3
     assert harness.wakeups == [((JOB_ID,), True, False)]
 
@@ -135,15 +135,16 @@ def test_programs_are_read_before_the_transaction_in_which_a_job_is_taken() -> N
     """One that is large keeps nobody waiting who wants to write."""
     harness = Harness()
     program_policy, program = Reader(harness.server), {"a": {"command": ["x"]}}
-    harness.use_cases.submit(JOB_ID, job({"guest": ["9999"]}, {"a": []}, commands=program))
-    harness.use_cases.examine(job({"guest": ["9999"]}, {"a": []}, commands=program))
+    harness.use_cases.submits.submit(JOB_ID, job({"guest": ["9999"]}, {"a": []}, commands=program))
+    harness.use_cases.submits.examine(job({"guest": ["9999"]}, {"a": []}, commands=program))
     assert program_policy.seen == [False, True] * 2
 
     harness = Harness(HandServer("10000"))
     program_policy = Reader(harness.server)
     document = job({"guest": ["9999"], "host": ["10000"]}, {"a": []}, commands=program)
     broken = replace(create(document=document), body={"dsl": {}, "runtime_conf": {"role": 1}})
-    answers = harness.use_cases.carry_out([broken, replace(broken, body={}), create(document=document)], "9999")
+    commands = [broken, replace(broken, body={}), create(document=document)]
+    answers = harness.use_cases.commands.carry_out(commands, "9999")
     assert [answer.retcode for answer in answers] == [101, 101, 0]
     assert program_policy.seen == [False, True]
 
@@ -152,7 +153,7 @@ def test_a_refusal_is_the_answer() -> None:
     harness = Harness()
     harness.meanwhile = lambda: harness.decide(103, "host 10000: no capacity")
     with pytest.raises(OperationFailed, match="host 10000: no capacity") as refused:
-        harness.use_cases.submit(JOB_ID, DOCUMENT)
+        harness.use_cases.submits.submit(JOB_ID, DOCUMENT)
     assert (refused.value.retcode, refused.value.data) == (103, None)
     assert harness.submission() is None
 
@@ -161,8 +162,8 @@ def test_after_a_refusal_the_request_id_may_come_again_with_corrected_content() 
     harness = Harness()
     harness.meanwhile = lambda: harness.decide(103, "host 10000: no capacity")
     with pytest.raises(OperationFailed):
-        harness.use_cases.submit(JOB_ID, DOCUMENT, "r1")
-    assert harness.use_cases.submit(ELSE_ID, LOCAL, "r1") == ELSE_ID
+        harness.use_cases.submits.submit(JOB_ID, DOCUMENT, "r1")
+    assert harness.use_cases.submits.submit(ELSE_ID, LOCAL, "r1") == ELSE_ID
 
 
 def test_who_repeats_a_submit_that_is_refused_meanwhile_is_told_that_it_was() -> None:
@@ -173,12 +174,12 @@ def test_who_repeats_a_submit_that_is_refused_meanwhile_is_told_that_it_was() ->
 
     def repeat() -> None:
         with pytest.raises(OperationFailed, match=f"job {JOB_ID} was refused") as refused:
-            repeated.use_cases.submit(ELSE_ID, DOCUMENT, "r1")
+            repeated.use_cases.submits.submit(ELSE_ID, DOCUMENT, "r1")
         refusals.append(refused.value)
 
     harness.meanwhile = repeat
     with pytest.raises(OperationFailed):
-        harness.use_cases.submit(JOB_ID, DOCUMENT, "r1")
+        harness.use_cases.submits.submit(JOB_ID, DOCUMENT, "r1")
     assert (refusals[0].retcode, refusals[0].data) == (103, None)
 
 
@@ -186,7 +187,7 @@ def test_at_the_deadline_the_submit_is_given_up() -> None:
     harness = Harness()
     text = "not every party answered within 30 s: nothing came from host 10000"
     with pytest.raises(PeerUnreachable, match=f"{text}: job {JOB_ID}"):
-        harness.use_cases.submit(JOB_ID, DOCUMENT)
+        harness.use_cases.submits.submit(JOB_ID, DOCUMENT)
     found = harness.server.job(GUEST)
     assert (found.reason, found.message) == (Reason.PARTY_REFUSED, text)
     assert harness.submission() is None
@@ -197,20 +198,20 @@ def test_at_the_deadline_the_submit_is_given_up() -> None:
 
 def _decided_just_in_time(harness: Harness, retcode: int, message: str) -> None:
     """After the last look and before the submit is given up."""
-    looks_through = harness.use_cases._give_up
+    looks_through = harness.use_cases.submits._give_up
 
     def give_up(job_id: str) -> Submission | None:
         harness.decide(retcode, message)
         return looks_through(job_id)
 
-    object.__setattr__(harness.use_cases, "_give_up", give_up)
+    object.__setattr__(harness.use_cases.submits, "_give_up", give_up)
 
 
 def test_what_is_accepted_at_the_deadline_is_accepted() -> None:
     """It was told to be refused, ended as failed at every party, and its request id answered success."""
     harness = Harness()
     _decided_just_in_time(harness, 0, "success")
-    assert harness.use_cases.submit(JOB_ID, DOCUMENT, "r1") == JOB_ID
+    assert harness.use_cases.submits.submit(JOB_ID, DOCUMENT, "r1") == JOB_ID
     assert harness.reason() is None
     submission = harness.submission()
     assert submission is not None
@@ -221,7 +222,7 @@ def test_what_is_refused_at_the_deadline_has_its_refusal_as_the_answer() -> None
     harness = Harness()
     _decided_just_in_time(harness, 103, "host 10000: no capacity")
     with pytest.raises(OperationFailed, match="host 10000: no capacity"):
-        harness.use_cases.submit(JOB_ID, DOCUMENT)
+        harness.use_cases.submits.submit(JOB_ID, DOCUMENT)
     assert harness.submission() is None
 
 
@@ -234,7 +235,7 @@ def test_what_was_decided_and_forgotten_at_the_deadline_cannot_be_given_up() -> 
 
     harness.meanwhile = forget
     with pytest.raises(PeerUnreachable):
-        harness.use_cases.submit(JOB_ID, DOCUMENT)
+        harness.use_cases.submits.submit(JOB_ID, DOCUMENT)
     assert harness.submission() is None
 
 
@@ -251,7 +252,7 @@ def test_a_submit_that_was_committed_after_all_is_neither_taken_twice_nor_refuse
             raise losses.pop()
 
     object.__setattr__(harness.server.store, "transaction", lost_once)
-    assert harness.use_cases.submit(JOB_ID, DOCUMENT) == JOB_ID
+    assert harness.use_cases.submits.submit(JOB_ID, DOCUMENT) == JOB_ID
     assert losses == []
     assert [one.kind for one in harness.server.outbox()] == [K.CREATE]
 
@@ -269,7 +270,7 @@ def test_a_submit_that_was_stored_waits_for_a_database_that_has_gone_since() -> 
 
     object.__setattr__(harness.server.store, "reading", gone_for_a_while)
     harness.meanwhile = lambda: harness.decide(0, "success")
-    assert harness.use_cases.submit(JOB_ID, DOCUMENT) == JOB_ID
+    assert harness.use_cases.submits.submit(JOB_ID, DOCUMENT) == JOB_ID
     assert outages == []
 
 
@@ -285,33 +286,33 @@ def test_what_cannot_be_done_twice_is_not_begun_anew() -> None:
 
     object.__setattr__(harness.server.store, "transaction", lost)
     with pytest.raises(CommitUnknown, match="not known"):
-        harness.use_cases.return_resources(JOB_ID)
+        harness.use_cases.jobs.return_resources(JOB_ID)
 
 
 def test_a_request_id_that_comes_again_gives_the_same_job_and_leaves_it_alone() -> None:
     harness = Harness()
-    assert harness.use_cases.submit(JOB_ID, LOCAL, "r1") == JOB_ID
+    assert harness.use_cases.submits.submit(JOB_ID, LOCAL, "r1") == JOB_ID
     before = harness.server.snapshot()
-    assert harness.use_cases.submit(ELSE_ID, LOCAL, "r1") == JOB_ID
+    assert harness.use_cases.submits.submit(ELSE_ID, LOCAL, "r1") == JOB_ID
     assert harness.server.snapshot() == before
     assert harness.server.job_or_none(GUEST, ELSE_ID) is None
     with pytest.raises(Conflict, match="request id r1 was used for other content"):
-        harness.use_cases.submit(ELSE_ID, job({"guest": ["9999"]}, cores=2), "r1")
+        harness.use_cases.submits.submit(ELSE_ID, job({"guest": ["9999"]}, cores=2), "r1")
 
 
 def test_a_job_in_the_middle_of_a_reservation_round_is_not_driven_by_a_repeated_submit() -> None:
     harness = Harness()
-    harness.use_cases.submit(JOB_ID, LOCAL, "r1")
+    harness.use_cases.submits.submit(JOB_ID, LOCAL, "r1")
     with harness.server.store.transaction() as tx:
         assert tx.begin_round(harness.server.job(GUEST).key, "the scheduler", NOW)
     before = harness.server.snapshot()
-    assert harness.use_cases.submit(ELSE_ID, LOCAL, "r1") == JOB_ID
+    assert harness.use_cases.submits.submit(ELSE_ID, LOCAL, "r1") == JOB_ID
     assert harness.server.snapshot() == before
 
 
 def test_without_request_ids_every_submit_is_a_job_of_its_own() -> None:
     harness = Harness()
-    assert harness.use_cases.submit(JOB_ID, LOCAL) != harness.use_cases.submit(ELSE_ID, LOCAL)
+    assert harness.use_cases.submits.submit(JOB_ID, LOCAL) != harness.use_cases.submits.submit(ELSE_ID, LOCAL)
 
 
 def test_only_so_many_submits_may_wait_for_others() -> None:
@@ -319,29 +320,29 @@ def test_only_so_many_submits_may_wait_for_others() -> None:
 
     def submit_another() -> None:
         with pytest.raises(Busy, match="too many submits"):
-            harness.use_cases.submit(ELSE_ID, LOCAL)
+            harness.use_cases.submits.submit(ELSE_ID, LOCAL)
         harness.decide(0, "success")
 
     harness.meanwhile = submit_another
-    assert harness.use_cases.submit(JOB_ID, DOCUMENT) == JOB_ID
-    assert harness.use_cases.submit(ELSE_ID, LOCAL) == ELSE_ID   # the slot is free again
+    assert harness.use_cases.submits.submit(JOB_ID, DOCUMENT) == JOB_ID
+    assert harness.use_cases.submits.submit(ELSE_ID, LOCAL) == ELSE_ID   # the slot is free again
 
 
 def test_a_refused_submit_gives_its_slot_back() -> None:
     harness = Harness(slots=1)
     for _ in range(3):
         with pytest.raises(BadDocument):
-            harness.use_cases.submit(JOB_ID, replace(DOCUMENT, dsl={}))
+            harness.use_cases.submits.submit(JOB_ID, replace(DOCUMENT, dsl={}))
 
 
 def test_the_checks_of_a_submit_without_one() -> None:
     harness = Harness(HandServer("9999", cores=4))
-    assert list(harness.use_cases.validate(DOCUMENT).tasks) == ["a", "b"]
-    assert list(harness.use_cases.examine(DOCUMENT).tasks) == ["a", "b"]
+    assert list(harness.use_cases.submits.validate(DOCUMENT).tasks) == ["a", "b"]
+    assert list(harness.use_cases.submits.examine(DOCUMENT).tasks) == ["a", "b"]
     with pytest.raises(FlowError, match="asks for 5 cores"):
-        harness.use_cases.examine(job({"guest": ["9999"], "host": ["10000"]}, cores=5))
+        harness.use_cases.submits.examine(job({"guest": ["9999"], "host": ["10000"]}, cores=5))
     with pytest.raises(BadDocument, match="party 555 has no route"):
-        harness.use_cases.examine(job({"guest": ["9999"], "host": ["555"]}))
+        harness.use_cases.submits.examine(job({"guest": ["9999"], "host": ["555"]}))
     assert harness.server.outbox() == []
     assert harness.wakeups == []
 
@@ -355,7 +356,7 @@ def test_the_checks_of_a_submit_without_one() -> None:
 )
 def test_a_stop_at_the_initiator_is_a_request_that_the_scheduler_carries_out(status: str, reason: Reason) -> None:
     harness = Harness().with_job()
-    assert "success" in harness.use_cases.stop(JOB_ID, status)
+    assert "success" in harness.use_cases.jobs.stop(JOB_ID, status)
     found = harness.server.job(GUEST)
     assert (found.reason, found.message) == (reason, "stopped by a user at party 9999")
     assert found.caused_by == "guest 9999", "a seat of the job, which other parties know"
@@ -365,7 +366,7 @@ def test_a_stop_at_the_initiator_is_a_request_that_the_scheduler_carries_out(sta
 
 def test_a_stop_elsewhere_is_asked_of_the_initiator() -> None:
     harness = Harness(HandServer("10000")).with_job(JobStatus.RUNNING, HOST)
-    harness.use_cases.stop(JOB_ID)
+    harness.use_cases.jobs.stop(JOB_ID)
     [asked] = harness.server.outbox()
     assert (asked.kind, asked.to, asked.argument) == (K.ASK_STOP, GUEST, "canceled")
     assert harness.wakeups == [((), True, False)]
@@ -374,9 +375,9 @@ def test_a_stop_elsewhere_is_asked_of_the_initiator() -> None:
 def test_what_cannot_be_stopped() -> None:
     harness = Harness()
     with pytest.raises(JobNotFound):
-        harness.use_cases.stop(JOB_ID)
+        harness.use_cases.jobs.stop(JOB_ID)
     with pytest.raises(BadRequest, match="stop_status: 'success' is not one of canceled, failed, timeout"):
-        harness.use_cases.stop(JOB_ID, "success")
+        harness.use_cases.jobs.stop(JOB_ID, "success")
 
 
 def test_cleaning_the_queue_ends_every_waiting_job_of_this_initiator() -> None:
@@ -384,20 +385,20 @@ def test_cleaning_the_queue_ends_every_waiting_job_of_this_initiator() -> None:
     with harness.server.store.transaction() as tx:
         elsewhere = replace(a_job(JobStatus.WAITING, Party("host", "9999")), is_initiator=False)
         tx.add_job(replace(elsewhere, key=replace(elsewhere.key, job_id=ELSE_ID)), DOCUMENT)
-    assert harness.use_cases.clean_queue() == {JOB_ID: 0}
+    assert harness.use_cases.queue.clean_queue() == {JOB_ID: 0}
     assert harness.reason() is Reason.QUEUE_CLEANED
 
 
 def test_cores_of_a_job_that_does_not_run_can_be_given_back_by_hand() -> None:
     harness = Harness(a_host(*HOLD))
-    [(row, done)] = harness.use_cases.return_resources(JOB_ID)
+    [(row, done)] = harness.use_cases.jobs.return_resources(JOB_ID)
     assert (row.party, done, harness.server.free_cores()) == (HOST, True, 8)
     assert harness.wakeups == [((), False, True)]
-    assert [done for _, done in harness.use_cases.return_resources(JOB_ID)] == [False]
+    assert [done for _, done in harness.use_cases.jobs.return_resources(JOB_ID)] == [False]
     with pytest.raises(Conflict, match=f"wait for that, or stop it .flow job stop -j {JOB_ID}"):
-        Harness(a_host(*RUN)).use_cases.return_resources(JOB_ID)
+        Harness(a_host(*RUN)).use_cases.jobs.return_resources(JOB_ID)
     with pytest.raises(JobNotFound):
-        Harness().use_cases.return_resources(JOB_ID)
+        Harness().use_cases.jobs.return_resources(JOB_ID)
 
 
 # ---------------------------------------------------------------------- what other parties send
@@ -405,7 +406,8 @@ def test_cores_of_a_job_that_does_not_run_can_be_given_back_by_hand() -> None:
 
 def test_commands_of_one_request_are_carried_out_in_their_order() -> None:
     harness = Harness(HandServer("10000"))
-    answers = harness.use_cases.carry_out([*RUN, command(K.STATUS, argument="nonsense"), command(K.UPDATE)], "9999")
+    commands = [*RUN, command(K.STATUS, argument="nonsense"), command(K.UPDATE)]
+    answers = harness.use_cases.commands.carry_out(commands, "9999")
     assert [answer.retcode for answer in answers] == [0, 0, 0, 0, 0, 101, 0]
     assert harness.server.job().status is JobStatus.RUNNING
     assert harness.wakeups == [((JOB_ID,), False, False)]
@@ -413,14 +415,14 @@ def test_commands_of_one_request_are_carried_out_in_their_order() -> None:
 
 def test_cores_that_another_party_gives_back_wake_the_own_queue() -> None:
     harness = Harness(a_host(*HOLD))
-    harness.use_cases.carry_out([command(K.RETURN, turn=1)], "9999")
+    harness.use_cases.commands.carry_out([command(K.RETURN, turn=1)], "9999")
     assert harness.wakeups == [((JOB_ID,), False, True)]
     assert harness.informed_party == "9999", "its answer says how many are free"
 
 
 def test_cores_that_a_stop_frees_are_announced_to_everybody() -> None:
     harness = Harness(a_host(*HOLD))
-    [answer] = harness.use_cases.carry_out([command(K.STOP, argument="canceled")], "9999")
+    [answer] = harness.use_cases.commands.carry_out([command(K.STOP, argument="canceled")], "9999")
     assert "remaining_cores" not in answer.data
     assert (harness.wakeups, harness.informed_party) == ([((JOB_ID,), True, True)], "")
 
@@ -454,7 +456,7 @@ def a_report(party: Party = HOST, status: str = "running", **body: Any) -> Comma
 )
 def test_a_party_reports_for_itself_alone(report: Command, caller: str, retcode: int, status: TaskStatus) -> None:
     harness = with_task()
-    [answer] = harness.use_cases.carry_out([report], caller)
+    [answer] = harness.use_cases.commands.carry_out([report], caller)
     assert answer.retcode == retcode
     assert harness.server.task("a", HOST).party_status is status
 
@@ -472,14 +474,16 @@ def test_only_a_party_of_the_job_may_ask_for_its_end(
     argument: str, caller: str, answer: Answer, reason: Reason | None
 ) -> None:
     harness = Harness().with_job(JobStatus.RUNNING)
-    assert harness.use_cases.carry_out([Command(K.ASK_STOP, JOB_ID, GUEST, argument=argument)], caller) == [answer]
+    ask_stop = Command(K.ASK_STOP, JOB_ID, GUEST, argument=argument)
+    assert harness.use_cases.commands.carry_out([ask_stop], caller) == [answer]
     assert harness.reason() is reason
     seats = {"9999": "guest 9999", "10000": "host 10000"}
     assert harness.server.job(GUEST).caused_by == (seats[caller] if reason else "")
 
 
 def test_to_end_a_job_that_is_not_here_is_no_error() -> None:
-    [answer] = Harness().use_cases.carry_out([Command(K.ASK_STOP, JOB_ID, GUEST, argument="canceled")], "10000")
+    ask_stop = Command(K.ASK_STOP, JOB_ID, GUEST, argument="canceled")
+    [answer] = Harness().use_cases.commands.carry_out([ask_stop], "10000")
     assert answer == Answer(0, f"can not found job {JOB_ID}", {"is_unknown": True})
 
 
@@ -496,7 +500,7 @@ def test_a_heartbeat_is_counted_and_told_what_is_over(
     commands: tuple[Command, ...], caller: str, ended: dict[str, str]
 ) -> None:
     harness = Harness(a_host(*commands))
-    assert harness.use_cases.heartbeat(caller, [(JOB_ID, 0)]) == HeartbeatReply(ended)
+    assert harness.use_cases.commands.heartbeat(caller, [(JOB_ID, 0)]) == HeartbeatReply(ended)
     with harness.server.store.reading() as tx:
         assert tx.heartbeats() == {caller: 1}
 
@@ -509,8 +513,8 @@ def test_who_cannot_reach_an_initiator_says_so_in_the_answer_to_its_heartbeat_wi
         tx.put_command(Command(K.ASK_STOP, JOB_ID, GUEST, argument="canceled"), NOW)
     use_cases = Harness(server).use_cases
     found = HeartbeatReply({}, WayBack(0, "connection refused"), (report,))
-    assert use_cases.heartbeat("9999", [(JOB_ID, 0)]) == found
-    assert use_cases.heartbeat("10001", []) == HeartbeatReply({})
+    assert use_cases.commands.heartbeat("9999", [(JOB_ID, 0)]) == found
+    assert use_cases.commands.heartbeat("10001", []) == HeartbeatReply({})
 
 
 # ---------------------------------------------------------------------- tables
@@ -521,20 +525,21 @@ def test_tables_are_dropped_and_closed_by_name() -> None:
     table = TableMeta("n", "t", "standalone:///x/n/t", 3, {}, create_time=NOW)
     with harness.server.store.transaction() as tx:
         tx.save_table(table, NOW)
-    harness.use_cases.allow_table("n", "t", False)
+    harness.use_cases.tables.allow_table("n", "t", False)
     with harness.server.store.reading() as tx:
         assert tx.table("n", "t") == replace(table, is_disabled=True)
-    harness.use_cases.allow_table("n", "t", True)
-    harness.use_cases.drop_table("n", "t")
+    harness.use_cases.tables.allow_table("n", "t", True)
+    harness.use_cases.tables.drop_table("n", "t")
     assert harness.server.files.calls == [("drop_table", table)]
-    for act in (lambda: harness.use_cases.drop_table("n", "t"), lambda: harness.use_cases.allow_table("n", "t", True)):
+    tables = harness.use_cases.tables
+    for act in (lambda: tables.drop_table("n", "t"), lambda: tables.allow_table("n", "t", True)):
         with pytest.raises(NotFound, match="no find table: namespace 'n', table_name 't'"):
             act()
 
 
 def test_a_command_that_was_created_for_somebody_else_is_not_carried_out() -> None:
     harness = Harness(HandServer("10000"))
-    [answer] = harness.use_cases.carry_out([create(OTHER)], "9999")
+    [answer] = harness.use_cases.commands.carry_out([create(OTHER)], "9999")
     assert answer.retcode == 101
 
 
@@ -543,19 +548,19 @@ def test_a_command_that_was_created_for_somebody_else_is_not_carried_out() -> No
 
 def test_a_waiting_job_gets_another_priority_and_the_queue_is_looked_at() -> None:
     harness = Harness().with_job(enqueued=7, queue_key=7)
-    harness.use_cases.set_priority(JOB_ID, 3)
+    harness.use_cases.jobs.set_priority(JOB_ID, 3)
     job = harness.server.job(GUEST)
     assert (job.priority, job.enqueued, job.queue_key) == (3, 7, 7 - 3 * 60_000)
     assert harness.wakeups == [((), False, True)]
-    harness.use_cases.set_priority(JOB_ID, 0)
+    harness.use_cases.jobs.set_priority(JOB_ID, 0)
     assert harness.server.job(GUEST).queue_key == 7
 
 
 def test_only_the_initiator_gives_a_priority_and_only_while_the_job_waits() -> None:
     with pytest.raises(JobNotFound, match="as its initiator"):
-        Harness(HandServer("10000")).with_job(party=HOST).use_cases.set_priority(JOB_ID, 3)
+        Harness(HandServer("10000")).with_job(party=HOST).use_cases.jobs.set_priority(JOB_ID, 3)
     with pytest.raises(Conflict, match="is running: only a job that waits has a place in the queue"):
-        Harness().with_job(JobStatus.RUNNING).use_cases.set_priority(JOB_ID, 3)
+        Harness().with_job(JobStatus.RUNNING).use_cases.jobs.set_priority(JOB_ID, 3)
 
 
 # ---------------------------------------------------------------------- holds
@@ -563,15 +568,15 @@ def test_only_the_initiator_gives_a_priority_and_only_while_the_job_waits() -> N
 
 def test_a_waiting_job_is_held_and_released() -> None:
     harness = Harness().with_job()
-    harness.use_cases.hold(JOB_ID, "until monday", "ann")
+    harness.use_cases.jobs.hold(JOB_ID, "until monday", "ann")
     assert harness.server.job(GUEST).hold == Hold("until monday", "ann", NOW, 0)
     assert harness.wakeups == [((JOB_ID,), False, True)]
     with harness.server.store.transaction() as tx:
         tx.take_scheduler_lease("", tx.scheduler()[1], "me")
         tx.renew_scheduler_lease("me", 700)
-    harness.use_cases.hold(JOB_ID, "until tuesday", "ann")
+    harness.use_cases.jobs.hold(JOB_ID, "until tuesday", "ann")
     assert harness.server.job(GUEST).hold == Hold("until tuesday", "ann", NOW, 0), "held since the first time"
-    harness.use_cases.release(JOB_ID, "bob")
+    harness.use_cases.jobs.release(JOB_ID, "bob")
     assert harness.server.job(GUEST).since == 700
     assert harness.server.job(GUEST).hold is None
     texts = [fields["text"] for fields in harness.server.record.seen(Event.JOB_NOTE)]
@@ -597,9 +602,9 @@ def test_only_what_waits_is_held(status: JobStatus, seat: SeatStatus, text: str)
         if status is not JobStatus.WAITING:
             tx.move_job(tx.job_here(JOB_ID), MoveJob(status, Reason.DONE), NOW)
     with pytest.raises(Conflict, match=f"{text}: only a job that waits can be held"):
-        harness.use_cases.hold(JOB_ID, "why", "ann")
+        harness.use_cases.jobs.hold(JOB_ID, "why", "ann")
     with pytest.raises(Conflict, match="not on hold"):
-        harness.use_cases.release(JOB_ID, "ann")
+        harness.use_cases.jobs.release(JOB_ID, "ann")
 
 
 def test_a_party_that_is_released_has_own_heads_asked_for_and_tells_each_initiator_that_waits() -> None:
@@ -610,9 +615,9 @@ def test_a_party_that_is_released_has_own_heads_asked_for_and_tells_each_initiat
             theirs = a_job(JobStatus.WAITING, Party("host", "9999"), initiator=Party("guest", initiator), run=2)
             tx.add_job(replace(theirs, is_initiator=False, key=JobKey(f"2026{number}", theirs.party)), DOCUMENT)
     with pytest.raises(Conflict, match="party 9999 is not on hold"):
-        harness.use_cases.release_intake("ann")
-    harness.use_cases.hold_intake("maintenance", "ann")
-    harness.use_cases.release_intake("bob")
+        harness.use_cases.queue.release_intake("ann")
+    harness.use_cases.queue.hold_intake("maintenance", "ann")
+    harness.use_cases.queue.release_intake("bob")
     assert harness.server.job(GUEST).retry_at == 0
     sent = [(one.kind, one.job_id, str(one.to), one.run) for one in harness.server.outbox()]
     assert sent == [(K.LOOK_AGAIN, "20260", "guest 10000", 2), (K.LOOK_AGAIN, "20262", "guest 10001", 2)]
@@ -628,7 +633,7 @@ def test_a_party_that_is_ready_again_is_asked_at_once(caller: str, retcode: int,
     harness = Harness().with_job()
     with harness.server.store.transaction() as tx:
         tx.postpone(a_job(JobStatus.WAITING).key, "on hold", "10000", 2, 77)
-    [answer] = harness.use_cases.carry_out([Command(K.LOOK_AGAIN, JOB_ID, GUEST)], caller)
+    [answer] = harness.use_cases.commands.carry_out([Command(K.LOOK_AGAIN, JOB_ID, GUEST)], caller)
     assert answer.retcode == retcode
     assert harness.server.job(GUEST).retry_at == retry_at
     assert harness.wakeups == ([((), False, True)] if retry_at == 0 else [])
@@ -645,9 +650,9 @@ def host_harness(status: JobStatus = JobStatus.WAITING, **fields: Any) -> Harnes
 
 def test_the_initiator_is_told_at_once_that_somebody_has_decided() -> None:
     harness = host_harness()
-    harness.use_cases.approve(JOB_ID, "contract 7", "ann")
+    harness.use_cases.approvals.approve(JOB_ID, "contract 7", "ann")
     assert harness.server.job(HOST).consent == Consent(Approval.APPROVED, "ann", "contract 7", NOW, digest_of(DOCUMENT))
-    harness.use_cases.reject(JOB_ID, "no budget", "bob")
+    harness.use_cases.approvals.reject(JOB_ID, "no budget", "bob")
     assert harness.server.job(HOST).consent == Consent(Approval.REJECTED, "bob", "no budget", NOW, digest_of(DOCUMENT))
     sent = [(one.kind, one.job_id, one.to, one.run) for one in harness.server.outbox()]
     assert sent == [(K.LOOK_AGAIN, JOB_ID, GUEST, 1)] * 2
@@ -662,17 +667,17 @@ def test_the_initiator_is_told_at_once_that_somebody_has_decided() -> None:
 @pytest.mark.parametrize(("status", "is_plain_v1"), [(JobStatus.READY, False), (JobStatus.WAITING, True)])
 def test_who_does_not_wait_or_would_not_understand_it_is_not_told(status: JobStatus, is_plain_v1: bool) -> None:
     harness = host_harness(status, is_plain_v1=is_plain_v1)
-    harness.use_cases.approve(JOB_ID, "", "ann")
+    harness.use_cases.approvals.approve(JOB_ID, "", "ann")
     assert harness.server.outbox() == []
 
 
 def test_what_nobody_has_to_approve_or_what_is_under_way_is_not_decided() -> None:
     with pytest.raises(JobNotFound, match="on party 10000"):
-        Harness(HandServer("10000")).use_cases.approve(JOB_ID, "", "ann")
+        Harness(HandServer("10000")).use_cases.approvals.approve(JOB_ID, "", "ann")
     with pytest.raises(Conflict, match="needs no approval here"):
-        host_harness(consent=None).use_cases.reject(JOB_ID, "no", "ann")
+        host_harness(consent=None).use_cases.approvals.reject(JOB_ID, "no", "ann")
     with pytest.raises(Conflict, match="is under way: flow job stop ends it"):
-        host_harness(JobStatus.RUNNING).use_cases.reject(JOB_ID, "no", "ann")
+        host_harness(JobStatus.RUNNING).use_cases.approvals.reject(JOB_ID, "no", "ann")
 
 
 def ended_harness(said: Approval, move: MoveJob) -> Harness:
@@ -687,7 +692,7 @@ def ended_harness(said: Approval, move: MoveJob) -> Harness:
 def test_what_has_ended_is_not_approved_or_rejected_any_more(said: Approval, is_rejected: bool) -> None:
     harness = ended_harness(said, MoveJob(JobStatus.CANCELED, Reason.STOPPED_BY_USER, "enough"))
     before = harness.server.snapshot()
-    decide = harness.use_cases.reject if is_rejected else harness.use_cases.approve
+    decide = harness.use_cases.approvals.reject if is_rejected else harness.use_cases.approvals.approve
     with pytest.raises(Conflict, match=r"has ended as canceled \(stopped_by_user: enough\): nobody waits for"):
         decide(JOB_ID, "", "ann")
     assert harness.server.snapshot() == before
@@ -696,6 +701,6 @@ def test_what_has_ended_is_not_approved_or_rejected_any_more(said: Approval, is_
 def test_what_was_rejected_and_has_ended_can_be_approved_for_a_rerun() -> None:
     harness = ended_harness(Approval.REJECTED, MoveJob(JobStatus.FAILED, Reason.PARTY_REFUSED, "no budget"))
     with pytest.raises(Conflict, match="has ended as failed"):
-        harness.use_cases.reject(JOB_ID, "again", "ann")
-    harness.use_cases.approve(JOB_ID, "a contract", "ann")
+        harness.use_cases.approvals.reject(JOB_ID, "again", "ann")
+    harness.use_cases.approvals.approve(JOB_ID, "a contract", "ann")
     assert harness.server.job(HOST).consent == Consent(Approval.APPROVED, "ann", "a contract", NOW, digest_of(DOCUMENT))

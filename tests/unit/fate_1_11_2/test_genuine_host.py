@@ -34,7 +34,7 @@ def ended(world: OurGuest, status: JobStatus, reason: Reason) -> None:
 
 
 def stop_of_ours(world: OurGuest) -> None:
-    world.use_cases.stop(JOB_ID)
+    world.use_cases.jobs.stop(JOB_ID)
     world.pump()
 
 
@@ -96,7 +96,7 @@ def test_a_stop_of_ours_and_a_rerun() -> None:
     our_worker_is_gone(world)
     ended(world, JobStatus.CANCELED, Reason.STOPPED_BY_USER)
     assert "model" not in world.peer.asked
-    world.use_cases.rerun(JOB_ID, {})
+    world.use_cases.jobs.rerun(JOB_ID, {})
     world.pump()
     world.task_succeeds(version=1)
     world.task_succeeds("reader_1", version=1)
@@ -126,9 +126,9 @@ def test_other_parameters_and_a_rerun() -> None:
     world = running()
     stop_of_ours(world)
     our_worker_is_gone(world)
-    world.use_cases.change_parameters(JOB_ID, Change({"common": {"task_cores": 1}}, {}), 0)
+    world.use_cases.jobs.change_parameters(JOB_ID, Change({"common": {"task_cores": 1}}, {}), 0)
     world.pump()
-    world.use_cases.rerun(JOB_ID, {})
+    world.use_cases.jobs.rerun(JOB_ID, {})
     world.pump()
     world.task_succeeds(version=1)
     ended(world, JobStatus.SUCCESS, Reason.DONE)
@@ -213,7 +213,7 @@ def test_a_rerun_that_the_host_does_not_take_ends_at_once() -> None:
     stop_of_ours(world)
     our_worker_is_gone(world)
     refuse(world, CommandKind.TASK_CREATE, 100)
-    world.use_cases.rerun(JOB_ID, {})
+    world.use_cases.jobs.rerun(JOB_ID, {})
     world.pump()
     assert (world.job.status, world.job.reason) == (JobStatus.FAILED, Reason.PARTY_REFUSED)
     assert world.job.message == "host 10000 does not take version 1 of reader_0: KeyError('something')"

@@ -123,7 +123,7 @@ def test_a_stop_by_a_client_here_is_asked_of_the_initiator() -> None:
     ours, said = after(RUNS_A_TASK)
     job_id = said[0].command.job_id
     ours.sends()
-    ours.use_cases.stop(job_id)
+    ours.use_cases.jobs.stop(job_id)
     ours.settle()
     assert [endpoint_of(one) for one in ours.sends()] == [f"/initiator/{job_id}/guest/10000/stop/canceled"]
 

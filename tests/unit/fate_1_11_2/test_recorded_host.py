@@ -77,7 +77,7 @@ def play(name: str, users: Mapping[str, Callable[[OurGuest], None]]) -> OurGuest
 
 
 def stop(world: OurGuest) -> None:
-    world.use_cases.stop(world.job_id)
+    world.use_cases.jobs.stop(world.job_id)
     world.pump()
     end_our_workers(world, lambda key: world.ours.sees(key, STOPPED))
 
@@ -90,8 +90,8 @@ def test_a_job_of_one_task() -> None:
 def test_a_stop_and_two_reruns() -> None:
     world = play("genuine-host-rerun", {
         "stop/canceled": stop,
-        "reader_0 1 create": lambda world: world.use_cases.rerun(world.job_id, {}),
-        "reader_1 2 create": lambda world: world.use_cases.rerun(world.job_id, {"component_name": "reader_1"}),
+        "reader_0 1 create": lambda world: world.use_cases.jobs.rerun(world.job_id, {}),
+        "reader_1 2 create": lambda world: world.use_cases.jobs.rerun(world.job_id, {"component_name": "reader_1"}),
     })  # fmt: skip
     assert (world.job.status, world.job.run) == (JobStatus.SUCCESS, 2)
     assert world.ours.task(TaskKey(world.job_id, "reader_1", 2, GUEST)).status is TaskStatus.SUCCESS

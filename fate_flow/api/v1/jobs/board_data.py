@@ -62,7 +62,7 @@ def blueprint(services: Services) -> Blueprint:
 
 class _BoardRoutes:
     def __init__(self, services: Services) -> None:
-        self._use_cases = services.use_cases
+        self._submits = services.use_cases.submits
         self._context = services.context
         self._views = services.views
 
@@ -149,7 +149,7 @@ class _BoardRoutes:
         document = self._context.read(find)
         if document is None:
             raise NotFound(f"find job failed: job {job_id} on {party}")
-        return party, self._use_cases.validate(document)
+        return party, self._submits.validate(document)
 
 
 def columns_of(table: TableMeta) -> list[str]:

@@ -52,7 +52,7 @@ def _ask_others(services: Services, job_id: str, seats: Sequence[Seat]) -> dict[
 
     if not others:
         return {}
-    with services.use_cases.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
+    with services.use_cases.submits.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(others, pool.map(ask, others.values()), strict=True))
 
 

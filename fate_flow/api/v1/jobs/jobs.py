@@ -87,7 +87,7 @@ from fate_flow.jobspec.fate_v1.model_name import model_id_of
 from fate_flow.jobspec.fate_v1.reader import problems
 from fate_flow.jobspec.sources import Sources
 from fate_flow.services.context.unit_of_work import read_spec
-from fate_flow.services.use_cases.use_cases import STOPS
+from fate_flow.services.use_cases.jobs import STOPS
 from fate_flow.store.database.models import JobRow, OutputRow
 from fate_flow.store.views.columns import Row
 from fate_flow.store.views.lists import MOST_ROWS, JobQuery
@@ -137,7 +137,7 @@ def blueprint(services: Services) -> Blueprint:
 class _JobRoutes:
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._use_cases = services.use_cases
+        self._use_cases, self._jobs = services.use_cases, services.use_cases.jobs
         self._views = services.views
         self._settings = services.settings
         self._context = services.context
@@ -171,7 +171,7 @@ class _JobRoutes:
     def stop(self) -> Response:
         body = arguments("job_id")
         status, now = read_text(body, "stop_status", "canceled"), read_flag(body, "now")
-        return ok(retmsg=self._use_cases.stop(read_job_id(body), status, now=now))
+        return ok(retmsg=self._jobs.stop(read_job_id(body), status, now=now))
 
     @declared(
         "An ended job begins again; at another party than its initiator that one is asked.", needs=JOB, relays=True,
@@ -185,7 +185,7 @@ class _JobRoutes:
         job_id = read_job_id(body)
         initiator = self._initiator_elsewhere(job_id)
         if initiator is None:
-            self._use_cases.rerun(job_id, body)
+            self._jobs.rerun(job_id, body)
             return ok(retmsg="rerun job success")
         query = {key: body[key] for key in ("component_name", "force") if body.get(key) is not None}
         endpoint = f"/initiator/{job_id}/{initiator.role}/{initiator.party_id}/rerun"
@@ -200,27 +200,27 @@ class _JobRoutes:
     @declared("A canceled job goes on where it was.", needs=JOB)
     def resume(self) -> Response:
         """Ours; v1 knows no other way back for a canceled job than the rerun."""
-        self._use_cases.resume(read_job_id(arguments("job_id")))
+        self._jobs.resume(read_job_id(arguments("job_id")))
         return ok(retmsg="resume job success")
 
     @declared("A waiting job takes another place in the queue.", needs=JOB | _PRIORITY)
     def set_priority(self) -> Response:
         """Ours: another place in the queue for a job that waits."""
         body = arguments("job_id", "priority")
-        self._use_cases.set_priority(read_job_id(body), read_whole(body, "priority", 0, -MOST_PRIORITY, MOST_PRIORITY))
+        self._jobs.set_priority(read_job_id(body), read_whole(body, "priority", 0, -MOST_PRIORITY, MOST_PRIORITY))
         return ok(retmsg="set job priority success")
 
     @declared("A waiting job has no reservation round until it is released.", needs=JOB | MESSAGE, takes=AUTHOR)
     def hold(self) -> Response:
         """Ours: a waiting job has no reservation round until it is released."""
         body = arguments("job_id", "message")
-        self._use_cases.hold(read_job_id(body), read_message(body), read_author(body, self._settings.party_id))
+        self._jobs.hold(read_job_id(body), read_message(body), read_author(body, self._settings.party_id))
         return ok(retmsg="hold job success")
 
     @declared("A held job may have its reservation round.", needs=JOB, takes=AUTHOR)
     def release(self) -> Response:
         body = arguments("job_id")
-        self._use_cases.release(read_job_id(body), read_author(body, self._settings.party_id))
+        self._jobs.release(read_job_id(body), read_author(body, self._settings.party_id))
         return ok(retmsg="release job success")
 
     @declared(
@@ -242,20 +242,20 @@ class _JobRoutes:
         revision = None if body.get("revision") is None else read_whole(body, "revision", 0, 0, MOST_WHOLE)
         digest = "" if body.get("digest") is None else check_digest(body["digest"])
         author = read_author(body, self._settings.party_id)
-        found = self._use_cases.approve(read_job_id(body), reason, author, revision, digest)
+        found = self._use_cases.approvals.approve(read_job_id(body), reason, author, revision, digest)
         return ok({"digest": found.digest, "revision": found.revision}, "approve job success")
 
     @declared("This party takes no part in it: the job ends.", needs=JOB | {"reason": MESSAGE["message"]}, takes=AUTHOR)
     def reject(self) -> Response:
         body = arguments("job_id", "reason")
-        self._use_cases.reject(
+        self._use_cases.approvals.reject(
             read_job_id(body), read_message(body, "reason"), read_author(body, self._settings.party_id)
         )
         return ok(retmsg="reject job success")
 
     @declared("Every waiting job of this initiator is canceled.", data=by_name({"const": 0}, description="By job id."))
     def clean_queue(self) -> Response:
-        return ok(self._use_cases.clean_queue())
+        return ok(self._use_cases.queue.clean_queue())
 
     # ------------------------------------------------------------------ what a submit would do
 
@@ -269,7 +269,7 @@ class _JobRoutes:
         sent = read_job(documents(), context)
         document = sent.document
         try:
-            spec = self._use_cases.examine(document)
+            spec = self._use_cases.submits.examine(document)
             self._check_paths(spec)
         except FlowError as error:
             every = problems(document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults)

@@ -75,12 +75,12 @@ class _ParameterRoutes:
     def update(self) -> Response:
         body = arguments("job_id")
         job_id, change = read_job_id(body), read_change(body)
-        previewed = self._use_cases.preview_change(job_id, change)
+        previewed = self._use_cases.jobs.preview_change(job_id, change)
         if previewed.is_change:
-            self._use_cases.examine(previewed.document)
+            self._use_cases.submits.examine(previewed.document)
             check_paths(self._services.settings, previewed.spec)
             _check_answers(ask_parties(self._services, previewed.document, previewed.spec, previewed.plain_v1))
-        revised = self._use_cases.change_parameters(job_id, change, previewed.base)
+        revised = self._use_cases.jobs.change_parameters(job_id, change, previewed.base)
         return ok({
             **revised.spec.changeable_conf, "components": list(revised.components),
             "warnings": list(revised.warnings),

@@ -23,7 +23,7 @@ _PAGE: Arguments = {
 
 
 def blueprint(services: Services) -> Blueprint:
-    use_cases, views, own = services.use_cases, services.views, services.settings.party_id
+    waiting, views, own = services.use_cases.queue, services.views, services.settings.party_id
     queue = Blueprint("queue", __name__, url_prefix="/v1/queue")
 
     @queue.post("/list")
@@ -40,13 +40,13 @@ def blueprint(services: Services) -> Blueprint:
     def hold() -> Response:
         """This party reserves nothing for new jobs, until it is released."""
         body = arguments("message")
-        use_cases.hold_intake(read_message(body), read_author(body, own))
+        waiting.hold_intake(read_message(body), read_author(body, own))
         return ok(retmsg="hold queue success")
 
     @queue.post("/release")
     @declared("This party reserves again.", takes=AUTHOR)
     def release() -> Response:
-        use_cases.release_intake(read_author(silent_json(), own))
+        waiting.release_intake(read_author(silent_json(), own))
         return ok(retmsg="release queue success")
 
     return queue

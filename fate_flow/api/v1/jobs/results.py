@@ -70,7 +70,7 @@ class _ResultRoutes:
     )
     def clean_job(self) -> Response:
         """Of the whole job, or of the seat and the component that the body names."""
-        cleaned = self._use_cases.clean_job(_read_scope(arguments("job_id")))
+        cleaned = self._use_cases.results.clean_job(_read_scope(arguments("job_id")))
         return ok({"tables": list(map(_named, cleaned.tables)), "metrics": cleaned.metrics})
 
     @declared("Notes on a job, which are its description.", needs=JOB | SEAT | _NOTES)
@@ -79,7 +79,7 @@ class _ResultRoutes:
         notes = read_text(body, "notes")
         if len(notes) > _LONGEST_NOTES:
             raise BadRequest(f"notes: has {len(notes)} characters; {_LONGEST_NOTES} is the most")
-        self._use_cases.describe(JobKey(read_job_id(body), read_party(body)), notes)
+        self._use_cases.jobs.describe(JobKey(read_job_id(body), read_party(body)), notes)
         return ok(retmsg="update job success")
 
     @declared(
@@ -91,7 +91,7 @@ class _ResultRoutes:
         body = arguments()
         day, job_id = body.get("model"), read_job_id(body) if body.get("job_id") is not None else ""
         if day is None and job_id:
-            return _done_or_nothing(self._use_cases.drop_metrics(Scope(job_id)) > 0)
+            return _done_or_nothing(self._use_cases.results.drop_metrics(Scope(job_id)) > 0)
         if day is None:
             raise BadRequest("required argument are missing: job_id or model, a day such as 20260131")
         if not _DAY.fullmatch(str(day)):
@@ -104,13 +104,13 @@ class _ResultRoutes:
     def _drops_metrics(self, job_id: str) -> bool:
         """Whether it had any; those of a job that is not over stay."""
         try:
-            return self._use_cases.drop_metrics(Scope(job_id)) > 0
+            return self._use_cases.results.drop_metrics(Scope(job_id)) > 0
         except (JobNotFound, OperationFailed):
             return False
 
     @declared("All tables that jobs may not read go.", data=_TABLES)
     def delete_disabled_tables(self) -> Response:
-        return ok(list(map(_named, self._use_cases.drop_disabled_tables())))
+        return ok(list(map(_named, self._use_cases.tables.drop_disabled_tables())))
 
 
 def _done_or_nothing(is_done: bool) -> Response:

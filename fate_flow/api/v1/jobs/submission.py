@@ -156,10 +156,10 @@ def submit(
     """Raises SubmitFailed; Busy and StorageFailed as they are, since trying again may help there."""
     job_id = services.new_job_id()
     try:
-        spec = services.use_cases.validate(document)
+        spec = services.use_cases.submits.validate(document)
         if check is not None:
             check(spec)
-        return Submitted(services.use_cases.submit(job_id, document, request_id), spec)
+        return Submitted(services.use_cases.submits.submit(job_id, document, request_id), spec)
     except (Busy, StorageFailed):
         raise
     except FlowError as error:
@@ -187,7 +187,7 @@ def ask_parties(
         text = objection(spec, party, context.modules) if has_no_such_route(answer) else ""
         return Answer(SUBMIT_FAILED, text, {"previewed": True}) if text else answer
 
-    with services.use_cases.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
+    with services.use_cases.submits.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(spec.parties, pool.map(ask, spec.parties), strict=True))
 
 

@@ -50,7 +50,7 @@ def _ask(services: Services, party_ids: Sequence[str]) -> dict[str, Answer]:
 
     pool = ThreadPoolExecutor(min(len(party_ids), _MOST_AT_ONCE))
     try:
-        with services.use_cases.waiting():
+        with services.use_cases.submits.waiting():
             asked: dict[str, Future[Answer]] = {party_id: pool.submit(ask, party_id) for party_id in party_ids}
             done, _ = wait(asked.values(), _SECONDS)
             return {party_id: one.result() if one in done else _LATE for party_id, one in asked.items()}

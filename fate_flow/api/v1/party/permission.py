@@ -90,21 +90,21 @@ def blueprint(services: Services) -> Blueprint:
 
 class _PermissionRoutes:
     def __init__(self, services: Services) -> None:
-        self._use_cases = services.use_cases
+        self._permissions = services.use_cases.permissions
         self._context = services.context
 
     @declared(_GRANT, needs=_PARTY, takes=_THINGS, either=_something(_THINGS))
     def grant(self) -> Response:
         body = arguments("party_id")
         things, unknown = self._read(body)
-        self._use_cases.grant(check_party_id(body["party_id"]), things)
+        self._permissions.grant(check_party_id(body["party_id"]), things)
         return _done(unknown)
 
     @declared(_DELETE, needs=_PARTY, takes=_THINGS, either=_something(_THINGS))
     def delete(self) -> Response:
         body = arguments("party_id")
         things, unknown = self._read(body)
-        self._use_cases.revoke(check_party_id(body["party_id"]), things)
+        self._permissions.revoke(check_party_id(body["party_id"]), things)
         return _done(unknown)
 
     @declared(_QUERY, needs=_PARTY, data=an_object(_GRANTED))
@@ -115,14 +115,14 @@ class _PermissionRoutes:
     def grant_as_before(self) -> Response:
         party_id, body = _source()
         things, unknown = self._read(body, _OLD)
-        self._use_cases.grant(party_id, things)
+        self._permissions.grant(party_id, things)
         return _done(unknown)
 
     @declared(_DELETE, needs=_SOURCE, takes=_OLD_THINGS | _NOTHING_ELSE, either=_something(_OLD_THINGS))
     def delete_as_before(self) -> Response:
         party_id, body = _source()
         things, unknown = self._read(body, _OLD)
-        self._use_cases.revoke(party_id, things)
+        self._permissions.revoke(party_id, things)
         return _done(unknown)
 
     @declared(_QUERY, needs=_SOURCE, takes=_NOTHING_ELSE, data=_GRANTED_AS_BEFORE)

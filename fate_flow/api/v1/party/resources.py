@@ -24,7 +24,7 @@ _RETURNED = a_list(an_object({**_SEAT, "resource_in_use": YES_NO, "resource_retu
 
 
 def blueprint(services: Services) -> Blueprint:
-    use_cases, views = services.use_cases, services.views
+    jobs, views = services.use_cases.jobs, services.views
     resources = Blueprint("resources", __name__, url_prefix="/v1/resource")
 
     @resources.post("/query")
@@ -42,7 +42,7 @@ def blueprint(services: Services) -> Blueprint:
     def give_back() -> Response:
         job_id = read_job_id(arguments("job_id"))
         try:
-            returned = use_cases.return_resources(job_id)
+            returned = jobs.return_resources(job_id)
         except JobNotFound as error:
             return failed(_UNKNOWN_JOB, error.message)
         return ok([_returned(job, done) for job, done in returned])

@@ -54,7 +54,7 @@ def blueprint(services: Services) -> Blueprint:
 
 class _ConnectorRoutes:
     def __init__(self, services: Services) -> None:
-        self._use_cases = services.use_cases
+        self._tables = services.use_cases.tables
         self._context = services.context
         self._settings = services.settings
 
@@ -69,7 +69,7 @@ class _ConnectorRoutes:
         if name in self._settings.connectors:
             raise Conflict(f"connector_name: {shown(name)} is one of connectors in service_conf.yaml")
         check_opened(self._settings, path, "connector_info.path")
-        self._use_cases.save_connector(Connector(name, engine, {"path": path}))
+        self._tables.save_connector(Connector(name, engine, {"path": path}))
         return ok()
 
     @declared(

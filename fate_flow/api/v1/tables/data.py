@@ -146,7 +146,7 @@ def blueprint(services: Services) -> Blueprint:
 class _DataRoutes:
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._use_cases = services.use_cases
+        self._tables = services.use_cases.tables
         self._views = services.views
         self._settings = services.settings
 
@@ -316,7 +316,7 @@ class _DataRoutes:
     @declared("The table goes.", needs=TABLE, data=_TABLE_ONLY, idle=("job_id", "role", "party_id", "component_name"))
     def delete_table(self) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
-        self._use_cases.drop_table(namespace, name)
+        self._tables.drop_table(namespace, name)
         return ok({"namespace": namespace, "table_name": name})
 
     @declared("No job may read the table any more.", needs=TABLE, data=a_list(_TABLE_ONLY))
@@ -360,7 +360,7 @@ class _DataRoutes:
 
     def _allow_table(self, is_allowed: bool) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
-        self._use_cases.allow_table(namespace, name, is_allowed)
+        self._tables.allow_table(namespace, name, is_allowed)
         return ok([{"namespace": namespace, "table_name": name}])
 
 

@@ -43,7 +43,7 @@ def blueprint(services: Services) -> Blueprint:
 
 class _TableRoutes:
     def __init__(self, services: Services) -> None:
-        self._use_cases = services.use_cases
+        self._submits = services.use_cases.submits
         self._context = services.context
 
     @declared(f"The first {MOST_SHOWN} rows of a table.", needs=TABLE, data=_PREVIEW)
@@ -95,7 +95,7 @@ class _TableRoutes:
         if maker is None or document is None:
             return []
         found = [(one.namespace, one.name) for one in results if one.data_name == READ and one.task == maker.task]
-        return list(dict.fromkeys([*found, *_read_by(self._use_cases.validate(document), maker, tx)]))
+        return list(dict.fromkeys([*found, *_read_by(self._submits.validate(document), maker, tx)]))
 
     def _first(self, tx: Transaction, name: Name) -> list[Name]:
         """The tables at the beginning of the way to this one, itself if nothing was before."""

@@ -61,7 +61,7 @@ def blueprint(services: Services) -> Blueprint:
 
 class _TrackingRoutes:
     def __init__(self, services: Services) -> None:
-        self._use_cases = services.use_cases
+        self._submits = services.use_cases.submits
         self._views = services.views
         self._own = services.settings.party_id
         self._ask_party = services.ask_party
@@ -82,7 +82,7 @@ class _TrackingRoutes:
         """The module, and what stands under the keys that end in `Param`."""
         job_id, party, name, _ = _component()
         document = self._views.document(job_id)
-        spec = self._use_cases.validate(document) if document is not None else None
+        spec = self._submits.validate(document) if document is not None else None
         task = spec.tasks.get(name) if spec is not None else None
         if spec is None or task is None or party not in task.parties:
             raise NotFound(f"can not found this task: {name} of job {job_id} on {party}")

@@ -1,0 +1,77 @@
+"""Whether this party takes part in a job of another party, as its people decide."""
+
+from __future__ import annotations
+
+from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.model.approval import SHORT_DIGEST, Approval, Consent, is_digest_of
+from fate_flow.core.model.errors import Conflict, JobNotFound
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import Command, CommandKind, Job
+from fate_flow.core.model.status import JobStatus
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.use_cases.units import Units
+
+
+class Approvals:
+    """Decisions of this party on jobs that need its approval."""
+
+    def __init__(self, units: Units) -> None:
+        self._units = units
+
+    def approve(
+        self, job_id: str, reason: str, by: str, revision: int | None = None, digest: str = ""
+    ) -> JobBinding:
+        """This party takes part in a job of another; `revision` and `digest`: as that was looked at. What was approved.
+
+        Raises JobNotFound, Conflict when nobody has to approve it, or it has another document by now."""
+        return self._decide(job_id, Approval.APPROVED, by, reason, revision, digest)
+
+    def reject(self, job_id: str, reason: str, by: str) -> None:
+        """This party takes no part in it: the job ends, and says why. Raises as `approve`."""
+        self._decide(job_id, Approval.REJECTED, by, reason)
+
+    def _decide(
+        self, job_id: str, approval: Approval, by: str, reason: str, revision: int | None = None, digest: str = ""
+    ) -> JobBinding:
+        def decide(unit: UnitOfWork) -> JobBinding:
+            rows, bound = unit.tx.jobs_here(job_id), unit.binding(job_id)
+            if not rows or bound is None:
+                raise JobNotFound(f"can not found job {job_id} on party {self._units.context.party_id}")
+            if revision not in (None, bound.revision):
+                raise Conflict(f"job {job_id} has parameters of revision {bound.revision} by now: look at it again")
+            if digest and not is_digest_of(digest, bound.digest):
+                short = bound.digest[:SHORT_DIGEST]
+                raise Conflict(f"job {job_id} has another document by now ({short}): look at it again")
+            consent = Consent(approval, by, reason, unit.now, bound.digest)
+            for row in rows:
+                _check_decidable(row, consent)
+                if not unit.tx.decide_consent(row.key, consent):
+                    raise Conflict(f"{row.key} has moved on: look at it again")
+                party, message = row.party, consent.text
+                unit.moves(
+                    HistoryLevel.JOB, job_id, row.status, row.status, party=party, message=message, caused_by=str(party)
+                )
+            unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} was {consent.text}")
+            if rows[0].status is JobStatus.WAITING and not rows[0].is_plain_v1:
+                unit.send(Command(CommandKind.LOOK_AGAIN, job_id, rows[0].initiator, rows[0].run))
+            return bound
+
+        return self._units.carry_out(decide)
+
+
+def _check_decidable(row: Job, consent: Consent) -> None:
+    """Whether it is time for this consent. What was rejected is over, and can be approved for a rerun; what runs though
+    nobody has approved its document was approved by an older release, and can be approved anew.
+
+    Raises Conflict."""
+    if row.consent is None:
+        raise Conflict(f"{row.key} needs no approval here (approval in service_conf.yaml)")
+    is_anew = (row.consent.approval, consent.approval) == (Approval.PENDING, Approval.APPROVED)
+    is_under_way = row.holds or row.status is JobStatus.RUNNING
+    if row.status is JobStatus.STOPPING or (is_under_way and not is_anew):
+        raise Conflict(f"{row.key} has been approved and is under way: flow job stop ends it")
+    is_for_rerun = row.consent.approval is Approval.REJECTED and consent.approval is Approval.APPROVED
+    if row.is_final and not is_for_rerun:
+        why = ": ".join(filter(None, (row.reason.value if row.reason else "", row.message)))
+        raise Conflict(f"{row.key} has ended as {row.status.value} ({why}): nobody waits for an approval of it")

@@ -1,0 +1,142 @@
+"""What other parties ask of this one: commands, of its participant and of its initiator, and signs of life."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from fate_flow.core.access.authority import TO_INITIATORS, Said, objection
+from fate_flow.core.model.errors import BadRequest, FlowError, StorageFailed
+from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Job
+from fate_flow.core.model.peer import HeartbeatReply
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import Party
+from fate_flow.services.context.unit_of_work import CapacityNotice, UnitOfWork, binding_of
+from fate_flow.services.initiator.initiator import Coordinator
+from fate_flow.services.initiator.known_capacity import awaits_capacity, count_in
+from fate_flow.services.participant.admission import check_early, document_in
+from fate_flow.services.participant.call_back import Reach, refused
+from fate_flow.services.participant.heartbeats import Heartbeats
+from fate_flow.services.participant.participant import Participant
+from fate_flow.services.participant.standing import ask_standing, standing_of
+from fate_flow.services.use_cases.jobs import STOPS, read_rerun_request
+from fate_flow.services.use_cases.units import Units
+from fate_flow.services.workers.reports import read_report
+
+
+class PartyCommands:
+    """Commands and heartbeats of other parties."""
+
+    def __init__(self, units: Units, party: Participant, initiator: Coordinator, reach: Reach) -> None:
+        """`reach`: whether this party can report to another one, where that asks to be called back."""
+        self.reach = reach
+        self._units, self._party, self._initiator = units, party, initiator
+        self._heartbeats = Heartbeats(units.context)
+
+    def carry_out(self, commands: Sequence[Command], caller: str) -> list[Answer]:
+        """Commands of another party, in their order, in one transaction."""
+        for command in commands:
+            if command.kind is CommandKind.CREATE:
+                with suppress(BadRequest):
+                    check_early(self._units.context, document_in(command.body))
+        answered = refused(commands, caller, self.reach)
+        return self._units.carry_out(lambda unit: [
+            answered.get(place) or self._one(unit, command, caller) for place, command in enumerate(commands)
+        ])
+
+    def preview(self, command: Command, caller: str) -> Answer:
+        """What another party would be answered to this `create`; nothing is written."""
+        for answer in refused([command], caller, self.reach).values():
+            return replace(answer, data={"previewed": True})
+        context = self._units.context
+        return context.read(lambda tx: self._party.preview(UnitOfWork(context, tx, context.clock()), command, caller))
+
+    def heartbeat(self, caller: str, jobs: Sequence[tuple[str, int]]) -> HeartbeatReply:
+        """A sign of life of an initiator, which believes that these jobs run here."""
+        reply, doubtful = self._heartbeats.answer(caller, jobs), self._heartbeats.missing(caller, jobs)
+        if doubtful:
+            self._units.carry_out(lambda unit: ask_standing(unit, doubtful))
+        return reply
+
+    def _one(self, unit: UnitOfWork, command: Command, caller: str) -> Answer:
+        if command.kind in TO_INITIATORS:
+            return self._asked_as_initiator(unit, command, caller)
+        answer = self._party.handle(unit, command, caller)
+        unit.touch(command.job_id)
+        return answer
+
+    def _asked_as_initiator(self, unit: UnitOfWork, command: Command, caller: str) -> Answer:
+        job = unit.tx.job_here(command.job_id)
+        said = Said(command.kind, caller, self._units.context.party_id, _seat_in(command))
+        if why := objection(said, None if job is None else binding_of(job)):
+            return Answer(108, why)
+        match command.kind:
+            case CommandKind.REPORT:
+                return self._report(unit, command)
+            case CommandKind.ASK_STOP:
+                return self._ask_stop(unit, command, caller, job)
+            case CommandKind.ASK_RERUN:
+                return self._ask_rerun(unit, command, job)
+            case CommandKind.CAPACITY:
+                return self._capacity_notice(unit, command, caller, job)
+            case CommandKind.STANDING:
+                return standing_of(job)
+        if job is not None:     # no more than a hint: whether the party is ready, its answer to the next check says
+            self._initiator.ask_again(unit, caller, job.job_id)
+        return Answer()
+
+    def _report(self, unit: UnitOfWork, command: Command) -> Answer:
+        report = read_report(command.body)
+        if report is None:
+            return Answer(101, "party_status: the report is not well formed")
+        self._initiator.take_report(unit, report)
+        return Answer()
+
+    def _ask_stop(self, unit: UnitOfWork, command: Command, caller: str, job: Job | None) -> Answer:
+        if job is None:
+            return replace(standing_of(job), retmsg=f"can not found job {command.job_id}")
+        if command.run < job.run:
+            message = f"job {job.job_id} is in run {job.run}, not {command.run}: that one is over"
+            return replace(standing_of(job), retmsg=message)
+        reason = STOPS.get(command.argument)
+        if reason is None:
+            return Answer(101, f"stop_status: {command.argument!r} is not one of {', '.join(sorted(STOPS))}")
+        is_user = reason is Reason.STOPPED_BY_USER
+        seat = next((str(party) for party in job.parties if party.party_id == caller), "")
+        self._initiator.request_stop(unit, command.job_id, reason, f"asked by party {caller}", is_user, seat)
+        if command.body.get("now") is True:
+            self._initiator.request_force_stop(unit, command.job_id)
+        return standing_of(job) if job.is_final else Answer()
+
+    def _ask_rerun(self, unit: UnitOfWork, command: Command, job: Job | None) -> Answer:
+        """As a FATE server asks for its client."""
+        if job is None:
+            return Answer(102, f"can not found job {command.job_id}")
+        try:
+            with unit.part():
+                self._initiator.rerun(unit, command.job_id, read_rerun_request(command.body))
+        except StorageFailed:
+            raise
+        except FlowError as error:
+            return Answer(error.retcode, error.message)
+        return Answer()
+
+    def _capacity_notice(self, unit: UnitOfWork, command: Command, caller: str, job: Job | None) -> Answer:
+        """A party that had no capacity for a job has some; 10 when the job has no use for it."""
+        cores = count_in(command.body, "free_cores")
+        if cores is None:
+            return Answer(101, f"free_cores: {shown(command.body.get('free_cores'))} is not a number of cores")
+        if job is None or command.run not in (job.run, ANY_RUN) or not awaits_capacity(unit, job, caller):
+            return Answer(NOT_EFFECTIVE, f"job {command.job_id} does not wait for capacity at party {caller}")
+        unit.capacity_notices.append(CapacityNotice(job.job_id, caller, cores))
+        return Answer()
+
+
+def _seat_in(command: Command) -> Party:
+    """The seat that the command is about: of a report and of capacity that of the party that says it, as in the
+    body."""
+    role, party_id = command.body.get("role"), command.body.get("party_id")
+    is_of_sender = command.kind in (CommandKind.REPORT, CommandKind.CAPACITY)
+    return Party(str(role), str(party_id)) if is_of_sender else command.to

@@ -1,0 +1,58 @@
+"""What operators ask of all waiting jobs of this party at once."""
+
+from __future__ import annotations
+
+from fate_flow.core.model.errors import Conflict
+from fate_flow.core.model.job import Command, CommandKind, Hold
+from fate_flow.core.model.reasons import Reason
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.initiator.initiator import Coordinator
+from fate_flow.services.use_cases.units import Units
+
+
+class Queue:
+    """The waiting jobs, and whether this party takes new reservations."""
+
+    def __init__(self, units: Units, initiator: Coordinator) -> None:
+        self._units, self._initiator = units, initiator
+
+    def hold_intake(self, message: str, by: str) -> None:
+        """This party reserves nothing for any job that does not hold something already."""
+
+        def hold(unit: UnitOfWork) -> None:
+            found = Hold(message, by, unit.now, unit.steady)
+            unit.tx.hold_intake(found)
+            text = f"party {self._units.context.party_id} takes no new reservations: {found.text}"
+            unit.note(Event.DETECT_NOTE, text=text)
+
+        self._units.carry_out(hold)
+
+    def release_intake(self, by: str) -> None:
+        """Jobs that wait for this party are asked for again at once. Raises Conflict when it was not held."""
+
+        def release(unit: UnitOfWork) -> None:
+            party_id = self._units.context.party_id
+            if not unit.tx.release_intake():
+                raise Conflict(f"party {party_id} is not on hold")
+            unit.note(Event.DETECT_NOTE, text=f"party {party_id} takes reservations: released by {by}")
+            self._initiator.ask_again(unit, party_id)
+            for job in unit.tx.others_waiting():
+                if not job.is_plain_v1:
+                    unit.send(Command(CommandKind.LOOK_AGAIN, job.job_id, job.initiator, job.run))
+
+        self._units.carry_out(release, is_repeatable=False)
+
+    def clean_queue(self) -> dict[str, int]:
+        """Cancel every waiting job of this initiator: 0 for each that was told to end."""
+
+        def clean(unit: UnitOfWork) -> dict[str, int]:
+            found = {}
+            for job in unit.tx.waiting_jobs():
+                self._initiator.request_stop(
+                    unit, job.job_id, Reason.QUEUE_CLEANED, "the queue was cleaned", True, str(job.party)
+                )
+                found[job.job_id] = 0
+            return found
+
+        return self._units.carry_out(clean)

@@ -1,0 +1,153 @@
+"""Submitting a job, and checking a document without submitting it.
+
+A submit waits until every party has accepted, which takes other parties' threads and this server's scheduler, never
+another handler of this server. How many may wait at once, validations that ask other parties among them, is bounded,
+so that there are always threads left for what others ask.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from fate_flow.core.model.errors import (
+    Busy,
+    JobNotFound,
+    OperationFailed,
+    PeerUnreachable,
+    StorageFailed,
+    StorageUnavailable,
+)
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import JobSpec
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import UnitOfWork, read_spec
+from fate_flow.services.initiator.initiator import Coordinator
+from fate_flow.services.initiator.unanswered import unanswered_text
+from fate_flow.services.participant.admission import accept, check_early
+from fate_flow.services.use_cases.units import Units
+from fate_flow.store.values import Document, Submission
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1      # seconds
+
+
+class Submits:
+    """New jobs of clients."""
+
+    def __init__(
+        self, units: Units, initiator: Coordinator, most_waiting: int, timeout: float,
+        monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
+    ) -> None:  # fmt: skip
+        """`most_waiting`: handlers that wait for other parties at once; `timeout`: seconds that a submit waits."""
+        self._units, self._initiator = units, initiator
+        self._monotonic, self._sleep = monotonic, sleep
+        self._slots = threading.Semaphore(most_waiting)
+        self._timeout = timeout
+
+    def submit(self, job_id: str, document: Document, request_id: str = "") -> str:
+        """Take a job and wait until every party has accepted it: its id.
+
+        Raises BadDocument, Refused naming the party, Busy, Conflict for a request id that was used for something else.
+        A refused submit leaves nothing at any party, and its request id is free again."""
+        with self.waiting():
+            check_early(self._units.context, document)
+            known = self._units.carry_out(lambda unit: self._take(unit, job_id, document, request_id or job_id))
+            decided = self._await_decision(known)
+            if decided.retcode and known == job_id:
+                self._forget(known)
+        if decided.retcode:
+            error = OperationFailed(decided.retmsg)
+            error.retcode = decided.retcode
+            raise error
+        self._units.context.record.emit(Event.SUBMITTED, job_id=known, model_id="")
+        return known
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """One of the few handlers that may wait for other parties at the same time. Raises Busy."""
+        if not self._slots.acquire(blocking=False):
+            raise Busy("too many submits are waiting for other parties to accept; try again in a second")
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+    def validate(self, document: Document) -> JobSpec:
+        """The checks of a submit, without one. Raises BadDocument."""
+        return read_spec(self._units.context, document)
+
+    def examine(self, document: Document) -> JobSpec:
+        """All that this server can check of a submit by itself; nothing is stored.
+
+        Raises BadDocument for a document that is wrong, FlowError (103) when this party can never give the cores."""
+        spec = read_spec(self._units.context, document)
+        check_early(self._units.context, document)
+
+        def check(unit: UnitOfWork) -> None:
+            self._initiator.check_own(unit, spec)
+            accept(unit, spec)
+
+        self._units.carry_out(check)
+        return spec
+
+    def _take(self, unit: UnitOfWork, job_id: str, document: Document, request_id: str) -> str:
+        is_begun_anew = unit.tx.job_here(job_id) is not None     # what was committed after all needs no second push
+        known = self._initiator.submit(unit, job_id, document, request_id)
+        if known == job_id and not is_begun_anew:
+            unit.note(Event.SUBMIT_ASKED, job_id=known, body=_summary(document))
+            self._initiator.advance(unit, known)
+        return known
+
+    def _await_decision(self, job_id: str) -> Submission:
+        deadline = self._monotonic() + self._timeout
+        pause = _FIRST_PAUSE
+        while True:
+            # The job is stored: a database that has gone since then says nothing about whether it is accepted.
+            with suppress(StorageUnavailable):
+                decided = self._submission(job_id)
+                if decided is None:
+                    message = f"job {job_id} was refused; who submitted it first with this request id has been told why"
+                    raise OperationFailed(message)
+                if decided.retcode is not None:
+                    return decided
+            if self._monotonic() > deadline:
+                given_up = self._give_up(job_id)
+                if isinstance(given_up, Submission):
+                    return given_up
+                raise PeerUnreachable(f"{given_up}: job {job_id}")
+            self._sleep(pause)
+            pause = min(pause * 1.6, _LONGEST_PAUSE)
+
+    def _submission(self, job_id: str) -> Submission | None:
+        return self._units.context.read(lambda tx: tx.submission_of(job_id))
+
+    def _forget(self, job_id: str) -> None:
+        # What stays because the database is gone goes at the next start; the refusal is what the client has to hear.
+        with suppress(StorageFailed):
+            self._units.context.write(lambda tx: tx.forget_submission(job_id), is_repeatable=True)
+
+    def _give_up(self, job_id: str) -> Submission | str:
+        """The decision that came just in time; who did not answer when the submit was given up."""
+
+        def give_up(unit: UnitOfWork) -> Submission | str:
+            decided = unit.tx.submission_of(job_id)
+            if decided is None or decided.retcode is None:
+                unit.tx.forget_submission(job_id)
+                decided = unit.tx.submission_of(job_id)     # there still: accepted since it was read (MySQL only)
+            if decided is not None:
+                return decided
+            # Decided and forgotten since it was looked for: there is nothing left to give up.
+            why = unanswered_text(unit.tx, job_id, f"within {self._timeout:g} s")
+            with suppress(JobNotFound):
+                self._initiator.request_stop(unit, job_id, Reason.PARTY_REFUSED, why, False, caused_by="")
+            return why
+
+        return self._units.carry_out(give_up)
+
+
+def _summary(document: Document) -> str:
+    text = json.dumps({"job_dsl": document.dsl, "job_runtime_conf": document.runtime_conf})
+    return text if len(text) <= 20_000 else f"{text[:20_000]}..."

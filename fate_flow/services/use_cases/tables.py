@@ -1,0 +1,59 @@
+"""Tables of this party and the connectors to where others are, as clients manage them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fate_flow.core.model.errors import NotFound
+from fate_flow.core.model.grammar import shown
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.upkeep.results import drop_disabled_tables
+from fate_flow.services.use_cases.units import Units
+from fate_flow.store.values import Connector, TableMeta
+
+
+class Tables:
+    """Tables and connectors of this party."""
+
+    def __init__(self, units: Units) -> None:
+        self._units = units
+
+    def drop_table(self, namespace: str, name: str) -> None:
+        """The table is gone, row and file. Raises NotFound."""
+
+        def drop(unit: UnitOfWork) -> None:
+            table = _table(unit, namespace, name)
+            unit.tx.drop_table(namespace, name)
+            unit.after_commit(lambda: self._units.context.files.drop_table(table))
+
+        self._units.carry_out(drop, is_repeatable=False)
+
+    def drop_disabled_tables(self) -> tuple[TableMeta, ...]:
+        """All tables that jobs may not read. Raises NotFound where there is none."""
+        return self._units.carry_out(drop_disabled_tables, is_repeatable=False)
+
+    def allow_table(self, namespace: str, name: str, is_allowed: bool) -> None:
+        """Whether jobs may read the table from now on. Raises NotFound."""
+
+        def allow(unit: UnitOfWork) -> None:
+            table = _table(unit, namespace, name)
+            unit.tx.save_table(replace(table, is_disabled=not is_allowed), table.create_time)
+
+        self._units.carry_out(allow)
+
+    def save_connector(self, connector: Connector) -> None:
+        """Clients may name it from now on; one of this name is replaced."""
+
+        def save(unit: UnitOfWork) -> None:
+            unit.tx.save_connector(connector, unit.now)
+            unit.note(Event.DETECT_NOTE, text=f"connector {connector.name}: {connector.engine} {dict(connector.info)}")
+
+        self._units.carry_out(save)
+
+
+def _table(unit: UnitOfWork, namespace: str, name: str) -> TableMeta:
+    table = unit.tx.table(namespace, name)
+    if table is None:
+        raise NotFound(f"no find table: namespace {shown(namespace)}, table_name {shown(name)}")
+    return table
