@@ -43,7 +43,7 @@ from fate_flow.server.runtime import (
 from fate_flow.services.context.stopwatch import AwakeClock
 from fate_flow.services.context.unit_of_work import CapacityNotice
 from fate_flow.services.initiator.endpoints import endpoint_of
-from fate_flow.services.scheduling.scheduler import (
+from fate_flow.services.scheduling.events import (
     Answered,
     HeartbeatAnswered,
     JobChanged,
@@ -51,10 +51,10 @@ from fate_flow.services.scheduling.scheduler import (
     PartyFails,
     PartySilent,
     QueueChanged,
-    Scheduler,
     SchedulerEvent,
     WorkerChanged,
 )
+from fate_flow.services.scheduling.scheduler import Scheduler
 from fate_flow.services.upkeep.maintenance import sweep_exchange
 from fate_flow.services.upkeep.retention import RetentionSweeper
 from fate_flow.settings.settings import Settings

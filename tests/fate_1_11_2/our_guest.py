@@ -12,7 +12,7 @@ from fate_flow.peers.plain_v1 import body_for_unknown
 from fate_flow.peers.send_queue import MAY_FAIL
 from fate_flow.peers.wire import read_answer
 from fate_flow.services.initiator.endpoints import endpoint_of
-from fate_flow.services.scheduling.scheduler import Answered
+from fate_flow.services.scheduling.events import Answered
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.store.values import Document
 from tests.factories import JOB_ID

@@ -19,14 +19,8 @@ from fate_flow.components.worker.catalogue import CATALOGUE
 from fate_flow.core.model.job import Answer, Command, Job, JobKey, Task, TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.services.context.ports import Observation, Rules
-from fate_flow.services.scheduling.scheduler import (
-    JobChanged,
-    OutboxFilled,
-    QueueChanged,
-    Scheduler,
-    SchedulerEvent,
-    WorkerChanged,
-)
+from fate_flow.services.scheduling.events import JobChanged, OutboxFilled, QueueChanged, SchedulerEvent, WorkerChanged
+from fate_flow.services.scheduling.scheduler import Scheduler
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.settings.parties import Route
 from fate_flow.settings.settings import Settings

@@ -30,6 +30,7 @@ from fate_flow.services.initiator import answers, reports
 from fate_flow.services.participant import ends, job_commands, next_run, participant, reserving, task_commands
 from fate_flow.services.scheduling import scheduler
 from fate_flow.services.scheduling.capacity import CapacityNotifier, _Capacity
+from fate_flow.services.scheduling.queue_rounds import QueueRounds
 from fate_flow.services.scheduling.scheduler import Scheduler
 from fate_flow.services.upkeep import maintenance
 from fate_flow.services.upkeep.maintenance import Maintenance
@@ -515,12 +516,12 @@ def _durations_by_the_wall_clock() -> Iterator[None]:
 
 
 def _youngest_first() -> AbstractContextManager[Any]:
-    keep = Scheduler._candidates
+    keep = QueueRounds._candidates
 
     def candidates(self: Any, unit: UnitOfWork, heads: Any) -> Any:
         return keep(self, unit, heads)[::-1][:1]
 
-    return patch.object(Scheduler, "_candidates", candidates)
+    return patch.object(QueueRounds, "_candidates", candidates)
 
 
 def _a_held_job_goes_on() -> AbstractContextManager[Any]:

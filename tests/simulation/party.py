@@ -16,14 +16,8 @@ from fate_flow.jobspec.ceilings import NO_CEILINGS
 from fate_flow.peers.send_queue import Jobs
 from fate_flow.services.context.ports import Context, Effect
 from fate_flow.services.context.unit_of_work import CapacityNotice
-from fate_flow.services.scheduling.scheduler import (
-    JobChanged,
-    OutboxFilled,
-    QueueChanged,
-    Scheduler,
-    SchedulerEvent,
-    WorkerChanged,
-)
+from fate_flow.services.scheduling.events import JobChanged, OutboxFilled, QueueChanged, SchedulerEvent, WorkerChanged
+from fate_flow.services.scheduling.scheduler import Scheduler
 from fate_flow.services.use_cases.use_cases import UseCases
 from tests.simulation.engine import FakeEngine, Module
 from tests.simulation.faults import Crash

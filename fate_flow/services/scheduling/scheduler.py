@@ -10,26 +10,34 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from fate_flow.core.model.errors import CommitUnknown, FlowError, StorageUnavailable
-from fate_flow.core.model.job import Answer, Blocker, Command, CommandKind, Job, TaskKey
-from fate_flow.core.model.peer import WayBack
+from fate_flow.core.model.job import Answer, Command, CommandKind, Job, TaskKey
 from fate_flow.core.model.status import JobStatus
-from fate_flow.core.planning.queue import Passing, Waiting
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context, Transport
 from fate_flow.services.context.stopwatch import SteadyClock, Stopwatch
 from fate_flow.services.context.unit_of_work import CapacityNotice, UnitOfWork, unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
-from fate_flow.services.initiator.known_capacity import asked_by, count_in
+from fate_flow.services.initiator.known_capacity import count_in
 from fate_flow.services.initiator.peers import PeerWatch
 from fate_flow.services.initiator.plain_v1_hosts import Beats, beats_for
 from fate_flow.services.participant.participant import Participant
 from fate_flow.services.participant.standing import take_standing
 from fate_flow.services.scheduling.capacity import CapacityNotifier
+from fate_flow.services.scheduling.events import (
+    Answered,
+    HeartbeatAnswered,
+    JobChanged,
+    OutboxFilled,
+    PartyFails,
+    PartySilent,
+    QueueChanged,
+    SchedulerEvent,
+    WorkerChanged,
+)
+from fate_flow.services.scheduling.queue_rounds import QueueRounds
 from fate_flow.services.upkeep.maintenance import Maintenance
 from fate_flow.services.workers.elastic import tend_elastic
 from fate_flow.services.workers.watch import WorkerWatch
@@ -37,78 +45,8 @@ from fate_flow.store.contract.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
-_FRESH_AT_ONCE = 64
-_BLOCKED_AT_ONCE = 16
 _COMMITS_AT_ONCE = 64       # a command gets its number before its commit: that may be later than one with a higher
-_ANY = 1 << 30
 
-
-@dataclass(frozen=True)
-class JobChanged:
-    """Another process of this server has written something about this job."""
-
-    job_id: str
-
-
-@dataclass(frozen=True)
-class OutboxFilled:
-    """Another process of this server has put commands into the outbox."""
-
-
-@dataclass(frozen=True)
-class QueueChanged:
-    """Another process of this server has added to the queue, or has freed cores here.
-
-    `knower`: the other party that knows it, since it was told in an answer how many are free."""
-
-    informed_party: str = ""
-
-
-@dataclass(frozen=True)
-class WorkerChanged:
-    worker_id: str
-
-
-@dataclass(frozen=True)
-class Answered:
-    command: Command
-    answer: Answer
-
-
-@dataclass(frozen=True)
-class HeartbeatAnswered:
-    """`ended`: jobs that are over, or not known, at that party, with the reason; `runs`: which run was asked about.
-
-    `way_back`: what it says of its way to this server; `reports`: on shares, which it could not deliver that way."""
-
-    party_id: str
-    ended: Mapping[str, str] = field(default_factory=dict)
-    runs: Mapping[str, int] = field(default_factory=dict)
-    way_back: WayBack | None = None
-    reports: tuple[Mapping[str, Any], ...] = ()
-
-
-@dataclass(frozen=True)
-class PartySilent:
-    """A party has not answered anything for longer than the initiator allows."""
-
-    party_id: str
-    seconds: float
-
-
-@dataclass(frozen=True)
-class PartyFails:
-    """A party has not answered a try, and nothing for so many seconds."""
-
-    party_id: str
-    seconds: float
-    error: str
-
-
-SchedulerEvent = (
-    JobChanged | OutboxFilled | QueueChanged | WorkerChanged | Answered | HeartbeatAnswered | PartySilent | PartyFails
-    | CapacityNotice
-)  # fmt: skip
 
 
 class LeaseLost(FlowError):
@@ -135,6 +73,7 @@ class Scheduler:
         self._steady = SteadyClock(monotonic)
         self._maintenance = Maintenance(self._initiator, self._watch, Stopwatch(monotonic))
         self._notifier = CapacityNotifier()
+        self._queue = QueueRounds(context, self._initiator, self._advance)
         self._is_chosen = False
         self._in_flight: set[int] = set()
         self._newest_command = 0
@@ -356,7 +295,7 @@ class Scheduler:
     def _settle(self, unit: UnitOfWork) -> None:
         self._advance_dirty(unit)
         if unit.freed or unit.is_queue_longer or unit.to_reconsider:
-            self.run_queue(unit)
+            self._queue.run(unit)
             self._advance_dirty(unit)
         came_free = unit.freed.get(self.context.party_id)
         if came_free or unit.is_notice_declined:
@@ -386,70 +325,6 @@ class Scheduler:
             self._notifier.sent(unit)
             self._transport.post(tuple(unit.hints))
 
-    # ------------------------------------------------------------------ the queue
-
-    def run_queue(self, unit: UnitOfWork) -> None:
-        """First in first out among the jobs that can run (core/planning/queue.py)."""
-        heads = unit.tx.queue_heads()
-        candidates = self._candidates(unit, heads)
-        if not candidates:
-            return
-        in_round = unit.tx.jobs_in_round() if heads else ()
-        free = self._initiator.known_free(unit)
-        passing = Passing(heads, self.context.rules.queue_passes, in_round, free, asked_by(unit))
-        unit.note(Event.ROUND_STARTED, kind="waiting")
-        unit.note(Event.ROUND_SIZE, count=unit.tx.count_waiting(), kind="waiting")
-        for job in candidates:
-            self._begin_round_of(unit, job, passing)
-        unit.note(Event.ROUND_FINISHED, kind="waiting")
-
-    def _candidates(self, unit: UnitOfWork, heads: Iterable[Waiting]) -> list[Waiting]:
-        every = (
-            *unit.tx.unblocked_waiting(_FRESH_AT_ONCE),
-            *unit.tx.waiting_unschedulable(unit.steady, _BLOCKED_AT_ONCE),
-        )
-        found = {job.job_id: job for job in every}
-        for head in heads:
-            found.update((job.job_id, job) for job in self._reconsidered(unit, head))
-        known = (unit.tx.waiting(job_id) for job_id in unit.to_reconsider)
-        found.update((job.job_id, job) for job in known if job is not None)
-        return sorted(found.values(), key=lambda job: job.order)
-
-    def _reconsidered(self, unit: UnitOfWork, head: Waiting) -> Iterator[Waiting]:
-        """Of the jobs that are blocked on one party: the first when it is time, and as many as there is capacity
-        for."""
-        party_id, is_due = head.blocked_on, head.retry_at <= unit.steady
-        if is_due:
-            yield head
-        capacity = self._capacity_at(unit, party_id) if is_due or party_id in unit.freed else 0
-        if capacity > 0:
-            for job in unit.tx.blocked_waiting(party_id, capacity, _BLOCKED_AT_ONCE):
-                if job.blocked_cores <= capacity:
-                    capacity -= job.blocked_cores
-                    yield job
-
-    def _capacity_at(self, unit: UnitOfWork, party_id: str) -> int:
-        """The cores that are free there, as far as we know; a party that freed some and does not say: any number."""
-        if party_id == self.context.party_id:
-            engine = unit.tx.engine()
-            return engine.free_cores if engine is not None else 0
-        return self._initiator.free.get(party_id, _ANY if party_id in unit.freed else 0)
-
-    def _begin_round_of(self, unit: UnitOfWork, job: Waiting, passing: Passing) -> None:
-        behind = passing.admit(job)
-        if behind is None:
-            unit.note(Event.ROUND_JOB, kind="waiting", job_id=job.job_id)
-            self._advance(unit, job.job_id, may_begin_round=True)
-            return
-        row = unit.tx.job_here(job.job_id)
-        if row is None:
-            return
-        retry_at = unit.steady + self.context.rules.retry_wait
-        if job.blocked_by is Blocker.SIZE:  # what it waits for is still that, and not the head
-            unit.tx.postpone(row.key, row.wait_reason, row.blocked_on, job.blocked_cores, retry_at)
-        else:
-            unit.tx.postpone(row.key, behind.text, behind.party_id, job.blocked_cores, retry_at)
-
     # ------------------------------------------------------------------ the net below
 
     def poll(self) -> None:
@@ -469,7 +344,7 @@ class Scheduler:
             self._drop_old_commands(unit)
             self._pick_up(unit)
             self._advance_dirty(unit)
-            self.run_queue(unit)
+            self._queue.run(unit)
             self._advance_dirty(unit)
             tend_elastic(unit)
             self._notifier.notify(unit, "")

@@ -14,7 +14,7 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.peers.send_queue import MAY_FAIL
 from fate_flow.services.context.ports import Rules
 from fate_flow.services.context.unit_of_work import CapacityNotice
-from fate_flow.services.scheduling.scheduler import Answered, QueueChanged
+from fate_flow.services.scheduling.events import Answered, QueueChanged
 from fate_flow.services.use_cases.use_cases import UseCases
 from tests.factories import GUEST, JOB_ID, NOW
 from tests.hand_server import DOCUMENT, HandServer

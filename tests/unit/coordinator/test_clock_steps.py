@@ -12,7 +12,8 @@ from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.server.scheduling import Ticks
 from fate_flow.services.context.ports import Rules
 from fate_flow.services.context.stopwatch import AwakeClock
-from fate_flow.services.scheduling.scheduler import Scheduler, WorkerChanged
+from fate_flow.services.scheduling.events import WorkerChanged
+from fate_flow.services.scheduling.scheduler import Scheduler
 from tests.factories import GUEST, JOB_ID, NOW
 from tests.hand_server import FAILED, RUNS, STOPPED, HandServer, worker_of
 from tests.simulation.world import job

@@ -15,7 +15,7 @@ from fate_flow.core.planning.actions import MoveJob
 from fate_flow.core.planning.plan import plan_job
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.participant.participant import Participant
-from fate_flow.services.scheduling.scheduler import WorkerChanged
+from fate_flow.services.scheduling.events import WorkerChanged
 from fate_flow.services.workers.failed_workers import count_in
 from fate_flow.services.workers.reports import read_report, report_of
 from tests.factories import GUEST, HOST, JOB_ID, a_job, a_seat, a_spec, a_view

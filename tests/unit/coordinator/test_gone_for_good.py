@@ -9,7 +9,7 @@ from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Rules
-from fate_flow.services.scheduling.scheduler import HeartbeatAnswered, PartySilent
+from fate_flow.services.scheduling.events import HeartbeatAnswered, PartySilent
 from tests.factories import HOST, JOB_ID, OTHER
 from tests.hand_server import RUN, HandServer, a_host
 from tests.simulation.documents import job

@@ -13,7 +13,7 @@ from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.actions import BeginRound
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.scheduling.scheduler import Answered, QueueChanged
+from fate_flow.services.scheduling.events import Answered, QueueChanged
 from tests.factories import JOB_ID
 from tests.hand_server import HandServer
 from tests.simulation.world import job

@@ -15,16 +15,16 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.services.context.ports import Rules
-from fate_flow.services.scheduling.scheduler import (
+from fate_flow.services.scheduling.events import (
     Answered,
     HeartbeatAnswered,
     JobChanged,
     OutboxFilled,
     PartySilent,
     QueueChanged,
-    Scheduler,
     WorkerChanged,
 )
+from fate_flow.services.scheduling.scheduler import Scheduler
 from fate_flow.services.upkeep.maintenance import sweep_exchange
 from fate_flow.store.values import Document
 from tests.factories import GUEST, HOST, JOB_ID, NOW

@@ -10,7 +10,7 @@ from fate_flow.core.model.job import Answer, CommandKind, Task, TaskKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.services.initiator.reports import take_body
-from fate_flow.services.scheduling.scheduler import PartySilent, WorkerChanged
+from fate_flow.services.scheduling.events import PartySilent, WorkerChanged
 from tests.factories import GUEST, HOST, JOB_ID, OTHER
 from tests.hand_server import (
     INCARNATIONS,

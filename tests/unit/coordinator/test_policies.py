@@ -10,7 +10,7 @@ from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import CommandKind, TaskKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.services.scheduling.scheduler import HeartbeatAnswered, PartySilent, WorkerChanged
+from fate_flow.services.scheduling.events import HeartbeatAnswered, PartySilent, WorkerChanged
 from fate_flow.services.workers.reports import read_report, report_of
 from tests.factories import GUEST, HOST, JOB_ID, a_task
 from tests.hand_server import FAILED, RUNS, HandServer, worker_of

@@ -1,0 +1,90 @@
+"""Which of the jobs that wait begin a reservation round, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from fate_flow.core.model.job import Blocker
+from fate_flow.core.planning.queue import Passing, Waiting
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import Context
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.initiator.initiator import Coordinator
+from fate_flow.services.initiator.known_capacity import asked_by
+
+_FRESH_AT_ONCE = 64
+_BLOCKED_AT_ONCE = 16
+_ANY = 1 << 30
+
+
+class QueueRounds:
+    """The queue of one initiator, gone through whenever something may have become free."""
+
+    def __init__(
+        self, context: Context, initiator: Coordinator, advance: Callable[[UnitOfWork, str, bool], None]
+    ) -> None:
+        self._context = context
+        self._initiator = initiator
+        self._advance = advance          # a job, by its id, as far as it goes; whether it may begin a round
+
+    def run(self, unit: UnitOfWork) -> None:
+        """First in first out among the jobs that can run (core/planning/queue.py)."""
+        heads = unit.tx.queue_heads()
+        candidates = self._candidates(unit, heads)
+        if not candidates:
+            return
+        in_round = unit.tx.jobs_in_round() if heads else ()
+        free = self._initiator.known_free(unit)
+        passing = Passing(heads, self._context.rules.queue_passes, in_round, free, asked_by(unit))
+        unit.note(Event.ROUND_STARTED, kind="waiting")
+        unit.note(Event.ROUND_SIZE, count=unit.tx.count_waiting(), kind="waiting")
+        for job in candidates:
+            self._begin_round_of(unit, job, passing)
+        unit.note(Event.ROUND_FINISHED, kind="waiting")
+
+    def _candidates(self, unit: UnitOfWork, heads: Iterable[Waiting]) -> list[Waiting]:
+        every = (
+            *unit.tx.unblocked_waiting(_FRESH_AT_ONCE),
+            *unit.tx.waiting_unschedulable(unit.steady, _BLOCKED_AT_ONCE),
+        )
+        found = {job.job_id: job for job in every}
+        for head in heads:
+            found.update((job.job_id, job) for job in self._reconsidered(unit, head))
+        known = (unit.tx.waiting(job_id) for job_id in unit.to_reconsider)
+        found.update((job.job_id, job) for job in known if job is not None)
+        return sorted(found.values(), key=lambda job: job.order)
+
+    def _reconsidered(self, unit: UnitOfWork, head: Waiting) -> Iterator[Waiting]:
+        """Of the jobs that are blocked on one party: the first when it is time, and as many as there is capacity
+        for."""
+        party_id, is_due = head.blocked_on, head.retry_at <= unit.steady
+        if is_due:
+            yield head
+        capacity = self._capacity_at(unit, party_id) if is_due or party_id in unit.freed else 0
+        if capacity > 0:
+            for job in unit.tx.blocked_waiting(party_id, capacity, _BLOCKED_AT_ONCE):
+                if job.blocked_cores <= capacity:
+                    capacity -= job.blocked_cores
+                    yield job
+
+    def _capacity_at(self, unit: UnitOfWork, party_id: str) -> int:
+        """The cores that are free there, as far as we know; a party that freed some and does not say: any number."""
+        if party_id == self._context.party_id:
+            engine = unit.tx.engine()
+            return engine.free_cores if engine is not None else 0
+        return self._initiator.free.get(party_id, _ANY if party_id in unit.freed else 0)
+
+    def _begin_round_of(self, unit: UnitOfWork, job: Waiting, passing: Passing) -> None:
+        behind = passing.admit(job)
+        if behind is None:
+            unit.note(Event.ROUND_JOB, kind="waiting", job_id=job.job_id)
+            self._advance(unit, job.job_id, True)
+            return
+        row = unit.tx.job_here(job.job_id)
+        if row is None:
+            return
+        retry_at = unit.steady + self._context.rules.retry_wait
+        if job.blocked_by is Blocker.SIZE:  # what it waits for is still that, and not the head
+            unit.tx.postpone(row.key, row.wait_reason, row.blocked_on, job.blocked_cores, retry_at)
+        else:
+            unit.tx.postpone(row.key, behind.text, behind.party_id, job.blocked_cores, retry_at)
