@@ -71,7 +71,7 @@ ALLOWED_PROSE = {
         "fate_flow/engines/local/engine.py",                                            # in a socket
         "tests/unit/api/test_unknown_keys.py", "tests/integration/test_storage_faults.py",
         # in a message, on a disk
-        "tests/unit/federation/test_peer_senders.py", "docs/explanation/reliability.md",
+        "tests/unit/peers/test_peer_senders.py", "docs/explanation/reliability.md",
         "docs/explanation/authority.md",
     },
     r"\b(a|the|no|this|next|later|another|every) turns?\b(?! to write| did not come)": {

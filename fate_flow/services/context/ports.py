@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Record(Protocol):
-    """The log files that operators read (audit/)."""
+    """The log files that operators read (fate_flow/records/)."""
 
     def emit(self, event: Event, /, *, stacklevel: int = 1, **fields: object) -> None: ...
 

@@ -13,8 +13,8 @@ from fate_flow.services.scheduling.events import HeartbeatAnswered, PartySilent
 from tests.factories import HOST, JOB_ID, OTHER
 from tests.hand_server import RUN, HandServer, a_host
 from tests.simulation.documents import job
-from tests.unit.coordinator.test_leases import after, seat
-from tests.unit.coordinator.test_one_scheduler import Process, chosen, job_of, running, submit
+from tests.unit.services.test_leases import after, seat
+from tests.unit.services.test_one_scheduler import Process, chosen, job_of, running, submit
 
 WEEK = 604_800
 

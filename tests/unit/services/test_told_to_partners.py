@@ -11,7 +11,7 @@ from fate_flow.jobspec.ceilings import Ceilings
 from tests.factories import GUEST, HOST
 from tests.hand_server import HandServer, create
 from tests.simulation.world import job
-from tests.unit.coordinator.test_use_cases import Harness
+from tests.unit.services.test_use_cases import Harness
 
 ROLES = {"guest": ["9999"], "host": ["10000"]}
 KEYS = "job_runtime_conf.job_parameters.common.task_{}, job_runtime_conf.job_parameters.common.task_parallelism"

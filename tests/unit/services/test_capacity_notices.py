@@ -19,7 +19,7 @@ from fate_flow.services.use_cases.use_cases import UseCases
 from tests.factories import GUEST, JOB_ID, NOW
 from tests.hand_server import DOCUMENT, HandServer
 from tests.simulation.world import job
-from tests.unit.coordinator.test_one_scheduler import Process, chosen, job_of, submit
+from tests.unit.services.test_one_scheduler import Process, chosen, job_of, submit
 
 OWN = Party("host", "10000")
 A, B, C = Party("guest", "9999"), Party("guest", "10001"), Party("guest", "10002")

@@ -13,7 +13,7 @@ from fate_flow.services.participant.standing import take_standing
 from fate_flow.services.use_cases.use_cases import UseCases
 from tests.factories import GUEST, JOB_ID
 from tests.hand_server import HOLD, JOIN, RUN, HandServer, a_host
-from tests.unit.coordinator.test_maintenance import RULES, Watched
+from tests.unit.services.test_maintenance import RULES, Watched
 
 K = CommandKind
 ASKED = Command(K.STANDING, JOB_ID, GUEST)

@@ -15,8 +15,8 @@ from fate_flow.services.workers.reports import read_report, report_of
 from tests.factories import GUEST, HOST, JOB_ID, a_task
 from tests.hand_server import FAILED, RUNS, HandServer, worker_of
 from tests.simulation.world import job
-from tests.unit.coordinator.test_clock_steps import RULES, after, restarted
-from tests.unit.coordinator.test_one_scheduler import Process, chosen, job_of, submit
+from tests.unit.services.test_clock_steps import RULES, after, restarted
+from tests.unit.services.test_one_scheduler import Process, chosen, job_of, submit
 
 K = CommandKind
 

@@ -34,9 +34,9 @@ from tests.hand_server import (
     worker_of,
 )
 from tests.simulation.world import job
-from tests.unit.coordinator.test_leases import after, seat
-from tests.unit.coordinator.test_one_scheduler import Process, WorkerChanged, chosen, job_of, submit
-from tests.unit.coordinator.test_use_cases import Harness
+from tests.unit.services.test_leases import after, seat
+from tests.unit.services.test_one_scheduler import Process, WorkerChanged, chosen, job_of, submit
+from tests.unit.services.test_use_cases import Harness
 
 # ---------------------------------------------------------------------- at another party
 

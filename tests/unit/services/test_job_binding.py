@@ -26,7 +26,7 @@ from tests.factories import HOST, JOB_ID
 from tests.hand_server import RUN, STOPPED, HandServer, a_host, command, create, task_command, worker_of
 from tests.simulation.engine import Module
 from tests.simulation.world import job
-from tests.unit.coordinator.test_use_cases import Harness
+from tests.unit.services.test_use_cases import Harness
 
 ARBITER = Party("arbiter", "10000")
 A: dict[str, list[str]] = {"a": []}

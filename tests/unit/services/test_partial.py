@@ -25,8 +25,8 @@ from tests.hand_server import (
     worker_of,
 )
 from tests.simulation.world import job
-from tests.unit.coordinator.test_clock_steps import RULES
-from tests.unit.coordinator.test_one_scheduler import Process, chosen, job_of, submit
+from tests.unit.services.test_clock_steps import RULES
+from tests.unit.services.test_one_scheduler import Process, chosen, job_of, submit
 
 K = CommandKind
 

@@ -9,8 +9,8 @@ from fate_flow.core.model.status import JobStatus, TaskStatus
 from tests.factories import GUEST, HOST, JOB_ID
 from tests.hand_server import FAILED, HandServer, made, worker_of
 from tests.simulation.world import job
-from tests.unit.coordinator.test_leases import after, seat
-from tests.unit.coordinator.test_one_scheduler import Process, WorkerChanged, chosen, job_of, submit
+from tests.unit.services.test_leases import after, seat
+from tests.unit.services.test_one_scheduler import Process, WorkerChanged, chosen, job_of, submit
 
 PLAIN_V1 = Answer(data={"components": {"work_0": {"need_run": True}}})
 

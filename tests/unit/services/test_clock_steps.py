@@ -17,7 +17,7 @@ from fate_flow.services.scheduling.scheduler import Scheduler
 from tests.factories import GUEST, JOB_ID, NOW
 from tests.hand_server import FAILED, RUNS, STOPPED, HandServer, worker_of
 from tests.simulation.world import job
-from tests.unit.coordinator.test_one_scheduler import Process, chosen, holding, job_of, local, release, submit
+from tests.unit.services.test_one_scheduler import Process, chosen, holding, job_of, local, release, submit
 
 HOUR = 3_600_000
 RULES = Rules(retry_wait=2_000, launch=60_000, drain=60_000, resource_waiting=300_000, poll_interval=2_000)

@@ -17,7 +17,7 @@ from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.store.values import Document, OutputTable, TableMeta
 from tests.factories import HOST
 from tests.hand_server import RUN, HandServer, create, task_command
-from tests.unit.coordinator.test_use_cases import Harness
+from tests.unit.services.test_use_cases import Harness
 
 OLD_JOB = "2026010112000000000000001"
 PEOPLE = TableMeta("demo", "people", "standalone:///demo/people", 3, {"header": ["amount", "age"], "sid": "id"})

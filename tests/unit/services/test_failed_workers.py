@@ -21,9 +21,9 @@ from fate_flow.services.workers.reports import read_report, report_of
 from tests.factories import GUEST, HOST, JOB_ID, a_job, a_seat, a_spec, a_view
 from tests.hand_server import FAILED, RUNS, HandServer, command, create, worker_of
 from tests.simulation.world import job
-from tests.unit.coordinator.test_clock_steps import RULES
-from tests.unit.coordinator.test_one_scheduler import Process, chosen, job_of, submit
-from tests.unit.coordinator.test_replicas import START, a_server, see
+from tests.unit.services.test_clock_steps import RULES
+from tests.unit.services.test_one_scheduler import Process, chosen, job_of, submit
+from tests.unit.services.test_replicas import START, a_server, see
 
 PARTIES = {"guest": ["9999"], "host": ["10000"]}
 REPLACED = {"replicas": 2, "max_failed_workers": 5}

@@ -17,7 +17,7 @@ from fate_flow.services.scheduling.events import Answered, QueueChanged
 from tests.factories import JOB_ID
 from tests.hand_server import HandServer
 from tests.simulation.world import job
-from tests.unit.coordinator.test_one_scheduler import Process, chosen, job_of, submit
+from tests.unit.services.test_one_scheduler import Process, chosen, job_of, submit
 
 GRANTED = Answer(data={"cores": 2, "remaining_cores": 6, "lease_seconds": 60.0})
 SILENCE = Answer(UNREACHABLE, "no answer in time")

@@ -14,9 +14,9 @@ from fate_flow.records.operator_log.events import Event
 from fate_flow.store.values import TableMeta
 from tests.hand_server import HandServer, a_host, command, create
 from tests.simulation.world import job
-from tests.unit.coordinator.test_one_scheduler import chosen, job_of, submit
-from tests.unit.coordinator.test_parameter_update import ENDED, described
-from tests.unit.coordinator.test_use_cases import Harness
+from tests.unit.services.test_one_scheduler import chosen, job_of, submit
+from tests.unit.services.test_parameter_update import ENDED, described
+from tests.unit.services.test_use_cases import Harness
 
 WORK = Thing(Kind.COMPONENT, "Work")
 RULE = PermissionRule(components=True, datasets=True)

@@ -23,11 +23,11 @@ from fate_flow.peers.wire import ANY_RUN
 from tests.factories import GUEST, HOST, JOB_ID
 from tests.hand_server import FAILED, HOLD, JOIN, RUN, HandServer, a_host, command, create, made
 from tests.simulation.world import job
-from tests.unit.coordinator.test_leases import seat
-from tests.unit.coordinator.test_one_scheduler import Process, chosen, job_of, submit
-from tests.unit.coordinator.test_plain_v1_hosts import PLAIN_V1
-from tests.unit.coordinator.test_rerun import BOTH, LAST, TASKS, begun_again, canceled, end_task, of_one_party
-from tests.unit.coordinator.test_use_cases import Harness
+from tests.unit.services.test_leases import seat
+from tests.unit.services.test_one_scheduler import Process, chosen, job_of, submit
+from tests.unit.services.test_plain_v1_hosts import PLAIN_V1
+from tests.unit.services.test_rerun import BOTH, LAST, TASKS, begun_again, canceled, end_task, of_one_party
+from tests.unit.services.test_use_cases import Harness
 
 MORE_CORES = {"common": {"task_cores": 3, "timeout": 50}}
 PARTS = {"job_parameters": MORE_CORES, "component_parameters": {"common": {"a": {"x": 1}}}}
