@@ -36,11 +36,13 @@ def home_of_local_server(url: str) -> Path | None:
     sockets = set(_listening(address, parts.port or (443 if parts.scheme == "https" else 80)))
     if not sockets:
         return None
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            held = _held_open(f"/proc/{name}")
-            if not sockets.isdisjoint(held):
-                return next((Path(one).parents[1] for one in held if one.endswith(f"/{LOCK}")), None)
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        held = _held_open(f"/proc/{name}")
+        if not sockets.isdisjoint(held):
+            # Some processes of a server share its socket without its lock; their numbers may be the lower ones.
+            for one in held:
+                if one.endswith(f"/{LOCK}"):
+                    return Path(one).parents[1]
     return None
 
 

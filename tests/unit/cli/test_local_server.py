@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fate_flow.cli.connection import settings_file
+from fate_flow.cli.connection import local_server, settings_file
 from fate_flow.cli.connection.local_server import home_of_local_server, keys_of_local_server
 from fate_flow.cli.connection.settings_file import Address, BadServer, find_server
 from fate_flow.settings.client_keys import keys_file, make_client_keys
@@ -53,6 +55,18 @@ def test_others_are_not(home: Path) -> None:
         for url in (f"http://127.0.0.1:{port}", f"http://10.0.0.1:{port}", f"http://some.example:{port}"):
             assert home_of_local_server(url) is None
             assert find_server(url) == Address(url)
+
+
+def test_the_order_of_its_processes_does_not_matter(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that has the socket and not the lock may come first: after the highest number they begin anew."""
+    with listening() as one, subprocess.Popen(["sleep", "600"], pass_fds=[one.fileno()]) as child:
+        names = {"/proc": [str(child.pid), str(os.getpid())]}
+        listed = os.listdir
+        monkeypatch.setattr(local_server.os, "listdir", lambda path: names.get(path) or listed(path))
+        try:
+            assert home_of_local_server(f"http://127.0.0.1:{one.getsockname()[1]}") == home
+        finally:
+            child.kill()
 
 
 def test_what_listens_and_is_no_server_has_no_keys(tmp_path: Path) -> None:
