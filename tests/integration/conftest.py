@@ -1,4 +1,4 @@
-"""Real party servers for the tests of this folder, started once for all that run in one process."""
+"""What the tests of this folder run against: party servers, which all tests of a process share, or an engine alone."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from lending import Servers
 from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, dropped_databases, running_cluster
+
+from tests.integration.engine_site import Site
 
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 PARTIES = (GUEST, HOST, OTHER)
@@ -61,3 +63,12 @@ def on_sqlite(sqlite_servers: Servers, request: pytest.FixtureRequest) -> Iterat
     """The same on SQLite alone."""
     with sqlite_servers.lent(request.node.nodeid) as found:
         yield found
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """An engine with a running spawner; no worker of it outlives the test."""
+    site = Site(tmp_path)
+    site.start_spawner()
+    yield site
+    site.close()

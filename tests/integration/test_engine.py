@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -16,17 +15,9 @@ import pytest
 
 from fate_flow.engines.local.engine import living_workers
 from fate_flow.engines.local.worker import EXIT, LAUNCH, RUNNER, Exit, WorkerSpec
-from tests.integration.engine_site import POLITE, SPAWNER, Site, eventually, is_running, line_in, started
+from tests.integration.engine_site import POLITE, SPAWNER, eventually, is_running, line_in, started
 
 pytestmark = pytest.mark.timeout(900)
-
-
-@pytest.fixture
-def site(tmp_path) -> Iterator[Site]:
-    site = Site(tmp_path)
-    site.start_spawner()
-    yield site
-    site.close()
 
 
 # How a worker starts

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 
 import psutil
 import pytest
 
 from fate_flow.engines.local.worker import RUNNER, STOP, Exit
-from tests.integration.engine_site import POLITE, Site, eventually, is_running, line_in, started
+from tests.integration.engine_site import POLITE, eventually, is_running, line_in, started
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def site(tmp_path) -> Iterator[Site]:
-    site = Site(tmp_path)
-    site.start_spawner()
-    yield site
-    site.close()
 
 
 @pytest.mark.parametrize(("script", "end"), [

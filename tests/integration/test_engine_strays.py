@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,14 +35,6 @@ if last == "forge":
     open(os.path.join(os.environ["FATE_FLOW_WORKER"], "exit.json"), "w").write(
         '{"exit_code": 0, "signal": null, "cause": "exited"}')
 """
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    site = Site(tmp_path)
-    site.start_spawner()
-    yield site
-    site.close()
 
 
 def escaped(site: Site, environment: str, last: str) -> tuple[Path, int]:

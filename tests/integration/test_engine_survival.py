@@ -8,22 +8,13 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from fate_flow.engines.local.worker import CLAIMED, RUNNER, Exit, ProcessId, Started, claim
-from tests.integration.engine_site import Site, eventually, is_running, line_in, started
+from tests.integration.engine_site import eventually, is_running, line_in, started
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def site(tmp_path) -> Iterator[Site]:
-    site = Site(tmp_path)
-    site.start_spawner()
-    yield site
-    site.close()
 
 
 def test_a_worker_outlives_its_spawner_and_its_end_is_recorded(site):
