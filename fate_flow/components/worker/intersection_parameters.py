@@ -54,10 +54,6 @@ class Disclosure:
         """Whether a party of this role knows afterwards which ids are common."""
         return not self.count_only and (role == "guest" or self.ids_are_shared)
 
-    def finds_count(self, role: str) -> bool:
-        """Whether a party of this role knows afterwards how many they are."""
-        return role == "guest" or (self.count_is_shared if self.count_only else self.ids_are_shared)
-
 
 def disclosure_of(parameters: Mapping[str, object]) -> Disclosure:
     return Disclosure(

@@ -53,10 +53,6 @@ class PolicyMatch:
     policy: Policy
     due: int                         # steady time at which the rule acts
 
-    @property
-    def is_delayed(self) -> bool:
-        return self.policy.delay > 0 or self.occurrence.event is PolicyEvent.TASK_COMPLETED
-
 
 def has_policies(spec: JobSpec) -> bool:
     return bool(spec.policies) or any(task.policies for task in spec.tasks.values())
