@@ -19,7 +19,6 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from types import FrameType
 
@@ -34,6 +33,7 @@ from fate_flow.records.operator_log.events import Event
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.crash_points import crash_points_of
 from fate_flow.server.http_processes import HttpProcesses
+from fate_flow.server.probes import answers, serves_workers
 from fate_flow.server.runtime import (
     EffectRunner,
     Wakeups,
@@ -277,7 +277,8 @@ class Supervisor:
     def _announce(self) -> bool:
         """Write `run/server.json` once the server answers. Raises FlowError when it cannot be written."""
         host = "127.0.0.1" if self.settings.host in ("0.0.0.0", "::") else self.settings.host  # noqa: S104
-        if not (_answers(host, self.settings.http_port) and _listens(self._worker_url)):
+        url = f"http://{f'[{host}]' if ':' in host else host}:{self.settings.http_port}"
+        if not (answers(url) and serves_workers(self._worker_url)):
             return False
         stat = proc.read_stat(os.getpid())
         document = {
@@ -357,29 +358,4 @@ def _listen(host: str, port: int, key: str) -> socket.socket:
         listener.close()
         raise FlowError(f"{key}: cannot listen on {host}:{port}: {error.strerror}") from error
     listener.listen(1024)
-    listener.set_inheritable(True)
     return listener
-
-
-def _answers(host: str, port: int) -> bool:
-    connection = HTTPConnection(host, port, timeout=2)
-    try:
-        connection.request("POST", "/v1/version/get", body="{}", headers={"Content-Type": "application/json"})
-        return connection.getresponse().status == 200
-    except (OSError, HTTPException):
-        return False
-    finally:
-        connection.close()
-
-
-def _listens(url: str) -> bool:
-    host, port = url.removeprefix("http://").split(":")
-    connection = HTTPConnection(host, int(port), timeout=2)
-    try:
-        connection.request("POST", "/v1/exchange/peek", body="")
-        return connection.getresponse().status in (400, 401)
-    except (OSError, HTTPException):
-        return False
-    finally:
-        connection.close()
-

@@ -20,6 +20,7 @@ import pytest
 from fate_flow.cli.server import service
 from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.engines.local.worker import LAUNCH, RUNNER, Started, WorkerSpec
+from fate_flow.server.probes import answers
 
 COMMAND = Path(__file__).parents[2] / "bin" / "cluster"
 BASE_PORT = 27_000 + os.getpid() % 280 * 20    # away from a cluster that somebody works with
@@ -117,14 +118,14 @@ def test_up_starts_servers_that_answer_and_down_leaves_no_process(cluster: Clust
     for party_id, party in parties.items():
         assert set(party) == {"party_id", "url", "home", "pid"}
         assert party["home"] == str(cluster.root / party_id)
-        assert service.answers(party["url"], SECONDS)
+        assert answers(party["url"], SECONDS)
         assert f"party {party_id}: {party['url']}" in errors
     shown, _ = cluster.call("status")
     assert shown == {party_id: {**party, "running": True} for party_id, party in parties.items()}
 
     cluster.call("down")
     assert cluster.processes() == []
-    assert not any(service.answers(party["url"]) for party in parties.values())
+    assert not any(answers(party["url"]) for party in parties.values())
     shown, _ = cluster.call("status", expect=3)
     assert [(party["running"], party["pid"]) for party in shown.values()] == [(False, None), (False, None)]
     cluster.call("down")
@@ -285,5 +286,5 @@ def test_a_port_is_claimed_once_on_the_whole_machine() -> None:
 def test_each_party_gets_a_database_of_its_own(cluster: ClusterUnderTest) -> None:
     template = f"{MYSQL_URL}/cluster_{os.getpid()}_{{party_id}}"
     parties, _ = cluster.up("9999", "10000", options=("--database", template))
-    assert all(service.answers(party["url"], SECONDS) for party in parties.values())
+    assert all(answers(party["url"], SECONDS) for party in parties.values())
     assert not (cluster.root / "9999" / "fate_flow.sqlite").exists()

@@ -17,7 +17,9 @@ import yaml
 
 from fate_flow.cli.server import service
 from fate_flow.cli.server.cluster_plan import Ports
+from fate_flow.engines.local.spawner import SPAWNER
 from fate_flow.engines.local.worker import ProcessId
+from fate_flow.server.probes import answers
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -67,7 +69,7 @@ fate_flow(sys.argv[1:])
     ):
         launch.wait()
     assert holders(home) == []
-    assert service.answers(service.start(conf, home).url)
+    assert answers(service.start(conf, home).url)
 
 
 def test_a_console_that_has_grown_is_emptied_and_the_server_is_found_by_it_as_before(home: Path, conf: Path) -> None:
@@ -112,6 +114,26 @@ def test_no_process_outlives_the_supervisor(home: Path, conf: Path) -> None:
     everybody = service.server_processes(home)
     assert running.supervisor.send(signal.SIGKILL)
     eventually(lambda: not any(one.is_alive() for one in everybody))
+
+
+def spawners(home: Path) -> list[int]:
+    pids = [one.pid for one in service.server_processes(home)]
+    return [pid for pid in pids if SPAWNER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
+
+
+def listening_sockets(pid: int) -> set[str]:
+    """The TCP sockets of a process that take connections."""
+    table = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    listening = {f"socket:[{columns[9]}]" for columns in table if columns[3] == "0A"}
+    return listening & {os.readlink(one.path) for one in os.scandir(f"/proc/{pid}/fd")}
+
+
+def test_the_spawner_holds_no_port(home: Path, conf: Path) -> None:
+    """What it starts outlives the server, and a port that it held would be taken for the server's."""
+    running = service.start(conf, home)
+    eventually(lambda: spawners(home) != [])      # it was forked before, and becomes another program
+    assert len(listening_sockets(running.pid)) == 2
+    assert [listening_sockets(pid) for pid in spawners(home)] == [set()]
 
 
 def test_a_server_that_no_file_names_is_found_by_its_lock(home: Path, conf: Path) -> None:

@@ -23,10 +23,8 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO
-from urllib.parse import urlsplit
 
 import click
 
@@ -34,6 +32,7 @@ from fate_flow.core.model.errors import FlowError
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.worker import ProcessId, read_json, write_atomically
+from fate_flow.server.probes import answers
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
@@ -73,19 +72,6 @@ def find(home: Path) -> Running | None:
     except (KeyError, TypeError, ValueError):
         return None
     return running if running.supervisor.is_alive() else None
-
-
-def answers(url: str, timeout_seconds: float = 2.0) -> bool:
-    """Whether a server answers there, by asking for its version."""
-    address = urlsplit(url)
-    connection = HTTPConnection(address.hostname or "", address.port or 80, timeout=timeout_seconds)
-    try:
-        connection.request("POST", "/v1/version/get", body="{}", headers={"Content-Type": "application/json"})
-        return connection.getresponse().status == 200
-    except (OSError, HTTPException):
-        return False
-    finally:
-        connection.close()
 
 
 def start(conf: Path, home: Path, *, timeout_seconds: float = START_SECONDS) -> Running:
