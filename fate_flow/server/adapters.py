@@ -103,7 +103,8 @@ class LocalWorkers:
         ).write(folder)
 
     def _spec(self, order: LaunchOrder, folder: Path, config: Path, logs: Path) -> WorkerSpec:
-        worker_id, program = order.worker.worker_id, order.program
+        worker_id, program, settings = order.worker.worker_id, order.program, self.settings
+        most = settings.commands.output_max_bytes if program else settings.log_limits.file_max_bytes
         arguments = ("--config", str(config), "--execution-final-meta-path", str(folder / "result.json"))
         return WorkerSpec(
             worker_id=worker_id,
@@ -115,9 +116,9 @@ class LocalWorkers:
             stderr=folder / "stderr" if program else logs / f"task_executor_{worker_id}_err.log",
             timeout_seconds=order.timeout_seconds,
             grace_seconds=order.stop_seconds,
-            lease_file=self.settings.alive_file,
-            lease_seconds=self.settings.limits.server_silence,
-            output_max_bytes=self.settings.commands.output_max_bytes if program else 0,
+            lease_file=settings.alive_file,
+            lease_seconds=settings.limits.server_silence,
+            output_max_bytes=most,
         )
 
     def _config(self, order: LaunchOrder, folder: Path) -> dict[str, Any]:

@@ -26,7 +26,8 @@ LOOK_SECONDS = 10.0
 _END_SECONDS = 5.0
 _CONSOLE = "console.log"
 _OF_PROCESSES = ("_std.log", "_err.log")
-"""How the names of stdout and stderr of workers end: these keep their descriptors, and are read by position."""
+"""How the names of stdout and stderr of workers end: runners bound these (`engines/local/output.py`), and readers of
+them go by position."""
 
 
 class LogKeeper:

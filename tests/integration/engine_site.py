@@ -48,6 +48,9 @@ def main(argv):
         sys.exit(rest[0])
     elif verb == "raise":
         raise OSError("the component's own error")
+    elif verb == "print":
+        sys.stdout.write("x" * int(rest[0]))
+        sys.stderr.write("e" * int(rest[0]))
     elif verb == "sleep":
         signal.pause()
 

@@ -115,6 +115,20 @@ def test_a_builtin_runs_without_exec_as_in_a_fresh_python(site):
     assert {target for number, target in seen["fds"].items() if int(number) > 2} <= {os.devnull}
 
 
+def test_what_a_builtin_prints_beyond_the_bound_of_a_log_file_is_dropped_and_counted(site):
+    folder = site.builtin("print", "3000000", output_max_bytes=1000)
+    assert site.end_of(folder) == Exit(0, None, "exited")
+    for name, letter in (("std.log", "x"), ("err.log", "e")):
+        said = SAID.replace("commands.output_max_bytes", "log.file_max_bytes").format(2_999_000)
+        assert site.output_of(folder, name) == letter * 1000 + "\n" + said
+
+
+def test_the_traceback_of_a_builtin_whose_output_is_bounded_goes_to_its_error_file(site):
+    folder = site.builtin("raise", output_max_bytes=100_000)
+    assert site.end_of(folder) == Exit(1, None, "exited")
+    assert "OSError: the component's own error" in site.output_of(folder, "err.log")
+
+
 def test_an_inherited_log_handler_writes_nowhere(site):
     site.end_of(site.builtin("return", "0"))
     assert "inherited handler" not in (site.home / "spawner.log").read_text()

@@ -18,9 +18,10 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.engines.local.engine import LocalEngine
 from fate_flow.engines.local.program_order import ORDER
-from fate_flow.engines.local.worker import CLAIMED, EXIT, RESULT
+from fate_flow.engines.local.worker import CLAIMED, EXIT, RESULT, WorkerSpec
 from fate_flow.server.adapters import LocalWorkers
 from fate_flow.services.context.ports import LaunchOrder
+from fate_flow.settings.logs import LogLimits
 from fate_flow.settings.settings import Settings
 
 KEY = TaskKey("2026010112000000000001234", "a", 0, Party("guest", "9999"))
@@ -108,6 +109,17 @@ def test_an_exit_code_that_a_shell_makes_of_a_signal_is_told_with_the_signal(tmp
     seen = workers.observe(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
     assert (seen.succeeded, seen.exit_code) == (False, 137)
     assert seen.message.startswith("the program ended with exit code 137 (128 + 9: SIGKILL")
+
+
+def test_what_a_built_in_component_prints_has_the_bound_of_a_log_file(tmp_path: Path) -> None:
+    launched: list[WorkerSpec] = []
+    engine: Any = SimpleNamespace(launch=launched.append)
+    settings = replace(Settings("9999", tmp_path), log_dir=tmp_path, log_limits=LogLimits(file_max_bytes=5_000))
+    worker = Worker("w", KEY, WorkerStatus.CREATED, str(tmp_path / "w"))
+    order = LaunchOrder(worker, "SecureSum", "ab" * 16, (("guest", "9999"),), {}, (), (), 1, 0, 1.0, "w")
+    LocalWorkers(settings, engine, "http://x", b"secret", lambda _: None).launch(order)
+    [spec] = launched
+    assert (spec.provider, spec.output_max_bytes, spec.output_setting) == ("builtin", 5_000, "log.file_max_bytes")
 
 
 def test_a_worker_reads_every_parameter_as_the_job_has_it(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""What a program prints: from pipes into its files, as far as its party keeps it.
+"""What a worker prints: from pipes into its files, as far as its party keeps it.
 
 The first bytes of each stream are kept and the rest is dropped, with a line where that begins and one in the end that
-says how much it was. The program is never kept waiting and never told: what it prints is taken, whatever becomes of it.
+says how much it was. The worker is never kept waiting and never told: what it prints is taken, whatever becomes of it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ _LAST_OUTPUT_SECONDS = 5.0
 class CapturedOutput:
     """The two streams of one worker, whose runner reads them in a thread of its own."""
 
-    def __init__(self, stdout: Path, stderr: Path, max_bytes: int) -> None:
-        """Raises OSError when a file cannot be opened."""
+    def __init__(self, stdout: Path, stderr: Path, max_bytes: int, setting: str) -> None:
+        """Keep `max_bytes` of each stream; `setting` is the key that says so.
+
+        Raises OSError when a file cannot be opened."""
         self._streams: dict[int, _Stream] = {}
         self.writers: tuple[int, ...] = ()           # what the worker prints to, stdout first
         for path in (stdout, stderr):
             path.parent.mkdir(parents=True, exist_ok=True)
             file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             reader, writer = os.pipe()
-            self._streams[reader] = _Stream(file, max_bytes)
+            self._streams[reader] = _Stream(file, max_bytes, setting)
             self.writers += (writer,)
         # Nobody waits for it when something outside holds a pipe that the worker has handed on.
         self._thread = threading.Thread(target=self._take_all, daemon=True)
@@ -58,8 +60,9 @@ class CapturedOutput:
 
 
 class _Stream:
-    def __init__(self, file: int, max_bytes: int) -> None:
+    def __init__(self, file: int, max_bytes: int, setting: str) -> None:
         self._file = file
+        self._setting = setting
         self._max_bytes = self._left = max_bytes
         self._dropped = 0
 
@@ -67,7 +70,7 @@ class _Stream:
         kept = self._write(data[: self._left])
         self._left -= kept
         if kept < len(data) and not self._dropped:
-            self._say(f"\n[fate_flow] what follows is dropped: commands.output_max_bytes is {self._max_bytes}\n")
+            self._say(f"\n[fate_flow] what follows is dropped: {self._setting} is {self._max_bytes}\n")
         self._dropped += len(data) - kept
 
     def close(self) -> None:

@@ -94,7 +94,7 @@ def _run_to_the_end(folder: Path, wakeup: _RunnerWakeup) -> Exit:
     spec = WorkerSpec.from_json(folder, (folder / LAUNCH).read_text())
     if Stop.read(folder):
         return Exit(None, None, "stopped")
-    output = CapturedOutput(spec.stdout, spec.stderr, spec.output_max_bytes) if spec.output_max_bytes else None
+    output = _captured(spec) if spec.output_max_bytes else None
     pid, report = _start(spec, output)
     wakeup.wake("started")
     cause = _Watch(spec, pid).wait()
@@ -108,6 +108,10 @@ def _run_to_the_end(folder: Path, wakeup: _RunnerWakeup) -> Exit:
     if status.si_code == os.CLD_EXITED:
         return Exit(status.si_status, None, cause)
     return Exit(None, status.si_status, cause)
+
+
+def _captured(spec: WorkerSpec) -> CapturedOutput:
+    return CapturedOutput(spec.stdout, spec.stderr, spec.output_max_bytes, spec.output_setting)
 
 
 def _start(spec: WorkerSpec, output: CapturedOutput | None) -> tuple[int, int]:

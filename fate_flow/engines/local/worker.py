@@ -59,6 +59,11 @@ class WorkerSpec:
         if self.provider == "command" and not self.argv:
             raise ValueError(f"worker {self.worker_id}: no command")
 
+    @property
+    def output_setting(self) -> str:
+        """The key of the configuration that `output_max_bytes` comes from."""
+        return "commands.output_max_bytes" if self.provider == "command" else "log.file_max_bytes"
+
     def to_json(self) -> str:
         """All but the folder, which is where the text lies."""
         return json.dumps({
