@@ -12,7 +12,6 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from fate_flow.jobspec.text.yaml_text import yaml_text
 from fate_flow.records.operator_log.worker_config import worker_log_folders, worker_logging_config
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_session import Session
+from fate_flow.server.log_sizes import JobLogSizes
 from fate_flow.services.context.ports import LaunchOrder, Observation, Program, TaskOutputs
 from fate_flow.settings.settings import PART, Settings
 from fate_flow.store.values import Document, TableMeta
@@ -365,11 +365,12 @@ _OF_JOB = ("job_dsl.json", "job_runtime_conf.json", "train_runtime_conf.json", "
 _ON_PARTY = "job_runtime_on_party_conf.json"
 
 
-@dataclass(frozen=True)
 class JobFiles:
     """The folders of a job under the home of this party."""
 
-    settings: Settings
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._log_sizes = JobLogSizes(settings.log_dir)
 
     def write_confs(self, key: JobKey, document: Document) -> None:
         folder = self.settings.jobs_dir / key.job_id
@@ -421,12 +422,8 @@ class JobFiles:
     def has_logs(self, job_id: str) -> bool:
         return (self.settings.log_dir / job_id).exists()
 
-    def logs_beyond(self, most_bytes: int) -> Iterable[str]:
-        logs = self.settings.log_dir
-        sizes = sorted(((*_size_of(logs / job_id), job_id) for job_id in _jobs_in(logs)), reverse=True)
-        totals = accumulate(size for _, size, _ in sizes)
-        beyond = [job_id for total, (_, _, job_id) in zip(totals, sizes, strict=True) if total > most_bytes]
-        return reversed(beyond)
+    def logs_beyond(self, most_bytes: int, measure_all: bool) -> Iterable[str]:
+        return self._log_sizes.beyond(most_bytes, _jobs_in(self.settings.log_dir), measure_all)
 
     def remove_logs(self, job_id: str) -> None:
         shutil.rmtree(self.settings.log_dir / job_id, ignore_errors=True)
@@ -449,17 +446,6 @@ def _files_in(folder: Path) -> Iterator[Path]:
         for entry in entries:
             if entry.is_file(follow_symlinks=False):
                 yield Path(entry.path)
-
-
-def _size_of(folder: Path) -> tuple[int, int]:
-    """When something in the folder was last written, and the bytes of all files in it."""
-    newest = total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                found = os.stat(os.path.join(path, name), follow_symlinks=False)
-                newest, total = max(newest, found.st_mtime_ns), total + found.st_blocks * 512
-    return newest, total
 
 
 def _written_before(path: Path, at: int) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +121,31 @@ def test_the_logs_beyond_a_bound_are_those_that_were_written_to_longest_ago(file
         os.utime(file, (1_000.0 + number, 1_000.0 + number))
     (settings.log_dir / "fate_flow").mkdir()
     one = os.stat(settings.log_dir / jobs[0] / "guest" / "INFO.log").st_blocks * 512
-    assert [list(files.logs_beyond(most * one)) for most in (4, 3, 1)] == [[], jobs[:1], jobs[:3]]
+    assert [files.logs_beyond(most * one, measure_all=True) for most in (4, 3, 1)] == [[], jobs[:1], jobs[:3]]
+
+
+def test_logs_in_which_nobody_writes_are_not_measured_again_each_time(files: JobFiles) -> None:
+    logs, most, now = files.settings.log_dir, 3 << 20, time.time()
+    old, new, begun, last = (f"2026010112000000000000{number}" for number in range(4))
+
+    def written(job_id: str, name: str, megabytes: int, at: float) -> None:
+        put(logs / job_id / name, at).write_bytes(b"x" * (megabytes << 20))
+        os.utime(logs / job_id / name, (at, at))
+
+    written(old, "INFO.log", 0, 1_000.0)
+    written(new, "INFO.log", 0, now - 60)
+    (logs / begun).mkdir()
+    assert files.logs_beyond(most, measure_all=True) == []
+    written(old, "DEBUG.log", 2, 1_000.0)
+    written(new, "DEBUG.log", 2, now - 50)
+    assert files.logs_beyond(most, measure_all=False) == [], "only the newer one was measured"
+    assert files.logs_beyond(most, measure_all=True) == [old]
+    written(begun, "INFO.log", 2, now - 40)
+    assert files.logs_beyond(most, measure_all=False) == [old, new], "a folder without files is not quiet"
+    for gone in (old, begun):
+        shutil.rmtree(logs / gone)
+    written(last, "INFO.log", 2, now - 30)
+    assert files.logs_beyond(most, measure_all=False) == [new], "what is new is measured, what is gone is left out"
 
 
 def test_a_table_whose_file_lies_elsewhere_is_dropped_without_it(

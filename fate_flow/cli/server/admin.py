@@ -114,8 +114,11 @@ def clean(conf: Path, job_id: str | None, dry_run: bool) -> None:
 
 
 def _all_due(retention: RetentionSweeper) -> Iterator[list[Piece]]:
-    for pieces in (retention.old_logs(), retention.old_tables(), retention.jobs_past_ttl(), retention.old_jobs()):
-        yield from pieces
+    yield from retention.old_logs()
+    yield from retention.logs_beyond()
+    yield from retention.old_tables()
+    yield from retention.jobs_past_ttl()
+    yield from retention.old_jobs()
 
 
 def _cleaned(retention: RetentionSweeper, piece: Piece, dry_run: bool) -> bool:

@@ -175,8 +175,10 @@ class Files(Protocol):
 
     def has_logs(self, job_id: str) -> bool: ...
 
-    def logs_beyond(self, most_bytes: int) -> Iterable[str]:
-        """Jobs whose logs go, those that were written to longest ago first, until the rest takes no more than that."""
+    def logs_beyond(self, most_bytes: int, measure_all: bool) -> Iterable[str]:
+        """Jobs whose logs go, those that were written to longest ago first, until the rest takes no more than that.
+
+        Without `measure_all`, logs that nobody has written to for minutes may count as they were measured last."""
         ...
 
     def remove_logs(self, job_id: str) -> None: ...

@@ -90,10 +90,13 @@ class RetentionSweeper:
         return done
 
     def _all_due(self) -> Pieces:
-        if self._left_over_done is None or self._monotonic() - self._left_over_done >= _LEFT_OVER_SECONDS:
+        done = self._left_over_done
+        is_due = done is None or self._monotonic() - done >= _LEFT_OVER_SECONDS
+        if is_due:
             yield from self.left_over()
             yield from self.old_logs()
             self._left_over_done = self._monotonic()        # only now: a pass that is cut off begins with it again
+        yield from self.logs_beyond(measure_all=is_due)
         yield from self.old_tables()
         yield from self.jobs_past_ttl()
         yield from self.old_jobs()
@@ -170,8 +173,13 @@ class RetentionSweeper:
             before = self._context.clock() - self._keep.job_logs
             for some in _few(self._context.files.logs_before(before)):
                 yield [self._log(job_id) for job_id in some]
+
+    def logs_beyond(self, measure_all: bool = True) -> Pieces:
+        """Logs of jobs that have ended, the oldest first, while those of all jobs take too much.
+
+        Asked for in every pass: at five jobs a second they grow by gigabytes in an hour."""
         if self._keep.job_logs_bytes:
-            for some in _few(self._context.files.logs_beyond(self._keep.job_logs_bytes)):
+            for some in _few(self._context.files.logs_beyond(self._keep.job_logs_bytes, measure_all)):
                 yield [self._log(job_id) for job_id in some]
 
     def _log(self, job_id: str) -> Piece:

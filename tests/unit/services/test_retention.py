@@ -40,6 +40,7 @@ class HandFiles:
     confs: dict[JobKey, Document] = field(default_factory=dict)
     tables: set[str] = field(default_factory=set)
     alive: set[str] = field(default_factory=set)
+    measured_all: list[bool] = field(default_factory=list)      # at each look at how much logs take
 
     def write_confs(self, key: JobKey, document: Document) -> None:
         self.confs[key] = document
@@ -59,7 +60,8 @@ class HandFiles:
     def logs_before(self, at: int) -> Iterable[str]:
         return sorted(job_id for job_id, written in self.logs.items() if written < at)
 
-    def logs_beyond(self, most_bytes: int) -> Iterable[str]:
+    def logs_beyond(self, most_bytes: int, measure_all: bool) -> Iterable[str]:
+        self.measured_all.append(measure_all)
         return sorted(self.logs, key=lambda job_id: self.logs[job_id])[: max(0, len(self.logs) - most_bytes)]
 
     def has_logs(self, job_id: str) -> bool:
@@ -284,6 +286,17 @@ def test_logs_of_ended_jobs_go_when_all_take_too_much() -> None:
     home.files.logs[running] = 0
     home.tidy()
     assert set(home.files.logs) == {running, older, young}, f"{oldest} goes; what has not ended stays"
+
+
+def test_what_logs_take_is_looked_at_in_every_pass_and_every_hour_all_is_measured() -> None:
+    home = Home(Keep(job_logs_bytes=2))
+    home.tidy()
+    ended = [home.job(number, 3 - number) for number in range(3)]
+    home.tidy()
+    assert set(home.files.logs) == set(ended[1:])
+    home.seconds += 3_600
+    home.tidy()
+    assert home.files.measured_all == [True, False, True]
 
 
 def test_logs_have_an_age_of_their_own() -> None:
