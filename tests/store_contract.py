@@ -338,14 +338,6 @@ class JobCases(Cases):
                 assert each.move_job(job, MoveJob(new, Reason.STOPPED), 5), (old, new)
                 assert each.job(job.key).status is new
 
-    def test_an_illegal_move_raises(self, each: Each) -> None:
-        with_jobs(each, a_job())
-        for old, new in product(JobStatus, JobStatus):
-            if not may_move(old, new):
-                with pytest.raises(IllegalMove):
-                    each.move_job(a_job(status=old), MoveJob(new, Reason.STOPPED), 5)
-        assert each.job_here("j1") == a_job()
-
     def test_a_move_that_comes_too_late_changes_nothing(self, each: Each) -> None:
         with_jobs(each, a_job())
         assert each.move_job(a_job(), MoveJob(JobStatus.RUNNING), 5)
@@ -451,12 +443,6 @@ class JobCases(Cases):
         assert each.job_here("j1") == again
         assert each.move_job(again, MoveJob(JobStatus.CANCELED, Reason.STOPPED_BY_USER), 8_000)
         assert each.job_here("j1").rerun_signal is False
-
-    @pytest.mark.parametrize("status", sorted(JOB_UNFINISHED, key=lambda one: one.value))
-    def test_only_an_ended_job_begins_again(self, each: Each, status: JobStatus) -> None:
-        with_jobs(each, a_job(status=status))
-        with pytest.raises(IllegalMove):
-            each.begin_again(a_job(status=status), 1, 0, "")
 
     def test_a_job_that_has_moved_on_does_not_begin_again(self, each: Each) -> None:
         with_jobs(each, a_job())
@@ -592,12 +578,6 @@ class JobCases(Cases):
         assert (each.copies_that_wait("", 1), each.copies_that_wait("j2", 9)) == (("j2",), ("j5",))
         assert each.copies_that_run("10000") == (("j0", 0), ("j1", 2))
         assert each.copies_that_run("9999") == (("j3", 0),)
-
-    def test_only_what_runs_rests(self, each: Each) -> None:
-        with_jobs(each, a_job())
-        with pytest.raises(IllegalMove):
-            each.requeue_job(a_job(), "", 1)
-        assert each.requeue_job(a_job(status=JobStatus.RUNNING), "", 1) is False
 
     def test_no_job_begins_ended(self, each: Each) -> None:
         for status in JOB_END:
@@ -1366,13 +1346,6 @@ class SeatCases(Cases):
                 assert each.move_seat(seat, new, "why", 3), (old, new)
                 assert each.seats(seat.job_id) == (replace(seat, status=new, message="why", free_cores=3),)
 
-    def test_an_illegal_move_raises(self, each: Each) -> None:
-        each.add_seats([a_seat()])
-        for old, new in product(SeatStatus, SeatStatus):
-            if not may_move(old, new):
-                with pytest.raises(IllegalMove):
-                    each.move_seat(a_seat(status=old), new, "")
-
     def test_a_late_answer_moves_nothing(self, each: Each) -> None:
         each.add_seats([a_seat(run=1), a_seat(party=OTHER_HOST, run=1)])
         assert each.move_seat(a_seat(run=0), SeatStatus.CHECKING, "") is False
@@ -1562,16 +1535,6 @@ class TaskCases(Cases):
             assert each.task(a_task(party=party).key) == a_task(party=party)
         assert each.task(a_task("other", 1).key) == a_task("other", 1)
 
-    def test_an_illegal_move_raises(self, each: Each) -> None:
-        with_tasks(each, a_task())
-        for old, new in product(TaskStatus, TaskStatus):
-            if not may_move(old, new):
-                with pytest.raises(IllegalMove):
-                    each.move_task("j1", MoveTask("reader_0", 0, old, new), 5)
-                with pytest.raises(IllegalMove):
-                    each.move_party_task(a_task(party_status=old), new, 5)
-        assert each.task(a_task().key) == a_task()
-
     def test_every_legal_move_of_an_unfinished_share_is_made(self, each: Each) -> None:
         for number, (old, new) in enumerate(product(set(TaskStatus) - TASK_END, TaskStatus)):
             if may_move(old, new):
@@ -1692,13 +1655,6 @@ class WorkerCases(Cases):
         assert each.move_worker(a_worker(), WorkerStatus.EXITED, 6, end=DONE)
         assert each.worker("w1") == exited(a_worker())
         assert each.move_worker(a_worker("nobody"), WorkerStatus.EXITED, 6, end=DONE) is False
-
-    def test_an_illegal_move_raises(self, each: Each) -> None:
-        each.add_worker(a_worker())
-        for old, new in product(WorkerStatus, WorkerStatus):
-            if not may_move(old, new):
-                with pytest.raises(IllegalMove):
-                    each.move_worker(a_worker(status=old), new, 5)
 
     def test_unfinished_ones_by_age(self, each: Each) -> None:
         for name, age in (("w3", 1), ("w1", 2), ("w2", 2), ("gone", 0)):

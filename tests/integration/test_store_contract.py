@@ -33,7 +33,7 @@ from fate_flow.store.views.views import Views
 from tests.bench.paging import fill
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-pytest.register_assert_rewrite("store_contract", "store_contract_bindings")
+pytest.register_assert_rewrite("store_contract", "store_contract_bindings", "store_contract_moves")
 
 from store_contract import (  # noqa: E402
     DOCUMENT,
@@ -47,6 +47,7 @@ from store_contract import (  # noqa: E402
     an_engine,
 )
 from store_contract_bindings import BindingContract  # noqa: E402
+from store_contract_moves import MoveContract  # noqa: E402
 
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 
@@ -105,6 +106,10 @@ class TestStoreContract(StoreContract):
 
 
 class TestBindings(BindingContract):
+    pass
+
+
+class TestMoves(MoveContract):
     pass
 
 

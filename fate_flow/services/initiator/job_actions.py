@@ -80,7 +80,7 @@ def wait_in_next_run(unit: UnitOfWork, job: Job, action: BeginAgain) -> None:
 def rejoin(unit: UnitOfWork, job: Job, action: Rejoin) -> None:
     seat = action.seat
     if not unit.tx.rejoin(seat):
-        raise OperationFailed(f"job {job.job_id}: the seat of {seat.party} is no longer of run {seat.run}")
+        raise OperationFailed(f"job {job.job_id}: the seat of {seat.party} in run {seat.run} has moved on")
     unit.moves(HistoryLevel.SEAT, job.job_id, seat.status, SeatStatus.JOINING, party=seat.party)
 
 

@@ -1,6 +1,8 @@
-"""What a write changes and what a read selects, told once for the SQL of `sql/` and the values of `memory.py`.
+"""What a write changes and what a read selects, said once for the SQL of `sql/` and the values of `memory/`.
 
 A change maps the names of fields of core's dataclasses to their new values. `rows.columns_of` makes columns of it.
+Every change of a status is built here, and its builder asks the table of moves: it raises IllegalMove for a move that
+the table does not have.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fate_flow.core.model.job import Claim, Job, Report, Seat, Task, TaskKey, Worker, WorkerEnd
+from fate_flow.core.model.job import Blocker, Claim, Job, Report, Seat, Task, TaskKey, Worker, WorkerEnd
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import (
     JOB_END,
@@ -19,6 +21,8 @@ from fate_flow.core.model.status import (
     SeatStatus,
     TaskStatus,
     WorkerStatus,
+    check_move,
+    may_move,
 )
 from fate_flow.core.planning.actions import MoveJob, MoveTask
 
@@ -41,6 +45,9 @@ LIVE_SEATS = (
 
 SEATED = (SeatStatus.JOINED, SeatStatus.CHECKING, SeatStatus.APPLYING, *LIVE_SEATS)
 """Those of parties that have accepted a job that is not over."""
+
+REJOINING_SEATS = tuple(status for status in SeatStatus if may_move(status, SeatStatus.JOINING))
+"""Those of parties that can be told that the job waits again."""
 
 UNFINISHED_WORKERS = (WorkerStatus.CREATED, WorkerStatus.RUNNING)
 
@@ -117,7 +124,8 @@ def new_worker(worker: Worker) -> Worker:
 # ------------------------------------------------------------------ moves
 
 
-def job_moved(move: MoveJob, at: int, caused_by: str) -> Change:
+def job_moved(job: Job, move: MoveJob, at: int, caused_by: str) -> Change:
+    check_move(job.status, move.new)
     change: Change = {"status": move.new, **_why(move.reason, move.message)}
     if move.target is not None:
         change.update(target=move.target, stop_by=move.stop_by)
@@ -147,7 +155,8 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str, *, is_loss: bo
     rounds.
 
     At its initiator until all parties know; anywhere else its initiator says when it goes on. `is_loss`: it has lost a
-    party and waits for its return, while its time goes on. Raises IllegalMove."""
+    party and waits for its return, while its time goes on."""
+    check_move(job.status, JobStatus.WAITING)
     if not job.is_final:
         raise IllegalMove(f"{job.key} is {job.status.value}: only what is over begins again")
     return {
@@ -190,9 +199,8 @@ def rejoined(queued: int) -> Change:
 
 
 def requeue_job(job: Job, wait_reason: str, retry_at: int) -> Change:
-    """A running job waits in the same run until its next attempt is due; its cores are given back beside this.
-
-    Raises IllegalMove."""
+    """A running job waits in the same run until its next attempt is due; its cores are given back beside this."""
+    check_move(job.status, JobStatus.WAITING)
     if job.status is not JobStatus.RUNNING:
         raise IllegalMove(f"{job.key} is {job.status.value}: only what runs is put off")
     return {
@@ -205,8 +213,15 @@ def requeue_job(job: Job, wait_reason: str, retry_at: int) -> Change:
     }
 
 
+def seat_moved(seat: Seat, new: SeatStatus, message: str, free_cores: int, blocked_by: Blocker | None) -> Change:
+    check_move(seat.status, new)
+    return {"status": new, "message": message, "free_cores": free_cores, "blocked_by": blocked_by}
+
+
 def seat_rejoins(seat: Seat) -> Change:
-    """What the last run left in the seat goes."""
+    """What the last run left in the seat goes. The row may have moved since it was read, to another of
+    REJOINING_SEATS."""
+    check_move(seat.status, SeatStatus.JOINING)
     return {
         "status": SeatStatus.JOINING, "run": seat.run + 1, "message": "", "free_cores": -1, "blocked_by": None,
         "lease": 0,
@@ -232,6 +247,7 @@ def stop_requested(reason: Reason, message: str, by_user: bool, caused_by: str) 
 
 def federated_moved(move: MoveTask, at: int) -> Change:
     """A task over all its parties takes a new status."""
+    check_move(move.old, move.new)
     change: Change = {"status": move.new}
     if move.policy:
         change["policy"] = move.policy
@@ -246,10 +262,11 @@ def federated_moved(move: MoveTask, at: int) -> Change:
 
 
 def task_moved(
-    new: TaskStatus, at: int, reason: Reason | None, message: str, target: TaskStatus | None,
-    exit_code: int | None = None, caused_by: str = "",
+    task: Task, new: TaskStatus, at: int, reason: Reason | None, message: str, target: TaskStatus | None,
+    exit_code: int | None, caused_by: str,
 ) -> Change:
     """A party's share of a task takes a new status."""
+    check_move(task.party_status, new)
     change: Change = {"party_status": new, **_why(reason, message)}
     if target is not None:
         change["target"] = target
@@ -264,22 +281,28 @@ def task_moved(
     return change
 
 
-def task_reported(report: Report) -> Change:
-    """The same in the words and times of the other party."""
+def task_reported(task: Task, report: Report) -> Change | None:
+    """The same in the words and times of the other party; None when it does not speak of this row or says nothing new.
+
+    A plain v1 party knows no incarnations and names none."""
+    if report.task != task.key or report.incarnation not in ("", task.incarnation):
+        return None
+    if not may_move(task.party_status, report.status):
+        return None
     at = report.end_time or report.start_time
-    change = task_moved(report.status, at, report.reason, report.message, None, report.exit_code, report.caused_by)
+    change = task_moved(
+        task, report.status, at, report.reason, report.message, None, report.exit_code, report.caused_by
+    )
     if report.start_time:
         change["start_time"] = report.start_time
     return change
 
 
-def is_about(report: Report, task: Task) -> bool:
-    """Whether it speaks of this version and incarnation; a plain v1 party knows no incarnations and names none."""
-    return report.task == task.key and report.incarnation in ("", task.incarnation)
-
-
-def worker_moved(new: WorkerStatus, at: int, pid: int, pid_started: int, end: WorkerEnd | None) -> Change:
-    """Raises IllegalMove for one that exits for no reason."""
+def worker_moved(
+    worker: Worker, new: WorkerStatus, at: int, pid: int, pid_started: int, end: WorkerEnd | None
+) -> Change:
+    """Raises IllegalMove also for one that exits for no reason."""
+    check_move(worker.status, new)
     if new is WorkerStatus.RUNNING:
         return {"status": new, "pid": pid, "pid_started": pid_started, "start_time": at}
     if end is None:

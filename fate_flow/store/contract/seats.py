@@ -24,7 +24,8 @@ class Seats(Protocol):
         """What the seat is to reserve from now on."""
 
     def rejoin(self, seat: Seat) -> bool:
-        """The seat is `joining` in the next run, whatever it has become meanwhile in this one."""
+        """The seat is `joining` in the next run. In this one it may have moved meanwhile; False when it has become what
+        may not rejoin."""
 
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
         """How long the party keeps what it holds, and the steady time at which it is to be asked again."""

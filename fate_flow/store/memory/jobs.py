@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fate_flow.core.model.job import Claim, Job, JobKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
-from fate_flow.core.model.status import JOB_END, JobStatus, check_move
+from fate_flow.core.model.status import JOB_END, JobStatus
 from fate_flow.core.planning.actions import MoveJob
 from fate_flow.store.contract.changes import (
     BUSY_JOBS,
@@ -72,18 +72,17 @@ class Jobs(MemoryUnitOfWork):
         return row if row is not None and (row.job.status, row.job.run) == (job.status, job.run) else None
 
     def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
-        check_move(job.status, move.new)
+        change = job_moved(job, move, at, caused_by)
         row = self._as_seen(job)
         if row is None:
             return False
-        row = changed(row, job=changed(row.job, **job_moved(move, at, caused_by)))
+        row = changed(row, job=changed(row.job, **change))
         if move.new in JOB_END:
             row = changed(row, document=changed(row.document, tag=tag_of_end(job)), has_ended=True)
         self._put(row)
         return True
 
     def begin_again(self, job: Job, run: int, since: int, wait_reason: str, *, is_loss: bool = False) -> bool:
-        check_move(job.status, JobStatus.WAITING)
         change = begun_again(job, run, since, wait_reason, is_loss=is_loss)
         row = self._as_seen(job)
         if row is None:

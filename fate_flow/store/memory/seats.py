@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from fate_flow.core.model.job import Blocker, Seat
-from fate_flow.core.model.status import SeatStatus, check_move
-from fate_flow.store.contract.changes import LIVE_SEATS, new_seat, seat_rejoins
+from fate_flow.core.model.status import SeatStatus
+from fate_flow.store.contract.changes import LIVE_SEATS, REJOINING_SEATS, new_seat, seat_moved, seat_rejoins
 from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, changed, refuse, seat_key
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 
@@ -28,22 +28,17 @@ class Seats(MemoryUnitOfWork):
     def move_seat(
         self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, blocked_by: Blocker | None = None
     ) -> bool:
-        check_move(seat.status, new)
-        key = seat_key(seat)
-        row = self._rows.seats.rows.get(key)
-        if row is None or row.status is not seat.status or row.run != seat.run:
-            return False
-        self._rows.seats.put(
-            key, changed(row, status=new, message=message, free_cores=free_cores, blocked_by=blocked_by)
-        )
-        return True
+        change = seat_moved(seat, new, message, free_cores, blocked_by)
+        row = self._rows.seats.rows.get(seat_key(seat))
+        return row is not None and row.status is seat.status and self._change_seat(seat, **change)
 
     def ask_for(self, seat: Seat, cores: int) -> bool:
         return self._change_seat(seat, asked_cores=cores)
 
     def rejoin(self, seat: Seat) -> bool:
-        check_move(seat.status, SeatStatus.JOINING)
-        return self._change_seat(seat, **seat_rejoins(seat))
+        change = seat_rejoins(seat)
+        row = self._rows.seats.rows.get(seat_key(seat))
+        return row is not None and row.status in REJOINING_SEATS and self._change_seat(seat, **change)
 
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
         return self._change_seat(seat, lease=lease, renew_at=renew_at)

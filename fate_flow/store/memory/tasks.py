@@ -7,11 +7,10 @@ from typing import Any
 
 from fate_flow.core.model.job import Job, Report, Task, TaskKey
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.status import TASK_END, TaskStatus, check_move, may_move
+from fate_flow.core.model.status import TASK_END, TaskStatus
 from fate_flow.core.planning.actions import MoveTask
 from fate_flow.store.contract.changes import (
     federated_moved,
-    is_about,
     is_moving,
     new_task,
     newest_tasks,
@@ -48,7 +47,6 @@ class Tasks(MemoryUnitOfWork):
         return frozenset(one for one in job_ids if any(map(is_moving, self._tasks.of(BY_JOB, one))))
 
     def move_task(self, job_id: str, move: MoveTask, at: int) -> bool:
-        check_move(move.old, move.new)
         change = federated_moved(move, at)
         rows = [
             task
@@ -65,13 +63,11 @@ class Tasks(MemoryUnitOfWork):
         self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
         target: TaskStatus | None = None, exit_code: int | None = None, caused_by: str = "",
     ) -> bool:  # fmt: skip
-        check_move(task.party_status, new)
-        return self._change_task(task, task_moved(new, at, reason, message, target, exit_code, caused_by))
+        return self._change_task(task, task_moved(task, new, at, reason, message, target, exit_code, caused_by))
 
     def take_report(self, task: Task, report: Report) -> bool:
-        if not is_about(report, task) or not may_move(task.party_status, report.status):
-            return False
-        return self._change_task(task, task_reported(report))
+        change = task_reported(task, report)
+        return change is not None and self._change_task(task, change)
 
     def _change_task(self, task: Task, change: Mapping[str, Any]) -> bool:
         row = self._tasks.rows.get(task.key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd
-from fate_flow.core.model.status import WorkerStatus, check_move
+from fate_flow.core.model.status import WorkerStatus
 from fate_flow.store.contract.changes import UNFINISHED_WORKERS, new_worker, ordered_to_stop, worker_moved
 from fate_flow.store.memory.resources import Resources, has_capacity
 from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, changed, refuse
@@ -46,8 +46,7 @@ class Workers(Resources):
         self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
         end: WorkerEnd | None = None,
     ) -> bool:  # fmt: skip
-        check_move(worker.status, new)
-        change = worker_moved(new, at, pid, pid_started, end)
+        change = worker_moved(worker, new, at, pid, pid_started, end)
         row = self._rows.workers.rows.get(worker.worker_id)
         if row is None or row.status is not worker.status:
             return False

@@ -10,7 +10,7 @@ from peewee import fn
 from fate_flow.core.model.job import Job, JobKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
-from fate_flow.core.model.status import JOB_END, JobStatus, check_move
+from fate_flow.core.model.status import JOB_END, JobStatus
 from fate_flow.core.planning.actions import MoveJob
 from fate_flow.store.contract.changes import (
     BUSY_JOBS,
@@ -72,16 +72,14 @@ class Jobs(SqlUnitOfWork):
         return Document(from_json(dsl), from_json(conf), from_json(on_party), name or "", description or "", tag or "")
 
     def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
-        check_move(job.status, move.new)
-        values = with_dates(columns_of(job_moved(move, at, caused_by)))
+        values = with_dates(columns_of(job_moved(job, move, at, caused_by)))
         if move.new in JOB_END:
             values.update(f_tag=tag_of_end(job), f_elapsed=max(0, at - job.start_time) if job.start_time else None)
         return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
 
     def begin_again(self, job: Job, run: int, since: int, wait_reason: str, *, is_loss: bool = False) -> bool:
-        check_move(job.status, JobStatus.WAITING)
-        count_anew()
         values = {**columns_of(begun_again(job, run, since, wait_reason, is_loss=is_loss)), **_NOT_BEGUN}
+        count_anew()
         has_begun = self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
         if has_begun and not is_loss:
             counted = (TaskRow.f_job_id == job.job_id) & (TaskRow.f_failed_workers > 0)

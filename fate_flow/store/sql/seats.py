@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from fate_flow.core.model.job import Blocker, Seat
-from fate_flow.core.model.status import SeatStatus, check_move
-from fate_flow.store.contract.changes import LIVE_SEATS, seat_rejoins
+from fate_flow.core.model.status import SeatStatus
+from fate_flow.store.contract.changes import LIVE_SEATS, REJOINING_SEATS, seat_moved, seat_rejoins
 from fate_flow.store.database.models import SeatRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit
@@ -36,20 +36,16 @@ class Seats(SqlUnitOfWork):
     def move_seat(
         self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, blocked_by: Blocker | None = None
     ) -> bool:
-        check_move(seat.status, new)
-        where = _seat_is(seat) & (SeatRow.f_status == seat.status.value)
-        values = {
-            SeatRow.f_status: new.value, SeatRow.f_message: message, SeatRow.f_free_cores: free_cores,
-            SeatRow.f_lacks: blocked_by.value if blocked_by else "",
-        }  # fmt: skip
-        return hit(SeatRow.update(values).where(where))
+        values = columns_of(seat_moved(seat, new, message, free_cores, blocked_by))
+        return hit(SeatRow.update(**values).where(_seat_is(seat) & (SeatRow.f_status == seat.status.value)))
 
     def ask_for(self, seat: Seat, cores: int) -> bool:
         return hit(SeatRow.update(f_asked_cores=cores).where(_seat_is(seat)))
 
     def rejoin(self, seat: Seat) -> bool:
-        check_move(seat.status, SeatStatus.JOINING)
-        return hit(SeatRow.update(**columns_of(seat_rejoins(seat))).where(_seat_is(seat)))
+        values = columns_of(seat_rejoins(seat))
+        may_rejoin = SeatRow.f_status.in_([status.value for status in REJOINING_SEATS])
+        return hit(SeatRow.update(**values).where(_seat_is(seat) & may_rejoin))
 
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
         return hit(SeatRow.update(f_lease=lease, f_renew_at=renew_at).where(_seat_is(seat)))

@@ -9,13 +9,12 @@ from peewee import Value, fn
 
 from fate_flow.core.model.job import Job, Report, Task, TaskKey
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.status import TaskStatus, check_move, may_move
+from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.planning.actions import MoveTask
 from fate_flow.store.contract.changes import (
     SHARE_MOVING,
     Change,
     federated_moved,
-    is_about,
     newest_tasks,
     task_moved,
     task_reported,
@@ -55,26 +54,24 @@ class Tasks(SqlUnitOfWork):
         return frozenset(found)
 
     def move_task(self, job_id: str, move: MoveTask, at: int) -> bool:
-        check_move(move.old, move.new)
+        values = columns_of(federated_moved(move, at))
         where = (
             (TaskRow.f_job_id == job_id)
             & (TaskRow.f_task_id == f"{job_id}_{move.name}")
             & (TaskRow.f_task_version == move.version)
             & (TaskRow.f_status == move.old.value)
         )
-        return self._write(job_id, TaskRow.update(**columns_of(federated_moved(move, at))).where(where))
+        return self._write(job_id, TaskRow.update(**values).where(where))
 
     def move_party_task(
         self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
         target: TaskStatus | None = None, exit_code: int | None = None, caused_by: str = "",
     ) -> bool:  # fmt: skip
-        check_move(task.party_status, new)
-        return self._change_task(task, task_moved(new, at, reason, message, target, exit_code, caused_by))
+        return self._change_task(task, task_moved(task, new, at, reason, message, target, exit_code, caused_by))
 
     def take_report(self, task: Task, report: Report) -> bool:
-        if not is_about(report, task) or not may_move(task.party_status, report.status):
-            return False
-        return self._change_task(task, task_reported(report))
+        change = task_reported(task, report)
+        return change is not None and self._change_task(task, change)
 
     def _change_task(self, task: Task, change: Change) -> bool:
         values = with_dates(columns_of(change))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd
-from fate_flow.core.model.status import WorkerStatus, check_move
+from fate_flow.core.model.status import WorkerStatus
 from fate_flow.store.contract.changes import ordered_to_stop, worker_moved
 from fate_flow.store.database.models import TaskRow, WorkerRow
 from fate_flow.store.database.prepared import Prepared, insert
@@ -64,8 +64,7 @@ class Workers(Resources):
         self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
         end: WorkerEnd | None = None,
     ) -> bool:  # fmt: skip
-        check_move(worker.status, new)
-        values = columns_of(worker_moved(new, at, pid, pid_started, end))
+        values = columns_of(worker_moved(worker, new, at, pid, pid_started, end))
         where = (WorkerRow.f_worker_id == worker.worker_id) & (WorkerRow.f_status == worker.status.value)
         if not hit(WorkerRow.update(**values).where(where)):
             return False

@@ -13,10 +13,11 @@ from fate_flow.store.contract.transaction import Store
 from fate_flow.store.memory.store import MemoryStore
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-pytest.register_assert_rewrite("store_contract", "store_contract_bindings")
+pytest.register_assert_rewrite("store_contract", "store_contract_bindings", "store_contract_moves")
 
 from store_contract import Each, StoreContract  # noqa: E402
 from store_contract_bindings import BindingContract  # noqa: E402
+from store_contract_moves import MoveContract  # noqa: E402
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -34,6 +35,10 @@ class TestStoreContract(StoreContract):
 
 
 class TestBindings(BindingContract):
+    pass
+
+
+class TestMoves(MoveContract):
     pass
 
 
