@@ -1,1 +1,1 @@
-"""What a job is and what happens next: dataclasses, enums and pure functions; no I/O of any kind."""
+"""What a job is and what happens to it next: dataclasses, enums and pure functions, without any I/O."""

@@ -13,7 +13,7 @@ S = TypeVar("S", bound=Enum)
 
 
 def all_diagrams() -> str:
-    """One diagram a machine, as a section of Markdown; the same text for the same tables."""
+    """Return one Markdown section with a diagram for each state machine; equal tables give equal text."""
     seat_end = {SeatStatus.REFUSED, SeatStatus.LEFT, SeatStatus.UNCONFIRMED}
     return "\n".join((
         _section("Job", diagram(JOB_MOVES, JOB_END)),
@@ -24,9 +24,9 @@ def all_diagrams() -> str:
 
 
 def diagram(moves: Mapping[S, Collection[S]], ends: Collection[S] = ()) -> str:
-    """The Mermaid text of one move table, in the order in which the statuses are declared.
+    """Return the Mermaid text of one move table, in the order in which the statuses are declared.
 
-    `ends` are the statuses that count as ends although a way leads on from them."""
+    `ends` are statuses that count as final although the table has moves out of them."""
     declared = list(type(next(iter(moves))))
     lines = ["stateDiagram-v2", f"    [*] --> {declared[0].value}"]
     for old in declared:

@@ -1,7 +1,7 @@
-"""Who may say what about a job: one table, and one function that every route asks (docs/explanation/authority.md).
+"""Which party may send which statement about a job: one table, and one function that every route calls.
 
-A job id is bound at its first `create` to its initiator, its parties and the digest of its document. Whatever another
-party says later about this job, or asks of it, is held against that binding.
+The first `create` binds a job id to its initiator, its parties and the digest of its document. Every later statement
+of another party about the job is checked against this binding. See docs/explanation/authority.md.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from fate_flow.core.model.job import CommandKind
 from fate_flow.core.model.spec import Party
 
 PARTY_0 = "0"
-"""In a document: the server that it is submitted to."""
+"""In a document, this party id means the server that the document is submitted to."""
 
 
 @dataclass(frozen=True)
 class JobBinding:
-    """What a job id stands for at this party, whatever seats the party has in the job."""
+    """What a job id is bound to at this party; one binding for all seats of the party in the job."""
 
     job_id: str
     initiator: Party
     parties: frozenset[Party]
-    digest: str                          # of the document that is in force
+    digest: str                          # of the current document
     revision: int = 0                    # how often its parameters were changed
 
 
 class Query(Enum):
-    """What a party asks or sends beside commands."""
+    """A statement of another party that is not a command."""
 
     VALIDATE = "validate"
     HEARTBEAT = "heartbeat"
@@ -47,13 +47,13 @@ Statement = CommandKind | Query
 
 
 class Speaker(Enum):
-    """Who may make a statement."""
+    """Which party may make a statement."""
 
-    FOUNDER = "founder"                  # the initiator that the document names; of a known job, its bound initiator
-    INITIATOR = "initiator"              # the party that the job is bound to
-    MEMBER = "member"                    # any party that sits in the job
-    SEAT = "seat"                        # the party of the seat that the statement is about, if it sits in the job
-    ANYONE = "anyone"                    # it is about the caller itself, and about no job
+    FOUNDER = "founder"                  # the initiator that the document names; for a known job, its bound initiator
+    INITIATOR = "initiator"              # the initiator that the job is bound to
+    MEMBER = "member"                    # any party with a seat in the job
+    SEAT = "seat"                        # the party of the seat that the statement is about; the job has this seat
+    ANYONE = "anyone"                    # any party: the statement is about the caller itself, not about a job
 
 
 STATEMENTS: Mapping[Statement, Speaker] = {
@@ -65,7 +65,7 @@ STATEMENTS: Mapping[Statement, Speaker] = {
     CommandKind.START: Speaker.INITIATOR,
     CommandKind.UPDATE: Speaker.INITIATOR,
     CommandKind.PARAMETERS: Speaker.INITIATOR,
-    CommandKind.ALIGN: Speaker.MEMBER,           # plain v1 servers say it to all others of a job
+    CommandKind.ALIGN: Speaker.MEMBER,           # a plain v1 server sends it to all other parties of a job
     CommandKind.STOP: Speaker.INITIATOR,
     CommandKind.CLEAN: Speaker.INITIATOR,
     CommandKind.MODEL: Speaker.INITIATOR,
@@ -94,24 +94,25 @@ TO_INITIATORS = frozenset({
     CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.ASK_RERUN, CommandKind.CAPACITY, CommandKind.LOOK_AGAIN,
     CommandKind.STANDING,
 })  # fmt: skip
-"""What a party says to the initiator of a job; all other commands go to a seat of the party that gets them."""
+"""Commands that a party sends to the initiator of a job. All other commands go to a seat of the receiving party."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """A statement as it came: by whom, where, and about which seat."""
+    """A received statement, its sender, and the seat that it is about."""
 
     statement: Statement
-    caller: str                          # the id of the party; the own one: this server itself
-    own: str                             # the id of this server's party
+    caller: str                          # the sender's party id; equal to `own` if this server itself is the sender
+    own: str                             # the party id of this server
     seat: Party | None = None
-    offered: JobBinding | None = None    # with what a `create` would bind the job
+    offered: JobBinding | None = None    # the binding that a `create` would make
 
 
 def objection(said: Said, bound: JobBinding | None) -> str:
-    """Why the caller may not say this about the job that is bound so; empty when it may.
+    """Return why the caller may not make this statement about the job; empty if it may.
 
-    Of a job that is not known here (`bound` is None) there is nothing to protect: the handler says that."""
+    `bound` is None if the job is not known here. Then there is nothing to protect, and the statement passes: its
+    handler answers that the job is not known."""
     speaker = STATEMENTS.get(said.statement)
     if speaker is None:
         return f"{said.statement.value}: nobody may say this"
@@ -141,10 +142,10 @@ def _founder_objection(said: Said, bound: JobBinding | None) -> str:
 
 
 def difference(bound: JobBinding, offered: JobBinding) -> str:
-    """What speaks against it that both are the same job; empty: nothing. Of what is bound it says only who holds the
-    id, and that only when the holder is a party of the offered job: whoever offers it knows this party.
+    """Return why the two bindings are not the same job; empty if they are.
 
-    A later revision of the same initiator is the same job."""
+    A later revision by the same initiator is the same job. The text names the bound initiator only if it is also a
+    party of the offered job, because then the caller knows it already. It tells nothing else about the bound job."""
     if offered.initiator != bound.initiator:
         is_known = bound.initiator.party_id in {party.party_id for party in offered.parties}
         holder = bound.initiator if is_known else "another initiator"
@@ -160,23 +161,25 @@ def difference(bound: JobBinding, offered: JobBinding) -> str:
 
 
 def _sits_in(bound: JobBinding, said: Said) -> bool:
-    """Whether the caller does; where the statement is about a seat of the caller's own, in that one."""
+    """Return whether the caller has a seat in the job. A statement about the caller's own seat needs that very seat."""
     if STATEMENTS[said.statement] is Speaker.SEAT:
         return said.seat in bound.parties
     return said.caller in {party_id_of(party, said.own) for party in bound.parties}
 
 
 def is_local(party: Party) -> bool:
-    """A seat that only the own server may speak about."""
+    """Return whether only this server itself may make statements about this seat."""
     return party.role == "local" or party.party_id == PARTY_0
 
 
 def party_id_of(party: Party, own: str) -> str:
-    """Of a party in a document: party 0 is the server that it was submitted to, of which `own` is the party."""
+    """Return the real party id of a party in a document; `own` if the document says party 0."""
     return own if party.party_id == PARTY_0 else party.party_id
 
 
 def document_digest(dsl: Mapping[str, Any], runtime_conf: Mapping[str, Any]) -> str:
-    """Of what a job is to do. Equal for equal JSON values, whatever the order of their keys; 1 and 1.0 are two."""
+    """Return a digest of the document, as hex digits.
+
+    Equal JSON values give equal digests, in any order of keys; 1 and 1.0 are different values."""
     content = json.dumps([dsl, runtime_conf], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(content.encode("ascii")).hexdigest()

@@ -1,6 +1,6 @@
-"""What a party lets the jobs of another one use here: components, and tables that their readers hand on.
+"""Permissions: which components and tables of this party the jobs of another party may use.
 
-Two switches of the configuration, as FATE has them. What this party's own jobs use is nobody's business but its own.
+Two switches of the configuration turn the checks on, as in FATE. This party's own jobs are not checked.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from fate_flow.core.model.grammar import check_table_piece, shown
 from fate_flow.core.model.spec import JobSpec, Party
 
 ALL = "*"
-MOST_TABLES = 1_000         # of one request: each is a row, and stands in the log
-_MOST_NAMED = 100           # of what is ignored
+MOST_TABLES = 1_000         # in one request: each table is a row in the database and a line in the log
+_MOST_NAMED = 100           # unknown components that an answer names
 
 
 class Kind(Enum):
@@ -26,7 +26,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Thing:
-    """A component, by the name of its module, or a table; `ALL` of the kind."""
+    """A component, named by its module, or a table. The name `ALL` means everything of the kind."""
 
     kind: Kind
     name: str
@@ -41,7 +41,7 @@ EVERYTHING = {Kind.COMPONENT: Thing(Kind.COMPONENT, ALL), Kind.DATASET: Thing(Ki
 
 @dataclass(frozen=True)
 class PermissionRule:
-    """What is looked at before a job of another party is taken."""
+    """What a party checks before it accepts a job of another party."""
 
     components: bool = False
     datasets: bool = False
@@ -57,8 +57,9 @@ class PermissionRule:
 def missing(
     rule: PermissionRule, spec: JobSpec, party: Party, granted: Collection[Thing], of_task: str = ""
 ) -> list[Thing]:
-    """What the job, or one of its tasks, needs at this seat and its initiator was not granted, each once, in the order
-    of the job."""
+    """Return what the job, or only its task `of_task`, needs at this seat without a grant to its initiator.
+
+    Each thing appears once, in the order of the job."""
     needed = [thing for thing in _needed(spec, party, of_task) if rule.concerns(thing)]
     missing_things = (thing for thing in needed if thing not in granted and EVERYTHING[thing.kind] not in granted)
     return list(dict.fromkeys(missing_things))
@@ -75,16 +76,18 @@ def _needed(spec: JobSpec, party: Party, of_task: str) -> Iterator[Thing]:
                 yield Thing(Kind.DATASET, f"{output.task}.{output.data_name}", f"output_{output.job_id}")
 
 
-# ------------------------------------------------------------------ as clients write it
+# ------------------------------------------------------------------ the form in requests and answers
 
 
 def read_things(
     body: Mapping[str, Any], modules: Collection[str], prefix: str = ""
 ) -> tuple[list[Thing], list[str]]:
-    """What `component` ("a,b" or "*") and `dataset` ({namespace, name}, a list of such, or "*") of a body name, and in
-    words which components are not known here: scripts name those of FATE. The prefix stands before both keys.
+    """Read the components and tables that a body names, and return them with one text for each unknown component.
 
-    Raises BadRequest for what is not well formed, and for a body that names nothing, or nothing that is known."""
+    `component` is "a,b" or "*"; `dataset` is {namespace, name}, a list of such objects, or "*". `prefix` stands before
+    both keys. Unknown components are ignored, because scripts also name components that only FATE has.
+
+    Raises BadRequest if a value is malformed, or if the body names nothing, or only unknown components."""
     component, dataset = f"{prefix}component", f"{prefix}dataset"
     names = _names_of_components(component, body.get(component))
     known = {ALL: EVERYTHING[Kind.COMPONENT]}
@@ -95,13 +98,13 @@ def read_things(
     if unknown and not found:
         raise BadRequest(f"{component}: {shown(unknown[0])} is not one of {ALL}, {', '.join(sorted(modules))}")
     if not found:
-        raise BadRequest(f"required argument are missing: {component} or {dataset}; it names nothing")
+        raise BadRequest(f"required argument are missing: {component} or {dataset}; the body names nothing")
     return list(dict.fromkeys(found)), list(_ignored(component, unknown))
 
 
 def _ignored(key: str, names: list[str]) -> Iterator[str]:
     for name in names[:_MOST_NAMED]:
-        yield f"{key}: {shown(name)} is no component of this server; it is ignored"
+        yield f"{key}: {shown(name)} is not a component of this server; it is ignored"
     if more := names[_MOST_NAMED:]:
         yield f"{key}: ... and {len(more)} more"
 
@@ -109,12 +112,12 @@ def _ignored(key: str, names: list[str]) -> Iterator[str]:
 def _names_of_components(key: str, value: object) -> list[str]:
     names = value.split(",") if isinstance(value, str) else [] if value is None else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise BadRequest(f'{key}: {shown(value)} is not "*" or names with commas between them')
+        raise BadRequest(f'{key}: {shown(value)} is not "*" or names separated by commas')
     return [name.strip() for name in names]
 
 
 def _without_case(name: str) -> str:
-    """A component has two spellings: SecureSum in a DSL, secure_sum in FATE's registry."""
+    """Return one form for both spellings of a component: SecureSum in a DSL, secure_sum in FATE's registry."""
     return name.replace("_", "").lower()
 
 
@@ -136,7 +139,7 @@ def _datasets(key: str, value: object) -> Iterator[Thing]:
 
 
 def as_written(things: Collection[Thing]) -> dict[str, list[Any]]:
-    """The same as clients read it."""
+    """Return the things in the form of an answer to clients, in the order of namespace and name."""
     return {
         "component": [one.name for one in sorted(things, key=_by_name) if one.kind is Kind.COMPONENT],
         "dataset": [

@@ -1,4 +1,4 @@
-"""Who may speak for a party: whoever has its key, and for some, as the configuration says, whoever says so."""
+"""How a request proves which party sent it: by a signature; for parties in `unsigned_from`, by its claim alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KEY_ID = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class SiteKey:
-    """The public key of another party, as it is kept."""
+    """The stored public key of another party."""
 
     party_id: str
     key_id: str                      # SHA-256 of its DER form, in hex digits
@@ -25,15 +25,15 @@ class SiteRule:
     """Whether requests between parties are signed."""
 
     is_on: bool = False
-    unsigned_from: frozenset[str] = frozenset()      # parties that are believed all the same
+    unsigned_from: frozenset[str] = frozenset()      # parties that are believed without a signature
 
     def needs_key(self, party_id: str) -> bool:
-        """Whether this other party is known by its key."""
+        """Return whether requests of this other party must be signed."""
         return self.is_on and party_id not in self.unsigned_from
 
 
 def check_key_id(value: object, key: str) -> str:
-    """Raises BadRequest."""
+    """Return `value` if it is the id of a key; raises BadRequest if not."""
     if not isinstance(value, str) or not _KEY_ID.fullmatch(value):
-        raise BadRequest(f"{key}: {shown(value)} is not the id of a key, 64 hex digits; flow key query shows it")
+        raise BadRequest(f"{key}: {shown(value)} is not a key id (64 hex digits); `flow key query` shows it")
     return value

@@ -1,4 +1,4 @@
-"""Whether a party wants to look at jobs of others before it takes part in them, and what it has said."""
+"""Approval: whether a party must approve another party's job before it takes part, and its decision."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ class Approval(Enum):
 
 @dataclass(frozen=True)
 class Consent:
-    """What a party has said to a job; it is about its document, so every run of the job has it."""
+    """A party's decision about a job. It is about the job's document, so it applies to every run of the job."""
 
     approval: Approval
     by: str = ""
     message: str = ""
     time: int = 0
-    digest: str = ""         # of the document that was decided about
+    digest: str = ""         # of the document that the decision is about
 
     @property
     def is_given(self) -> bool:
         return self.approval is Approval.APPROVED
 
     def is_of(self, digest: str) -> bool:
-        """Whether a job with this document is approved."""
+        """Return whether the document with this digest is approved."""
         return self.is_given and self.digest == digest
 
     @property
@@ -37,32 +37,32 @@ class Consent:
 
 @dataclass(frozen=True)
 class ApprovalRule:
-    """Which jobs a party wants to approve."""
+    """Which jobs need this party's approval."""
 
     required: bool = False
-    except_from: frozenset[str] = frozenset()      # ids of parties whose jobs need none
+    except_from: frozenset[str] = frozenset()      # ids of parties whose jobs need no approval
 
     def asks(self, initiator: str, own: str) -> bool:
-        """Whether a job of this party has to be approved; the own ones never."""
+        """Return whether a job of this initiator needs approval; the party's own jobs never do."""
         return self.required and initiator != own and initiator not in self.except_from
 
 
 SHORT_DIGEST = 32
-"""Hex digits of a document's digest that name it for people. Nobody finds two documents that share so many: who writes
-both, as the initiator of a job does, would find two that share 16."""
+"""How many hex digits of a document's digest name it for people. 32 digits (128 bits) are safe against an initiator
+who looks for two documents with the same ones; with 16 digits such a pair could be found."""
 
 
 def is_digest_of(given: str, digest: str) -> bool:
-    """Whether somebody who names a document so means this one."""
+    """Return whether `given`, a digest or its first digits, names the document with this digest."""
     return len(given) >= SHORT_DIGEST and digest.startswith(given)
 
 
 AWAITS = "awaits"
 APPROVAL = "approval"
-"""In the data of an answer: `awaits: approval`, the party has not decided yet."""
+"""`awaits: approval` in the data of an answer: the party has not decided yet."""
 
 APPROVED = "approved"
-"""In the data of an answer: by whom of the party the job was approved, and why."""
+"""The key in the data of an answer for the text of the approval: by whom, and why."""
 
 IS_REJECTED = "is_rejected"
-"""In the data of an answer: the party has decided against the job."""
+"""The key in the data of an answer that the party has rejected the job."""

@@ -1,4 +1,4 @@
-"""Which tasks come first, and which may start now."""
+"""The order of the tasks of a job, and which of them may start now."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Loop(BadDocument):
 
 
 def topological_order(upstream: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
-    """The names with every task after all that it waits for, else as they were given.
+    """Return the names in an order in which each task follows its upstream tasks; otherwise in the given order.
 
-    Raises Loop (`a->b form a loop`)."""
+    Raises Loop (`a->b form a loop`) if tasks wait for each other."""
     place = {name: number for number, name in enumerate(upstream)}
-    # sorted, since the order of a set of names differs from one process to the next
+    # sorted, because the order of a set of names differs between processes
     sorter = TopologicalSorter({name: sorted(upstream[name], key=place.__getitem__) for name in upstream})
     try:
         sorter.prepare()
@@ -49,7 +49,7 @@ def _earliest_first(sorter: TopologicalSorter[str], place: Mapping[str, int]) ->
 
 
 def may_start(spec: JobSpec, statuses: Mapping[str, TaskStatus]) -> tuple[str, ...]:
-    """Waiting tasks before which nothing has to succeed any more: by priority, else in the order of the DAG."""
+    """Return the waiting tasks whose upstream tasks have all succeeded, by priority, then in the order of the DAG."""
     ready = [
         name
         for name, task in spec.tasks.items()
@@ -59,7 +59,7 @@ def may_start(spec: JobSpec, statuses: Mapping[str, TaskStatus]) -> tuple[str, .
 
 
 def downstream_of(spec: JobSpec, names: frozenset[str]) -> frozenset[str]:
-    """These tasks and all that wait for them, directly or not."""
+    """Return these tasks and all tasks that depend on them, directly or indirectly."""
     found = set(names)
     for name, task in spec.tasks.items():
         if task.upstream & found:

@@ -1,5 +1,5 @@
-"""The errors of the product. The docstring of a class is its default message; `retcode` is what the v1
-envelope carries for it (reference: client-api-v1, section 1)."""
+"""The errors of the product. The docstring of a class is its default message; `retcode` is its code in the v1
+envelope (reference: client-api-v1, section 1)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What may reach a path, a log line, SQL or argv: one strict check for each kind of name.
+"""One strict check for each kind of name from outside that reaches a path, a log line, SQL or argv.
 
-Each check takes whatever a caller sent and returns the normalised value, or raises BadRequest naming key, value and
-what is right. Patterns are matched as a whole (`$` would let a trailing newline through) and in ASCII (`\\d` would let
-other digits through). No name may begin with `-` or `.`: it could be read as an option, or as a folder above.
-Sizes are those of the columns the names end up in (reference: schema-v1, "Sizes that bite").
+Each check takes any value that a caller sent. It returns the normalised value, or raises BadRequest, which names key,
+value and what is right. Patterns match the whole value (`$` would let a trailing newline through) and only ASCII (`\\d`
+would let other digits through). No name may begin with `-` or `.`: it could be read as an option, or as the parent
+folder. The sizes are those of the columns that store the names (reference: schema-v1, "Sizes that bite").
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from fate_flow.core.model.errors import BadRequest
 ROLES = ("guest", "host", "arbiter", "local")
 MAX_VERSION = 2**31 - 1
 
-_JOB_ID = re.compile(r"[0-9]{14,25}")                       # begins with a time of day to the second
+_JOB_ID = re.compile(r"[0-9]{14,25}")                       # begins with a date and time, to the second
 _PARTY_ID = re.compile(r"[0-9]{1,10}")
 _COMPONENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,29}")
 _PIECE_OF_DAG = "1 to 30 of letters, digits, _ and -, no - first; FATE's own tables have room for 30"
 _TASK_ID = re.compile(rf"{_JOB_ID.pattern}_{_COMPONENT.pattern}")
-_LONGEST_TABLE_PIECE = 200                                  # a file name, with room for a suffix
+_LONGEST_TABLE_PIECE = 200                                  # for a file name, with room for a suffix
 _PLAIN_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 _HEX_ID = re.compile(r"[0-9a-f]{8,64}")
 _DIGEST = re.compile(r"[0-9a-f]{32}(?:[0-9a-f]{32})?")
@@ -31,39 +31,39 @@ _SHOWN_LENGTH = 60
 
 
 def check_job_id(value: object, key: str = "job_id") -> str:
-    """The job id: digits alone."""
+    """Check a job id: only digits."""
     return _match(_JOB_ID, value, key, "a job id (14 to 25 digits)")
 
 
 def check_task_id(value: object, key: str = "task_id") -> str:
-    """The task id: a job id and a component name."""
+    """Check a task id: a job id, an underscore and a component name."""
     return _match(_TASK_ID, value, key, "a task id (<job id>_<component name>)")
 
 
 def check_component_name(value: object, key: str = "component_name") -> str:
-    """The name of a component of a DAG."""
+    """Check the name of a component of a DAG."""
     return _match(_COMPONENT, value, key, f"a component name ({_PIECE_OF_DAG})")
 
 
 def check_output_name(value: object, key: str = "data_name") -> str:
-    """The name (alias) of an output or the key of an input: as strict as a component name."""
+    """Check the name (alias) of an output or the key of an input, by the rule for component names."""
     return _match(_COMPONENT, value, key, f"an output name ({_PIECE_OF_DAG})")
 
 
 def check_role(value: object, key: str = "role") -> str:
-    """One of the four roles."""
+    """Check a role: one of `ROLES`."""
     if isinstance(value, str) and value in ROLES:
         return value
     raise BadRequest(f"{key}: {shown(value)} is not one of {', '.join(ROLES)}")
 
 
 def check_party_id(value: object, key: str = "party_id") -> str:
-    """The party id as text without leading zeros, since clients send it as text and as a number."""
+    """Check a party id, and return it as text without leading zeros: clients send it as text or as a number."""
     return str(int(_match(_PARTY_ID, _as_text(value), key, "a party id (1 to 10 digits)", value)))
 
 
 def check_text(value: str, key: str) -> str:
-    """Text that can be written down: JSON can spell halves of characters, which no database takes."""
+    """Check that text can be encoded: JSON can express half surrogates, which no database stores."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -73,39 +73,39 @@ def check_text(value: str, key: str) -> str:
 
 LAST, REFUSE = "last", "refuse"
 DUPLICATE_IDS = (LAST, REFUSE)
-"""What an upload makes of several rows with one id: it keeps the last of them, or refuses the file."""
+"""What an upload does with several rows of one id: keep the last one, or refuse the file."""
 TABLE_PIECE = "printable text of at most 200 bytes, percent-encoded, other than '.' and '..'"
 
 
 def check_table_piece(value: object, key: str) -> str:
-    """The name of a table or its namespace. FATE takes any text; this is what a file name can hold, percent-encoded."""
+    """Check the name or namespace of a table. FATE takes any text; here it must fit a file name, percent-encoded."""
     if not isinstance(value, str) or not value.isprintable() or value in ("", ".", "..") or _is_too_long(value):
         raise BadRequest(f"{key}: {shown(value)} is not {TABLE_PIECE}")
     return value
 
 
 def _is_too_long(piece: str) -> bool:
-    """As the piece of a path, where a byte that is not plain takes three."""
+    """Return whether the percent-encoded form is too long: each byte that is not plain takes three characters."""
     return sum(1 if byte in _PLAIN_BYTES else 3 for byte in piece.encode()) > _LONGEST_TABLE_PIECE
 
 
 def check_worker_id(value: object, key: str = "worker_id") -> str:
-    """The id of a worker: lower case hex."""
+    """Check a worker id: lower case hex digits."""
     return _match(_HEX_ID, value, key, "a worker id (8 to 64 lower case hex digits)")
 
 
 def check_incarnation(value: object, key: str = "incarnation") -> str:
-    """The random id of an attempt: lower case hex."""
+    """Check an incarnation, the random id of an attempt: lower case hex digits."""
     return _match(_HEX_ID, value, key, "an incarnation (8 to 64 lower case hex digits)")
 
 
 def check_digest(value: object, key: str = "digest") -> str:
-    """Of a document: SHA-256 in lower case hex, or as many of its first digits as name it."""
+    """Check the digest of a document: all 64 hex digits of its SHA-256, or the first 32."""
     return _match(_DIGEST, value, key, "the digest of a document (its first 32 lower case hex digits, or all 64)")
 
 
 def check_version(value: object, key: str = "task_version") -> int:
-    """A version, run or other counter: a whole number that fits its column."""
+    """Check a version, run or other counter: a whole number that fits its column."""
     what = f"a whole number from 0 to {MAX_VERSION}"
     number = int(_match(_VERSION, _as_text(value), key, what, value))
     if number > MAX_VERSION:
@@ -114,7 +114,7 @@ def check_version(value: object, key: str = "task_version") -> int:
 
 
 def shown(value: object) -> str:
-    """The value as one short line of printable text, whatever it is: fit for a message and for a log."""
+    """Return any value as one short line of printable text, for messages and logs."""
     if isinstance(value, str):
         return repr(value) if len(value) <= _SHOWN_LENGTH else f"{value[:_SHOWN_LENGTH]!r}..."
     if value is None or isinstance(value, bool):
@@ -129,7 +129,7 @@ def shown(value: object) -> str:
 
 
 def shown_key(key: object) -> str:
-    """A key as it stands in a path: plain where that is unmistakable, else quoted and cut."""
+    """Return a key for the path in a message: as it is if that is unambiguous, else quoted and cut."""
     return key if isinstance(key, str) and _PLAIN_KEY.fullmatch(key) else shown(key)
 
 
@@ -140,6 +140,6 @@ def _match(pattern: re.Pattern[str], text: object, key: str, what: str, value: o
 
 
 def _as_text(value: object) -> object:
-    """A number as its digits; all else, `True` too, as it came."""
+    """Return a number as text; any other value, also `True`, unchanged."""
     is_number = isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= 64
     return str(value) if is_number else value

@@ -1,4 +1,4 @@
-"""What has happened to a job, move by move, as one party saw it."""
+"""The history of a job at one party: one entry for each change of a status."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from fate_flow.core.model.spec import Party
 
 
 class HistoryLevel(Enum):
-    """What it was that moved."""
+    """What kind of row changed its status."""
 
-    JOB = "job"                    # the row of one seat; at the initiator's own, the job itself
-    SEAT = "seat"                  # what the initiator knows of a party
-    TASK = "task"                  # over all its parties
+    JOB = "job"                    # the job row of one seat; at the initiator's own seat, the job itself
+    SEAT = "seat"                  # the initiator's record of a party
+    TASK = "task"                  # the federated status, over all parties
     PARTY_TASK = "party task"
     WORKER = "worker"
 
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """One move: from one status to the next, why, by whom and when. `old` is empty where something began."""
+    """One move from a status to the next: why, by whom and when. `old` is empty for the first status."""
 
     job_id: str
     level: HistoryLevel
     old: str
     new: str
-    at: int                        # milliseconds since the epoch, of the party that wrote it down
-    party: Party | None = None     # whose seat, share or worker it is
+    at: int                        # milliseconds since the epoch, by the clock of the party that recorded it
+    party: Party | None = None     # the party of the seat, share or worker
     task: str = ""
     version: int = 0
     reason: str = ""
     message: str = ""
     caused_by: str = ""
     exit_status: str = ""          # of a worker: `exit code 1`, `signal 9`
-    number: int = field(default=0, compare=False)     # in the order of writing
+    number: int = field(default=0, compare=False)     # counts up in the order of writing

@@ -1,9 +1,9 @@
-"""What the coordinator knows: jobs, seats, tasks, workers and commands, as values.
+"""The stored values: jobs, seats, tasks, workers, and the commands between servers.
 
-Frozen, so that what was read cannot drift from what is stored: a change is a move or a write in `store/`.
-Times named `..._time` are milliseconds since the epoch: they are shown, and no rule depends on them but the order of
-the queue, for which `create_time` never goes back. What is due or overdue is told by *steady time* (`since`,
-`retry_at`, `stop_by`): the milliseconds that this party's schedulers have watched, whatever the clock on the wall does.
+They are frozen, so that a value in memory cannot differ from its row: every change is a move or a write in `store/`.
+Times named `..._time` are milliseconds since the epoch. They are for people; the only rule that uses one is the order
+of the queue, for which `create_time` never goes back. All deadlines (`since`, `retry_at`, `stop_by`) are in *steady
+time*: the milliseconds that this party's schedulers were awake, whatever the system clock does.
 """
 
 from __future__ import annotations
@@ -33,44 +33,44 @@ class JobKey:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a reservation belongs to, and the token that whoever returns it must hold."""
+    """The reserved cores and memory of a job, and the token that is needed to release them."""
 
     cores: int = 0
     memory: int = 0
     token: str = ""          # empty: nothing is held
-    round_number: int = 0    # of the job, when it was last asked for
-    renewals: int = 0        # how often it was asked for again
-    taken_time: int = field(default=0, compare=False)     # when it was set aside the last time, for people
+    round_number: int = 0    # the job's reservation round of the last request for it
+    renewals: int = 0        # how often the request was repeated
+    taken_time: int = field(default=0, compare=False)     # when the cores were reserved last, for people
 
 
 class Blocker(Enum):
     """Why a party did not reserve."""
 
-    CAPACITY = "room"    # others hold it
-    SIZE = "size"        # more was asked than it has in all
-    ANSWER = "answer"    # it is silent or not ready: capacity there would change nothing
-    APPROVAL = "approval"  # nobody there has approved the job yet
+    CAPACITY = "room"    # other jobs hold its cores or memory
+    SIZE = "size"        # the job requests more than the party has in all
+    ANSWER = "answer"    # the party is silent or not ready; free capacity there would not help
+    APPROVAL = "approval"  # the party has not approved the job yet
 
 
 UNSCHEDULABLE = frozenset({Blocker.SIZE, Blocker.APPROVAL})
-"""Capacity would not help: nobody waits behind a job that lacks one of these."""
+"""Blockers that free capacity does not remove. No other job waits behind a job with such a blocker."""
 
 
 @dataclass(frozen=True)
 class PendingRequest:
-    """What a party that had no capacity remembers of a seat. Times are steady time of that party."""
+    """A party's record of a refused reservation of a seat. Times are steady time of that party."""
 
-    since: int = 0           # of the first refusal; 0: it has refused nothing
-    asked: int = 0           # when it was asked for last
-    passes: int = 0          # of other jobs that have taken since what it lacks
+    since: int = 0           # time of the first refusal; 0: no request was refused
+    asked: int = 0           # time of the last request
+    passes: int = 0          # how often other jobs have since taken the capacity that it waits for
 
 
 @dataclass(frozen=True)
 class Hold:
-    """Somebody wants a job to have no reservation round, or a party to take in nothing, until it is released."""
+    """A user's suspension, until it is released: of one waiting job, or of all new reservations at a party."""
 
     message: str
-    by: str                  # as whoever asked for it called himself
+    by: str                  # the name that the user gave
     time: int = 0
     since: int = 0           # steady time
 
@@ -81,7 +81,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class Job:
-    """A job at one party. At the initiator's own seat (`is_initiator`) it is the job itself."""
+    """The row of a job at one seat. At the initiator's own seat (`is_initiator`) it is the job itself."""
 
     key: JobKey
     initiator: Party
@@ -89,49 +89,49 @@ class Job:
     status: JobStatus
     run: int = 0
     parties: tuple[Party, ...] = ()
-    target: JobStatus | None = None      # where `stopping` leads
+    target: JobStatus | None = None      # the final status after `stopping`
     reason: Reason | None = None
     message: str = ""
     caused_by: str = ""                  # the party that gave the reason
-    exit_code: int | None = None         # of the worker that is the cause, where one is
+    exit_code: int | None = None         # of the worker that is the cause, if one is
     cancel_requested: bool = False       # a request: f_cancel_signal
-    ready_owner: str = ""                # whose schedule this is at the moment: f_ready_signal, f_ready_owner
+    ready_owner: str = ""                # the scheduler that works on it now: f_ready_signal, f_ready_owner
     progress: int = 0
     claim: Claim = Claim()
     asked: Claim = Claim()               # cores and memory this seat needs
     wait_reason: str = ""                # why it waits, for people
-    blocked_on: str = ""                 # the party id whose cores it lacks
-    blocked_by: Blocker | None = None    # what it lacks there
-    retry_at: int = 0                    # steady time: not asked for again before
-    passes: int = 0                      # later jobs that took what it lacks
+    blocked_on: str = ""                 # the id of the party that did not reserve
+    blocked_by: Blocker | None = None    # why that party did not reserve
+    retry_at: int = 0                    # steady time of the next reservation round at the earliest
+    passes: int = 0                      # how many later jobs took capacity that it waits for
     conflicts: int = 0                   # reservation rounds that were rolled back since it last started
-    round_number: int = 0                # counts the reservation rounds; fences returns that arrive late
+    round_number: int = 0                # counts the reservation rounds; fences off releases that arrive late
     timeout_seconds: int = 0
-    ttl_seconds: int | None = None       # what it left goes so long after its end; None: as retention has it
+    ttl_seconds: int | None = None       # from its end until its data is removed; None: as retention is configured
     create_time: int = 0
-    since: int = 0                       # steady time at which its run began: the job was created, or begun again
-    queued: int = 0                      # steady time since which, or from which on, it waits for cores
+    since: int = 0                       # steady time at which the present run began
+    queued: int = 0                      # steady time at which its wait for cores began, or will begin
     start_time: int = 0
     end_time: int = 0
-    stop_by: int = 0                     # steady time: the drain ends here at the latest
-    is_force_stop: bool = False          # a request: what drains is to be killed now: f_stop_now
+    stop_by: int = 0                     # steady time at which the drain ends at the latest
+    is_force_stop: bool = False          # a request to kill the workers that drain: f_stop_now
     unconfirmed: tuple[str, ...] = ()    # parties that never confirmed the end
-    missing: tuple[str, ...] = ()        # parties that it succeeded without: it is partial
+    missing: tuple[str, ...] = ()        # parties without which it succeeded: a partial success
     is_plain_v1: bool = False            # the initiator speaks plain v1 only
-    rerun_signal: bool = False           # it waits again, and not every party knows yet, or `retry_at` has not come
+    rerun_signal: bool = False           # it waits again, but not every party knows it, or `retry_at` has not come
     pending: PendingRequest = PendingRequest()  # of this seat, for capacity at this party
-    hold: Hold | None = None             # no reservation round while it waits
-    consent: Consent | None = None       # what this party has said to a job of another; None: nobody has to
+    hold: Hold | None = None             # while set, a waiting job has no reservation round
+    consent: Consent | None = None       # this party's approval of another party's job; None: it needs none
     priority: int = 0                    # higher first
     enqueued: int = 0                    # steady time at which it was created
-    queue_key: int = 0                   # where it stands among the jobs of its initiator (core/planning/queue.py)
-    timers: Mapping[str, int] = field(default_factory=dict)      # what has happened, and when its policy acts
-    is_restarting: bool = False          # a policy begins its tasks again; those that run are still ending
-    restarts: int = 0                    # how often one did, in this run
+    queue_key: int = 0                   # its place among the jobs of its initiator (core/planning/queue.py)
+    timers: Mapping[str, int] = field(default_factory=dict)      # policy events, and when their policies act
+    is_restarting: bool = False          # a policy restarts its tasks; those that ran are still ending
+    restarts: int = 0                    # how many restarts by policies this run had
     revision: int = 0                    # how often its parameters were changed since it was submitted
-    lost_since: int = 0                  # steady time since which it waits for a party that it lost; 0: it does not
-    losses: int = 0                      # how often it has waited so since a user had it begin
-    changed: tuple[str, ...] = ()        # components whose own ones were, since the present run began
+    lost_since: int = 0                  # steady time since which it waits for a lost party; 0: it does not
+    losses: int = 0                      # how often it waited for lost parties since a user submitted or reran it
+    changed: tuple[str, ...] = ()        # components whose parameters changed since the present run began
 
     @property
     def job_id(self) -> str:
@@ -143,13 +143,12 @@ class Job:
 
     @property
     def order(self) -> tuple[int, int, str]:
-        """Its place among the jobs of its initiator: the smaller one goes first."""
+        """Its place among the jobs of its initiator: smaller ones go first."""
         return (self.queue_key, self.create_time, self.job_id)
 
     @property
     def is_unschedulable(self) -> bool:
-        """It waits for something that capacity would not give it: it has no reservation round when cores come free, and
-        is no head."""
+        """Whether free capacity would not help it: it gets no reservation round for that, and it is never a head."""
         return self.hold is not None or self.blocked_by in UNSCHEDULABLE
 
     @property
@@ -158,7 +157,7 @@ class Job:
 
     @property
     def pauses(self) -> bool:
-        """It waits until `retry_at`, for its next attempt."""
+        """Whether it waits for its next attempt, until `retry_at`."""
         return self.rerun_signal and self.retry_at > 0
 
     @property
@@ -168,21 +167,21 @@ class Job:
 
 @dataclass(frozen=True)
 class Seat:
-    """What the initiator knows of one party of the present run."""
+    """The initiator's record of one party in the present run."""
 
     job_id: str
     party: Party
     status: SeatStatus
     run: int = 0
     message: str = ""
-    free_cores: int = -1                 # what a refusal said is free; -1: unknown
+    free_cores: int = -1                 # free cores, as a refusal stated; -1: unknown
     asked_cores: int = 0
-    blocked_by: Blocker | None = None    # what the party that refused it lacks, as far as it said
-    lease: int = 0                       # milliseconds the party keeps what it holds; 0: it did not say
-    renew_at: int = 0                    # steady time: asked for again then
+    blocked_by: Blocker | None = None    # why the party did not reserve, as far as it stated
+    lease: int = 0                       # milliseconds for which the party keeps the reservation; 0: not stated
+    renew_at: int = 0                    # steady time at which the reservation is renewed
     is_plain_v1: bool = False            # the party speaks plain v1 only
     silent_since: int = 0                # steady time since which it counts as silent; 0: it answers
-    approval: str = ""                   # with which words it has approved the job, where it had to
+    approval: str = ""                   # the text of its approval, if the job needed one
 
 
 @dataclass(frozen=True, order=True)
@@ -206,21 +205,21 @@ class TaskKey:
 class Task:
     key: TaskKey
     status: TaskStatus                   # federated
-    party_status: TaskStatus             # what this party saw of its own share
-    runs_here: bool                      # false: a row the initiator holds for another party
+    party_status: TaskStatus             # the status of this party's own share
+    runs_here: bool                      # false: a row that the initiator keeps for another party
     incarnation: str = ""                # the same at all parties, new with each version
     module: str = ""
-    auto_retries: int = 0                # left
+    auto_retries: int = 0                # retries left
     tries: Tries = UNTRIED               # what its earlier versions have used up
-    retry_at: int = 0                    # steady time: not before
+    retry_at: int = 0                    # steady time at which it starts at the earliest
     reason: Reason | None = None
     message: str = ""
-    exit_code: int | None = None         # of its worker, where that had one and the party says it
+    exit_code: int | None = None         # of its worker, if there is one and the party reports it
     caused_by: str = ""                  # the party that is the cause of the reason
     without: tuple[str, ...] = ()        # parties that were missing when this share was started
-    policy: str = ""                     # what a policy has decided about this version, as actions.MoveTask has it
-    target: TaskStatus | None = None     # where `stopping` leads
-    federated_reason: Reason | None = None     # of the task over all its parties, as its initiator says
+    policy: str = ""                     # a policy's decision about this version, as in actions.MoveTask
+    target: TaskStatus | None = None     # the final status after `stopping`
+    federated_reason: Reason | None = None     # of the whole task, as the initiator decided
     federated_message: str = ""
     federated_exit_code: int | None = None     # of the worker that is the cause
     federated_caused_by: str = ""
@@ -253,31 +252,31 @@ class Worker:
     is_stopping: bool = False
     start_time: int = 0
     end_time: int = 0
-    since: int = 0                       # steady time at which it was ordered
-    slot: int = 0                        # which of the workers of its party task it is
-    rank: int | None = 0                 # its number among those that count; None: spare
-    attempt: int = 0                     # which process this is in its slot
-    reason: Reason | None = None         # how it ended, or why it was told to stop
-    message: str = ""                    # the same in words
-    caused_by: str = ""                  # the party that is the cause of it
-    exit_status: str = ""                # how it ended, as the machine has it
-    is_elastic: bool = False             # it came when there was capacity, and goes when somebody needs it
-    cores: int = 0                       # of an elastic one: held beside the claim of its job until it has exited
+    since: int = 0                       # steady time at which its launch was ordered
+    slot: int = 0                        # its place among the workers of its party task
+    rank: int | None = 0                 # its number among the ranked workers; None: spare
+    attempt: int = 0                     # the number of this process in its slot
+    reason: Reason | None = None         # why it ended, or was ordered to stop
+    message: str = ""                    # the reason as text
+    caused_by: str = ""                  # the party that is the cause
+    exit_status: str = ""                # the exit of the process: `exit code 1`, `signal 9`
+    is_elastic: bool = False             # it runs on spare capacity, and ends when a job needs it
+    cores: int = 0                       # of an elastic worker: held beside the claim of its job until it has exited
     memory: int = 0
 
 
 @dataclass(frozen=True)
 class WorkerEnd:
-    """How a worker has ended, or why it is to."""
+    """Why a worker ended, or is to end."""
 
     reason: Reason
     message: str
-    caused_by: str                       # the party that is the cause of it
-    exit_status: str = ""                # as the machine has it: `exit code 1`, `signal 9`
+    caused_by: str                       # the party that is the cause
+    exit_status: str = ""                # the exit of the process: `exit code 1`, `signal 9`
 
 
 class CommandKind(Enum):
-    """What one server asks of another; the value is the last part of the v1 path (party-api-v1)."""
+    """The kind of a command from one server to another; the value is the end of its v1 path (party-api-v1)."""
 
     CREATE = "create"
     STATUS = "status"
@@ -286,28 +285,28 @@ class CommandKind(Enum):
     RETURN = "resource/return"
     START = "start"
     UPDATE = "update"
-    PARAMETERS = "parameter/update"         # other parameters for a job that has not begun, or is over
-    ALIGN = "align"                 # of plain v1 servers: "does this job still run at your place?"
+    PARAMETERS = "parameter/update"         # change the parameters of a job that has not begun, or is over
+    ALIGN = "align"                 # from plain v1 servers: does this job still run at your party?
     STOP = "stop"
-    MODEL = "model"                 # of plain v1 servers: keep the model that the job has made
+    MODEL = "model"                 # from plain v1 servers: keep the model that the job has made
     CLEAN = "clean"
-    FIND_REUSABLE = "component/inheritance/check"      # which components another job has done already
+    FIND_REUSABLE = "component/inheritance/check"      # which components of another job can be reused?
     TASK_CREATE = "task create"
     TASK_START = "task start"
     TASK_STATUS = "task status"
     TASK_STOP = "task stop"
     TASK_COLLECT = "task collect"
-    REPORT = "report"               # to the initiator: a party task has moved
-    ASK_STOP = "ask stop"           # to the initiator: end the job
-    ASK_RERUN = "ask rerun"         # to the initiator: begin the ended job again
-    CAPACITY = "room"               # to the initiator: there is capacity for a job that had none here
-    STANDING = "standing"           # to the initiator: does the job still run, and if not how has it ended?
-    LOOK_AGAIN = "look again"       # to the initiator: what this party was not ready for, it may be ready for now
+    REPORT = "report"               # to the initiator: a party task changed its status
+    ASK_STOP = "ask stop"           # to the initiator: stop the job
+    ASK_RERUN = "ask rerun"         # to the initiator: run the ended job again
+    CAPACITY = "room"               # to the initiator: this party has capacity again for the waiting job
+    STANDING = "standing"           # to the initiator: does the job still run, and if not, how did it end?
+    LOOK_AGAIN = "look again"       # to the initiator: this party was not ready, and may be ready now
 
 
 @dataclass(frozen=True)
 class Command:
-    """One message of the outbox, or one that has just been read from the wire."""
+    """A command, stored in the outbox or read from the wire."""
 
     kind: CommandKind
     job_id: str
@@ -315,9 +314,9 @@ class Command:
     run: int = 0
     task: str = ""                                       # the component, for task commands
     version: int = 0
-    argument: str = ""                                   # the status of status/<s> and stop/<s>
+    argument: str = ""                                   # the status in status/<s> and stop/<s>
     body: Mapping[str, Any] = field(default_factory=dict)
-    id: int = 0                                          # of the outbox row; 0: not stored
+    id: int = 0                                          # id of the outbox row; 0: not stored
     attempts: int = 0
     since: int = 0                                       # steady time at which it was stored
 
@@ -328,7 +327,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for a command: the v1 envelope, or 104 when nothing did."""
+    """The answer to a command: the v1 envelope, or retcode 104 if no answer came."""
 
     retcode: int = 0
     retmsg: str = "success"
@@ -340,14 +339,14 @@ class Answer:
 
     @property
     def is_silence(self) -> bool:
-        """No answer at all: the command may or may not have been carried out."""
+        """Whether no answer came: the command may or may not have been carried out."""
         return self.retcode == UNREACHABLE
 
 
 NO_CAPACITY = 103
 
 ANY_RUN = 1 << 30
-"""In a command of a plain v1 peer, which knows no runs: the present one."""
+"""The run in a command of a plain v1 peer, which knows no runs; it means the present run."""
 
 UNREACHABLE = 104
 NOT_AUTHENTICATED = 109
@@ -363,7 +362,7 @@ class EngineState:
     cores: int
     memory: int
     remaining_cores: int
-    remaining_memory: int    # as cores: total less what is in use, below 0 while the configuration has less than that
+    remaining_memory: int    # both: total minus use; below 0 while the configured total is smaller than the use
     nodes: int = 1
 
     @property
@@ -377,7 +376,7 @@ class EngineState:
 
 @dataclass(frozen=True)
 class Report:
-    """What a party says of its own share of a task."""
+    """A party's statement about its own share of a task."""
 
     task: TaskKey
     incarnation: str
@@ -388,4 +387,4 @@ class Report:
     end_time: int = 0
     exit_code: int | None = None
     caused_by: str = ""
-    failed_workers: int = 0              # of this version, replaced ones too, where the job bounds them
+    failed_workers: int = 0              # failed workers of this version, with replaced ones, if the job limits them

@@ -1,4 +1,4 @@
-"""What the core asks of a catalogue of modules."""
+"""The interfaces through which the core asks about modules of components."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Protocol, runtime_checkable
 from fate_flow.core.model.spec import Party
 
 OWN_PROVIDER = "fate_flow"
-"""Ships the built-in modules."""
+"""The provider of the built-in modules."""
 
 STANDARD_PROVIDERS = frozenset({OWN_PROVIDER, "fate"})
-"""What the genuine pipeline says of every component when nobody chose a provider: there is nothing to tell anybody."""
+"""Providers that need no warning: the genuine pipeline names one of them for each component by default."""
 
 
 class ModuleInfo(Protocol):
-    """What the catalogue knows of a module."""
+    """The description of a module in the catalogue."""
 
     @property
     def roles(self) -> frozenset[str]: ...
@@ -24,7 +24,7 @@ class ModuleInfo(Protocol):
     def default_task_cores(self) -> int | None: ...
 
     def check(self, parameters: Mapping[str, Any], role: str) -> list[str]:
-        """What is wrong with the parameters of a party of this role."""
+        """Return what is wrong with the parameters of a party of this role; empty if nothing is."""
 
 
 @runtime_checkable
@@ -33,16 +33,16 @@ class DoesWithout(Protocol):
 
     @property
     def tolerates_missing_roles(self) -> frozenset[str]:
-        """Also where a share of it ends badly in the middle: the others do not wait for it."""
+        """Roles whose shares may break while the task runs: the other shares do not wait for them."""
 
     @property
     def starts_without_roles(self) -> frozenset[str]:
-        """Where it is known at the start who is missing; who runs is told, and the others begin without them."""
+        """Roles whose parties may be missing at the start: the others start without them and get the missing ones."""
 
 
 @runtime_checkable
 class ExchangesMessages(Protocol):
-    """A module that can tell whether its workers at several parties talk to each other."""
+    """A module that declares whether its workers at several parties exchange messages."""
 
     @property
     def exchanges_messages(self) -> bool: ...
@@ -50,45 +50,45 @@ class ExchangesMessages(Protocol):
 
 @runtime_checkable
 class WarnsOfParameters(Protocol):
-    """A module that can also tell which parameters it does not know."""
+    """A module that can warn, for example, of parameters that it does not know."""
 
     def warnings(self, parameters: Mapping[str, Any]) -> list[str]: ...
 
 
 @runtime_checkable
 class ChecksAllParties(Protocol):
-    """A module whose parties have to be told what goes together."""
+    """A module that checks whether the parameters of all its parties go together."""
 
     def check_all(self, parameters: Mapping[Party, Mapping[str, Any]]) -> list[str]:
-        """What is wrong with the parameters of all parties that run it; those of each party are right."""
+        """Return what does not go together, given parameters of all parties that are right one by one."""
 
 
 @runtime_checkable
 class KnowsColumns(Protocol):
-    """A module that says what becomes of the columns of the one table that it reads."""
+    """A module that reads one table, and declares which columns it needs and which it makes."""
 
     def columns_read(self, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """By parameter, the column that it names."""
+        """Return the columns that parameters name, by the key of the parameter."""
 
     def columns_made(self, parameters: Mapping[str, Any], given: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Those of its output; None where nobody knows."""
+        """Return the columns of its output, for an input with the columns `given`; None if they are unknown."""
 
 
 @runtime_checkable
 class MakesNamedTable(Protocol):
-    """A module that makes a table by the name that its parameters give it."""
+    """A module that makes a table with the name that its parameters give."""
 
     def table_made(self, parameters: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Namespace and name."""
+        """Return namespace and name of the table; None if the parameters name none."""
 
 
 @runtime_checkable
 class ReadsAndMakesTables(Protocol):
-    """A module that says which tables it reads and makes."""
+    """A module that declares which tables it reads and makes."""
 
     @property
     def needed_inputs(self) -> tuple[str, ...]:
-        """Keys of the inputs that it cannot run without; it takes one table at each."""
+        """Keys of the inputs that it cannot run without; each takes one table."""
 
     def makes_table(self, parameters: Mapping[str, Any], role: str) -> bool:
-        """Whether a party of this role has a table of its own afterwards."""
+        """Return whether the task makes an output table at a party of this role."""

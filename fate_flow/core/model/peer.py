@@ -1,4 +1,4 @@
-"""What is known of the way to another party and of its way back, and in which words that is said."""
+"""What is known of the connection to another party and of its connection back, and the texts about it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class PeerTrouble:
     """A party that does not answer this server, or cannot reach it. Times are steady time (ms) of this server."""
 
     party_id: str
-    silent_since: int = 0        # of the first request that it did not answer; 0: it answers
-    silence: str = ""            # what the last try came to
-    cut_off_since: int = 0       # of the first answer that said so; 0: it reaches this server
-    cut_off: str = ""            # what its last try came to
+    silent_since: int = 0        # time of the first request that it did not answer; 0: it answers
+    silence: str = ""            # the error of the last request to it
+    cut_off_since: int = 0       # time of its first answer that it cannot reach this server; 0: it reaches it
+    cut_off: str = ""            # the error of its last request to this server
 
     @property
     def is_over(self) -> bool:
@@ -31,7 +31,10 @@ class PeerTrouble:
         return PeerTrouble(self.party_id, 0, "", self.cut_off_since, self.cut_off)
 
     def explain(self, party: Party, own: Party, now: int, limit: int | None = None) -> str:
-        """`party` is its seat and `own` that of this server; `limit`: milliseconds after which it is given up."""
+        """Return text for people about the trouble.
+
+        `party` is the seat of the other party, `own` the seat of this server. `limit`: the milliseconds of silence
+        after which the party is given up."""
         seconds = max(0, now - (self.silent_since or self.cut_off_since)) // 1000
         if self.silent_since:
             said = f"{party} has not answered for {seconds} s"
@@ -43,7 +46,7 @@ class PeerTrouble:
 
 @dataclass(frozen=True)
 class WayBack:
-    """A party says that it cannot reach the server that asks it."""
+    """A party's statement that it cannot reach the server that sent the request."""
 
     seconds: float
     error: str
@@ -53,7 +56,7 @@ class WayBack:
 
 
 def read_way_back(value: object) -> WayBack | None:
-    """Another party's words: only what makes sense."""
+    """Read another party's statement, and replace values out of range by defaults; None if there is none."""
     if not isinstance(value, Mapping):
         return None
     given = value.get("seconds")
@@ -63,11 +66,11 @@ def read_way_back(value: object) -> WayBack | None:
 
 @dataclass(frozen=True)
 class HeartbeatReply:
-    """What a party says to the heartbeat of an initiator."""
+    """A party's answer to the heartbeat of an initiator."""
 
-    ended: Mapping[str, str]                     # jobs that are over, or not known, there: with the reason
+    ended: Mapping[str, str]                     # jobs that are over or unknown there, with the reason
     way_back: WayBack | None = None              # None: it reaches the initiator, as far as it knows
-    reports: tuple[Mapping[str, Any], ...] = ()  # of shares, that could not be delivered otherwise
+    reports: tuple[Mapping[str, Any], ...] = ()  # reports of shares that it could not deliver otherwise
 
     def as_body(self) -> dict[str, Any]:
         body: dict[str, Any] = {"ended": dict(self.ended)}

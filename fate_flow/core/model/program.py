@@ -1,8 +1,8 @@
-"""A task that runs the user's own program: what its parameters say, checked here, and what a party lets run.
+"""Tasks that run the user's own program: their parameters, and which programs a party allows.
 
-`problems` says what is wrong with the parameters of one party, in words that name the key, the value and what would be
-right; `read_program` makes values of parameters that have none. Whether a party runs the program at all is for that
-party alone to say (`ProgramRules`).
+`problems` checks the parameters of one party and returns texts that name the key, the value and what would be right.
+`read_program` makes values of parameters without problems. Each party decides by itself whether it runs the program
+(`ProgramRules`).
 """
 
 from __future__ import annotations
@@ -23,67 +23,67 @@ SHELL = "/bin/sh"
 
 MOST_REPLICAS = 256
 MOST_INTERRUPTED = 10
-"""Workers of one party task that are replaced after an interruption, which uses up nothing else."""
+"""How many workers of one party task are replaced after an interruption; interruptions use up no other limit."""
 
 RESERVED = ("FATE_FLOW_", "YT_", "VC_", "VK_")
-"""How the names begin that the worker itself is told by."""
+"""Prefixes of the environment variables that the server sets for a worker."""
 
 _LOADS_CODE = re.compile(
     r"LD_.*|DYLD_.*|GCONV_PATH|PATH|IFS|ENV|BASH_ENV|SHELLOPTS|BASHOPTS|PYTHON(PATH|HOME|STARTUP|INSPECT|USERBASE)"
     r"|PERL5(LIB|OPT|DB)|RUBY(LIB|OPT)|NODE_(PATH|OPTIONS)|(_JAVA|JDK_JAVA|JAVA_TOOL)_OPTIONS|CLASSPATH"
 )
-"""What makes an allowed program run something that nobody allowed."""
+"""Variables that can make an allowed program run code that is not allowed."""
 
-MOST_SENT = 1024 * 1024      # bytes of all files that come with the job to one party
+MOST_SENT = 1024 * 1024      # bytes of all files that are sent with the job to one party
 SENT = "./"
-"""How a command names a program that is one of its `files`."""
+"""The prefix by which a command names a program that is one of its `files`."""
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 WORK_FOLDERS = "work"
-"""The input by which what collects the outputs gets the working folders of the ranks of its party, in their order."""
+"""The input with which the collector of the outputs gets the working folders of its party's ranks, in their order."""
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _VOLUME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,49}")
 SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")
-_OUTPUT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,29}")      # as the outputs of a DSL are named
+_OUTPUT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,29}")      # the rule for names of outputs in a DSL
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOST_ARGUMENTS, _MOST_NAMES, _LONGEST, _LONGEST_PATH = 1_000, 200, 100_000, 1_000
 
 
 @dataclass(frozen=True)
 class Secret:
-    """A text that a party has for programs, known to others by its name alone."""
+    """A text that a party gives to programs. Other parties know only its name."""
 
     file: str
-    initiators: tuple[str, ...] = ()     # parties whose jobs get it; this party's own always do
+    initiators: tuple[str, ...] = ()     # parties whose jobs get it; this party's own jobs always do
 
 
 @dataclass(frozen=True)
 class ProgramRules:
-    """What a party lets the jobs of a federation run on its machine: the section `commands` of its configuration."""
+    """Which programs jobs may run at a party, and with what: the section `commands` of its configuration."""
 
     enabled: bool = False
-    allow: tuple[str, ...] = ()          # absolute paths of programs, and sha256:<digest> of what is in one
-    share_logs: bool = False             # whether a job's initiator may read what its workers print here
+    allow: tuple[str, ...] = ()          # absolute paths of programs, and sha256:<digest> of their content
+    share_logs: bool = False             # whether a job's initiator may read the output of its workers here
     files_root: str = ""                 # the folder below which a job may name files; empty: none
-    volumes: Mapping[str, str] = field(default_factory=dict)     # folders that a job may name, by their names
-    output_max_bytes: int = 16 * 1024 * 1024      # kept of each of stdout and stderr of a worker; 0: all of it
-    secrets: Mapping[str, Secret] = field(default_factory=dict)  # by their names
+    volumes: Mapping[str, str] = field(default_factory=dict)     # folders that a job may use, by name
+    output_max_bytes: int = 16 * 1024 * 1024      # kept of stdout and of stderr of a worker; 0: all of it
+    secrets: Mapping[str, Secret] = field(default_factory=dict)  # by name
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file of the working folder: sent with the job, or one that lies at the party."""
+    """A file in the working folder, either sent with the job or taken from the party's disk."""
 
     name: str
-    path: str = ""                       # below `files_root` of the party; empty: it was sent
+    path: str = ""                       # below `files_root` of the party; empty: the file was sent
     content: str = ""
     is_base64: bool = False
-    sha256: str = ""                     # empty: whatever is in it
+    sha256: str = ""                     # empty: any content
 
     @property
     def sent(self) -> bytes | None:
-        """What was sent; None for a file that lies at the party."""
+        """The content that was sent; None for a file on the party's disk."""
         if self.path:
             return None
         return base64.b64decode(self.content) if self.is_base64 else self.content.encode()
@@ -91,51 +91,51 @@ class InputFile:
 
 @dataclass(frozen=True)
 class OutputFile:
-    """A file of the working folder that is kept when the task has succeeded at all parties."""
+    """A file in the working folder that is kept when the task has succeeded at all parties."""
 
     name: str
     path: str
     is_table: bool = False               # a CSV file that becomes a table
-    rank: int = 0                        # of the worker whose file it is, inside its party
+    rank: int = 0                        # of the worker that writes it, inside its party
 
 
 @dataclass(frozen=True)
 class ProgramSpec:
-    """What one party runs of a task."""
+    """What one party runs for a task."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     replicas: int = 1                    # workers of this party
-    size: int = 1                        # of them with a rank; the others are spare, or elastic
-    elastic: int = 0                     # of those without: how many have no part in the reservation
+    size: int = 1                        # workers with a rank; the others are spare or elastic
+    elastic: int = 0                     # workers without rank that the reservation does not cover
     is_gang: bool = True                 # one bad end of a worker breaks the party task
-    max_failed: int = 0                  # failed workers that are replaced, when it is no gang
-    restarts_completed: bool = False     # a service: who ended well begins again
+    max_failed: int = 0                  # failed workers that are replaced; not in a gang
+    restarts_completed: bool = False     # a service: workers that ended well start again
     files: tuple[InputFile, ...] = ()
     volumes: tuple[str, ...] = ()
     outputs: tuple[OutputFile, ...] = ()
     core_dumps: bool = False
-    secrets: tuple[str, ...] = ()        # names of what the party has for it
+    secrets: tuple[str, ...] = ()        # names of the party's secrets that it gets
 
     @property
     def min_replicas(self) -> int:
-        """The workers that the reservation is for."""
+        """The number of workers that the reservation covers."""
         return self.replicas - self.elastic
 
     @property
     def program_file(self) -> InputFile | None:
-        """The file that the program is, where it is one of its own files."""
+        """The file with the program, if the program is one of the task's files; else None."""
         name = self.argv[0].removeprefix(SENT) if self.argv[0].startswith(SENT) else ""
         return next((one for one in self.files if one.name == name), None)
 
 
 def program_at(task: TaskSpec, party: Party) -> ProgramSpec | None:
-    """What this party runs of the task; None for a task of another kind."""
+    """Return what this party runs for the task; None for a task of another module."""
     return read_program(task.parameters.get(party, {})) if task.module == MODULE else None
 
 
 def read_program(parameters: Mapping[str, Any]) -> ProgramSpec:
-    """The values of parameters that have no problems."""
+    """Return the program that the parameters describe. They must have no `problems`."""
     command = parameters["command"]
     replicas = parameters.get("replicas") or 1
     max_failed, restarts = parameters.get("max_failed_workers") or 0, bool(parameters.get("restart_completed_workers"))
@@ -166,40 +166,40 @@ def read_program(parameters: Mapping[str, Any]) -> ProgramSpec:
 
 
 def _fewest(parameters: Mapping[str, Any]) -> int:
-    """The workers that are not elastic."""
+    """Return the number of workers that are not elastic."""
     return int(parameters.get("min_replicas") or parameters.get("replicas") or 1)
 
 
 def _size(parameters: Mapping[str, Any]) -> int:
-    """The workers with a rank: of those that may be replaced one by one, all that do not come and go."""
+    """Return the number of workers with a rank. If workers are replaced one by one: all that are not elastic."""
     if any(parameters.get(key) for key in _BY_ITSELF):
         return _fewest(parameters)
     return int(parameters.get("size") or parameters.get("replicas") or 1)
 
 
 def secret_variables(name: str) -> tuple[str, ...]:
-    """What the program finds this secret by, here and at YTsaurus."""
+    """Return the environment variables of this secret: ours, and the one of YTsaurus."""
     return f"FATE_FLOW_SECRET_{name}", f"YT_SECURE_VAULT_{name}"
 
 
 def volume_variable(name: str) -> str:
-    """What the program finds the folder of this volume by."""
+    """Return the environment variable with the folder of this volume."""
     return f"FATE_FLOW_VOLUME_{name.upper().replace('-', '_')}"
 
 
 def problems(parameters: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the parameters of a party; empty when `read_program` takes them."""
+    """Return what is wrong with the parameters of a party; empty if `read_program` accepts them."""
     found = [f"{key}: {problem}" for key, check in _CHECKS.items() for problem in check(parameters.get(key))]
     return found or list(_exclusions(parameters))
 
 
 def fails_on_restart(parameters: Mapping[str, Any]) -> bool:
-    """Whether the program cannot bear that any worker begins again."""
+    """Return whether the task must fail rather than start a worker again."""
     return bool(parameters.get("fail_on_worker_restart"))
 
 
 def _exclusions(parameters: Mapping[str, Any]) -> Iterator[str]:
-    """Options that contradict each other."""
+    """Yield the problems of options that contradict each other."""
     replicas, size = parameters.get("replicas") or 1, _size(parameters)
     if size > replicas:
         yield f"size: {size} ranks are more than the {replicas} workers of replicas"
@@ -235,7 +235,7 @@ _EXCLUDES: Mapping[str, tuple[Collection[str], str]] = {
     "size": (_BY_ITSELF, "a gang begins again as a whole"),
     "secrets": (("core_dumps",), "a core file would hold them"),
 }
-"""What contradicts what, and why."""
+"""By option, the options that it excludes, and why."""
 
 
 def _command(value: object) -> Iterator[str]:
@@ -360,7 +360,7 @@ def _entries(
     value: object, key: str, pattern: re.Pattern[str], known: Collection[str],
     check: Callable[[Mapping[str, Any]], Iterator[str]],
 ) -> Iterator[str]:  # fmt: skip
-    """Of a list of objects, each with a name of its own."""
+    """Yield the problems of a list of objects with unique names, and those that `check` finds in each object."""
     if value is None:
         return
     if not isinstance(value, list) or len(value) > _MOST_NAMES or not all(isinstance(one, Mapping) for one in value):
@@ -381,7 +381,7 @@ def _entries(
 
 
 def _is_below(path: object) -> bool:
-    """Whether it can only name something below the folder it begins at, as far as its text says."""
+    """Return whether the text of a path stays below its base folder (links are not followed)."""
     if not isinstance(path, str) or not 0 < len(path) <= _LONGEST_PATH or not path.isprintable():
         return False
     return all(piece not in ("", ".", "..") for piece in path.split("/"))
@@ -432,4 +432,4 @@ PARAMETERS: Mapping[str, str] = {
     "outputs": "a list of {name, path, kind: file | table, rank}: what is kept when the task has succeeded everywhere",
     "core_dumps": "true: what the kernel writes of a program that crashes is kept",
 }
-"""What there is to say to a command, and how."""
+"""The parameters of a `Command` task, with a description for users."""

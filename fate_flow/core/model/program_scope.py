@@ -1,8 +1,9 @@
-"""What a worker of a command is told about its place: names with their scope in the name, and the file with its peers.
+"""What a worker of a `Command` task learns about its place: environment variables, and the file with its peers.
 
-A *gang* are the ranked workers of all parties, in the order of the job's parties; a *role* the parties of one role; a
-*party* the workers of one party. YTsaurus's and Volcano's names stand beside ours where they have one: a task of
-theirs is the share of one party in ours (YTsaurus), or that of all parties of a role (Volcano).
+The name of a variable contains its scope. A *gang* is all ranked workers of all parties, in the order of the job's
+parties; a *role* is the parties of one role; a *party* is the workers of one party. The names that YTsaurus and
+Volcano use are set as well: a task of YTsaurus corresponds to the share of one party here, a task of Volcano to the
+shares of all parties of a role.
 """
 
 from __future__ import annotations
@@ -18,25 +19,27 @@ from fate_flow.core.model.spec import Party, TaskSpec
 
 @dataclass(frozen=True)
 class Place:
-    """One worker among all of the task."""
+    """The place of one worker among all workers of the task."""
 
     key: TaskKey
     incarnation: str
     slot: int
     rank: int | None       # None: spare
-    attempt: int           # which process this is in its slot, from 0
-    cores: int             # of all workers of the party task but the elastic ones
-    elastic_cores: int | None = None       # of this one alone; None: it is not elastic
+    attempt: int           # the number of this process in its slot, from 0
+    cores: int             # of all workers of the party task together, without the elastic ones
+    elastic_cores: int | None = None       # of this worker alone; None: it is not elastic
 
 
 def programs_of(task: TaskSpec) -> dict[Party, ProgramSpec]:
-    """What each party runs, in the order of the job's parties; those that pass the task over have no part in it."""
+    """Return what each party runs, in the order of the job's parties, without parties where the task does not run."""
     found = {party: program_at(task, party) for party in task.parties if party not in task.passed_at}
     return {party: command for party, command in found.items() if command is not None}
 
 
 def environment(task: TaskSpec, place: Place) -> dict[str, str]:
-    """The names and values; no rank at all for a spare or elastic worker, which is how a program knows what it is."""
+    """Return the environment variables of a worker.
+
+    A spare or elastic worker has no variable with a rank; that is how the program recognises it."""
     programs = programs_of(task)
     own, party = programs[place.key.party], place.key.party
     role = [one for one in programs if one.role == party.role]
@@ -78,9 +81,9 @@ def environment(task: TaskSpec, place: Place) -> dict[str, str]:
 
 
 def peers(task: TaskSpec, without: Collection[str] = ()) -> list[dict[str, Any]]:
-    """The parties of the task with the ranks of their workers; nothing of where another organisation's machines are.
+    """Return the parties of the task with the ranks of their workers, without the addresses of their machines.
 
-    `without`: those that the task goes on without; the ranks of the others stay what they are."""
+    `without`: missing parties, which are left out; the ranks of the others stay the same."""
     programs = programs_of(task)
     by_role: dict[str, int] = {}
     found = []

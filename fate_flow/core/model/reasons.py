@@ -1,6 +1,6 @@
-"""Why something ended: reason codes, the status that follows from each, and who may say it.
+"""Reason codes: why something ended, which final status follows, and who may give the reason.
 
-No terminal status without a reason, and the status is looked up here, never chosen beside it.
+Every final status has a reason. The status is always looked up here by its reason, never chosen elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fate_flow.core.model.status import JobStatus, TaskStatus
 
 
 class Author(Enum):
-    """Who may use a reason: a party of its own share, the initiator of the whole."""
+    """Who gives a reason: a party for its own share, or the initiator for a whole task or job."""
 
     PARTY = "party"
     INITIATOR = "initiator"
@@ -22,39 +22,39 @@ class Author(Enum):
 
 class Reason(Enum):
     DONE = "done"                              # everything succeeded
-    NOT_NEEDED = "not_needed"                  # the component was told not to run
-    WORKER_ERROR = "worker_error"              # the component said it failed
-    WORKER_CRASHED = "worker_crashed"          # the process died of its own fault: SIGSEGV, SIGABRT, ...
+    NOT_NEEDED = "not_needed"                  # the job says that the component does not run
+    WORKER_ERROR = "worker_error"              # the component reported that it failed
+    WORKER_CRASHED = "worker_crashed"          # the process crashed by itself: SIGSEGV, SIGABRT, ...
     WORKER_KILLED = "worker_killed"            # the process ended without a result
-    LAUNCH_FAILED = "launch_failed"            # no process came up
-    NOT_ALLOWED = "not_allowed"                # the party does not allow it any more what it needs there
-    TASK_TIMEOUT = "task_timeout"              # ran longer than the task may; of a job: a task of it did
+    LAUNCH_FAILED = "launch_failed"            # no process was started
+    NOT_ALLOWED = "not_allowed"                # the party no longer allows something that the task needs there
+    TASK_TIMEOUT = "task_timeout"              # the task exceeded its time limit; for a job: one of its tasks did
     INITIATOR_LOST = "initiator_lost"          # the initiator was silent for longer than this party allows
     SERVER_LOST = "server_lost"                # the worker's own server was gone for too long
-    STOPPED = "stopped"                        # ended on command, as part of somebody else's ending
+    STOPPED = "stopped"                        # ended on command, because something else ended
     STOPPED_BY_USER = "stopped_by_user"
-    JOB_TIMEOUT = "job_timeout"                # ran longer than the job may
+    JOB_TIMEOUT = "job_timeout"                # the job exceeded its time limit
     TASK_FAILED = "task_failed"                # a task of the job ended badly
     PARTY_REFUSED = "party_refused"            # a party did not accept the job or its start
-    PARTY_UNREACHABLE = "party_unreachable"    # a party stayed silent for longer than the initiator allows
+    PARTY_UNREACHABLE = "party_unreachable"    # a party was silent for longer than the initiator allows
     DEPENDENCE_FAILED = "dependence_failed"    # a party's dependence check failed for good
-    NO_CAPACITY = "no_capacity"                # waited for resources longer than it may
+    NO_CAPACITY = "no_capacity"                # the job waited for resources longer than it may
     QUEUE_CLEANED = "queue_cleaned"            # an operator emptied the queue
-    CORES_LENT = "cores_lent"                  # an elastic worker freed capacity for a job that waited
-    RELEASED = "released"                      # an operator took back by force what it held
-    PARTY_MISSING = "party_missing"            # passed over: what it needs of an earlier task is not there
-    FAILED_BY_POLICY = "failed_by_policy"      # a policy said fail_job: for good
-    STOPPED_BY_POLICY = "stopped_by_policy"    # a policy said cancel_job: it can be resumed
-    COMPLETED_BY_POLICY = "completed_by_policy"    # a policy said complete_job, or complete_task
+    CORES_LENT = "cores_lent"                  # an elastic worker ended to free its cores for a waiting job
+    RELEASED = "released"                      # an operator released the reservation by force
+    PARTY_MISSING = "party_missing"            # not run: an output of an earlier task that it needs is missing
+    FAILED_BY_POLICY = "failed_by_policy"      # a policy with fail_job: it cannot be rerun
+    STOPPED_BY_POLICY = "stopped_by_policy"    # a policy with cancel_job: it can be resumed
+    COMPLETED_BY_POLICY = "completed_by_policy"    # a policy with complete_job or complete_task
 
 
 @dataclass(frozen=True)
 class Rule:
     """What follows from a reason."""
 
-    status: str                    # a terminal value of JobStatus and of TaskStatus
+    status: str                    # the value of a final JobStatus or TaskStatus
     authors: frozenset[Author]
-    retry_event: RetryEvent | None = None     # what a retry rule knows it by; None: never tried again
+    retry_event: RetryEvent | None = None     # the event in a retry rule; None: never tried again
 
 
 _PARTY = frozenset({Author.PARTY})
@@ -91,15 +91,15 @@ RULES: Mapping[Reason, Rule] = {
 
 
 def may_say(author: Author, reason: Reason) -> bool:
-    """Whether a reason is this author's to give."""
+    """Return whether this author may give the reason."""
     return author in RULES[reason].authors
 
 
 def job_status_for(reason: Reason) -> JobStatus:
-    """The terminal job status that follows from a reason."""
+    """Return the final job status that follows from a reason."""
     return JobStatus(RULES[reason].status)
 
 
 def task_status_for(reason: Reason) -> TaskStatus:
-    """The terminal task status that follows from a reason."""
+    """Return the final task status that follows from a reason."""
     return TaskStatus(RULES[reason].status)

@@ -1,4 +1,4 @@
-"""How many cores and how much memory a job asks of a party (reference: scheduler-v1, section 6)."""
+"""How many cores and how much memory a job requests from a party (reference: scheduler-v1, section 6)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fate_flow.core.model.spec import JobParameters, Party
 
 @dataclass(frozen=True)
 class EngineSize:
-    """What one computing engine of a party offers."""
+    """The capacity of one computing engine of a party."""
 
     nodes: int
     cores: int                              # over all nodes
@@ -21,8 +21,8 @@ class EngineSize:
 
     @property
     def job_limit(self) -> int:
-        """The cores that one job may hold; a share of a core is not a core."""
-        # rounded first, since 0.29 of 100 cores is 28.999999999999996 to a float
+        """Return how many whole cores one job may hold."""
+        # rounded before floor, because 0.29 of 100 cores is 28.999999999999996 as a float
         return floor(round(self.cores * self.max_cores_percent_per_job, 6))
 
 
@@ -41,7 +41,7 @@ CORES_PER_NODE = "eggroll.session.processors.per.node"
 
 
 def request_of(party: Party, parameters: JobParameters, nodes: int) -> Request:
-    """What the job sets aside at this party. An arbiter takes no cores on the STANDALONE engine."""
+    """Return what the job reserves at this party. An arbiter takes no cores on the STANDALONE engine."""
     if party.role == "arbiter":
         return NOTHING
     nodes = max(1, nodes)
@@ -56,6 +56,6 @@ def request_of(party: Party, parameters: JobParameters, nodes: int) -> Request:
 
 
 def cores_per_node(extra: Mapping[str, Any]) -> int:
-    """`eggroll.session.processors.per.node`, which overrides task_cores; 0 where it is not given."""
+    """Return `eggroll.session.processors.per.node`, which overrides `task_cores`; 0 if it is not given."""
     run = extra.get("eggroll_run")
     return int(run.get(CORES_PER_NODE) or 0) if isinstance(run, Mapping) else 0

@@ -1,8 +1,9 @@
-"""When a task that ended badly is tried again, and how long after: a rule, what was used up of it, and the answer.
+"""Retry rules: whether a task that ended badly is tried again, and after how many seconds.
 
-Only errors and timeouts use up the attempts. What the component cannot help, a worker that was killed or a server that
-was lost, is an interruption: free, but capped by itself, so that a worker that kills itself does not go on for ever.
-FATE's `auto_retries` and `auto_retry_delay` are such a rule: as many errors and as many interruptions, one delay.
+Only errors and timeouts use up attempts. A killed worker or a lost server is not the component's fault and counts as
+an interruption. Interruptions use up no attempts, but they have their own limit, so that a worker that kills itself
+does not run for ever. FATE's `auto_retries` and `auto_retry_delay` give such a rule: the same number of errors and of
+interruptions, and one delay.
 """
 
 from __future__ import annotations
@@ -15,27 +16,28 @@ from fate_flow.core.text.phrases import counted
 
 
 class RetryEvent(Enum):
-    """What a retry can be asked for; the values are those of a job document."""
+    """What a retry rule can react to; the values are those of a job document."""
 
     NO_CAPACITY = "no_capacity"      # a party has no capacity for the job: it waits in the queue
-    INTERRUPTION = "interruption"    # the worker, its server or the way to it was lost
+    INTERRUPTION = "interruption"    # the worker, its server or the connection to it was lost
     ERROR = "error"                  # the component failed
-    TIMEOUT = "timeout"              # it ran longer than it may
+    TIMEOUT = "timeout"              # the task exceeded its time limit
     PARTY_LOST = "party_lost"        # a party was away for too long: the job waits for its return
 
 
 UNSAID = frozenset(RetryEvent) - {RetryEvent.PARTY_LOST}
-"""What a rule is for that names no event."""
+"""The events of a rule that names none."""
 
 OF_THE_JOB = frozenset({RetryEvent.NO_CAPACITY, RetryEvent.PARTY_LOST})
-"""What the whole job waits for: a component has no say in it."""
+"""Events after which the whole job waits. The rule of a component cannot name them."""
 
 
 @dataclass(frozen=True)
 class Backoff:
     """Seconds from one attempt to the next: `first`, each time `factor` times longer, at most `longest`.
 
-    `jitter` is the part of it that is left to chance, so that many that broke together do not come back together."""
+    `jitter` is the largest random deviation, as a part of the delay, so that tasks that failed together do not start
+    again together."""
 
     first: float = 15
     factor: float = 2
@@ -43,25 +45,27 @@ class Backoff:
     jitter: float = 0.1
 
     def seconds(self, tries: int, chance: float) -> float:
-        """Before the next attempt after `tries` of them; `chance` is from 0 to 1."""
+        """Return the seconds before the next attempt, after `tries` attempts; `chance` is a number from 0 to 1."""
         steps = min(max(tries, 1) - 1, _MOST_STEPS)
         grown = min(self.first * self.factor**steps, self.longest)
         return grown * (1 + self.jitter * (2 * chance - 1))
 
 
-_MOST_STEPS = 64      # of any factor of 1 or more that has long reached `longest`
+_MOST_STEPS = 64      # after so many steps, `longest` is long reached, and the power could overflow
 
 
 @dataclass(frozen=True)
 class RetryRule:
-    """What a task is tried again after. `duration` is in seconds from its first bad end, 0 for no limit."""
+    """After which events, and how often, a task is tried again.
+
+    `duration` is the limit in seconds from the first bad end; 0 for no limit."""
 
     on_events: frozenset[RetryEvent] = UNSAID
-    max_attempts: int = 3            # that ended by an error or a timeout, the first included; 1: never again
+    max_attempts: int = 3            # attempts that ended by an error or a timeout, with the first; 1: no retry
     max_interruptions: int = 10
     duration: float = 0
     backoff: Backoff = Backoff()
-    is_said: bool = True             # False: the job says nothing of it, which is no more than that
+    is_said: bool = True             # False: the job gives no rule, so that policies may still restart its tasks
 
     @property
     def retries(self) -> int:
@@ -70,16 +74,16 @@ class RetryRule:
 
     @property
     def for_policies(self) -> RetryRule:
-        """What restarts by a policy are counted by: the rule of the job, where it has one."""
+        """The rule that limits restarts by policies: the rule of the job if it gives one, else the default."""
         return self if self.is_said else RetryRule()
 
 
 NEVER_AGAIN = RetryRule(max_attempts=1, max_interruptions=0, is_said=False)
-"""Of a job that says nothing of it. `max_attempts: 1` in words forbids the restarts of policies as well."""
+"""The rule of a job that gives none. A job that says `max_attempts: 1` also forbids the restarts of policies."""
 
 
 def automatic(retries: int, delay_seconds: float) -> RetryRule:
-    """What `auto_retries` and `auto_retry_delay` mean."""
+    """Return the rule that `auto_retries` and `auto_retry_delay` mean."""
     if retries == 0:
         return NEVER_AGAIN
     return RetryRule(
@@ -92,14 +96,14 @@ def automatic(retries: int, delay_seconds: float) -> RetryRule:
 
 @dataclass(frozen=True)
 class Tries:
-    """What a task has used up: how its earlier versions ended, and at which steady time (ms) the first did."""
+    """What a task has used up of its retry rule: how its earlier versions ended."""
 
-    errors: int = 0                  # by an error or a timeout
+    errors: int = 0                  # versions that ended by an error or a timeout
     interruptions: int = 0
-    since: int = 0
+    since: int = 0                   # steady time (ms) at which the first one ended
 
     def after(self, event: RetryEvent, now: int) -> Tries:
-        """With one more end, at this steady time."""
+        """Return these tries with one more bad end, at steady time `now`."""
         is_free = event is RetryEvent.INTERRUPTION
         return Tries(self.errors + (not is_free), self.interruptions + is_free, self.since or now)
 
@@ -109,15 +113,17 @@ UNTRIED = Tries()
 
 @dataclass(frozen=True)
 class Again:
-    """It is tried again after so many seconds; or not, and why."""
+    """The decision about another attempt."""
 
     tries: Tries
-    seconds: float = 0
-    refused: str = ""
+    seconds: float = 0               # before the next attempt
+    refused: str = ""                # why there is none; empty: there is one
 
 
 def decide(rule: RetryRule, tries: Tries, event: RetryEvent, now: int, chance: float) -> Again:
-    """Whether a task is tried again that has just ended by this event; `now` is steady time in milliseconds."""
+    """Decide whether a task that just ended by this event is tried again.
+
+    `now` is steady time in milliseconds; `chance` is a random number from 0 to 1 for the jitter."""
     used = tries.after(event, now)
     if event not in rule.on_events:
         return Again(used, refused=f"no retry was asked for after {_AS_TEXT[event]}")

@@ -1,7 +1,7 @@
-"""A submitted configuration, parsed once: what a job is meant to be, whatever document it came in.
+"""The specification of a job, parsed once from a submitted document of any format.
 
-Adapters (`jobspec/fate_v1/reader.py`) make a `JobSpec` from a document and refuse what they cannot express. Everything
-behind them knows only these types. The FATE 2.x DAG fits without loss: a task names its parties, its inputs by key with
+Readers (`jobspec/fate_v1/reader.py`) make a `JobSpec` from a document and refuse what they cannot express. All other
+code knows only these types. The FATE 2.x DAG fits without loss: a task names its parties, its inputs by key with
 one or several sources, its outputs by kind and alias, a stage, and parameters that were merged per party.
 """
 
@@ -15,12 +15,12 @@ from fate_flow.core.model.policy import Policy
 from fate_flow.core.model.retry import NEVER_AGAIN, RetryRule
 
 READS_BY_NAME = frozenset({"Download", "Writer"})
-"""Modules whose own parameters are namespace and name of what they read; a Reader has them below `table`."""
+"""Modules whose parameters have `namespace` and `name` of the table at the top level; a Reader has them in `table`."""
 
 
 @dataclass(frozen=True, order=True)
 class Party:
-    """A seat in a job: a role and the id of the organisation that sits there."""
+    """A seat in a job: a role and the party id of the organisation in it."""
 
     role: str
     party_id: str
@@ -31,7 +31,7 @@ class Party:
 
 @dataclass(frozen=True)
 class Source:
-    """Where one table or model of an input comes from: an output of an earlier task."""
+    """The output of an earlier task that is one table or model of an input."""
 
     producer: str
     alias: str
@@ -55,7 +55,7 @@ class DeclaredOutput:
 
 @dataclass(frozen=True)
 class NamedOutput:
-    """What a task of another job made at the same party."""
+    """An output of a task of another job at the same party."""
 
     job_id: str
     task: str
@@ -76,36 +76,36 @@ class TaskSpec:
     outputs: tuple[DeclaredOutput, ...] = ()
     parameters: Mapping[Party, Mapping[str, Any]] = field(default_factory=dict)
     passed_at: frozenset[Party] = frozenset()   # parties where `need_run` is false
-    after: frozenset[str] = frozenset()         # tasks that come first although it takes nothing from them
+    after: frozenset[str] = frozenset()         # earlier tasks that it waits for without using their outputs
     stage: str = "default"
-    timeout_seconds: int = 0                    # 0: the job's own limit is the only one
-    party_timeouts: Mapping[Party, int] = field(default_factory=dict)   # where a party has another limit
+    timeout_seconds: int = 0                    # 0: only the limit of the job applies
+    party_timeouts: Mapping[Party, int] = field(default_factory=dict)   # limits that differ at a party
     retry: RetryRule = NEVER_AGAIN
-    stop_seconds: float | None = None           # from SIGTERM to SIGKILL; None: as each party has it
-    priority: int = 0                           # higher first, among those of the job that may start
-    policies: tuple[Policy, ...] = ()           # its own; the job's follow
-    min_available: Mapping[str, int] = field(default_factory=dict)     # of a role, where not all are needed
+    stop_seconds: float | None = None           # from SIGTERM to SIGKILL; None: the configuration of each party
+    priority: int = 0                           # among the tasks of the job that may start; higher first
+    policies: tuple[Policy, ...] = ()           # its own; searched before those of the job
+    min_available: Mapping[str, int] = field(default_factory=dict)     # by role, if not all its parties are needed
     goes_on_without: frozenset[str] = frozenset()       # roles whose shares may break while the others run
 
     @property
     def producers(self) -> frozenset[str]:
-        """The tasks that it takes something from."""
+        """The tasks whose outputs it uses."""
         return frozenset(source.producer for one in self.inputs for source in one.sources)
 
     @property
     def upstream(self) -> frozenset[str]:
-        """The tasks that have succeeded before it begins: those that it takes something from, and those of `after`."""
+        """The tasks that must succeed before it starts: its producers and those in `after`."""
         return self.producers | self.after
 
     def table_at(self, party: Party) -> tuple[str, str] | None:
-        """Namespace and name of the table that it reads at this party because its parameters name it."""
+        """Return namespace and name of the table that its parameters at this party name; None if they name none."""
         table = self._table_named_at(party)
         if not table or self.output_at(party) is not None:
             return None
         return str(table.get("namespace")), str(table.get("name"))
 
     def output_at(self, party: Party) -> NamedOutput | None:
-        """The output of another job that it reads at this party because its parameters name it."""
+        """Return the output of another job that its parameters at this party name; None if they name none."""
         table = self._table_named_at(party)
         if not table or "namespace" in table or not {"job_id", "component_name", "data_name"} <= table.keys():
             return None
@@ -117,7 +117,7 @@ class TaskSpec:
         return table if isinstance(table, Mapping) else {}
 
     def timeout_at(self, party: Party) -> int:
-        """The seconds its worker may run at this party; 0: as long as the job may."""
+        """Return for how many seconds its worker may run at this party; 0 if only the limit of the job applies."""
         return self.party_timeouts.get(party, self.timeout_seconds)
 
 
@@ -128,8 +128,8 @@ class JobParameters:
     task_cores: int = 4
     task_parallelism: int = 1
     task_memory: int = 0                 # MB a task
-    timeout_seconds: int = 259200        # of the whole job, from creation
-    task_timeout_seconds: int = 0        # of each task; 0: none
+    timeout_seconds: int = 259200        # for the whole job, from its creation
+    task_timeout_seconds: int = 0        # for each task; 0: no limit
     auto_retries: int = 0
     auto_retry_delay_seconds: float = 1
     computing_partitions: int = 4
@@ -140,37 +140,37 @@ class JobParameters:
 
 
 MOST_PRIORITY = 1_000
-"""And `-MOST_PRIORITY` is the least."""
+"""The highest priority; the lowest one is `-MOST_PRIORITY`."""
 
 CONF_PARTS = ("job_parameters", "component_parameters")
-"""What of a runtime conf can be changed after the submit."""
+"""The parts of a runtime conf that can be changed after the submit."""
 
 
 @dataclass(frozen=True)
 class JobSpec:
     initiator: Party
     parties: tuple[Party, ...]                      # in the order of the document
-    tasks: Mapping[str, TaskSpec]                   # in an order where those that are waited for come first
+    tasks: Mapping[str, TaskSpec]                   # in topological order
     parameters: Mapping[Party, JobParameters]
     name: str = ""
     description: str = ""
     priority: int = 0                               # in the queue; higher first
-    retry: RetryRule = NEVER_AGAIN                  # of the job: here only what is said of a lack of capacity
+    retry: RetryRule = NEVER_AGAIN                  # of the job itself: for a lack of capacity
     policies: tuple[Policy, ...] = ()
-    max_failed_workers: int | None = None           # over all its tasks and parties; None: as many as it takes
-    ttl_seconds: int | None = None                  # from its end, when what it left goes; None: as parties have it
+    max_failed_workers: int | None = None           # over all its tasks and parties; None: no limit
+    ttl_seconds: int | None = None                  # from its end until its data is removed; None: each party's setting
     stage: str = "default"
     warnings: tuple[str, ...] = ()                  # what was ignored, for `data.warnings`
     conf: Mapping[str, Any] = field(default_factory=dict)   # the v1 runtime conf, completed: `f_runtime_conf`
 
     @property
     def common(self) -> JobParameters:
-        """What the initiator itself goes by."""
+        """The parameters of the initiator."""
         return self.parameters[self.initiator]
 
     @property
     def changeable_conf(self) -> dict[str, Any]:
-        """What other parties are told of a conf that was changed."""
+        """The part of the conf that other parties get when it was changed."""
         return {part: self.conf.get(part) or {} for part in CONF_PARTS}
 
     def tasks_of(self, party: Party) -> tuple[TaskSpec, ...]:
@@ -178,7 +178,7 @@ class JobSpec:
 
     @property
     def roles(self) -> dict[str, list[int]]:
-        """`{role: [party ids]}`; the ids are numbers, as FATE has them in `f_roles` and in `create`."""
+        """`{role: [party ids]}`; the ids are numbers, as in FATE's `f_roles` and `create`."""
         found: dict[str, list[int]] = {}
         for party in self.parties:
             found.setdefault(party.role, []).append(int(party.party_id))

@@ -1,16 +1,16 @@
-"""The statuses and their move tables: the only place that says what may follow what.
+"""The statuses and their move tables: the only definition of which status may follow which.
 
-Four machines. A *job* row exists once per party; at the initiator it is the job, elsewhere it is that
-party's copy, moved by what the initiator commands. A *task* row carries two statuses of one machine: the
-federated one, decided by the initiator, and `party_status`, what this party saw of its own share. A *seat* is the
-initiator's knowledge of one party of one run of a job. A *worker* is one process.
+There are four state machines. A *job* row exists once per party. At the initiator it is the job itself; elsewhere it
+is that party's copy, moved by the initiator's commands. A *task* row has two statuses of one machine: the federated
+status, decided by the initiator, and `party_status`, the status of this party's own share. A *seat* is the initiator's
+record of one party in one run of a job. A *worker* is one process.
 
-`stopping` comes before every terminal status that has something to drain. It carries its target, a reason, a
-message and a deadline, and only the finaliser of its level may leave it: the party for its party task, the
-initiator for the task and the job. A terminal row never changes, but for the rerun of a job, which leads back to
-`waiting` and counts up `run`; a task that runs again is a new row with a new version.
+`stopping` comes before a final status if something has to drain first. It has a target, a reason, a message and a
+deadline, and only one side may end it: the party for its party task, the initiator for the task and the job. A final
+row never changes, except by the rerun of a job, which moves it back to `waiting` and counts up `run`. A task that runs
+again is a new row with a new version.
 
-`docs/explanation/architecture.md` holds the diagrams, made from these tables (`python -m fate_flow.core.diagram`).
+`docs/explanation/state-machines.md` has the diagrams, made from these tables (`python -m fate_flow.core.diagram`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from enum import Enum
 
 
 class JobStatus(Enum):
-    READY = "ready"        # parties are still being asked to accept
-    WAITING = "waiting"    # accepted everywhere; queues for cores
+    READY = "ready"        # not all parties have accepted it yet
+    WAITING = "waiting"    # accepted by all parties; it waits for cores
     RUNNING = "running"    # every party accepted `start`
-    STOPPING = "stopping"  # ends as its target says, once everything has drained
+    STOPPING = "stopping"  # it gets its target as status when everything has drained
     SUCCESS = "success"
     FAILED = "failed"
     CANCELED = "canceled"
@@ -34,7 +34,7 @@ class TaskStatus(Enum):
     WAITING = "waiting"
     RUNNING = "running"
     STOPPING = "stopping"
-    PASS = "pass"          # the component was told not to run (`need_run: false`)
+    PASS = "pass"          # the component does not run (`need_run: false`)
     SUCCESS = "success"
     FAILED = "failed"
     CANCELED = "canceled"
@@ -42,24 +42,24 @@ class TaskStatus(Enum):
 
 
 class SeatStatus(Enum):
-    JOINING = "joining"      # `create`, or the message that it waits again, is on its way
-    JOINED = "joined"        # accepted; holds nothing
-    REFUSED = "refused"      # will not take part
-    CHECKING = "checking"    # `dependence/check` is on its way
-    APPLYING = "applying"    # `resource/apply` is on its way
-    HELD = "held"            # cores are set aside under a lease
-    STARTING = "starting"    # `start` is on its way
-    STARTED = "started"      # runs tasks
-    STOPPING = "stopping"    # `stop` is on its way
-    DRAINING = "draining"    # it has accepted `stop`; its workers are ending
-    LEAVING = "leaving"      # the final status is on its way
-    LEFT = "left"            # knows the final status; holds nothing
-    UNCONFIRMED = "unconfirmed"  # never answered; its own lease ends it
+    JOINING = "joining"      # `create`, or the command that the job waits again, is sent
+    JOINED = "joined"        # the party accepted; it holds nothing
+    REFUSED = "refused"      # the party does not take part
+    CHECKING = "checking"    # `dependence/check` is sent
+    APPLYING = "applying"    # `resource/apply` is sent
+    HELD = "held"            # the party has reserved cores under a lease
+    STARTING = "starting"    # `start` is sent
+    STARTED = "started"      # the party runs tasks
+    STOPPING = "stopping"    # `stop` is sent
+    DRAINING = "draining"    # the party accepted `stop`; its workers are ending
+    LEAVING = "leaving"      # the final status is sent
+    LEFT = "left"            # the party knows the final status and holds nothing
+    UNCONFIRMED = "unconfirmed"  # the party did not confirm the end; its own lease ends its share
 
 
 class WorkerStatus(Enum):
-    CREATED = "created"    # launch was ordered
-    RUNNING = "running"    # its runner has reported a process
+    CREATED = "created"    # the launch was ordered
+    RUNNING = "running"    # its runner reported a process
     EXITED = "exited"
 
 
@@ -72,7 +72,7 @@ _AGAIN = frozenset({JobStatus.WAITING})
 JOB_MOVES: Mapping[JobStatus, frozenset[JobStatus]] = {
     JobStatus.READY: frozenset({JobStatus.WAITING}) | _JOB_BROKEN,
     JobStatus.WAITING: frozenset({JobStatus.RUNNING, JobStatus.STOPPING}) | _JOB_END,
-    # back: its next attempt is so far off that it gives its cores back until then
+    # to waiting: its next attempt is so far off that it releases its cores until then
     JobStatus.RUNNING: frozenset({JobStatus.STOPPING, JobStatus.WAITING}) | _JOB_END,
     JobStatus.STOPPING: _JOB_END,
     JobStatus.SUCCESS: _AGAIN,
@@ -96,11 +96,11 @@ TASK_MOVES: Mapping[TaskStatus, frozenset[TaskStatus]] = {
 }
 
 _OUT = frozenset({SeatStatus.STOPPING, SeatStatus.LEAVING, SeatStatus.LEFT})
-"""Stopped, told the end, or, for the initiator's own seat, at the end at once."""
+"""The party is told to stop, or told the final status; the initiator's own seat has left at once."""
 
 _REJOINS = frozenset({SeatStatus.JOINING})
-"""The job waits again, and the party is to know: in its next run, where it had ended, also before the party has said
-that it knows the end; in the same run, where its next attempt is far off."""
+"""The job waits again, and the party has to be told. Either the job had ended and starts its next run, perhaps before
+the party has confirmed the end; or its next attempt in the same run is far off."""
 
 SEAT_MOVES: Mapping[SeatStatus, frozenset[SeatStatus]] = {
     SeatStatus.JOINING: frozenset({SeatStatus.JOINED, SeatStatus.REFUSED}) | _OUT,
@@ -127,12 +127,12 @@ WORKER_MOVES: Mapping[WorkerStatus, frozenset[WorkerStatus]] = {
 JOB_END = _JOB_END
 TASK_END = _TASK_END
 TASK_BROKEN = _TASK_BROKEN
-"""A task that ended badly: what interrupts the job."""
+"""Final statuses of a task that ended badly, so that the job cannot simply go on."""
 JOB_UNFINISHED = frozenset(JobStatus) - _JOB_END
 TASK_UNFINISHED = frozenset(TaskStatus) - _TASK_END
 
 _TABLES: Mapping[type[Enum], Mapping[Enum, frozenset[Enum]]] = {
-    JobStatus: JOB_MOVES,  # type: ignore[dict-item]  # one table a machine; the key type says which
+    JobStatus: JOB_MOVES,  # type: ignore[dict-item]  # one table for each machine; each has its own key type
     TaskStatus: TASK_MOVES,  # type: ignore[dict-item]
     SeatStatus: SEAT_MOVES,  # type: ignore[dict-item]
     WorkerStatus: WORKER_MOVES,  # type: ignore[dict-item]
@@ -140,7 +140,7 @@ _TABLES: Mapping[type[Enum], Mapping[Enum, frozenset[Enum]]] = {
 
 
 class IllegalMove(Exception):
-    """A move that no table has: a defect of ours, never an answer to a caller."""
+    """A move that no table has: a defect of this program, never an answer to a caller."""
 
 
 def may_move(old: Status, new: Status) -> bool:

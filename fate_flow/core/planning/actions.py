@@ -1,4 +1,4 @@
-"""What a plan consists of: the shell carries each action out in the transaction that stores what led to it."""
+"""The actions of a plan. `services/initiator` carries them out in the transaction that stores what led to them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 
 @dataclass(frozen=True)
 class MoveJob:
-    """The job, and with it the initiator's own row, takes a new status."""
+    """Give the job, that is, the initiator's own row of it, a new status."""
 
     new: JobStatus
     reason: Reason | None = None
@@ -21,29 +21,31 @@ class MoveJob:
     target: JobStatus | None = None
     stop_by: int = 0
     unconfirmed: tuple[str, ...] = ()
-    caused_by: str = ""              # the party that gave the reason, where it is known
-    exit_code: int | None = None     # of the worker that is the cause, where one is
-    missing: tuple[str, ...] = ()    # of a success: the parties that it is one without
+    caused_by: str = ""              # the party that gave the reason, if it is known
+    exit_code: int | None = None     # of the worker that is the cause, if one is
+    missing: tuple[str, ...] = ()    # after a partial success: the missing parties
 
 
 @dataclass(frozen=True)
 class MoveSeat:
+    """Give a seat a new status."""
+
     seat: Seat
     new: SeatStatus
     message: str = ""
-    blocked_by: Blocker | None = None  # of a refusal
+    blocked_by: Blocker | None = None  # after a refusal
 
 
 @dataclass(frozen=True)
 class RenewReservation:
-    """What a seat holds is asked for again, so that its lease does not run out while others are still asked."""
+    """Note that a seat's reservation is renewed, so that its lease does not end while other parties are still asked."""
 
     seat: Seat
 
 
 @dataclass(frozen=True)
 class NoteApproval:
-    """The party of the seat has approved the job with these words; none: it has to approve it once more."""
+    """Store the text with which the party of the seat approved the job; empty: it must approve it again."""
 
     seat: Seat
     text: str
@@ -51,7 +53,7 @@ class NoteApproval:
 
 @dataclass(frozen=True)
 class MoveTask:
-    """The federated status of a task, in the rows of all its parties."""
+    """Give a task a new federated status, in the rows of all its parties."""
 
     name: str
     version: int
@@ -59,21 +61,21 @@ class MoveTask:
     new: TaskStatus
     reason: Reason | None = None
     message: str = ""
-    policy: str = ""                 # what a policy has decided that is carried out once it has drained
-    caused_by: str = ""              # the party that is the cause of it
-    exit_code: int | None = None     # of an end: that of the worker that is the cause, where it is known
+    policy: str = ""                 # the action of a policy that follows when the task has drained
+    caused_by: str = ""              # the party that is the cause
+    exit_code: int | None = None     # at an end: of the worker that is the cause, if it is known
 
 
 @dataclass(frozen=True)
 class Why:
-    """What a new version follows on, for the history: how the last one ended, or what somebody has decided."""
+    """Why a new version begins, for the history: how the last version ended, or what a user or a policy decided."""
 
     reason: Reason | None = None
     message: str = ""
     caused_by: str = ""
 
     def as_body(self) -> dict[str, str]:
-        """As another party is told."""
+        """Return the fields of a command to another party."""
         reason = {"reason": self.reason.value} if self.reason else {}
         return {**reason, "message": self.message, "caused_by": self.caused_by}
 
@@ -83,7 +85,7 @@ NO_WHY = Why()
 
 @dataclass(frozen=True)
 class NewVersion:
-    """The task begins again everywhere under a new version and incarnation."""
+    """Start the task again at all parties, with a new version and incarnation."""
 
     name: str
     version: int
@@ -96,27 +98,27 @@ class NewVersion:
 
 @dataclass(frozen=True)
 class BeginAgain:
-    """The ended job waits again, in its next run; until every party knows it waits for what `wait_reason` says."""
+    """Move the ended job back to `waiting`, in its next run. `wait_reason` holds until every party knows of the run."""
 
     wait_reason: str
-    is_loss: bool = False            # it has lost a party, and waits for its return
+    is_loss: bool = False            # it lost a party, and waits for its return
 
 
 @dataclass(frozen=True)
 class Rejoin:
-    """The party of the seat is to take part in the next run."""
+    """Move the seat to `joining` in the next run."""
 
     seat: Seat
 
 
 @dataclass(frozen=True)
 class AllRejoined:
-    """Every party knows that the job waits again, and it is time: the queue may give it a reservation round."""
+    """Release a job of a new run to the queue: every party knows of the run, and `retry_at` has come."""
 
 
 @dataclass(frozen=True)
 class RequeueJob:
-    """The running job gives its cores back and waits, for what `wait_reason` says, until `retry_at` (steady time)."""
+    """Move the running job back to `waiting`, without cores, until `retry_at` (steady time)."""
 
     wait_reason: str
     retry_at: int
@@ -124,37 +126,39 @@ class RequeueJob:
 
 @dataclass(frozen=True)
 class Send:
+    """Send a command after the commit."""
+
     command: Command
 
 
 @dataclass(frozen=True)
 class BeginRound:
-    """Set the ready signal, count up the reservation rounds and forget what the last one was refused."""
+    """Set the ready signal, count up the reservation rounds, and clear the refusals of the last one."""
 
 
 @dataclass(frozen=True)
 class EndRound:
-    """Reset the ready signal; the job goes on waiting for what `wait_reason` says, or runs when it is empty."""
+    """Reset the ready signal. The job waits on for what `wait_reason` says; if that is empty, it runs."""
 
     wait_reason: str = ""
     blocked_on: str = ""
     blocked_cores: int = 0
     retry_at: int = 0
     was_conflict: bool = False       # another party had already reserved
-    blocked_by: Blocker | None = None  # what `blocked_on` lacks
-    rejoins: bool = False  # some parties had started: no reservation round until they too say that they wait again
+    blocked_by: Blocker | None = None  # why `blocked_on` did not reserve
+    rejoins: bool = False  # some parties had started: no reservation round until they, too, wait again
 
 
 @dataclass(frozen=True)
 class ForceStop:
-    """The request to kill what drains is being carried out: nobody is waited for beyond `stop_by` (steady time)."""
+    """Note that the workers that drain are being killed; the job ends at `stop_by` (steady time) at the latest."""
 
     stop_by: int
 
 
 @dataclass(frozen=True)
 class Arm:
-    """A policy acts at this steady time on what has happened, unless that is overtaken; the first time stands."""
+    """Set the timer of a policy event: its policy acts at steady time `at`. An existing timer stays as it is."""
 
     key: str
     at: int
@@ -162,14 +166,14 @@ class Arm:
 
 @dataclass(frozen=True)
 class Disarm:
-    """What had happened has been overtaken: no policy acts on it."""
+    """Remove the timer of a policy event that no longer holds."""
 
     key: str
 
 
 @dataclass(frozen=True)
 class LoseShares:
-    """The job goes on without this party: its shares of what is not over are lost."""
+    """Go on without this party: its shares of unfinished tasks are lost."""
 
     party: Party
     message: str
@@ -177,7 +181,7 @@ class LoseShares:
 
 @dataclass(frozen=True)
 class RestartJob:
-    """A policy has all tasks begin again, once those that run have ended."""
+    """Begin to restart all tasks for a policy; they start again when those that run have ended."""
 
     message: str
     caused_by: str = ""
@@ -185,29 +189,31 @@ class RestartJob:
 
 @dataclass(frozen=True)
 class Restarted:
-    """Nothing runs any more: the new versions begin."""
+    """End the restart of all tasks: nothing runs any more, and the new versions begin."""
 
 
 @dataclass(frozen=True)
 class Progress:
+    """Set the progress of the job."""
+
     percent: int
 
 
 @dataclass(frozen=True)
 class Forget:
-    """Nothing of a refused submit stays: rows and files go."""
+    """Remove all rows and files of a refused submit."""
 
 
 @dataclass(frozen=True)
 class InviteAgain:
-    """A party has removed the job, since it did not hear in time that all had accepted it: it is sent once more."""
+    """Send `create` again: the party removed the job, because it did not hear in time that all had accepted it."""
 
     seat: Seat
 
 
 @dataclass(frozen=True)
 class MakeAnew:
-    """The party of the seat has not kept its share of these tasks: the run that begins makes them again."""
+    """Run these tasks again in the run that begins: the party of the seat has not kept its shares of them."""
 
     seat: Seat
     names: tuple[str, ...]
@@ -215,7 +221,7 @@ class MakeAnew:
 
 @dataclass(frozen=True)
 class NameUnconfirmed:
-    """A party had ended the job by itself, and otherwise than the initiator: both keep their word, and this says so."""
+    """Record that a party had ended the job by itself with another status. Both sides keep their status."""
 
     party: Party
     ended_as: str

@@ -1,4 +1,4 @@
-"""What a job that runs or stops waits for right now, in words: parties that do not answer, tasks that begin again."""
+"""Text about what a running or stopping job waits for now: parties that do not answer, tasks that start again."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from fate_flow.core.planning.view import JobView, rows_by_name
 from fate_flow.core.text.phrases import counted
 
 RESTARTING = "restarting"
-"""In `status_detail`, of a task that is stopped in order to begin again or whose next version has not begun yet, and
-of a job whose tasks all are stopped for that."""
+"""The `status_detail` of a task that is stopped to start again, or whose next version has not begun yet; also of a job
+whose tasks are all stopped to start again."""
 
-_MOST_NAMED = 3            # of the tasks that begin again, in the words about a job
+_MOST_NAMED = 3            # of the tasks that start again, in the text about a job
 
 _ENGAGED = frozenset({SeatStatus.STARTED, SeatStatus.STOPPING, SeatStatus.DRAINING})
 _RESTARTS = frozenset({PolicyAction.RESTART_TASK.value, PolicyAction.RESTART_JOB.value})
@@ -30,13 +30,13 @@ _RESTARTS = frozenset({PolicyAction.RESTART_TASK.value, PolicyAction.RESTART_JOB
 
 @dataclass(frozen=True)
 class Restart:
-    """A task that is to begin again."""
+    """A task that will start again."""
 
     name: str
-    version: int                       # the next one
-    waits_for: tuple[Party, ...] = ()  # whose shares of the last version have not ended
-    milliseconds: int = 0              # until it may begin, once they have
-    starter: Party | None = None       # who starts it, where another party decides when
+    version: int                       # the next version
+    waits_for: tuple[Party, ...] = ()  # parties whose shares of the last version have not ended
+    milliseconds: int = 0              # until it may start, if all shares have ended
+    starter: Party | None = None       # the party that starts it, if another one decides
 
     @property
     def text(self) -> str:
@@ -51,10 +51,10 @@ class Restart:
 
 @dataclass(frozen=True)
 class Condition:
-    """`troubles` in words by party, `restarts` by task; `ends`: what the end of the job waits for.
+    """What a job waits for: `troubles` as text by party, `restarts` by task, `ends` for the end of the job.
 
-    `broken`: at a party that does not decide about the job, by its own share: that it stops or has ended badly, while
-    the initiator has not said yet what becomes of the task."""
+    `broken` is for a party that is not the initiator: text by own share that stops or ended badly, as long as the
+    initiator has not said what follows."""
 
     troubles: Mapping[Party, str]
     restarts: Mapping[str, Restart]
@@ -73,17 +73,17 @@ class Condition:
 
 
 def condition_of(view: JobView, troubles: Mapping[str, PeerTrouble], limit: int) -> Condition:
-    """Of the job itself, at its initiator; `limit`: milliseconds after which a party is given up."""
+    """Return the condition of a job at its initiator; `limit`: milliseconds after which a party is given up."""
     restarts = {one.name: one for one in pending_restarts(view)}
     said = troubles_of(view.job, view.seats, troubles, view.now, limit)
     return Condition(said, restarts, _what_its_end_waits_for(view), view.job.is_restarting)
 
 
 def condition_of_copy(job: Job, tasks: Iterable[Task], troubles: Mapping[str, PeerTrouble], now: int) -> Condition:
-    """Of a job that another party decides about; `tasks`: the newest versions of the shares of this party.
+    """Return the condition of a job at a party that is not its initiator.
 
-    What becomes of a task whose share stops or has broken here only the initiator knows, until it says how the task
-    has ended, or has the next version made."""
+    `tasks`: the newest versions of this party's shares. If a share stops or has broken here, only the initiator knows
+    what follows, until it sends the end of the task or its next version."""
     trouble = troubles.get(job.initiator.party_id)
     said = {} if trouble is None else {job.initiator: trouble.explain(job.initiator, job.party, now)}
     if job.status is not JobStatus.RUNNING:
@@ -101,13 +101,13 @@ def condition_of_copy(job: Job, tasks: Iterable[Task], troubles: Mapping[str, Pe
 
 
 def _is_made_to_begin_again(job: Job, share: Task) -> bool:
-    """A version that was made while the job ran; those that a rerun makes are there before it starts."""
+    """Return whether the version was created while the job ran; a rerun creates its versions before the job starts."""
     is_next = share.status is TaskStatus.WAITING and share.key.version > 0
     return is_next and 0 < job.start_time <= share.create_time
 
 
 def _how_it_breaks(share: Task) -> str:
-    """Empty: it does not, or the job goes on without this party."""
+    """Return text that says how the share breaks; empty if it does not, or if the job goes on without this party."""
     if share.status is not TaskStatus.RUNNING or share.reason is Reason.PARTY_MISSING:
         return ""
     if share.party_status is TaskStatus.STOPPING:
@@ -118,7 +118,7 @@ def _how_it_breaks(share: Task) -> str:
 def troubles_of(
     job: Job, seats: Iterable[Seat], troubles: Mapping[str, PeerTrouble], now: int, limit: int
 ) -> dict[Party, str]:
-    """By party at which something of the job runs: what is wrong with the way to it, or back."""
+    """Return text about connection troubles, by party at which the job runs."""
     most = limit if job.status is JobStatus.RUNNING and job.reason is None else None
     engaged = [seat for seat in seats if seat.status in _ENGAGED and seat.party.party_id in troubles]
     return {
@@ -130,7 +130,7 @@ def troubles_of(
 
 
 def pending_restarts(view: JobView) -> Iterator[Restart]:
-    """The tasks of a running job that are stopped in order to begin again, or whose next version is not due yet."""
+    """Yield the tasks of a running job that are stopped to start again, or whose next version is not due yet."""
     if view.job.status is not JobStatus.RUNNING or view.job.reason is not None:
         return
     for name, rows in rows_by_name(view).items():
@@ -143,7 +143,7 @@ def pending_restarts(view: JobView) -> Iterator[Restart]:
 
 
 def _begins_again(view: JobView, rows: tuple[Task, ...]) -> bool:
-    """As far as is known now: another share may still end by what is final."""
+    """Return whether the task will start again, as far as is known: another share may still end without a retry."""
     lead = rows[0]
     if lead.policy:
         return lead.policy in _RESTARTS

@@ -1,8 +1,8 @@
-"""The elastic workers of a party: its reservations are not for them, and they run while nobody waits for their cores.
+"""The elastic workers of a party: no reservation covers them, and they run while no job waits for their cores.
 
-Each holds cores and memory of its own, from its order until it has exited; the claim of its job is not touched by them.
-They begin where there is capacity that no waiting job has asked for, and are the first to go when one does. What one
-holds is what each worker has that shares the reservation of its task, so nothing is said of it in the job.
+Each holds cores and memory of its own, from the order of its launch until it has exited, beside the claim of its job.
+They start on capacity that no waiting job has asked for, and are the first to end when a job asks. An elastic worker
+gets as much as each worker that shares the reservation of the task, so a job does not state it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from fate_flow.core.planning.replicas import newest
 
 
 def elastic_slots(command: ProgramSpec, ranks: Sequence[int | None]) -> frozenset[int]:
-    """Of the slots without a rank those that the reservation is not for: the last ones."""
+    """Return the slots of elastic workers: the last ones among the slots without a rank."""
     without = [slot for slot, rank in enumerate(ranks) if rank is None]
     return frozenset(without[len(without) - command.elastic :])
 
 
 def part_of_one(request: Request, command: ProgramSpec) -> Claim:
-    """What an elastic worker holds; a part of a core is a core."""
+    """Return what one elastic worker holds, rounded up to whole cores."""
     return Claim(-(-request.task_cores // command.min_replicas), -(-request.task_memory // command.min_replicas))
 
 
 def vacant(command: ProgramSpec, workers: Sequence[Worker]) -> tuple[int, ...]:
-    """The elastic slots in which a process may begin when there is capacity for it, in their order.
+    """Return the elastic slots, in order, in which a process may start if there is capacity.
 
-    `workers`: those of a version that has begun, the ones that are not elastic among them."""
+    `workers`: all workers of a version that has begun, elastic or not."""
     holders = {worker.slot: worker for worker in newest(workers)}
     if not command.elastic or all(_is_done(worker) for worker in holders.values() if worker.rank is not None):
         return ()
@@ -46,7 +46,7 @@ def _is_done(worker: Worker) -> bool:
 
 
 def _may_follow(command: ProgramSpec, last: Worker) -> bool:
-    """Whether the slot of an elastic worker goes on in another process."""
+    """Return whether another process may follow in the slot of this elastic worker."""
     if last.status is not WorkerStatus.EXITED:
         return False
     if last.reason is Reason.CORES_LENT:
@@ -56,36 +56,36 @@ def _may_follow(command: ProgramSpec, last: Worker) -> bool:
 
 @dataclass(frozen=True)
 class ElasticCount:
-    """How the elastic workers of a share stand."""
+    """Counts of the elastic workers of a share."""
 
     most: int            # replicas above the minimum
-    running: int         # ordered and not told to go
-    lent: int            # their cores went to another job, and there has been no capacity for them since
+    running: int         # launch ordered, and not stopped
+    lent: int            # ended for another job, without capacity to start again since
 
 
 def count_elastic(command: ProgramSpec, workers: Iterable[Worker]) -> ElasticCount:
-    """`workers`: those of the newest version."""
+    """Count the elastic workers among `workers`, those of the newest version."""
     held = [worker for worker in newest(workers) if worker.is_elastic]
     running = sum(worker.status is not WorkerStatus.EXITED and not worker.is_stopping for worker in held)
     return ElasticCount(command.elastic, running, sum(worker.reason is Reason.CORES_LENT for worker in held))
 
 
 def shortfall(needed: Claim, engine: EngineState) -> Claim:
-    """How much more has to come free before there is as much as is needed; what is not needed is not lacking."""
+    """Return how much more must come free until the need is covered; 0 of what is not needed."""
     cores = max(0, needed.cores - engine.remaining_cores) if needed.cores else 0
     memory = max(0, needed.memory - engine.remaining_memory) if needed.memory else 0
     return Claim(cores, memory)
 
 
 def overdrawn(engine: EngineState) -> Claim:
-    """What is in use beyond what there is, since the configuration has less than it had."""
+    """Return by how much the use exceeds the capacity, which happens if the configuration was reduced."""
     return Claim(max(0, -engine.remaining_cores), max(0, -engine.remaining_memory))
 
 
 def to_lend(blocked_by: Claim, workers: Iterable[Worker]) -> tuple[tuple[Worker, ...], bool]:
-    """Which elastic workers have to go so that as much comes back as is lacking, and whether that is enough.
+    """Return the elastic workers to stop so that `blocked_by` comes free, and whether they are enough.
 
-    Who came last goes first, of several the one in the highest slot; what is going already counts."""
+    The last ordered goes first, among several the one in the highest slot. Workers that are stopping already count."""
     cores, memory = blocked_by.cores, blocked_by.memory
     chosen = []
     for worker in sorted(workers, key=lambda one: (one.is_stopping, one.since, one.slot), reverse=True):

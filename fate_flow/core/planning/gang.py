@@ -1,4 +1,4 @@
-"""A task over its parties: whose share broke it, and how it ends."""
+"""A task over all its parties: which share broke it, and how it ends."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ GOOD = {TaskStatus.SUCCESS: Reason.DONE, TaskStatus.PASS: Reason.NOT_NEEDED}
 
 
 def failed_row(rows: tuple[Task, ...]) -> Task:
-    """The row that says how the task ends and why: one that broke by itself, not one that was stopped for it.
+    """Return the row that gives status and reason of the broken task: a share that broke by itself, if there is one.
 
-    Among those the worst status decides, and a reason that is final before one after which it may be tried again. That
-    the earliest of what is left speaks is for people, and decides nothing: the clocks are not one."""
+    A share that was stopped because of another one counts only if there is no such share. The worst status wins, then
+    a reason without retry before one with a retry. Among the remaining rows the earliest end is taken; this is only
+    for people, because the clocks of parties differ."""
     broken = [row for row in rows if row.party_status in TASK_BROKEN or is_breaking(row)]
     own_fault = [row for row in broken if row.reason not in _NO_FAULT] or broken
     worst = federated_task_status([_end_of(row) for row in own_fault])
@@ -31,19 +32,19 @@ def failed_row(rows: tuple[Task, ...]) -> Task:
 
 
 def is_breaking(row: Task) -> bool:
-    """Whether it ends badly by itself, and has workers that still drain: the others need not wait for those."""
+    """Return whether the share ends badly by itself while its workers still drain. The others need not wait."""
     return row.party_status is TaskStatus.STOPPING and row.reason is not None and row.reason not in _NO_FAULT
 
 
 def _end_of(row: Task) -> TaskStatus:
-    """How it has ended, or will."""
+    """Return the status with which the share has ended, or will end."""
     if row.party_status is TaskStatus.STOPPING and row.reason is not None:
         return task_status_for(row.reason)
     return row.party_status
 
 
 def cause_of(row: Task) -> str:
-    """The party whose doing it is how this share has ended, or ends."""
+    """Return the party that is the cause of how this share ended or ends."""
     return row.caused_by or str(row.key.party)
 
 
@@ -51,9 +52,9 @@ def settle(
     view: JobView, rows: tuple[Task, ...], outcome: TaskStatus, reason: Reason, message: str, caused_by: str = "",
     exit_code: int | None = None,
 ) -> Iterator[Action]:  # fmt: skip
-    """The federated end of a task, told to every other party with the reason; without a cause it is the initiator's.
+    """End a task with a federated status, and tell every other party the status and the reason.
 
-    `exit_code`: of the worker that is the cause."""
+    An empty `caused_by` means the initiator. `exit_code` is that of the worker that is the cause."""
     caused_by = caused_by or str(view.job.party)
     yield replace(move_task(rows, outcome, reason, message, caused_by=caused_by), exit_code=exit_code)
     why: dict[str, Any] = {"reason": reason.value, "message": message, "caused_by": caused_by}

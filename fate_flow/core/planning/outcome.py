@@ -1,4 +1,4 @@
-"""The status of many from the statuses of each: what a task is over its parties, what a job is over its tasks."""
+"""Aggregated statuses: of a task from those of its parties, of a job from those of its tasks."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ _DRAINING = TASK_END | {TaskStatus.STOPPING}
 
 
 def federated_task_status(party_statuses: Collection[TaskStatus]) -> TaskStatus:
-    """The federated status of a task from what its parties saw, one status a party, in any order.
+    """Return the federated status of a task, given the status of each party's share in any order.
 
-    Followed step by step it never asks for a move that `TASK_MOVES` has not, until a party ended badly."""
+    Until a party ends badly, the result only ever changes by moves of `TASK_MOVES`."""
     found = _at_least_one(party_statuses)
-    # one party that ended badly ends the gang; a failure says more than a timeout, a timeout more than a cancel
+    # one bad end breaks the gang; a failure outweighs a timeout, a timeout outweighs a cancel
     for broken in _BROKEN_BY_RANK:
         if broken in found:
             return broken
-    # told not to run everywhere: nobody did anything
+    # the task runs at no party
     if found == {TaskStatus.PASS}:
         return TaskStatus.PASS
-    # passed at some parties and done at the others: done
+    # done at all parties where it runs
     if found <= {TaskStatus.PASS, TaskStatus.SUCCESS}:
         return TaskStatus.SUCCESS
-    # nothing has begun anywhere
+    # not started at any party
     if found == {TaskStatus.WAITING}:
         return TaskStatus.WAITING
-    # whoever has not ended is draining. While one still runs or waits it is not: `stopping` has no way back
+    # every share has ended or drains; not if one still runs or waits, because there is no move back from `stopping`
     if found <= _DRAINING:
         return TaskStatus.STOPPING
-    # running somewhere, or done here and still waiting there
+    # a share runs, or some have ended and others still wait
     return TaskStatus.RUNNING
 
 
 def job_status_from_tasks(task_statuses: Collection[TaskStatus]) -> JobStatus | None:
-    """How a job ended, from the federated statuses of its tasks; None while one of them has not."""
+    """Return how a job ended, given the federated statuses of its tasks; None if one of them has not ended."""
     found = _at_least_one(task_statuses)
     # a task that waits, runs or drains keeps the job open, also after another one failed
     if found & TASK_UNFINISHED:
         return None
-    # one task that ended badly ends the job so; the same order as over parties
+    # the job ends like its worst task, in the same order as for parties
     for task_status, job_status in zip(_BROKEN_BY_RANK, _JOB_BY_RANK, strict=True):
         if task_status in found:
             return job_status

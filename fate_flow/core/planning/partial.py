@@ -1,8 +1,8 @@
-"""A task that can do without some of its parties: who is missing from it, and whether the others are enough.
+"""Tasks that can do without some of their parties: which parties are missing, and whether the others are enough.
 
-A party is missing from a task when its share ended badly and the task goes on without it, when its share of something
-that the task needs is not there, or when the party itself was given up. `min_available` says how many of a role are
-enough; without it all are needed. A party that is missing stays so for the rest of the run.
+A party is missing from a task in three cases: its share ended badly and the task goes on without it; its share of an
+upstream task has no output; or the party itself was given up. `min_available` is the number of parties of a role that
+are enough; without it all are needed. A missing party stays missing for the rest of the run.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ Rows = tuple[Task, ...]
 
 
 def has_minimum(spec: JobSpec) -> bool:
-    """Whether some task can do without a party."""
+    """Return whether some task can do without a party."""
     return any(task.min_available for task in spec.tasks.values())
 
 
 def given_up(view: JobView) -> list[Seat]:
-    """Seats that a running job has stopped and goes on without; one that ends stops all of them."""
+    """Return the seats that a running job has stopped and goes on without."""
     return [seat for seat in view.seats if is_given_up(view.job, seat)]
 
 
 def is_given_up(job: Job, seat: Seat) -> bool:
-    """Whether a job goes on without this party, whatever it may still say, or not say."""
+    """Return whether a running job goes on without this party. A job that ends stops all seats; that does not count."""
     return job.status is JobStatus.RUNNING and seat.status in _STOPPED
 
 
 def absent(view: JobView, name: str) -> frozenset[Party]:
-    """Who takes no part in a task: it was given up, or what the task needs is not there at that party."""
+    """Return the parties that take no part in a task: they were given up, or lack the output of an upstream task."""
     if not _may_miss(view.spec):
         return frozenset()
     task, by_name = view.spec.tasks[name], rows_by_name(view)
@@ -53,28 +53,30 @@ def absent(view: JobView, name: str) -> frozenset[Party]:
 
 
 def taking_part(view: JobView, rows: Rows) -> Rows:
-    """The shares of a task but for those of absent parties."""
+    """Return the shares of a task without those of absent parties."""
     gone = absent(view, rows[0].key.name)
     return tuple(row for row in rows if row.key.party not in gone) if gone else rows
 
 
 def remaining(view: JobView, rows: Rows) -> Rows:
-    """The shares that say how a task stands: without those that ended badly, where it goes on without them."""
+    """Return the shares that count for the status of a task: without broken ones, if it goes on without them."""
     shares = taking_part(view, rows)
     sound = tuple(row for row in shares if row.party_status not in TASK_BROKEN)
     return sound if len(sound) < len(shares) and goes_on(view, rows) else shares
 
 
 def outcome_of(view: JobView, rows: Rows) -> TaskStatus:
-    """How a task stands, from the shares that count; one that nobody can take part in stands where it stood."""
+    """Return the federated status from the shares that count; if no party can take part, the status stays."""
     if all(row.party_status is TaskStatus.WAITING for row in rows):
-        return rows[0].status        # most tasks of a long job: nothing has to be asked about them
+        return rows[0].status        # a shortcut for most tasks of a long job
     shares = remaining(view, rows)
     return federated_task_status([row.party_status for row in shares]) if shares else rows[0].status
 
 
 def goes_on(view: JobView, rows: Rows) -> bool:
-    """Whether the shares that are not broken are enough, and the task is one that others do not wait in for ever."""
+    """Return whether the task goes on without its broken shares.
+
+    It does if the other shares are enough, and if they do not wait for messages of the broken roles."""
     name = rows[0].key.name
     broken = {row.key.party for row in taking_part(view, rows) if row.party_status in TASK_BROKEN}
     may_break = all(party.role in view.spec.tasks[name].goes_on_without for party in broken)
@@ -82,12 +84,12 @@ def goes_on(view: JobView, rows: Rows) -> bool:
 
 
 def shortage(view: JobView, name: str, missing: Collection[Party]) -> str:
-    """Why a task cannot do without these parties, as text; empty: it can."""
+    """Return text that says why a task cannot do without these parties; empty if it can."""
     return too_few(view.spec.tasks[name], missing)
 
 
 def too_few(task: TaskSpec, missing: Collection[Party]) -> str:
-    """As `shortage`, of one task of a job document."""
+    """Do the same as `shortage` for a task of a job document."""
     size, gone = Counter(party.role for party in task.parties), Counter(party.role for party in missing)
     for role, count in sorted(gone.items()):
         needed, left = task.min_available.get(role, size[role]), size[role] - count
@@ -98,7 +100,7 @@ def too_few(task: TaskSpec, missing: Collection[Party]) -> str:
 
 
 def can_lose(view: JobView, party: Party) -> bool:
-    """Whether the job can go on without a party that does not answer: each task that is not over can."""
+    """Return whether the job can go on without a party that does not answer: each unfinished task must be able to."""
     if party == view.job.party or not has_minimum(view.spec):
         return False
     open_tasks = [rows for rows in rows_by_name(view).values() if not rows[0].is_final]
@@ -106,7 +108,8 @@ def can_lose(view: JobView, party: Party) -> bool:
 
 
 def _can_lose(view: JobView, rows: Rows, party: Party) -> bool:
-    """A task that is being stopped needs nobody: only its next version does, which has not begun at any party."""
+    """Return the same for one task. One that is being stopped counts like one that has not begun: its next version
+    will be started without the party."""
     lead = rows[0]
     has_begun = lead.status is TaskStatus.RUNNING
     shares = taking_part(view, rows) if has_begun else ()
@@ -116,9 +119,9 @@ def _can_lose(view: JobView, rows: Rows, party: Party) -> bool:
 
 
 def missing_parties(view: JobView) -> tuple[str, ...]:
-    """Those that a job succeeded without: given up, or without a good share in a task that succeeded.
+    """Return the parties without which a job succeeded: given up, or without a good share in a task that succeeded.
 
-    Nobody is missing from a task that a rule has completed: that was the request of whoever submitted the job."""
+    In a task that a policy completed, no party counts as missing: the job itself asked for that."""
     if not _may_miss(view.spec):
         return ()
     gone = {seat.party for seat in given_up(view)}
@@ -128,5 +131,5 @@ def missing_parties(view: JobView) -> tuple[str, ...]:
 
 
 def _may_miss(spec: JobSpec) -> bool:
-    """Only a minimum or a rule that completes a task leaves anybody behind."""
+    """Return whether a party can be missing at all: only with a minimum or a policy."""
     return bool(spec.policies) or any(task.min_available or task.policies for task in spec.tasks.values())

@@ -1,8 +1,8 @@
-"""A job that lost a party and is asked to wait for its return: it begins again from where it was, in its next run.
+"""Plans for a job that lost a party and waits for its return: it goes on where it was, in its next run.
 
-Wanted by `party_lost` in `retry.on_events` of the job. The job ends as it would, gives its cores back everywhere, and
-waits in the same transaction: no list of its initiator shows it ended. What had succeeded is kept, unless a party says
-that it has not kept its share; that and what needs it is made again.
+A job asks for this by `party_lost` in `retry.on_events`. The job ends as usual, releases its cores everywhere, and
+waits again in the same transaction, so that no list of its initiator shows it as ended. Tasks that succeeded are kept,
+unless a party reports that it has not kept its share; then this task and all that depend on it run again.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ LOSSES = frozenset({Reason.PARTY_UNREACHABLE, Reason.INITIATOR_LOST})
 
 
 def comes_back(view: JobView) -> bool:
-    """Whether a job that has just ended waits for the return of the party that it lost."""
+    """Return whether a job that has just ended waits for the return of its lost party."""
     return view.job.status is JobStatus.FAILED and will_come_back(view)
 
 
 def will_come_back(view: JobView) -> bool:
-    """Whether a job that ends, or has ended, is to wait for the return of the party that it lost.
+    """Return whether a job that ends, or has ended, is to wait for the return of its lost party.
 
-    Not where somebody has asked for its end since, nor beside a party that speaks plain v1."""
+    It is not if a user has asked for its end since, or if a party speaks plain v1."""
     job, rule = view.job, view.spec.retry
     is_wanted = RetryEvent.PARTY_LOST in rule.on_events and job.losses < rule.max_interruptions
     is_ended = bool(job.lost_since or job.cancel_requested)
@@ -36,7 +36,7 @@ def will_come_back(view: JobView) -> bool:
 
 
 def plan_return(view: JobView) -> Iterator[Action]:
-    """It waits until every party has said that it takes part again, and goes on with what it has used up."""
+    """Begin the next run, which waits until every party takes part again. Used-up retries stay used up."""
     names = downstream_of(view.spec, frozenset(lead.key.name for lead in leads(view) if lead.status not in KEPT))
     yield from plan_again(view, BeginAgain(_why_it_waits(view), is_loss=True), _versions(view, names))
 
@@ -48,7 +48,7 @@ def _why_it_waits(view: JobView) -> str:
 
 
 def expiry(limit: float) -> str:
-    """Why a job that has lost a party waits no longer; `limit`: the seconds that its rule gives it."""
+    """Return why a job stops waiting for its lost party; `limit`: the seconds that its rule allows."""
     return f"the party that was lost has not returned within {limit:g} s"
 
 
@@ -63,7 +63,7 @@ def _versions(view: JobView, names: Collection[str]) -> list[NewVersion]:
 
 
 def plan_missing_shares(view: JobView, names: Collection[str]) -> Iterator[Action]:
-    """A party has not kept its share of these tasks, of which the run that begins would read: they are made again."""
+    """Run these tasks again in the run that begins, because a party has not kept its shares of them."""
     if view.job.status is not JobStatus.WAITING or not view.job.rerun_signal:
         return
     kept = {lead.key.name for lead in leads(view) if lead.status in KEPT}

@@ -1,4 +1,4 @@
-"""What an initiator does otherwise for a party that speaks plain v1, as the servers of FATE Flow 1.x do."""
+"""What an initiator does differently for a party that speaks plain v1, as the servers of FATE Flow 1.x do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fate_flow.core.planning.view import JobView, plain_v1_parties, send
 
 
 def objection(spec: JobSpec, party: Party, modules: Mapping[str, ModuleInfo]) -> str:
-    """Why the job cannot be run with this party, when it speaks plain v1; empty when it can."""
+    """Return why the job cannot run with this party if it speaks plain v1; empty if it can."""
     named = [f"{task.name} ({task.module})" for task in spec.tasks_of(party) if _needs_messages(task, party, modules)]
     if not named:
         return ""
@@ -32,7 +32,7 @@ def _needs_messages(task: TaskSpec, party: Party, modules: Mapping[str, ModuleIn
 
 
 def task_row(view: JobView, key: TaskKey, version: int) -> dict[str, Any]:
-    """The row of a task as a plain v1 server inserts it (party-api-v1, sections 3 and 7)."""
+    """Return the row of a task that a plain v1 server inserts (party-api-v1, sections 3 and 7)."""
     waiting = TaskStatus.WAITING.value
     return {
         "job_id": key.job_id,
@@ -48,15 +48,15 @@ def task_row(view: JobView, key: TaskKey, version: int) -> dict[str, Any]:
         "status": waiting,
         "party_status": waiting,
         "run_on_this_party": True,
-        "auto_retry_delay": 0,           # it is this side that waits
+        "auto_retry_delay": 0,           # this side waits before it sends the start
     }
 
 
 def canceled_text(view: JobView, lead: Task, first: Task) -> str:
-    """Of a task that a plain v1 party has canceled by itself, which it does at the word of a user only; else empty.
+    """Return the message for a task that a plain v1 party canceled by itself; empty for any other task.
 
-    That it was canceled is all that such a party says: the stop of the job that its user wants may come later.
-    `first`: the row that says how the task has ended."""
+    A plain v1 party cancels a task only if a user there stops the job. It reports nothing but the cancel; its request
+    to stop the job may come later. `first`: the row that gives the end of the task."""
     theirs = [str(party) for party in plain_v1_parties(view) if str(party) == cause_of(first)]
     if lead.status is not TaskStatus.CANCELED or first.reason is not Reason.STOPPED or lead.policy or not theirs:
         return ""
@@ -67,7 +67,9 @@ _HAS_BEGUN = frozenset({SeatStatus.STARTED, SeatStatus.STOPPING, SeatStatus.DRAI
 
 
 def before_end(view: JobView, seat: Seat, final: JobStatus) -> Iterator[Send]:
-    """FATE's initiators have the model of a job kept before they say how it has ended; not of one that was canceled."""
+    """Ask a plain v1 party to keep the model, before it learns the final status, as FATE's initiators do.
+
+    They do not do so for a canceled job."""
     if seat.is_plain_v1 and seat.status in _HAS_BEGUN and final is not JobStatus.CANCELED:
         yield send(view, seat, CommandKind.MODEL)
 

@@ -1,14 +1,15 @@
-"""What the initiator does next about one job: a view in, a plan out.
+"""What the initiator does next about one job: a view goes in, a plan comes out.
 
-The plan is made from the state alone, so asking twice gives the same answer twice, and whatever was lost is asked for
-again. A plan is a tuple of actions; the shell carries them out in one transaction and sends the commands after its
-commit. Rolling back a reservation is one more plan, not an exception.
+The plan follows from the state alone. So the same view gives the same plan, and a lost action is planned again. A plan
+is a tuple of actions; `services/initiator` carries them out in one transaction and sends the commands after its commit.
+The rollback of a reservation is a plan, not an exception.
 
-The way of a job: `ready` while parties accept; `waiting` in the queue; when the queue lets it (`BeginRound`, the ready
-signal) every seat is checked and asked to reserve; refused anywhere, the others give back and the reservation round
-ends with a reason to wait; held everywhere, every seat is started; started everywhere, the job is running. A job that
-is to end early goes through `stopping`: every seat is told, drains, and only then the job ends. A rerun (rerun.py) has
-it wait again; it has no reservation round before every party has taken its seat in the next run.
+The path of a job: it is `ready` while parties accept it, and `waiting` in the queue. When the queue admits it
+(`BeginRound`, the ready signal), every seat is checked and asked to reserve. If one refuses, the others release, and
+the reservation round ends with a reason to wait. If all hold a reservation, every seat is started; when all have
+started, the job is `running`. A job that ends early goes through `stopping`: every seat is told to stop and drains, and
+then the job ends. A rerun (rerun.py) makes the job wait again; it has no reservation round until every party has
+taken its seat in the next run.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from fate_flow.core.planning.view import JobView, others, send
 
 
 def plan_job(view: JobView) -> Plan:
-    """What the initiator does next. Asking twice gives the same answer twice."""
+    """Return what the initiator does next; the same for the same view."""
     return tuple(_PLANNERS[view.job.status](view))
 
 
@@ -48,7 +49,7 @@ _GONE = frozenset({SeatStatus.LEFT, SeatStatus.REFUSED, SeatStatus.UNCONFIRMED})
 
 
 def _plan_ended(view: JobView) -> Iterator[Action]:
-    """A submit that was refused leaves nothing behind; a job that lost a party may wait for its return."""
+    """Remove a refused submit; make a job that lost a party wait for its return, if its retry rule says so."""
     if comes_back(view):
         yield from plan_return(view)
         return

@@ -1,7 +1,7 @@
-"""A running job with rules for what may happen to it: which of them acts now, and what it does.
+"""Plans for a running job with policies: which of them acts now, and what it does.
 
-A rule is asked before anything else is decided about the tasks, and after a user's request. Whatever it does goes the
-ways that a job goes anyway: a task is stopped at all parties and begins again as a new version, or the job stops.
+Policies come after a user's request, and before any other decision about the tasks. Their actions use the same steps
+as a job without policies: a task is stopped at all parties and starts again as a new version, or the job stops.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fate_flow.core.planning.view import JobView, rows_by_name
 
 
 def plan_matches(view: JobView) -> Iterator[Action]:
-    """A running job: its rules first, unless somebody has asked for its end."""
+    """Plan a running job: first its policies, unless a user has asked for its end."""
     job, most = view.job, view.spec.max_failed_workers
     if job.reason is None and most is not None and view.failed_workers > most:
         count = "1 worker" if view.failed_workers == 1 else f"{view.failed_workers} workers"
@@ -60,7 +60,7 @@ def _set_timers(view: JobView, found: list[PolicyMatch]) -> Iterator[Action]:
 
 
 def _stop_for_silence(view: JobView, matches: list[Occurrence]) -> Iterator[Action]:
-    """What goes without saying: a party that has not answered for too long is lost, and so is a job that needs it."""
+    """Apply the default for a party that is silent for too long: go on without it if possible, else stop the job."""
     known = {one.party for one in matches}
     lost = next((seat for seat in silent(view) if seat.party not in known), None)
     if lost is not None and can_lose(view, lost.party):
@@ -91,12 +91,12 @@ def _act(view: JobView, one: PolicyMatch) -> Iterator[Action]:
 
 
 def _cause(view: JobView, what: Occurrence) -> str:
-    """The party that it happened at, or, of a task as a whole, whose doing it is."""
+    """Return the party of the event; for an event of a whole task, the party that is the cause."""
     return str(what.party) if what.party else _party_of_failed_row(rows_by_name(view).get(what.task, ()))
 
 
 def _exit_code(view: JobView, one: PolicyMatch) -> int | None:
-    """Of the worker for which a job ends otherwise than well."""
+    """Return the exit code of the worker that is the cause if the job ends badly; None if it succeeds."""
     rows = rows_by_name(view).get(one.occurrence.task, ())
     if one.policy.action is PolicyAction.COMPLETE_JOB or not own_faults(rows):
         return None
@@ -105,7 +105,7 @@ def _exit_code(view: JobView, one: PolicyMatch) -> int | None:
 
 
 def _party_of_failed_row(rows: tuple[Task, ...]) -> str:
-    """Whose share broke, else who has not begun; empty: nobody in particular."""
+    """Return the party whose share broke, else one whose share has not begun; empty if there is none."""
     if own_faults(rows):
         return str(failed_row(rows).key.party)
     begun = [row for row in rows if row.status is TaskStatus.RUNNING]
@@ -121,7 +121,7 @@ def _text(action: PolicyAction, what: Occurrence) -> str:
 
 
 def _plan_restart(view: JobView) -> Iterator[Action]:
-    """What runs is stopped everywhere; when nothing runs any more, all that had begun begins again."""
+    """Stop the tasks that run, everywhere; when nothing runs any more, start all tasks again that had begun."""
     lost = tuple(_stop_for_silence(view, []))
     if lost:
         yield from lost

@@ -1,7 +1,7 @@
-"""A waiting job: its reservation round, in which every party checks, reserves and starts, or nobody does.
+"""Plans for a waiting job: its reservation round, in which all parties check, reserve and start, or none does.
 
-When the queue lets it (`BeginRound`, the ready signal) every seat is checked and asked to reserve; refused anywhere,
-the others give back and the reservation round ends with a reason to wait; held everywhere, every seat is started.
+When the queue admits the job (`BeginRound`, the ready signal), every seat is checked and asked to reserve. If one
+refuses, the others release, and the round ends with a reason to wait. If all have reserved, every seat is started.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def plan_waiting(view: JobView) -> Iterator[Action]:
 
 
 def _plan_rejoin(view: JobView) -> Iterator[Action]:
-    """A party that does not take its seat again ends the job; one that has not answered is waited for."""
+    """Stop the job if a party refuses to take its seat again; wait for parties that have not answered."""
     refused = seats_in(view, SeatStatus.REFUSED)
     if refused:
         text = "; ".join(f"{seat.party}: {seat.message}" for seat in refused)
@@ -42,12 +42,13 @@ def _plan_rejoin(view: JobView) -> Iterator[Action]:
 
 
 def _next_asked(view: JobView, joined: Sequence[Seat]) -> Sequence[Seat]:
-    """All parties side by side; the own seats a moment before, since a refusal there spares the others the question.
+    """Return the seats to ask next: normally this party's own seats first, then all others in parallel.
 
-    Parties whose approval it awaits first, one by one: until they have given it the others would reserve for nothing.
-    After a conflict one by one in ascending order, so that two initiators that want the same parties meet at the first
-    and not crosswise. Before all others a party for which the job waits and which more capacity would not help: while
-    it is too small, or silent, the others would reserve for nothing."""
+    The own seats come first because a refusal there saves the requests to the others. Three exceptions, first match:
+    1. Parties whose approval is awaited are asked one by one: until they approve, the others would reserve in vain.
+    2. A party that was too small or did not answer is asked alone, for the same reason.
+    3. After a conflict, parties are asked one by one in ascending order. Then two initiators that want the same
+       parties meet at the first one, and do not block each other crosswise."""
     unapproved = [seat for seat in joined if seat.blocked_by is Blocker.APPROVAL]
     if unapproved:
         return (min(unapproved, key=_ascending),)
@@ -96,7 +97,7 @@ def _has_begun(view: JobView) -> bool:
 
 
 def _put_back(view: JobView, is_answered: bool) -> Iterator[Action]:
-    """Somebody holds the job in the middle of its turn: nothing starts, and nothing is kept for it."""
+    """End the reservation round of a job that a user put on hold: start nothing, and release what is reserved."""
     for seat in seats_in(view, SeatStatus.HELD):
         yield MoveSeat(seat, SeatStatus.JOINED)
         yield send(view, seat, CommandKind.RETURN, body={"turn": view.job.round_number, "still_wants": False})
@@ -105,7 +106,7 @@ def _put_back(view: JobView, is_answered: bool) -> Iterator[Action]:
 
 
 def _renew(view: JobView) -> Iterator[Action]:
-    """A party gives back what it holds and is not told to start: while others still answer, it is asked again."""
+    """Renew reservations whose lease would end while other parties have not answered yet."""
     for seat in seats_in(view, SeatStatus.HELD):
         if seat.renew_at and seat.renew_at <= view.now:
             yield RenewReservation(seat)
@@ -115,7 +116,7 @@ def _renew(view: JobView) -> Iterator[Action]:
 def _roll_back(view: JobView, refused: list[Seat], is_answered: bool) -> Iterator[Action]:
     started = seats_in(view, SeatStatus.STARTED)
     if started and plain_v1_parties(view):
-        # A hold ran out here while others had started, and those that speak plain v1 end by a stop alone.
+        # A lease ended at one party while others had started, and a plain v1 party can only be stopped.
         yield from stop(view, Reason.PARTY_REFUSED, _text(refused), caused_by=str(refused[0].party))
         return
     blocking = [*refused, *_not_asked_yet(view)]
@@ -130,13 +131,13 @@ def _roll_back(view: JobView, refused: list[Seat], is_answered: bool) -> Iterato
     if not given_up:
         yield _wait_for(view, refused, blocking)
     elif seats_in(view, SeatStatus.HELD):
-        return                      # what comes back first: the next view has it
+        return                      # first the release of what is held; the next view goes on
     else:
         yield from stop(view, Reason.NO_CAPACITY, f"{_text(refused)} ({given_up})", str(refused[0].party))
 
 
 def wait_again(view: JobView, seats: Sequence[Seat]) -> Iterator[Action]:
-    """Parties whose share runs, without a task that does: they take back what they gave and wait with the others."""
+    """Tell started parties, where no task runs, to release their cores and to wait with the others."""
     for seat in seats:
         yield MoveSeat(seat, SeatStatus.JOINING)
         body = {"turn": view.job.round_number}
@@ -144,7 +145,7 @@ def wait_again(view: JobView, seats: Sequence[Seat]) -> Iterator[Action]:
 
 
 def _not_asked_yet(view: JobView) -> list[Seat]:
-    """Those whose approval is awaited and that this reservation round has not come to."""
+    """Return the seats whose approval is awaited and that this reservation round has not asked yet."""
     waiting = (seat for seat in view.seats if seat.blocked_by is Blocker.APPROVAL and not seat.message)
     return [replace(seat, message=NOT_APPROVED) for seat in waiting]
 
@@ -160,11 +161,11 @@ def _gives_up(view: JobView, refused: list[Seat]) -> str:
 
 
 def _give_back(view: JobView, refused: list[Seat]) -> Iterator[Action]:
-    """What others reserved goes back at once, also while a slow party has not answered yet.
+    """Release what other parties reserved, at once, even if a slow party has not answered yet.
 
-    The reservation round rides along: a return that arrives late, after the next reservation round reserved again,
-    returns nothing. So does whether the job still waits for capacity: if so, a party that has let it wait for long
-    keeps what it had for it."""
+    The command names the reservation round: if it arrives late, after the next round has reserved again, it releases
+    nothing. It also says whether the job still waits for capacity: if so, a party that let it wait for long keeps
+    the cores for it."""
     still_wants = all(seat.blocked_by is Blocker.CAPACITY for seat in refused)
     for seat in seats_in(view, SeatStatus.HELD):
         yield MoveSeat(seat, SeatStatus.JOINED)
@@ -172,7 +173,7 @@ def _give_back(view: JobView, refused: list[Seat]) -> Iterator[Action]:
 
 
 def _wait_for(view: JobView, refused: list[Seat], blocking: list[Seat]) -> EndRound:
-    """Blocked on the first of the parties whose refusal is the hardest to lift."""
+    """End the round; the job is blocked on the first of the parties whose refusal is the hardest to remove."""
     blocked_by = min((seat.blocked_by or Blocker.ANSWER for seat in blocking), key=_HARDEST.index)
     first = min((seat for seat in blocking if (seat.blocked_by or Blocker.ANSWER) is blocked_by), key=_ascending)
     pauses = _PAUSES_FOR_PEOPLE if blocked_by is Blocker.APPROVAL else 1
@@ -187,7 +188,7 @@ def _wait_for(view: JobView, refused: list[Seat], blocking: list[Seat]) -> EndRo
 
 
 _HARDEST = (Blocker.SIZE, Blocker.APPROVAL, Blocker.ANSWER, Blocker.CAPACITY)
-_PAUSES_FOR_PEOPLE = 5      # a party says when it has decided: to ask it is only the net below
+_PAUSES_FOR_PEOPLE = 5      # a party reports its decision itself; asking again only helps if that report was lost
 
 
 def _text(refused: list[Seat]) -> str:
@@ -195,13 +196,13 @@ def _text(refused: list[Seat]) -> str:
 
 
 def _was_conflict(view: JobView, refused: list[Seat]) -> bool:
-    """Whether another party had already reserved: those that are asked first have when others are asked."""
+    """Return whether another party had already reserved: those asked first have, when a later one refuses."""
     asked_first = _next_asked(view, view.seats)
     return not all(seat in asked_first for seat in refused)
 
 
 def _start_seats(view: JobView) -> Iterator[Action]:
-    """The own seat is started last: its row is the job, and a job is running when every party accepted `start`."""
+    """Start the other seats, then the own seat: its row is the job, which runs when every party accepted `start`."""
     held = [seat for seat in others(view) if seat.status is SeatStatus.HELD] or seats_in(view, SeatStatus.HELD)
     for seat in held:
         yield MoveSeat(seat, SeatStatus.STARTING)

@@ -1,4 +1,4 @@
-"""The end of a job: every seat is told, drains, and only then the job ends."""
+"""Plans for the end of a job: every seat is told to stop and drains, and then the job ends."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fate_flow.core.planning.plain_v1 import after_end, before_end
 from fate_flow.core.planning.view import JobView, rows_by_name, send
 
 _IDLE = frozenset({SeatStatus.JOINING, SeatStatus.JOINED, SeatStatus.REFUSED})
-"""Seats of a waiting job that hold nothing and run nothing: that it is over is all that they need to know."""
+"""Seats of a waiting job that hold and run nothing. They need no stop, only the final status."""
 
 
 def stop(
     view: JobView, reason: Reason, message: str, caused_by: str = "", exit_code: int | None = None
 ) -> Iterator[Action]:
-    """Every seat that may hold or run something is told; the job ends when they have drained.
+    """Tell every seat that may hold or run something to stop; the job ends when all have drained.
 
-    `exit_code`: of the worker that is the cause, where one is."""
+    `exit_code`: of the worker that is the cause, if one is."""
     if all(seat.status in _IDLE for seat in view.seats):
         yield from end(view, reason, message, caused_by=caused_by)
         return
@@ -35,7 +35,7 @@ def stop(
         JobStatus.STOPPING, reason, message, target=target, stop_by=view.now + patience, caused_by=caused_by,
         exit_code=exit_code,
     )  # fmt: skip
-    # As a duration: by then this side goes on without whoever has not drained, and clocks are not one.
+    # The deadline is sent as a duration, because clocks differ. After it, this side goes on without late parties.
     for seat in view.seats:
         if seat.status in (SeatStatus.STOPPING, SeatStatus.DRAINING):
             continue        # the job went on without it, and it was told
@@ -44,7 +44,7 @@ def stop(
 
 
 def _longest_stop(view: JobView) -> int:
-    """Milliseconds that the tasks of the job ask for to finish what they are at."""
+    """Return the longest time in milliseconds that a task of the job needs to stop."""
     return int(1000 * max((task.stop_seconds or 0 for task in view.spec.tasks.values()), default=0))
 
 
@@ -52,7 +52,9 @@ def stop_command(
     view: JobView, seat: Seat, reason: Reason, message: str, deadline_seconds: float | None, caused_by: str = "",
     exit_code: int | None = None,
 ) -> Send:  # fmt: skip
-    """`deadline_seconds`: after them this side goes on without the party; None: it has already."""
+    """Return the command to stop.
+
+    After `deadline_seconds`, this side goes on without the party; None: it already has."""
     body = {
         "reason": reason.value, "message": message, "deadline_seconds": deadline_seconds,
         **_cause(view, caused_by, exit_code),
@@ -61,7 +63,7 @@ def stop_command(
 
 
 def _cause(view: JobView, caused_by: str, exit_code: int | None = None) -> dict[str, Any]:
-    """As a body has it: whoever asked for the end first, else who gave the reason for it now; none: the sender."""
+    """Return the cause for a body: the party that first asked for the end, else `caused_by`; none means the sender."""
     cause, code = view.job.caused_by or caused_by, exit_code if view.job.exit_code is None else view.job.exit_code
     return {**({"caused_by": cause} if cause else {}), **({} if code is None else {"exit_code": code})}
 
@@ -71,7 +73,7 @@ def plan_stopping(view: JobView) -> Iterator[Action]:
     if job.is_force_stop:
         yield from _force_stop(view)
     elif view.has_workers and will_come_back(view):
-        return          # the next run begins with the end of this one, and not beside a worker of it
+        return          # the next run begins when this one ends, so no worker of this one may live then
     elif job.stop_by <= view.now:
         late = [seat for seat in view.seats if not _has_drained(view, seat)]
         for seat in late:
@@ -84,7 +86,7 @@ def plan_stopping(view: JobView) -> Iterator[Action]:
 
 def _force_stop(view: JobView) -> Iterator[Action]:
     job = view.job
-    assert job.reason is not None, "stopping always says why"
+    assert job.reason is not None, "a stopping job has a reason"
     yield ForceStop(min(job.stop_by, view.now + view.drain_milliseconds))
     for seat in view.seats:
         if not _has_drained(view, seat):
@@ -100,7 +102,7 @@ def _has_drained(view: JobView, seat: Seat) -> bool:
 
 def _finish(view: JobView, unconfirmed: tuple[str, ...]) -> Iterator[Action]:
     job = view.job
-    assert job.reason is not None, "stopping always says why"
+    assert job.reason is not None, "a stopping job has a reason"
     for rows in rows_by_name(view).values():
         if not rows[0].is_final:
             yield from settle(view, rows, *last_word(rows, job))
@@ -108,9 +110,9 @@ def _finish(view: JobView, unconfirmed: tuple[str, ...]) -> Iterator[Action]:
 
 
 def last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason, str, str, int | None]:
-    """How a task that was cut off by the end of its job, or by its restart, ends: status, reason, message, cause, code.
+    """Return how a task ends that the end or the restart of its job cut off: status, reason, message, cause, exit code.
 
-    What is said of the job is said of a task that ended for it, and of no other."""
+    A task gets the message of the job only if it ended because of the job."""
     statuses = [row.party_status for row in rows]
     if all(status in TASK_END for status in statuses):
         outcome = federated_task_status(statuses)
@@ -128,7 +130,7 @@ def last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason, str
 def end(
     view: JobView, reason: Reason, message: str, unconfirmed: tuple[str, ...] = (), caused_by: str = ""
 ) -> Iterator[Action]:
-    """The job is over; every other party is told, those that never answered too, should they come back."""
+    """End the job, and tell every other party, also those that never answered, in case they come back."""
     final = job_status_for(reason)
     if view.job.ready_owner:
         yield EndRound()

@@ -1,4 +1,4 @@
-"""A running job: its tasks start when their inputs are there, break, are tried again, and end."""
+"""Plans for the tasks of a running job: start them when their inputs are ready, retry broken ones, end them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def plan_running(view: JobView) -> Iterator[Action]:
         return
     if job.ready_owner:
         yield EndRound()
-        view = replace(view, job=replace(job, ready_owner=""))      # it may end at once: all has been kept
+        view = replace(view, job=replace(job, ready_owner=""))      # if all tasks were kept, the job ends at once
     moved = tuple(_plan_outcomes(view))
     yield from moved
     if moved:
@@ -67,9 +67,9 @@ def plan_running(view: JobView) -> Iterator[Action]:
 
 
 def _end_well(view: JobView) -> Iterator[Action]:
-    """Nobody waits for a party that the job went on without; one that has not confirmed its stop is named.
+    """End the job with success. Do not wait for given-up parties; name those that have not confirmed their stop.
 
-    Which rules have completed a task stands in the message of the job: its shares did not all succeed."""
+    The message of the job names the policies that completed a task, because not all its shares succeeded."""
     silent = [seat for seat in given_up(view) if seat.status is SeatStatus.STOPPING]
     for seat in silent:
         yield MoveSeat(seat, SeatStatus.UNCONFIRMED, seat.message)
@@ -94,9 +94,9 @@ def _plan_outcomes(view: JobView) -> Iterator[Action]:
 
 
 def _breaks_at_once(view: JobView, rows: tuple[Task, ...]) -> bool:
-    """A share breaks and its workers still drain: the others need not go on until they have.
+    """Return whether a task breaks before its broken share has drained, so that the other shares stop at once.
 
-    Where a rule or a minimum may have it otherwise, that is asked when the share has ended."""
+    If a policy or a minimum may decide otherwise, the decision waits until the share has ended."""
     may_go_on = view.spec.tasks[rows[0].key.name].min_available or has_a_rule(view, rows)
     return not may_go_on and any(map(is_breaking, rows))
 
@@ -109,7 +109,7 @@ def _succeed(view: JobView, rows: tuple[Task, ...], outcome: TaskStatus) -> Iter
 
 
 def _break_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
-    """One party's share broke: the others are stopped, since a task is a gang."""
+    """Stop all shares of a task of which one broke, because a task is a gang."""
     first = failed_row(rows)
     yield from stop_gang(view, rows, first.reason, first.message, caused_by=cause_of(first))
 
@@ -118,7 +118,7 @@ def stop_gang(
     view: JobView, rows: tuple[Task, ...], reason: Reason | None, message: str, policy: PolicyAction | None = None,
     caused_by: str = "",
 ) -> Iterator[Action]:  # fmt: skip
-    """All that still goes on of a task is to end; what follows then has a policy decided, or the retry rule does."""
+    """Stop all shares of a task that have not ended. `policy` decides what follows then; None: the retry rule does."""
     yield move_task(rows, TaskStatus.STOPPING, reason, message, policy.value if policy else "", caused_by)
     cause = {"caused_by": caused_by} if caused_by else {}
     for row in rows:
@@ -135,7 +135,7 @@ def _drain_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
         yield from _succeed(view, rows, outcome)
         return
     if lead.policy == PolicyAction.COMPLETE_TASK.value:
-        text, cause = lead.federated_message, lead.federated_caused_by        # of the rule that stopped it
+        text, cause = lead.federated_message, lead.federated_caused_by        # of the policy that stopped it
         yield from settle(view, rows, TaskStatus.SUCCESS, Reason.COMPLETED_BY_POLICY, text, cause)
         return
     first = failed_row(rows)
@@ -147,7 +147,7 @@ def _drain_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
 
 
 def retry_of(view: JobView, lead: Task, reason: Reason | None) -> Again | None:
-    """What the retry rule of a task says to such an end; None where there is no rule, or none is asked."""
+    """Return the decision of the retry rule after such an end; None if there is no rule, or none applies."""
     event, rule = RULES[reason].retry_event if reason else None, view.spec.tasks[lead.key.name].retry
     if lead.policy == PolicyAction.RESTART_TASK.value:
         return policy_allows(view, lead, event or RetryEvent.TIMEOUT)
@@ -158,13 +158,13 @@ def retry_of(view: JobView, lead: Task, reason: Reason | None) -> Again | None:
 
 
 def again(view: JobView, rows: tuple[Task, ...], again: Again, why: Why) -> Iterator[Action]:
-    """The task begins again everywhere, as a new version."""
+    """Start the task again at all parties, as a new version."""
     lead, rule = rows[0], view.spec.tasks[rows[0].key.name].retry
     version, left = lead.key.version + 1, max(0, rule.retries - again.tries.errors)
     retry_at = view.now + int(again.seconds * 1000)
     yield NewVersion(lead.key.name, version, view.fresh_id, left, retry_at, again.tries, why)
     for seat in given_up(view):
-        yield LoseShares(seat.party, seat.message)      # what the job goes on without takes no part in this one either
+        yield LoseShares(seat.party, seat.message)      # given-up parties take no part in the new version either
     plain_v1 = plain_v1_parties(view)
     for row in rows:
         if row.key.party != view.job.party:
@@ -177,7 +177,7 @@ def again(view: JobView, rows: tuple[Task, ...], again: Again, why: Why) -> Iter
 
 
 def _break(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
-    """A task ended badly and is not tried again: so does the job, and it says whose share it was."""
+    """Stop the job after a task that ended badly and is not tried again, with a message that names the party."""
     first, status = failed_row(rows), rows[0].status
     reason = Reason.TASK_TIMEOUT if status is TaskStatus.TIMEOUT else Reason.TASK_FAILED
     if first.reason in _ALSO_OF_THE_JOB:
@@ -197,7 +197,7 @@ def _break(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
 
 
 _ALSO_OF_THE_JOB = (Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST)
-"""Reasons of a share that are the reason of its job, too: no task failed."""
+"""Reasons of a share that become the reason of its job, because no task failed."""
 
 
 _VERBS = {TaskStatus.FAILED: "failed", TaskStatus.TIMEOUT: "ran out of time", TaskStatus.CANCELED: "was canceled"}
@@ -213,7 +213,7 @@ def _progress(view: JobView) -> Iterator[Action]:
 
 
 def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus], ready: Sequence[str]) -> Iterator[Action]:
-    """As many as the reservation has capacity for: `task_parallelism` tasks at a time."""
+    """Start as many tasks as the reservation has capacity for: `task_parallelism` tasks at a time."""
     capacity = view.spec.common.task_parallelism - sum(
         status in (TaskStatus.RUNNING, TaskStatus.STOPPING) for status in statuses.values()
     )
@@ -235,7 +235,7 @@ def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus], ready: Seque
 
 
 def _start_shares(view: JobView, rows: tuple[Task, ...], missing: frozenset[Party]) -> Iterator[Action]:
-    """Who runs is told who is missing, so that nobody waits for a message of it."""
+    """Start the shares, and tell each party which ones are missing, so that no worker waits for their messages."""
     plain_v1, without = (
         plain_v1_parties(view),
         {"without": [str(party) for party in sorted(missing)]} if missing else {},
@@ -256,7 +256,7 @@ def _pass_over(view: JobView, row: Task) -> Iterator[Action]:
 
 
 def _next_due(view: JobView, statuses: Mapping[str, TaskStatus], ready: Sequence[str]) -> int:
-    """Steady time at which the next task may start; 0: at once, or when what runs has ended."""
+    """Return the steady time at which the next task may start; 0: now, or when a running task has ended."""
     if any(status in (TaskStatus.RUNNING, TaskStatus.STOPPING) for status in statuses.values()):
         return 0
     by_name = rows_by_name(view)
@@ -264,15 +264,16 @@ def _next_due(view: JobView, statuses: Mapping[str, TaskStatus], ready: Sequence
 
 
 def _may_rest(view: JobView) -> bool:
-    """Parties that speak plain v1 know no way back from running; nor does one that the job goes on without.
+    """Return whether the job can go back to `waiting` until its next attempt.
 
-    A policy that is to act in a while looks at a job that runs."""
+    It cannot with plain v1 parties, which have no move back from running, nor with given-up ones. It cannot with a
+    pending policy either: policies act on running jobs only."""
     is_whole = all(seat.status is SeatStatus.STARTED for seat in view.seats)
     return is_whole and not plain_v1_parties(view) and not view.job.timers
 
 
 def _requeue(view: JobView, due: int) -> Iterator[Action]:
-    """All parties take back what they gave; the job applies anew when its next attempt is due."""
+    """Release the cores at all parties; the job asks for them again when its next attempt is due."""
     names = ", ".join(task.key.name for task in leads(view) if task.retry_at == due)
     yield RequeueJob(f"retry_backoff: {names} begins again", due)
     yield from wait_again(view, view.seats)

@@ -1,12 +1,12 @@
-"""What has happened to a running job, which rule each of it meets, and when that acts.
+"""The policy events of a running job, the policy that each one meets, and when that policy acts.
 
-Everything is read off the state, so whatever has been overtaken (the party answers again, the share has started after
-all, the task has a new version) is not there any more, and neither is the action that was put off for it. What a
-server has killed itself is no policy event. `t_job.f_policy_timers` keeps only when something that still stands is due.
+The events follow from the state. If an event no longer holds (the party answers again, the share has started after
+all, the task has a new version), it is gone, and so is its delayed action. A worker that a server killed itself is not
+a policy event. `t_job.f_policy_timers` only stores when the policies of the present events are due.
 
-One thing may be two events: a worker fails, and with it the gang breaks. They are asked for one after the other, that
-of the worker first, and a rule that fits ends the search. Where the worker's end is ignored, an `any` does not act on
-it under its other name: only a rule that names `gang_broken` does.
+One fact may be two events: a worker fails, and its gang breaks. The worker's event comes first; the gang's event is
+only considered if no policy fits the first. If the worker's event is ignored, a policy with `any` does not act on the
+gang's event either; only a policy that names `gang_broken` does.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ class Occurrence:
     event: PolicyEvent
     task: str = ""
     version: int = 0
-    party: Party | None = None       # whose share or server it was
+    party: Party | None = None       # the party of the share or server
     exit_code: int | None = None
-    message: str = ""                # what was said of it, for people
-    retry_event: RetryEvent = RetryEvent.ERROR      # what a restart for it counts as
-    is_ignored: bool = False         # what it follows from is: only a rule that names this event acts on it
+    message: str = ""                # for people
+    retry_event: RetryEvent = RetryEvent.ERROR      # what a restart because of it counts as
+    is_ignored: bool = False         # its cause is ignored: only a policy that names this event acts on it
 
     @property
     def key(self) -> str:
-        """Under which it is kept when its rule acts."""
+        """The key of its timer."""
         where = f" {self.party}" if self.party else ""
         return f"{self.event.value} {self.task} {self.version}{where}"
 
 
 @dataclass(frozen=True)
 class PolicyMatch:
-    """An occurrence and the rule that it meets."""
+    """An occurrence and the policy that it meets."""
 
     occurrence: Occurrence
     policy: Policy
-    due: int                         # steady time at which the rule acts
+    due: int                         # steady time at which the policy acts
 
 
 def has_policies(spec: JobSpec) -> bool:
@@ -59,7 +59,7 @@ def has_policies(spec: JobSpec) -> bool:
 
 
 def policy_matches(view: JobView) -> list[PolicyMatch]:
-    """All that has happened and meets a rule, in the order in which the rules act that are due."""
+    """Return all present events that meet a policy: first those of tasks, then those of silent parties."""
     if not has_policies(view.spec):
         return []
     found = [one for rows in rows_by_name(view).values() for one in _of_task(view, rows)]
@@ -67,7 +67,7 @@ def policy_matches(view: JobView) -> list[PolicyMatch]:
 
 
 def pending_matches(view: JobView) -> list[PolicyMatch]:
-    """What has happened and meets a rule that acts later, unless it is overtaken."""
+    """Return the present events whose policy acts later."""
     job = view.job
     if job.status is not JobStatus.RUNNING or job.reason is not None or job.is_restarting or not job.timers:
         return []
@@ -75,7 +75,7 @@ def pending_matches(view: JobView) -> list[PolicyMatch]:
 
 
 def awaits_policy(view: JobView, rows: tuple[Task, ...]) -> bool:
-    """Whether all that broke this task, or the breaking of its gang, waits for a rule that acts later."""
+    """Return whether a policy will still act: on every fault that broke this task, or on the break of its gang."""
     if not has_policies(view.spec):
         return False
     if rows[0].is_final:
@@ -85,26 +85,26 @@ def awaits_policy(view: JobView, rows: tuple[Task, ...]) -> bool:
 
 
 def has_a_rule(view: JobView, rows: tuple[Task, ...]) -> bool:
-    """Whether what breaks this task, its workers still drain, will meet a rule once they have ended."""
+    """Return whether the fault of a share whose workers still drain will meet a policy once they have ended."""
     ends = [_worker_ended(row) for row in rows if is_breaking(row)]
     return any(_meets(view, end) or _meets(view, _breaks_gang(view, end, [end])) for end in ends)
 
 
 def completed(view: JobView, rows: tuple[Task, ...]) -> PolicyMatch | None:
-    """The rule that the success of a task meets, at the moment of it: what succeeded in an earlier run is nothing
-    new."""
+    """Return the policy that the success of a task meets. Call it at the moment of the success only: a success of an
+    earlier run is not an event."""
     lead = rows[0]
     occurrence = Occurrence(PolicyEvent.TASK_COMPLETED, lead.key.name, lead.key.version)
     return _meets(view, occurrence)
 
 
 def own_faults(rows: Iterable[Task]) -> list[Task]:
-    """Shares that ended badly by themselves, not because somebody here or there stopped them."""
+    """Return the shares that ended badly by themselves, not because a user or a party stopped them."""
     broken = [row for row in rows if row.party_status in TASK_BROKEN]
     return [row for row in broken if row.reason is None or RULES[row.reason].retry_event is not None]
 
 
-# ------------------------------------------------------------------ what has happened
+# ------------------------------------------------------------------ the events
 
 
 def _of_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[PolicyMatch]:
@@ -120,7 +120,7 @@ def _of_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[PolicyMatch]:
 
 
 def _of_broken(view: JobView, rows: tuple[Task, ...]) -> list[PolicyMatch]:
-    """One for each share that broke; where one of them meets no rule, the breaking of the gang is asked for."""
+    """Return a match for each broken share; if one of them meets no policy, also that of the broken gang."""
     faults = own_faults(rows)
     found = _asked(view, map(_worker_ended, faults))
     if len(found) == len(faults) or goes_on(view, rows):
@@ -143,7 +143,7 @@ def _gang_broken(view: JobView, rows: tuple[Task, ...]) -> Occurrence:
 
 
 def _breaks_gang(view: JobView, cause: Occurrence, ends: Sequence[Occurrence]) -> Occurrence:
-    """`ends`: of its workers, those that no rule acts on."""
+    """Return the event of the broken gang; `ends`: the ends of its workers that no policy acts on."""
     is_silent = bool(ends) and all(is_ignored(_lists(view, one), one.event, one.exit_code) for one in ends)
     return replace(cause, event=PolicyEvent.GANG_BROKEN, party=None, exit_code=None, is_ignored=is_silent)
 
@@ -177,7 +177,7 @@ def _of_silent_parties(view: JobView) -> list[PolicyMatch]:
 
 
 def _meets_silence(view: JobView, seat: Seat) -> PolicyMatch | None:
-    """By the rules of a task that runs there, else by those of the job."""
+    """Return the policy for a silent party: of a task that runs there, else of the job."""
     running = [row for row in view.tasks if row.key.party == seat.party and row.status is TaskStatus.RUNNING]
     shares = [row for row in running if not row.is_over_here]
     silence = Occurrence(PolicyEvent.PARTY_UNREACHABLE, party=seat.party, message=seat.message)
@@ -186,7 +186,7 @@ def _meets_silence(view: JobView, seat: Seat) -> PolicyMatch | None:
 
 
 def silent(view: JobView) -> list[Seat]:
-    """Seats whose party has not answered for longer than this initiator allows."""
+    """Return the seats whose party has not answered for longer than this initiator allows."""
     return [seat for seat in view.seats if seat.silent_since and seat.status is SeatStatus.STARTED]
 
 
@@ -194,7 +194,7 @@ def _text(row: Task) -> str:
     return row.message or (row.reason.value if row.reason else row.party_status.value)
 
 
-# ------------------------------------------------------------------ which rule it meets
+# ------------------------------------------------------------------ the policy of an event
 
 
 def _asked(view: JobView, occurrences: Iterable[Occurrence]) -> list[PolicyMatch]:
@@ -217,17 +217,17 @@ def _rule(view: JobView, occurrence: Occurrence) -> Policy | None:
 
 
 def _lists(view: JobView, occurrence: Occurrence) -> tuple[Sequence[Policy], ...]:
-    """The component's own rules, then those of the job."""
+    """Return the component's own policies, then those of the job."""
     return view.spec.tasks[occurrence.task].policies if occurrence.task else (), view.spec.policies
 
 
-# ------------------------------------------------------------------ how often it may begin again
+# ------------------------------------------------------------------ the limit of restarts
 
 
 def again(view: JobView, lead: Task, event: RetryEvent) -> Again:
-    """Whether a policy may have a task begin again: as its retry rule counts, whatever that is asked for, and at once.
+    """Decide whether a policy may restart a task, at once, for any event, within the limits of its retry rule.
 
-    Where a job has no such rule, as `RetryRule` counts by itself."""
+    If the job has no retry rule, the defaults of `RetryRule` apply."""
     rule = view.spec.tasks[lead.key.name].retry.for_policies
     return decide(replace(rule, on_events=frozenset(RetryEvent), backoff=_AT_ONCE), lead.tries, event, view.now, 0.5)
 
@@ -236,7 +236,7 @@ _AT_ONCE = Backoff(0, 1, 0, 0)
 
 
 def refusal(view: JobView, occurrence: Occurrence, policy: Policy) -> str:
-    """Why this policy does not act on it any more; empty: it does."""
+    """Return why this policy no longer acts on the event; empty if it does."""
     if policy.action is PolicyAction.RESTART_JOB:
         used, most = view.job.restarts, view.spec.retry.for_policies.retries
         if used < most:
@@ -249,7 +249,7 @@ def refusal(view: JobView, occurrence: Occurrence, policy: Policy) -> str:
 
 
 def refusals(view: JobView, rows: tuple[Task, ...]) -> list[str]:
-    """Why the rules that this broken task met do not act on it any more, for people."""
+    """Return texts for people that say why the policies of this broken task no longer act on it."""
     if not has_policies(view.spec) or not own_faults(rows):
         return []
     occurrences = [*map(_worker_ended, own_faults(rows)), _gang_broken(view, rows), _task_failed(rows)]

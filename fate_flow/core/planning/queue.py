@@ -1,20 +1,20 @@
-"""Which job may reserve: an order that never changes by itself, and a bound on how often the head is passed.
+"""Which waiting job may reserve: a fixed order, and a limit on how often the head may be passed.
 
-A job stands where its `queue_key` puts it: the steady time at which it was created, less one span (`queue_ageing`) for
-each level of its priority. So a higher priority goes first, jobs of one priority go first in first out, and a job that
-has waited for a span longer stands before one that is a level higher. The key is fixed when the job comes, so nothing
-has to be recomputed and an index keeps the order. Nothing starves: whoever comes `(highest - own) * queue_ageing` after
-a job stands behind it, whatever its priority, so only so many can ever come to stand before it.
+The `queue_key` gives a job its place: the steady time at which it was created, minus one span (`queue_ageing`) for each
+level of its priority. So a higher priority goes first, jobs of one priority go first in, first out, and a job that has
+waited one span longer goes before a job that is one level higher. The key never changes, so nothing has to be
+recomputed, and an index keeps the order. No job starves: any job that comes `(highest - own) * queue_ageing` later
+stands behind it, whatever its priority, so only a limited number of jobs can come before it.
 
-A job that was refused is blocked on the party that refused it. The first of those is that party's *head*. Jobs that
-do not need that party pass it freely. A job that does need it may take what the head lacks, but each time counts; when
-the head has been passed as often as the configuration allows, later jobs that need the party wait behind it until it
-has started. A job that is in its reservation round may pass any moment, so it counts as if it had.
+A refused job is blocked on the party that refused it. The first job that is blocked on a party is that party's *head*.
+Jobs that do not need this party pass the head freely. A job that needs it may take capacity that the head waits for,
+but each time is counted. When the head has been passed as often as the configuration allows, later jobs that need the
+party wait behind it until it has started. A job in its reservation round may pass at any moment, so it counts already.
 
-A head may lack capacity at several parties and know of one at a time. So a job also counts, and waits behind the head,
-where it would take so much that what is known to be free at a party that both need is less than the head asks there.
+A head may lack capacity at several parties, but it knows of one at a time. Therefore a job also counts as passing if
+both need some party, its free capacity is known, and the job would leave less there than the head requests.
 
-A job that asks a party for more than it has in all is no head: nobody waits behind it.
+A job that requests more than a party has in all is not a head: no job waits behind it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fate_flow.core.text.phrases import ordinal
 
 @dataclass(frozen=True)
 class Waiting:
-    """A waiting job, as little as the queue needs of it."""
+    """The fields of a waiting job that the queue needs."""
 
     job_id: str
     create_time: int
@@ -43,13 +43,13 @@ class Waiting:
 
     @property
     def order(self) -> tuple[int, int, str]:
-        """As `Job.order`."""
+        """The same as `Job.order`."""
         return (self.queue_key, self.create_time, self.job_id)
 
 
 @dataclass(frozen=True)
 class Behind:
-    """This job may not reserve now: an earlier one that needs the same party has been passed often enough."""
+    """A job may not reserve now, because an earlier job that needs the same party was passed as often as allowed."""
 
     job_id: str
     head: str
@@ -61,13 +61,13 @@ class Behind:
 
 
 Asked = Callable[[str], Mapping[str, int]]
-"""The cores that a job asks for, by party."""
+"""Given a job id, returns the cores that the job requests, by party id."""
 
 
 def where_it_takes(job: Waiting, head: Waiting, free: Mapping[str, int], asked: Asked) -> str:
-    """The party at which a later job takes what the head lacks; empty: nowhere.
+    """Return the party at which a later job would take capacity that the head waits for; empty if there is none.
 
-    `free`: the cores that each party has, as far as it is known."""
+    `free`: the free cores by party id, as far as they are known."""
     if head.blocked_on in job.parties:
         return head.blocked_on
     if head.blocked_by is not Blocker.CAPACITY:
@@ -81,7 +81,7 @@ def where_it_takes(job: Waiting, head: Waiting, free: Mapping[str, int], asked: 
 
 
 class Passing:
-    """How often the heads may still be passed; `free` and `asked` as in `where_it_takes`."""
+    """Counts how often each head may still be passed; `free` and `asked` as in `where_it_takes`."""
 
     def __init__(
         self, heads: Collection[Waiting], passes: int, in_round: Collection[Waiting], free: Mapping[str, int],
@@ -95,7 +95,7 @@ class Passing:
             self._count(job)
 
     def admit(self, job: Waiting) -> Behind | None:
-        """None when the job may ask for resources now; then it counts as one that passes."""
+        """Return None if the job may reserve now, and count it as passing; else return the head it waits behind."""
         for head, party_id in self._passed_by(job):
             if self._left[head.job_id] <= 0:
                 return Behind(job.job_id, head.job_id, party_id)
@@ -108,7 +108,7 @@ class Passing:
             self._left[head.job_id] -= 1
 
     def _take(self, job: Waiting) -> None:
-        """What it will have reserved is not there for those behind it."""
+        """Subtract what the job will reserve from the free cores that later jobs see."""
         if not self._heads:
             return
         for party_id, cores in self._asked(job.job_id).items():
@@ -122,12 +122,14 @@ class Passing:
 
 
 def queue_key(enqueued: int, priority: int, ageing: int) -> int:
-    """Where a job stands. `enqueued`: steady time; `ageing`: the milliseconds of waiting that outweigh a level."""
+    """Return the queue key of a job.
+
+    `enqueued`: steady time; `ageing`: the milliseconds of waiting that outweigh one level of priority."""
     return enqueued - priority * ageing
 
 
 def takes_from(job: Claim, head: Claim, free: Claim) -> bool:
-    """Whether a party that gives a job what it asks for has less left than another one needs of it."""
+    """Return whether a party with the capacity `free`, after it served `job`, would have too little left for `head`."""
     return any(
         asked and left - asked < needed
         for asked, needed, left in ((job.cores, head.cores, free.cores), (job.memory, head.memory, free.memory))
@@ -135,23 +137,23 @@ def takes_from(job: Claim, head: Claim, free: Claim) -> bool:
 
 
 def fits(asked: Claim, capacity: Claim) -> bool:
-    """Whether there is as much as is asked for."""
+    """Return whether the capacity suffices for what is asked."""
     return not takes_from(asked, Claim(), capacity)
 
 
 def why_a_copy_waits(initiator: str, party: str, consent: Consent | None) -> str:
-    """As text: why a job waits at a party that does not decide for it."""
+    """Return text that says why a job waits, at a party that is not its initiator."""
     if consent is not None and consent.approval is Approval.PENDING:
         return f"nobody at {party} has approved it yet: flow job approve, or flow job reject"
     return f"waits for its initiator, {initiator}, which knows its place in the queue"
 
 
 def pausing(wait_reason: str, milliseconds: int) -> str:
-    """As text: so long it pauses still. They are counted when somebody asks, so that they are true then."""
+    """Return the reason with the remaining seconds of the pause, computed when the text is requested."""
     return f"{wait_reason} in {max(0, milliseconds) / 1000:.0f} s"
 
 
 def why_it_waits(wait_reason: str, place: int, hold: Hold | None = None) -> str:
-    """As text: who holds it, or what is lacking where, and the place in the queue (1 is the first)."""
+    """Return text with the reason to wait (the hold, if there is one) and the place in the queue (1 is the first)."""
     text = hold.text if hold is not None else wait_reason or "waits for its turn"
     return f"{text}; {ordinal(place)} in the queue"

@@ -1,15 +1,15 @@
-"""The workers of one party task: which ranks they have, and what follows when one of them ends.
+"""The workers of one party task: their ranks, and what follows when one of them ends.
 
-A *slot* is a place for a worker; who is replaced keeps slot and rank. A party task is a gang unless it says how many
-failed workers may be replaced: one bad end breaks it, and the initiator begins a new version at all parties. A spare
-worker has a slot and no rank; its end means nothing. In the next version it takes the rank of one that ended badly,
-which becomes the spare: of all others slot and rank are the same in every version.
+A *slot* is a place for a worker; a replaced worker keeps slot and rank. A party task is a gang unless it states how
+many failed workers may be replaced. In a gang, one bad end breaks the party task, and the initiator begins a new
+version at all parties. A spare worker has a slot and no rank; its end has no effect. In the next version it takes the
+rank of a worker that ended badly, which becomes the spare. All other workers keep slot and rank in every version.
 
-An *elastic* worker has a slot and no rank either, and cores of its own, which it has only as long as nobody waits for
-them. In a gang it is a spare one; elsewhere it is replaced as the others are, when there is capacity.
+An *elastic* worker also has a slot and no rank. It has cores of its own, as long as no job waits for them. In a gang it
+is like a spare worker; elsewhere it is replaced like the others, if there is capacity.
 
-When all ranks are done and something of theirs is to be kept, one more worker collects it: a built-in component, in a
-slot that is none of the program's.
+When all ranks are done and their outputs are to be kept, one more worker collects them: the *collector*, a built-in
+component in a slot that the program does not use.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.text.phrases import counted
 
 COLLECTOR = -1
-"""The slot of the worker that collects."""
+"""The slot of the collector."""
 KEPT_ATTEMPTS = 10
-"""Processes of a slot whose output and working folder are kept, the present one among them."""
+"""How many processes of a slot keep their output and working folder, including the present one."""
 
 _NOBODYS_FAULT = (Reason.DONE, Reason.STOPPED, Reason.CORES_LENT)
 
 
 @dataclass(frozen=True)
 class ShareFailed:
-    """The share fails as this worker did."""
+    """The share fails with the end of this worker."""
 
     worker: Worker
     why_not_replaced: str = ""
@@ -42,14 +42,14 @@ class ShareFailed:
 
 @dataclass(frozen=True)
 class Replace:
-    """The work of these goes on in other processes."""
+    """Start new processes in the slots of these workers."""
 
     workers: tuple[Worker, ...]
 
 
 @dataclass(frozen=True)
 class Dismiss:
-    """All ranks are done: these spare ones are not needed any more."""
+    """All ranks are done: stop these workers, which are no longer needed."""
 
     workers: tuple[Worker, ...]
 
@@ -61,15 +61,15 @@ class Done:
 
 @dataclass(frozen=True)
 class Collect:
-    """All ranks ended well: what they leave is to be collected."""
+    """All ranks ended well: start the collector of their outputs."""
 
 
 Step = ShareFailed | Replace | Dismiss | Collect | Done | None
-"""None: there is something to wait for, and nothing to do."""
+"""None: nothing to do until a worker ends."""
 
 
 def next_step(command: ProgramSpec, workers: Sequence[Worker]) -> Step:
-    """What follows from how the workers of a version stand; asked again, it says the same again."""
+    """Return what follows from the states of the workers of a version; the same for the same states."""
     present = newest(workers)
     ranked = [worker for worker in present if worker.rank is not None]
     broken = _failure(command, workers, ranked if command.is_gang else present)
@@ -114,21 +114,21 @@ def _failure(command: ProgramSpec, workers: Sequence[Worker], that_count: Iterab
 
 
 def beyond_keeping(workers: Iterable[Worker], newest_one: Worker) -> tuple[Worker, ...]:
-    """Those of its slot whose output is not kept any more once this one has been ordered.
+    """Return the workers of its slot whose output is no longer kept once this one has been ordered.
 
-    Of very many the last few: the others have gone before, when those came."""
+    Only the last few of them: the outputs of earlier ones were removed before."""
     youngest = newest_one.attempt - KEPT_ATTEMPTS
     every = (one for one in workers if one.slot == newest_one.slot and one.status is WorkerStatus.EXITED)
     return tuple(one for one in every if youngest - KEPT_ATTEMPTS < one.attempt <= youngest)
 
 
 def ended_badly(worker: Worker) -> bool:
-    """By itself, not because it was to be stopped."""
+    """Return whether the worker ended badly by itself, not because it was stopped."""
     return worker.status is WorkerStatus.EXITED and worker.reason not in _NOBODYS_FAULT
 
 
 def failed_of(workers: Iterable[Worker]) -> int:
-    """How many ended badly by their own fault; interruptions are nobody's."""
+    """Return how many workers failed, without interruptions, which are not a worker's fault."""
     return sum(ended_badly(one) and not _is_interrupted(one) for one in workers)
 
 
@@ -137,7 +137,7 @@ def _is_interrupted(worker: Worker) -> bool:
 
 
 def newest(workers: Iterable[Worker]) -> list[Worker]:
-    """Who holds each slot of the program now, in the order of the slots."""
+    """Return the newest worker of each slot of the program, in the order of the slots."""
     holders: dict[int, Worker] = {}
     for worker in workers:
         if worker.slot == COLLECTOR:
@@ -149,7 +149,7 @@ def newest(workers: Iterable[Worker]) -> list[Worker]:
 
 
 def ranks(command: ProgramSpec, before: Iterable[Worker] = ()) -> tuple[int | None, ...]:
-    """The rank of each slot, None for a spare one; `before` are the workers of the version before."""
+    """Return the rank of each slot, None for a spare one; `before` are the workers of the previous version."""
     found: list[int | None] = [slot if slot < command.size else None for slot in range(command.replicas)]
     holders = {worker.slot: worker for worker in newest(before)}
     if not command.is_gang or sum(worker.rank is not None for worker in holders.values()) != command.size:
@@ -164,7 +164,7 @@ def ranks(command: ProgramSpec, before: Iterable[Worker] = ()) -> tuple[int | No
 
 
 def describe(worker: Worker, command: ProgramSpec) -> str:
-    """Which of several workers it was; nothing when there is only one."""
+    """Return text that names the worker; empty if the party task has only one."""
     if worker.is_elastic:
         return f"elastic worker {worker.slot}: "
     return f"rank {worker.rank}: " if command.replicas > 1 and worker.rank is not None else ""

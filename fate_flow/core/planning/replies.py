@@ -1,4 +1,4 @@
-"""What the answer of a party means for its seat."""
+"""Handling of the answers of parties to the initiator's commands, by the status of the party's seat."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fate_flow.core.text.phrases import sanitized
 
 @dataclass(frozen=True)
 class ReplyOutcome:
-    """What an answer means: actions, reports of tasks that came with it, and whether the job has to end for it."""
+    """What follows from an answer: actions, the task reports in it, and a reason to stop the job, if there is one."""
 
     actions: Plan = ()
     reports: tuple[Mapping[str, Any], ...] = ()
@@ -34,9 +34,9 @@ class ReplyOutcome:
 
 
 def handle_reply(seat: Seat, command: Command, retcode: int, message: str, data: Any) -> ReplyOutcome:
-    """What the answer to a job command means for the seat it went to.
+    """Return what follows from the answer to a job command for the seat that it was sent to.
 
-    An answer that no longer fits the seat (late, repeated, of an earlier run) means nothing."""
+    An answer that no longer fits the seat (late, repeated, of an earlier run) has no effect."""
     handler = _HANDLERS.get((command.kind, seat.status))
     if handler is None or command.run != seat.run:
         return ReplyOutcome()
@@ -53,12 +53,12 @@ def _handle_create(seat: Seat, command: Command, retcode: int, message: str, dat
         )
     if retcode != UNREACHABLE:
         return ReplyOutcome((MoveSeat(seat, SeatStatus.REFUSED, message),))
-    # Nobody knows whether it accepted; what it may have made is to go.
+    # It is unknown whether the party accepted; it is told to remove what it may have created.
     return refused_afterwards(seat, command, message)
 
 
 def refused_afterwards(seat: Seat, command: Command, message: str) -> ReplyOutcome:
-    """The party takes no part in the job, which it may have accepted: it is told that the job is over."""
+    """Count the party as refused, and tell it that the job is over, because it may have accepted the job."""
     refused, reason = MoveSeat(seat, SeatStatus.REFUSED, message), Reason.PARTY_REFUSED
     body = {"reason": reason.value, "message": message, "tag": "submit_failed"}
     final = job_status_for(reason).value
@@ -67,7 +67,7 @@ def refused_afterwards(seat: Seat, command: Command, message: str) -> ReplyOutco
 
 
 def _handle_invitation(seat: Seat, _: Command, retcode: int, message: str, __: Mapping[str, Any]) -> ReplyOutcome:
-    """An answer to `create` that was sent once more; a lost one shows by the next check."""
+    """Handle the answer to a repeated `create`. If the answer was lost, the next check finds out."""
     if retcode in (0, UNREACHABLE):
         return ReplyOutcome()
     return ReplyOutcome(stop=Reason.PARTY_REFUSED, message=f"{seat.party}: {message}")
@@ -83,19 +83,19 @@ def _handle_check(seat: Seat, command: Command, retcode: int, message: str, data
         return ReplyOutcome((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message)),))
     if data.get(IS_REJECTED) is True:
         return ReplyOutcome(stop=Reason.PARTY_REFUSED, message=f"{seat.party}: {message}")
-    if data.get("is_unknown") is True and seat.run == 0:      # what a later run builds on is gone with the rest
+    if data.get("is_unknown") is True and seat.run == 0:      # a later run needs outputs that are gone with the job
         back = MoveSeat(seat, SeatStatus.JOINED, "had removed the job, which is sent again")
         return ReplyOutcome((back, InviteAgain(seat)))
     return ReplyOutcome(stop=Reason.DEPENDENCE_FAILED, message=f"{seat.party}: {message}")
 
 
 def _approved(seat: Seat, data: Mapping[str, Any]) -> Plan:
-    """What people of the party have said to the job, once."""
+    """Return the action that stores the text of the party's approval, if the text is new."""
     why = sanitized(data.get(APPROVED), _LONGEST_APPROVAL)
     return (NoteApproval(seat, why),) if why and why != seat.approval else ()
 
 
-_LONGEST_APPROVAL = 700      # what a party takes from who approves, and who that is
+_LONGEST_APPROVAL = 700      # the longest message and name that a party accepts with an approval
 
 
 def _not_ready(seat: Seat, message: str, data: Mapping[str, Any]) -> ReplyOutcome:
@@ -117,7 +117,7 @@ def _handle_apply(seat: Seat, command: Command, retcode: int, message: str, data
     if retcode == 0:
         return ReplyOutcome((MoveSeat(seat, SeatStatus.HELD),))
     if retcode == UNREACHABLE:
-        # Nobody knows whether it reserved; what it may hold is to go back before it is asked again.
+        # It is unknown whether the party reserved; it must release what it may hold before it is asked again.
         give_back = Command(CommandKind.RETURN, command.job_id, seat.party, command.run, body=command.body)
         return ReplyOutcome((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message)), Send(give_back)))
     if retcode == NOT_READY:
@@ -129,15 +129,14 @@ def _handle_apply(seat: Seat, command: Command, retcode: int, message: str, data
 
 
 def _blocker(retcode: int, data: Mapping[str, Any]) -> Blocker:
-    """What a party lacks that refused to reserve; a plain v1 one does not say, and refuses for want of capacity."""
+    """Return why a party refused to reserve. A plain v1 party gives no reason; it refuses for lack of capacity."""
     if data.get("never") is True:
         return Blocker.SIZE
     return Blocker.CAPACITY if retcode == NO_CAPACITY else Blocker.ANSWER
 
 
 def _handle_renewal(seat: Seat, _: Command, retcode: int, message: str, data: Mapping[str, Any]) -> ReplyOutcome:
-    """What was not heard is asked again; a party that holds nothing any more and has no capacity ends the reservation
-    round."""
+    """Handle the answer to a renewal. If it was lost, the renewal is repeated; a refusal ends the reservation round."""
     if retcode in (0, UNREACHABLE):
         return ReplyOutcome()
     why = sanitized(data.get("why"), 500) or message or "refused"
@@ -147,7 +146,7 @@ def _handle_renewal(seat: Seat, _: Command, retcode: int, message: str, data: Ma
 def _handle_start(seat: Seat, _: Command, retcode: int, message: str, __: Mapping[str, Any]) -> ReplyOutcome:
     if retcode == 0:
         return ReplyOutcome((MoveSeat(seat, SeatStatus.STARTED),))
-    # What it held has run out: as if it had refused to reserve.
+    # Its lease has ended: handled like a refusal to reserve.
     return ReplyOutcome((MoveSeat(seat, SeatStatus.JOINED, f"did not start: {message}"),))
 
 
@@ -158,11 +157,13 @@ def _handle_stop(seat: Seat, _: Command, __: int, ___: str, data: Mapping[str, A
 
 
 MISSING_SHARES = "lacks"
-"""In the data of an answer to the message that a run begins: the tasks of which the party has not kept its share."""
+"""The key in the answer to the command that begins a run: the tasks of which the party has not kept its share."""
 
 
 def _handle_rejoin(seat: Seat, command: Command, retcode: int, message: str, data: Mapping[str, Any]) -> ReplyOutcome:
-    """A plain v1 party that is told a second time has nothing to change, and says that it changes nothing."""
+    """Handle the answer to the command that the job waits again.
+
+    A plain v1 party that gets the command a second time answers that it changed nothing; that counts as accepted."""
     if command.argument != JobStatus.WAITING.value:
         return ReplyOutcome()
     if retcode == 0 or (retcode == NOT_EFFECTIVE and seat.is_plain_v1):
@@ -176,7 +177,7 @@ def _handle_rejoin(seat: Seat, command: Command, retcode: int, message: str, dat
 
 
 def _handle_parameters(seat: Seat, _: Command, retcode: int, message: str, __: Mapping[str, Any]) -> ReplyOutcome:
-    """A party that does not agree to them takes no part in the job that waits with them."""
+    """Stop the job if a party refuses its changed parameters."""
     if retcode in (0, NOT_EFFECTIVE, UNREACHABLE):
         return ReplyOutcome()
     return ReplyOutcome(stop=Reason.PARTY_REFUSED, message=f"{seat.party}: {message}")
@@ -192,7 +193,7 @@ def _handle_parameters_of_rerun(
 
 def _handle_end(seat: Seat, command: Command, _: int, __: str, data: Mapping[str, Any]) -> ReplyOutcome:
     if command.argument == JobStatus.WAITING.value:
-        return ReplyOutcome()   # that it was to wait is overtaken; how it ended has an answer of its own
+        return ReplyOutcome()   # the job has ended since; the command with its end has its own answer
     left = MoveSeat(seat, SeatStatus.LEFT)
     ended_as = sanitized(data.get("ended_as"), 20)
     if ended_as in ("", command.argument):
@@ -218,12 +219,12 @@ _HANDLERS = {
 
 
 STILL_ENDS = "still_ends"
-"""In the data of an answer: the party takes no message about this run while its share of an earlier one has not
+"""The key in an answer: the party takes no command of this run yet, because its share of an earlier run has not
 ended."""
 
 
 def must_ask_later(seat: Seat, command: Command, retcode: int, data: Any) -> bool:
-    """Whether a party that still ends an earlier run is to be asked the same again, a little later."""
+    """Return whether to repeat the command a little later, because the party still ends an earlier run."""
     is_for_later = command.kind in (CommandKind.STATUS, CommandKind.PARAMETERS)
     if not is_for_later or command.run != seat.run or retcode != NOT_EFFECTIVE:
         return False

@@ -1,8 +1,8 @@
-"""An ended job begins again: which tasks run anew, and what every party is told.
+"""Rerun of an ended job: which tasks run again, and the commands to every party.
 
-The job waits in its next run; whatever is late of the last one carries the old number and means nothing any more.
-What succeeded keeps its row and its outputs; what runs anew has a new version and incarnation, the same at all
-parties, and all its attempts before it, since a rerun costs nothing.
+The job waits in its next run. Late messages of the last run carry its number and are ignored. A task that succeeded
+keeps its row and its outputs. A task that runs again gets a new version and incarnation, the same at all parties, and
+its full number of attempts: a rerun uses up none.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from fate_flow.core.planning.plain_v1 import task_row
 from fate_flow.core.planning.view import JobView, leads, others, send
 
 KEPT = frozenset({TaskStatus.SUCCESS, TaskStatus.PASS})
-"""A rerun keeps what has ended so, unless it is to be made again."""
+"""Final statuses of tasks that a rerun keeps by default."""
 
 
 @dataclass(frozen=True)
 class RerunRequest:
-    """What a user asks for: from which component on (empty: no certain one), and whether successes count."""
+    """A user's request: the component to start from (empty: none), and whether tasks that succeeded run again, too."""
 
     component: str = ""
     force: bool = False
 
 
 def plan_rerun(view: JobView, request: RerunRequest, incarnations: Mapping[str, str]) -> Plan:
-    """How the job begins again; `incarnations` are fresh ids, one for each of its tasks.
+    """Return the plan of the rerun; an empty plan if no task has to run. `incarnations`: a fresh id for each task.
 
-    No plan at all when there is nothing left to do. Raises Conflict for a job that is not over, or that would never be
-    again; BadRequest for an unknown component."""
+    Raises Conflict if the job is not over, if a policy ended it for good, or if its rerun would have no end;
+    BadRequest for an unknown component."""
     job = view.job
     if not job.is_final:
         raise Conflict(
@@ -55,13 +55,12 @@ def tasks_anew(
     spec: JobSpec, statuses: Mapping[str, TaskStatus], request: RerunRequest, changed: Collection[str] = (),
     *, is_complete: bool = False,
 ) -> frozenset[str]:
-    """Names of the tasks that run anew. Nothing keeps its success whose parameters are others, or which follows a task
-    that runs again.
+    """Return the names of the tasks that run again: also those with changed parameters, and all that depend on them.
 
-    `is_complete`: the job has succeeded. What a rule cut off then (`complete_job`) was needed no longer, and begins
-    again only beside a task that may complete the job once more.
+    `is_complete`: the job has succeeded. Then a task that a policy stopped (`complete_job`) was no longer needed. It
+    runs again only together with a task that can complete the job again.
 
-    Raises BadRequest for a component that the job has not; Conflict where what was cut off would have no end."""
+    Raises BadRequest for an unknown component; Conflict if the stopped tasks would run without an end."""
     if request.component and request.component not in spec.tasks:
         known = ", ".join(spec.tasks)
         raise BadRequest(f"component_name: {shown(request.component)} is not one of this job's components: {known}")
@@ -82,7 +81,7 @@ def tasks_anew(
 
 
 def why_nothing(job: Job, spec: JobSpec) -> str:
-    """Why a rerun of a job that has succeeded begins no task."""
+    """Return why a rerun of a job that succeeded starts no task."""
     how = f"all {len(spec.tasks)} have succeeded"
     if job.reason is Reason.COMPLETED_BY_POLICY:
         how = f"it was completed by a policy ({job.message})"
@@ -90,7 +89,7 @@ def why_nothing(job: Job, spec: JobSpec) -> str:
 
 
 def _statuses(view: JobView) -> dict[str, TaskStatus]:
-    """How the newest version of each task ended; the federated status is the same in all its rows."""
+    """Return how the newest version of each task ended; the federated status is the same in all its rows."""
     return {task.key.name: task.status for task in view.tasks}
 
 
@@ -108,7 +107,7 @@ def _plan(view: JobView, versions: list[NewVersion]) -> Iterator[Action]:
 
 
 def plan_again(view: JobView, begin: BeginAgain, versions: list[NewVersion]) -> Iterator[Action]:
-    """The ended job waits in its next run, with these new versions, and every party is told."""
+    """Move the ended job to `waiting` in its next run, create these versions, and tell every party."""
     yield begin
     yield from versions
     for seat in view.seats:
@@ -118,7 +117,7 @@ def plan_again(view: JobView, begin: BeginAgain, versions: list[NewVersion]) -> 
 
 
 def tell_tasks(view: JobView, versions: list[NewVersion]) -> Iterator[Send]:
-    """To a job that waits in its new run these versions are added; every other party of ours is told all of the run."""
+    """Tell the other parties all tasks of the new run, after `versions` were added to it."""
     known = {one.name for one in versions}
     begun = [
         NewVersion(lead.key.name, lead.key.version, lead.incarnation, lead.auto_retries, 0)
@@ -131,7 +130,7 @@ def tell_tasks(view: JobView, versions: list[NewVersion]) -> Iterator[Send]:
 
 
 KEPT_THERE = "kept"
-"""In the body of the message that a run begins: the tasks that the party is to have kept, each with its version."""
+"""The key in the body of the command that begins a run for the tasks that the party must have kept, with versions."""
 
 
 def _tasks_of(view: JobView, seat: Seat, versions: Sequence[NewVersion]) -> dict[str, Any]:
@@ -149,11 +148,11 @@ def _kept_of(view: JobView, seat: Seat, versions: Sequence[NewVersion]) -> dict[
 
 
 def _tell(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Send]:
-    """One command, so that the row of the job and those of its tasks change in one transaction there.
+    """Tell a party of ours in one command, so that it changes the rows of job and tasks in one transaction.
 
-    How the last run ended rides along, for a party that has never heard of it."""
+    The command also says how the last run ended, for a party that has not heard of it."""
     job = view.job
-    assert job.reason is not None, "what has ended says why"
+    assert job.reason is not None, "an ended job has a reason"
     body = {
         "tasks": _tasks_of(view, seat, versions),
         **({KEPT_THERE: kept} if (kept := _kept_of(view, seat, versions)) else {}),
@@ -167,12 +166,12 @@ def _tell(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Sen
 
 
 def _parameters(view: JobView) -> dict[str, Any]:
-    """Those of a job that were changed: a party may have missed the message."""
+    """Return the changed parameters of the job, in case the party has missed the command that changed them."""
     return {**view.spec.changeable_conf, "components": list(view.job.changed), "revision": view.job.revision}
 
 
 def _tell_plain_v1(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Send]:
-    """As FATE does: the row of each new version, then the status."""
+    """Tell a plain v1 party as FATE does: first the row of each new version, then the status."""
     if view.job.revision:
         yield Send(
             Command(CommandKind.PARAMETERS, view.job.job_id, seat.party, view.job.run + 1, body=_parameters(view))

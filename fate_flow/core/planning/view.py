@@ -1,4 +1,4 @@
-"""All that the initiator knows of a job at one moment, and the words in which plans speak of it."""
+"""The initiator's snapshot of a job, from which plans are made, and helpers to read it and to send commands."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from fate_flow.core.planning.actions import Send
 
 @dataclass(frozen=True)
 class JobView:
-    """All the initiator knows of one job at one moment."""
+    """All that the initiator knows of one job at one moment."""
 
     job: Job
     spec: JobSpec
     seats: tuple[Seat, ...]
-    tasks: tuple[Task, ...]          # the newest version of each, at every party
-    now: int                         # steady time in milliseconds, handed in, never asked for
-    fresh_id: str                    # a random id that a new incarnation may take
-    failed_workers: int = 0          # in this run, over all tasks and parties, where the job bounds them
-    may_begin_round: bool = False    # the queue lets it ask for cores
+    tasks: tuple[Task, ...]          # the newest version of each task, at every party
+    now: int                         # steady time in milliseconds; planners never read a clock
+    fresh_id: str                    # a random id for the incarnation of a new version
+    failed_workers: int = 0          # in this run, over all tasks and parties, if the job limits them
+    may_begin_round: bool = False    # the queue allows it a reservation round
     drain_milliseconds: int = 60_000
     retry_milliseconds: int = 2_000
-    long_backoff_milliseconds: int = 30_000      # a job that runs nothing for longer gives its cores back
-    has_workers: bool = False        # of a job that ends for a lost party: some worker of this party still lives
+    long_backoff_milliseconds: int = 30_000      # a job that runs nothing for longer releases its cores
+    has_workers: bool = False        # of a job that ends because of a lost party: this party still has live workers
 
 
 def others(view: JobView) -> tuple[Seat, ...]:
@@ -50,7 +50,7 @@ def rows_by_name(view: JobView) -> dict[str, tuple[Task, ...]]:
 
 
 def leads(view: JobView) -> tuple[Task, ...]:
-    """One row a task, to read its federated status from: it is the same in all of them."""
+    """Return one row of each task. Use it for the federated status, which is the same in all rows of the task."""
     return tuple(rows[0] for rows in rows_by_name(view).values())
 
 
@@ -69,5 +69,5 @@ def task_command(
 
 
 def plain_v1_parties(view: JobView) -> frozenset[Party]:
-    """Those that speak plain v1 only."""
+    """Return the parties that speak plain v1 only."""
     return frozenset(seat.party for seat in view.seats if seat.is_plain_v1)

@@ -1,1 +1,1 @@
-"""Words for people."""
+"""Text for people to read."""

@@ -1,17 +1,17 @@
-"""What the exit code or the signal of a process means, for people."""
+"""Text for the exit codes and signals of processes."""
 
 from __future__ import annotations
 
 from signal import Signals
 
-NO_RESULT = 74                 # of a built-in component: its result file cannot be written (EX_IOERR of sysexits.h)
-_SHELL_OFFSET = 128            # a shell, and most that wraps a program, adds it to the signal that ended the program
+NO_RESULT = 74                 # a built-in component could not write its result file (EX_IOERR of sysexits.h)
+_SHELL_OFFSET = 128            # shells and most wrappers add it to the number of the signal that ended the program
 _MEANINGS = {126: "the program cannot be executed", 127: "the program was not found"}
 _KILLED = "killed from outside, or by the kernel because memory ran out"
 
 
 def describe_exit_code(code: int) -> str:
-    """`exit code 137 (128 + 9: SIGKILL, killed from outside, ...)`; the number alone where it means nothing more."""
+    """Return e.g. `exit code 137 (128 + 9: SIGKILL, killed from outside, ...)`; only the number if nothing is known."""
     if code in _MEANINGS:
         return f"exit code {code} ({_MEANINGS[code]})"
     number = code - _SHELL_OFFSET
@@ -20,7 +20,7 @@ def describe_exit_code(code: int) -> str:
 
 
 def describe_signal(number: int) -> str:
-    """`signal 9 (SIGKILL, killed from outside, ...)`."""
+    """Return e.g. `signal 9 (SIGKILL, killed from outside, ...)`."""
     meaning = _describe(number)
     return f"signal {number} ({meaning})" if meaning else f"signal {number}"
 

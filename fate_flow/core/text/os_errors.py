@@ -1,4 +1,4 @@
-"""Errors of the operating system in words that say what to do."""
+"""Errors of the operating system as text that says what to do."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _REMEDIES = {
 
 
 def os_error_text(error: OSError, path: object = None) -> str:
-    """What failed, and what to do about it, in one line without the number of the error.
+    """Return one line that says what failed and what to do, without the error number.
 
-    `path`: what was to be read or written, where the error names none or only a draft of it."""
+    Give `path`, the file to be read or written, if the error names no file or only a temporary one."""
     what = _REMEDIES.get(error.errno or 0) or error.strerror or str(error)
     named = path or error.filename
     return f"{named}: {what}" if named is not None else what

@@ -82,7 +82,7 @@ def test_the_own_key_is_not_for_clients_to_change(world: World, tmp_path: Path, 
 @pytest.mark.parametrize(("more", "text"), [
     ({"key": 1}, "key: is not text"), ({"key": "k"}, "key: is not a public key in PEM"),
     ({"key": private_pem(1)}, "key: is a private key"), ({"party_id": "x"}, "party_id: 'x' is not a party id"),
-    ({"replaces": "x"}, "replaces: 'x' is not the id of a key"), ({"replaces": 1}, "replaces: 1 is not the id of a k"),
+    ({"replaces": "x"}, "replaces: 'x' is not a key id"), ({"replaces": 1}, "replaces: 1 is not a key id"),
 ])
 def test_what_is_wrong_is_named(world: World, pems: tuple[str, str], more: dict[str, object], text: str) -> None:
     said = world.ask("key/public/save", {"party_id": "10000", "key": pems[0], **more})

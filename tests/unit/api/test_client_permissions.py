@@ -37,7 +37,11 @@ def test_components_of_fate_are_named_and_the_others_granted(world: World, verb:
     world.ask("permission/grant", {"party_id": "10000", "component": "SecureSum,reader"})
     said = world.ask(f"permission/{verb}", {"party_id": "10000", "component": "reader,hetero_lr", "zork": 1})
     assert (said["retcode"], said["data"]["warnings"]) == (
-        0, ["component: 'hetero_lr' is no component of this server; it is ignored", "zork: is not known; it is ignored"]
+        0,
+        [
+            "component: 'hetero_lr' is not a component of this server; it is ignored",
+            "zork: is not known; it is ignored",
+        ],
     )
     assert granted(world) == {"component": ["Reader", "SecureSum"][verb == "delete":], "dataset": []}
     refused = world.ask(f"permission/{verb}", {"party_id": "10000", "component": "hetero_lr"})

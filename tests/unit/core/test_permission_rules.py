@@ -89,7 +89,7 @@ def test_what_is_known_is_read_and_the_components_of_fate_are_named() -> None:
     things, unknown = read_things({"component": "reader,hetero_lr,dataio, hetero_lr"}, CATALOGUE)
     assert things == [READER]
     assert unknown == [
-        f"component: '{name}' is no component of this server; it is ignored" for name in ("hetero_lr", "dataio")
+        f"component: '{name}' is not a component of this server; it is ignored" for name in ("hetero_lr", "dataio")
     ]
     assert read_things({"component": ",".join(map(str, range(103))) + ",*"}, CATALOGUE)[1][100:] == [
         "component: ... and 3 more",
