@@ -1,6 +1,6 @@
 """The edge of a command line program: every error becomes one line on stderr and an exit code.
 
-0: what was asked for has happened. 1: it was refused, or ended badly. 2: wrong usage, a bad file among it.
+0: success. 1: the server refused the request, or the job failed. 2: wrong usage or an invalid file.
 3: no server answers. 130: interrupted.
 """
 
@@ -19,11 +19,11 @@ from fate_flow.core.text.os_errors import os_error_text
 
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
-verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show a traceback when something goes wrong.")
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show the traceback of an error.")
 
 
 class EdgeGroup(click.Group):
-    """A group whose commands may let any error out; a traceback is shown only with --verbose."""
+    """A group that reports every error of its commands; it shows a traceback only with --verbose."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -32,14 +32,14 @@ class EdgeGroup(click.Group):
             raise
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise               # `flow ... | head`; click knows what to do
+                raise               # `flow ... | head`; click handles it
             if ctx.params.get("verbose"):
                 traceback.print_exception(error)
             raise SystemExit(_report(error)) from error
 
 
 def _report(error: Exception) -> int:
-    """Says what went wrong, and the exit code for it."""
+    """Print the error; return the exit code for it."""
     if isinstance(error, CallFailed):
         print_json(error.envelope)
     if isinstance(error, FlowError):
@@ -48,5 +48,5 @@ def _report(error: Exception) -> int:
     if isinstance(error, OSError):
         tell(f"Error: {os_error_text(error)}")
         return 1
-    tell(f"Error: {type(error).__name__}: {error} (a defect; -v as the first option shows the traceback)")
+    tell(f"Error: {type(error).__name__}: {error} (a bug in this program; -v as the first option shows the traceback)")
     return 1

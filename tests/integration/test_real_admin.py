@@ -50,7 +50,7 @@ def test_who_holds_what_and_its_release_by_force(cluster: Cluster) -> None:
         assert "of toy_0 (pid not known yet) runs" in refused.err
         assert host.free_cores < CORES
         released = admin(host, *seat, "--stop")
-        assert "cores and 0 MB of memory were given back" in released.out
+        assert "cores and 0 MB of memory were released" in released.out
         assert host.free_cores == CORES
         row = host.job(job_id)
         assert (row["f_status"], row["f_reason"]) == ("failed", "released")

@@ -1,1 +1,1 @@
-"""Where the server is, and how it is asked."""
+"""Find the server, and send requests to it."""

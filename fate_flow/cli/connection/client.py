@@ -1,8 +1,8 @@
-"""The HTTP client of `flow`: a request in, an `ServerReply` out, and one kind of error for all that keeps it away.
+"""The HTTP client of `flow`: it sends a request and returns a `ServerReply`, or raises `CallFailed`.
 
-`flow` tells two cases apart. A server that answers has decided: its envelope is printed, and the exit code follows
-from the retcode. Where none answers, or something that is no FATE Flow server, the call raises `CallFailed`, which
-carries what a script finds on stdout.
+`flow` distinguishes two cases. If the server answers, `flow` prints its envelope, and the retcode decides the exit
+code. If no server answers, or something that is not a FATE Flow server, the call raises `CallFailed`, which carries
+the JSON to print on stdout for scripts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CHUNK = 256 * 1024
 
 
 class CallFailed(FlowError):
-    """The call did not do what it was for."""
+    """The call failed."""
 
     exit_code = 1
 
@@ -50,7 +50,7 @@ class NoAnswer(CallFailed):
 
 
 class Body(Protocol):
-    """A request body that is made while it is sent."""
+    """A request body that is generated while it is sent."""
 
     content_type: str
 
@@ -59,13 +59,13 @@ class Body(Protocol):
 
 
 class Target(Protocol):
-    """What a file is written into as it comes."""
+    """The destination of a download."""
 
     def write(self, chunk: bytes, /) -> object: ...
 
 
 class Client:
-    """Talks to one server, whose address is looked up at the first request."""
+    """A client of one server; it looks up the address at the first request."""
 
     def __init__(
         self, find_address: Callable[[], Address], pause: Callable[[float], None] = time.sleep,
@@ -73,14 +73,14 @@ class Client:
     ) -> None:  # fmt: skip
         self._find_address = find_address
         self.pause = pause
-        self._seconds = seconds          # until there is a connection, and until there is an answer
+        self._seconds = seconds          # limits for the connection and for the answer
 
     def post(self, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> ServerReply:
-        """The answer to this JSON; no body at all when it is None. Raises CallFailed when there is no answer."""
+        """Send this JSON, or no body if it is None; return the answer. Raise CallFailed if none comes."""
         return self._answer(self._send("POST", path, json=body, headers=headers))
 
     def submit(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> ServerReply:
-        """As `post`, but asks again, a few times, while the server is too busy to take it."""
+        """Like `post`, but retry a few times while the server is too busy."""
         for _ in range(BUSY_RETRIES):
             answer = self.post(path, body, headers)
             if answer.retry_after_seconds is None:
@@ -90,13 +90,13 @@ class Client:
         return self.post(path, body, headers)
 
     def upload(self, path: str, conf: Mapping[str, Any], body: Body) -> ServerReply:
-        """The answer to a file; the configuration rides in the query, as JSON with everything quoted."""
+        """Send a file; return the answer. The query is the configuration: JSON with every character quoted."""
         query = quote(json.dumps(conf, separators=(",", ":"), ensure_ascii=False), safe="")
         headers = {"Content-Type": body.content_type}
         return self._answer(self._send("POST", f"{path}?{query}", data=body, headers=headers))
 
     def download(self, method: str, path: str, body: Any, target: Target) -> ServerReply | None:
-        """None when what came is the file and has been written; the answer when the server said something else."""
+        """Write the file that the server sends to `target`; return None, or the answer if it is not a file."""
         response = self._send(method, path, json=body, stream=True)
         with closing(response), self._errors_as_text():
             if response.status_code != 200:
@@ -118,7 +118,7 @@ class Client:
     @cached_property
     def _session(self) -> requests.Session:
         session = requests.Session()
-        # A proxy of the environment cannot reach a loopback address of this machine.
+        # A proxy named by the environment cannot reach a loopback address of this machine.
         session.trust_env = not _is_loopback(urlsplit(self.url).hostname or "")
         return session
 
@@ -137,7 +137,7 @@ class Client:
 
     @contextmanager
     def _errors_as_text(self) -> Iterator[None]:
-        """Makes NoAnswer of all that can go wrong on the way."""
+        """Turn every transport error into NoAnswer."""
         try:
             yield
         except requests.RequestException as error:
@@ -148,25 +148,25 @@ class Client:
                     {"retcode": 100, "retmsg": refused},
                 ) from error
             what = f"did not answer within {self._seconds[1]:g} s" if _is_timeout(error) else "broke the connection"
-            raise NoAnswer(f"{self.url} {what}; whether it did what was asked is not known") from error
+            raise NoAnswer(f"{self.url} {what}; it is unknown whether the request was carried out") from error
 
     def _answer(self, response: requests.Response) -> ServerReply:
         envelope = _json_object(response)
         if not envelope:
             start = " ".join(response.text[:200].split())
-            raise CallFailed(f"{self.url} is no FATE Flow server: it answered HTTP {response.status_code} {start}")
+            raise CallFailed(f"{self.url} is not a FATE Flow server: it answered HTTP {response.status_code} {start}")
         return ServerReply(response.status_code, envelope, _retry_after(response))
 
 
 def data_of(answer: ServerReply) -> Mapping[str, Any]:
-    """The data of an answer that is not to be printed as it came. Raises CallFailed when the server refused."""
+    """Return the data of an answer, {} if it is not an object. Raise CallFailed if the server refused."""
     if not answer.is_success:
         raise CallFailed(answer.message, answer.envelope)
     return answer.data if isinstance(answer.data, Mapping) else {}
 
 
 def _json_object(response: requests.Response) -> dict[str, Any]:
-    """What came, empty when it is no JSON object."""
+    """Return the JSON object of a response; {} if it is not a JSON object."""
     try:
         document = response.json()
     except (ValueError, RecursionError):
@@ -184,7 +184,7 @@ def _retry_after(response: requests.Response) -> float | None:
 
 
 def _never_arrived(error: requests.RequestException) -> bool:
-    """Whether there was no connection, so that the request cannot have been carried out."""
+    """Return whether there was no connection: the server then cannot have carried out the request."""
     reason = getattr(error.args[0], "reason", None) if error.args else None
     return isinstance(error, requests.ConnectTimeout) or isinstance(reason, NewConnectionError)
 

@@ -1,4 +1,4 @@
-"""What the tab key offers where a job id is asked for: the newest jobs of the server, or nothing at all."""
+"""Completion of job ids with the tab key: the newest jobs of the server, or nothing if it does not answer."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import click
 from click.shell_completion import CompletionItem
 
 _MOST = 50
-_SECONDS = 1.0                # a shell waits for it at each press of the key
+_SECONDS = 1.0                # the shell waits this long at each press of the key
 
 
 def complete_job_id(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """No error may come out of this: it would end up in the line that is being typed."""
+    """Return completions; never raise: the shell would print the error into the user's command line."""
     try:
         return _newest_jobs(ctx, incomplete)
-    except (Exception, SystemExit):  # noqa: BLE001  # of a server that does not answer as of wrong settings
+    except (Exception, SystemExit):  # noqa: BLE001  # no answer, or wrong settings
         return []
 
 

@@ -1,7 +1,7 @@
-"""The keys of a server that runs on this machine as the same user: whoever may read them need not be told them.
+"""Find the keys of a server that this user runs on this machine: a user who may read them need not configure them.
 
-Such a server is known by what its processes hold open, as `/proc` says: the socket that listens at its address, and
-the lock of its home.
+`/proc` shows which files the processes of such a server hold open: the socket that listens at its address, and the
+lock of its home.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 
 def keys_of_local_server(url: str) -> ClientKeys | None:
-    """None where no server of this user is found at this URL, or it made none. Raises BadSettings for its file."""
+    """Return the keys; None if this user runs no server at this URL, or one without keys. Raise BadSettings."""
     home = home_of_local_server(url)
     return read_client_keys(home) if home is not None else None
 
 
 def home_of_local_server(url: str) -> Path | None:
-    """The home of the server of this user that listens at this URL."""
+    """Return the home of this user's server that listens at this URL."""
     parts = urlsplit(url)
     try:
         address = ip_address("127.0.0.1" if parts.hostname == "localhost" else parts.hostname or "")
     except ValueError:
-        return None         # a name: that of a proxy, or another machine
+        return None         # a host name: a proxy's, or another machine's
     sockets = set(_listening(address, parts.port or (443 if parts.scheme == "https" else 80)))
     if not sockets:
         return None
@@ -47,7 +47,7 @@ def home_of_local_server(url: str) -> Path | None:
 
 
 def _listening(address: IPv4Address | IPv6Address, port: int) -> Iterator[str]:
-    """What listens there, as it is called in the folder of a process."""
+    """Yield the sockets that listen there, as links of /proc/PID/fd name them."""
     for table in _TABLES:
         with suppress(FileNotFoundError), open(table, encoding="ascii") as file:
             for line in list(file)[1:]:
@@ -58,8 +58,8 @@ def _listening(address: IPv4Address | IPv6Address, port: int) -> Iterator[str]:
 
 
 def _address(text: str) -> IPv4Address | IPv6Address:
-    """An address as the kernel writes it: words of 32 bits, each in the order of the machine, which is little-endian
-    on all that we run on."""
+    """Read an address as the kernel writes it: words of 32 bits in the machine's byte order. That is little-endian on
+    every machine that we support."""
     raw = b"".join(bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8))
     return ip_address(raw)
 
@@ -69,7 +69,7 @@ def _leads_to(asked: IPv4Address | IPv6Address, bound: IPv4Address | IPv6Address
 
 
 def _held_open(process: str) -> set[str]:
-    """Nothing of a process that has ended, or is not this user's."""
+    """Return the files that a process holds open; nothing if it has ended or belongs to another user."""
     found = set()
     with suppress(OSError):
         if os.stat(process).st_uid == os.getuid():

@@ -1,6 +1,6 @@
-"""Several servers that one user talks to: what `flow init` remembers of each goes into a file of its own.
+"""Profiles: a user can talk to several servers. `flow init` stores the settings of each in its own file.
 
-The file of a profile lies beside the one without: `settings.bank.yaml` beside `settings.yaml`.
+The file of a profile is beside the default file: `settings.bank.yaml` beside `settings.yaml`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,50}")
 
 
 def settings_path(profile: str = "") -> Path:
-    """The file of this profile, or that of whoever has named none; `FATE_FLOW_SETTINGS` names another one."""
+    """Return the file of this profile; "" is the default profile. `FATE_FLOW_SETTINGS` replaces the default path."""
     named = os.environ.get("FATE_FLOW_SETTINGS")
     path = Path(named).expanduser() if named else Path.home() / ".config" / "fate_flow" / "settings.yaml"
     return path.with_name(f"{path.stem}.{profile}{path.suffix}") if profile else path
@@ -30,10 +30,10 @@ def known_profiles() -> list[str]:
 
 def checked_profile(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     if value and not _NAME.fullmatch(value):
-        raise click.BadParameter("is not a name of 1 to 50 letters, digits, _ and -")
+        raise click.BadParameter("must be 1 to 50 letters, digits, _ or -")
     return value
 
 
 def profile_in(context: click.Context) -> str:
-    """Which one a command is for; empty: none."""
+    """Return the profile that a command uses; "" if none."""
     return str(context.params.get("profile") or context.find_root().params.get("profile") or "")

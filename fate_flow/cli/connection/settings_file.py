@@ -1,7 +1,7 @@
-"""Where the server is that `flow` talks to: `--server`, or what `flow init` remembered.
+"""The server that `flow` talks to: `--server`, or the one that `flow init` stored.
 
-The file keeps the genuine client's keys. A server configuration named there is read anew by each command, so that a
-port that changes is followed.
+The file has the same keys as the genuine client's. If it names a server configuration, each command reads that file
+again, and so follows a changed port.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from fate_flow.settings.client_keys import ClientKeys, choose_client_keys
 
 KEYS = ("api_version", "ip", "port", "server_conf_path", "app_key", "secret_key")
 NOT_INITIALIZED = (
-    "which server? Run `flow init --ip 127.0.0.1 --port 9380` or `flow init -c conf/service_conf.yaml` once,"
-    " or name it each time: flow --server http://127.0.0.1:9380 ... (or FATE_FLOW_SERVER)"
+    "no server is configured: run `flow init --ip 127.0.0.1 --port 9380` or `flow init -c conf/service_conf.yaml` once,"
+    " or name the server each time: flow --server http://127.0.0.1:9380 ... (or FATE_FLOW_SERVER)"
 )
 
 
 class BadServer(click.ClickException):
-    """It is not said, or not rightly, which server to talk to."""
+    """No server is configured, or its settings are invalid."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True)
 class Address:
-    """A server and, where it wants them, the keys that open it."""
+    """The address of a server and, if it requires them, the keys for signing requests."""
 
     url: str
     app_key: str = ""
@@ -44,9 +44,9 @@ class Address:
 
 
 def server_of(root: click.Context) -> Address:
-    """The server that the options of `flow` mean; a profile that was typed comes before the environment.
+    """Return the server that the options of `flow` mean; --profile takes precedence over FATE_FLOW_SERVER.
 
-    Raises BadServer."""
+    Raise BadServer."""
     url, profile = root.params.get("server"), root.params.get("profile") or ""
     typed = click.core.ParameterSource.COMMANDLINE
     if profile and root.get_parameter_source("profile") is typed is not root.get_parameter_source("server"):
@@ -55,17 +55,17 @@ def server_of(root: click.Context) -> Address:
 
 
 def find_server(url: str | None, profile: str = "") -> Address:
-    """The server of this URL, or the one `flow init` remembered for this profile. Raises BadServer."""
+    """Return the server of this URL, or the one that `flow init` stored for this profile. Raise BadServer."""
     if url:
         return _with_keys(Address(_checked(url)))
     if profile and not settings_path(profile).exists():
-        known = f"; there are: {', '.join(known_profiles())}" if known_profiles() else ""
-        raise BadServer(f"there is no profile {profile}: make it with flow --profile {profile} init ...{known}")
+        known = f"; existing profiles: {', '.join(known_profiles())}" if known_profiles() else ""
+        raise BadServer(f"there is no profile {profile}: create it with flow --profile {profile} init ...{known}")
     return address_of(load(profile))
 
 
 def address_of(known: Mapping[str, Any]) -> Address:
-    """The server that these settings mean. Raises BadServer."""
+    """Return the server that these settings mean. Raise BadServer."""
     if known.get("server_conf_path"):
         return _address_in(Path(str(known["server_conf_path"])))
     if known.get("ip") and known.get("port"):
@@ -74,13 +74,13 @@ def address_of(known: Mapping[str, Any]) -> Address:
 
 
 def load(profile: str = "") -> dict[str, Any]:
-    """What `flow init` remembered; empty when it never ran."""
+    """Return the settings that `flow init` stored; {} if it never ran."""
     path = settings_path(profile)
     return _read(path) if path.exists() else {}
 
 
 def store(values: Mapping[str, Any], profile: str = "") -> None:
-    """Remembers these settings and no others; only this user may read them."""
+    """Write the file with these settings alone; only this user may read it."""
     path = settings_path(profile)
     path.parent.mkdir(parents=True, exist_ok=True)
     document = {key: values.get(key) for key in KEYS}
@@ -88,7 +88,7 @@ def store(values: Mapping[str, Any], profile: str = "") -> None:
 
 
 def _address_in(conf: Path) -> Address:
-    """The address that a server configuration and its `local.` overlay name. Raises BadServer."""
+    """Return the address from a server configuration and its `local.` overlay. Raise BadServer."""
     flow: dict[str, Any] = {}
     keys: dict[str, Any] = {}
     home: object = ".."
@@ -106,7 +106,7 @@ def _address_in(conf: Path) -> Address:
 
 
 def _keys_in(section: Mapping[str, Any], home: Path) -> ClientKeys | None:
-    """What the server takes with this section of its configuration. Raises BadServer."""
+    """Return the keys that a server with this section in its configuration requires. Raise BadServer."""
     switch = section["switch"] if isinstance(section.get("switch"), bool) else None
     given = (str(section.get(key) or "") for key in ("http_app_key", "http_secret_key"))
     try:
@@ -116,7 +116,7 @@ def _keys_in(section: Mapping[str, Any], home: Path) -> ClientKeys | None:
 
 
 def _with_keys(address: Address) -> Address:
-    """With those of the server's own home, where it is on this machine and nobody has said which. Raises BadServer."""
+    """Add the keys from the server's home if it is on this machine and no keys are given. Raise BadServer."""
     if address.app_key or address.secret_key:
         return address
     try:
@@ -128,7 +128,7 @@ def _with_keys(address: Address) -> Address:
 
 def _unreadable(error: BadSettings) -> str:
     return (
-        f"{error.message}; call flow as the user of the server, or name the keys: "
+        f"{error.message}; run flow as the user of the server, or give the keys: "
         "flow init --app-key KEY --secret-key SECRET"
     )
 

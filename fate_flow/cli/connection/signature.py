@@ -1,4 +1,4 @@
-"""How a request is signed with an app key, as the genuine client does it (client-api-v1, section 1)."""
+"""Sign a request with an app key, as the genuine client does (client-api-v1, section 1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from requests.auth import AuthBase
 
 
 class Signature(AuthBase):
-    """Adds the four headers that say who asks."""
+    """Add the four headers that identify the sender."""
 
     def __init__(self, app_key: str, secret_key: str) -> None:
         self._app_key = app_key
@@ -28,14 +28,14 @@ class Signature(AuthBase):
 
 
 def sign(secret_key: str, timestamp: str, nonce: str, app_key: str, path: str, body: bytes, form: bytes = b"") -> str:
-    """The signature over these parts; an uploaded file is not among them."""
+    """Return the signature over these parts; it does not cover an uploaded file."""
     parts = (timestamp.encode(), nonce.encode(), app_key.encode(), path.encode(), body, form)
     return b64encode(hmac.digest(secret_key.encode(), b"\n".join(parts), "sha1")).decode("ascii")
 
 
 def _json_body(request: PreparedRequest) -> bytes:
     if str(request.headers.get("Content-Type", "")).startswith("multipart/"):
-        return b""                  # a form, whose file nobody signs
+        return b""                  # a form with a file: the signature does not cover it
     body = request.body
     if isinstance(body, str):
         return body.encode()

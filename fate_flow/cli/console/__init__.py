@@ -1,1 +1,1 @@
-"""How values, tables and times are written."""
+"""The format of values, tables and times."""

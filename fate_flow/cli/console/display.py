@@ -1,4 +1,4 @@
-"""What is printed: JSON on stdout as the genuine client prints it, talk on stderr, tables for people."""
+"""Print results: JSON on stdout as the genuine client prints it, messages on stderr, tables for people."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _INDENT = "  "
 
 
 def show(answer: ServerReply) -> None:
-    """Prints what the server said; ends the command with exit code 1 when it refused."""
+    """Print the server's answer; exit with code 1 if it refused."""
     if not answer.is_success:
         refuse(answer)
     print_json(answer.envelope)
 
 
 def refuse(answer: ServerReply) -> NoReturn:
-    """Prints what the server said instead of what was asked for, and ends the command with exit code 1."""
+    """Print the server's refusal and exit with code 1."""
     print_json(answer.envelope)
     raise SystemExit(1)
 
@@ -38,7 +38,7 @@ def tell(text: str) -> None:
 
 
 def printable(text: object) -> str:
-    """The text without what would move a terminal's cursor: it may come from another party."""
+    """Return the text with control characters replaced: it may come from another party."""
     return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in str(text))
 
 
@@ -47,7 +47,7 @@ def one_line(text: object) -> str:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns side by side, an indent before them; on a terminal, no wider than that. The last column has the texts."""
+    """Print an indented table, on a terminal no wider than it. The last column has the long texts."""
     from fate_flow.cli.console.table_layout import lay_out
 
     cells = [["" if cell is None else one_line(cell) for cell in row] for row in rows]
@@ -60,7 +60,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def print_line(text: object) -> None:
-    """One paragraph; on a terminal, broken between words."""
+    """Print one paragraph; on a terminal, break its lines between words."""
     from fate_flow.cli.console.table_layout import wrap
 
     line, width = one_line(text), _columns()
@@ -69,5 +69,5 @@ def print_line(text: object) -> None:
 
 
 def _columns() -> int | None:
-    """Letters of a line of the terminal that stdout leads to; None: it leads elsewhere."""
+    """Return the width of the terminal in characters; None if stdout is not a terminal."""
     return get_terminal_size().columns if sys.stdout.isatty() else None

@@ -1,4 +1,4 @@
-"""What a server said."""
+"""A server's reply."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ServerReply:
-    """The envelope of one call."""
+    """The HTTP status and the envelope that answer one call."""
 
     status: int
     envelope: Mapping[str, Any]
-    retry_after_seconds: float | None = None    # set when the server is too busy to take the request
+    retry_after_seconds: float | None = None    # set if the server is too busy for the request
 
     @property
     def is_success(self) -> bool:

@@ -1,10 +1,10 @@
-"""Where the cells of a table go on a line of so many letters.
+"""Lay out the cells of a table for a given line width.
 
-Columns stand side by side as long as there is space. When there is not, in this order: the gaps get smaller, columns
-without a word in them are left out, and the last column, which is the one with the long texts, is broken between words.
-Where too little is left for it, or for its longest word, or where the table gets shorter by it, it stands on lines of
-its own below each row, and the others are broken between words. The first column, by which a row is known, is never
-broken.
+Columns are side by side as long as there is space. Without enough space, in this order: the gaps get smaller, empty
+columns are left out, and the last column, which has the long texts, is broken between words. If too little space is
+left for the last column or for its longest word, or if the table becomes shorter that way, the last column goes below
+each row on lines of its own, and the other columns are broken between words. The first column identifies the row and is
+never broken.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from rich.cells import cell_len, chop_cells
 
 _GAP, _NARROW_GAP = 3, 2
-_LEAST_TEXT = 30           # a last column with less space than that goes below the rows
-_LEAST = 6                 # no column gets narrower than that
+_LEAST_TEXT = 30           # with less space than this, the last column goes below the rows
+_LEAST = 6                 # the smallest width of a column
 _BELOW = " " * 4
 
 Cells = Sequence[str]
@@ -31,7 +31,7 @@ class Layout:
 
 
 def lay_out(headers: Cells, rows: Sequence[Cells], width: int | None = None) -> Layout:
-    """`width`: letters of a line; None: as many as it takes."""
+    """Return the layout. `width`: characters in a line; None: no limit."""
     table = [list(headers), *map(list, rows)]
     natural = _widths(table)
     if width is None or _total(natural, _GAP) <= width:
@@ -57,7 +57,7 @@ def lay_out(headers: Cells, rows: Sequence[Cells], width: int | None = None) -> 
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """The text in lines of so many letters, broken between words where it can be; at least one line."""
+    """Break the text into lines of at most `width` characters, between words if possible; return at least one line."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word
@@ -90,8 +90,10 @@ def _lines(row: Cells, widths: Sequence[int], gap: int) -> Iterator[str]:
 
 
 def _narrowed(widths: Sequence[int], width: int, least: Sequence[int]) -> list[int]:
-    """The columns of a row that is to have so many letters, as far as that can be had: one after the other gets
-    narrower, that with the most to spare first, none below its least width, and the first not at all."""
+    """Return smaller column widths that fit into `width`, as far as possible.
+
+    Columns are narrowed one after the other, the one with the most spare space first; none below its least width, and
+    the first column not at all."""
     found = list(widths)
     spare = [max(0, have - max(_LEAST, need)) for have, need in zip(widths, least, strict=True)]
     for place in sorted(range(1, len(found)), key=lambda place: -spare[place]):
@@ -100,12 +102,12 @@ def _narrowed(widths: Sequence[int], width: int, least: Sequence[int]) -> list[i
 
 
 def _longest_parts(table: Sequence[Cells]) -> list[int]:
-    """Of each column."""
+    """Return the length of the longest word of each column."""
     return [max(cell_len(word) for cell in column for word in cell.split(" ")) for column in zip(*table, strict=True)]
 
 
 def _without_empty_columns(table: Sequence[Cells]) -> list[list[str]]:
-    """The first one stays, so that there is a table."""
+    """Remove the empty columns, except the first one: a table needs a column."""
     keep = [place for place in range(len(table[0])) if place == 0 or any(row[place] for row in table[1:])]
     return [[row[place] for place in keep] for row in table]
 

@@ -1,4 +1,4 @@
-"""How `flow` writes parties, reasons, counts, times and durations."""
+"""The text that `flow` prints for parties, reasons, times and durations."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from fate_flow.core.model.approval import SHORT_DIGEST
 from fate_flow.core.model.reasons import Reason
 
 _SAID_BY_THE_STATUS = frozenset({Reason.DONE.value})
-_SAID_BY_THE_MESSAGE = frozenset({Reason.TASK_FAILED.value})    # the message names the task, and how it ended
+_SAID_BY_THE_MESSAGE = frozenset({Reason.TASK_FAILED.value})    # the message names the task and its end
 
 
 def party_name(value: object) -> str:
-    """guest-9999"""
+    """Return `guest-9999`."""
     if isinstance(value, Mapping):
         return f"{value.get('role')}-{value.get('party_id')}"
     return str(value)
 
 
 def short_digest(digest: object) -> str:
-    """As much of a document's digest as names it; empty where there is none."""
+    """Return the short form of a document's digest; "" if there is none."""
     return digest[:SHORT_DIGEST] if isinstance(digest, str) else ""
 
 
 def job_title(job_id: object, name: object) -> str:
-    """`job 42 (monthly totals)`"""
+    """Return `job 42 (monthly totals)`."""
     return one_line(f"job {job_id} ({name})" if name else f"job {job_id}")
 
 
 def reason_text(reason: object, message: object) -> str:
-    """Why a job or a task ended: the reason's code, where it says more than the message, and the message."""
+    """Return why a job or task ended: the code of the reason, unless the message already says it, and the message."""
     is_said = reason in _SAID_BY_THE_STATUS or _says(str(message or ""), str(reason))
     return ": ".join(one_line(part) for part in ("" if is_said else reason, message) if part)
 
 
 def _says(message: str, reason: str) -> bool:
-    """Whether the message has the words of the code: `stopped by a user at party 9999` has those of stopped_by_user."""
+    """Return whether the message has all words of the code: `stopped by a user at party 9999` has stopped_by_user."""
     return bool(message) and (reason in _SAID_BY_THE_MESSAGE or set(reason.split("_")) <= set(message.split()))
 
 
@@ -48,13 +48,13 @@ def reason_of(data: Mapping[str, Any]) -> str:
 
 
 def status_of(row: Mapping[str, Any]) -> object:
-    """The status as it is shown: a word of the server's own says more than the one of FATE."""
+    """Return the status to show: `restarting` of this server is more precise than FATE's status."""
     detail = row.get("status_detail")
     return detail if detail == "restarting" else row.get("status")
 
 
 def without_seconds(text: str) -> str:
-    """To compare two texts by: seconds that pass are nothing new."""
+    """Return the text without seconds: two texts that differ only in seconds count as equal."""
     return _SECONDS.sub("", text)
 
 
@@ -62,13 +62,13 @@ _SECONDS = re.compile(r"\d+ s\b")
 
 
 def moment(milliseconds: object) -> str:
-    """Local time; empty for a time that is none."""
+    """Return a local time; "" if the value is not a time."""
     found = _local(milliseconds)
     return f"{found:%Y-%m-%d %H:%M:%S}" if found else ""
 
 
 def short_moment(milliseconds: object, now: datetime | None = None) -> str:
-    """Local time without what goes without saying: `11-22 09:55`, or the date of another year."""
+    """Return a short local time: `11-22 09:55`, or only the date if it is in another year."""
     found, now = _local(milliseconds), now or datetime.now().astimezone()
     if found is None:
         return ""
@@ -76,7 +76,7 @@ def short_moment(milliseconds: object, now: datetime | None = None) -> str:
 
 
 def clock(milliseconds: object, other: object = None) -> str:
-    """Local time of day where it is the same day as the other moment, else with the date."""
+    """Return the local time of day, with the date unless the other moment is on the same day."""
     found, day = _local(milliseconds), _local(other)
     if found is None:
         return ""

@@ -10,7 +10,7 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Prints the script that makes a shell complete commands and options with the tab key.
+    """Print a script that lets the tab key complete commands and options in a shell.
 
     \b
     Example: flow completion bash > ~/.local/share/bash-completion/completions/flow

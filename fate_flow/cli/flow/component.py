@@ -25,7 +25,7 @@ from fate_flow.cli.output.unpacked import downloaded, fetch_file, fetch_folder, 
 
 @click.group()
 def component() -> None:
-    """Look at what a component of a job got and made.
+    """Show the parameters, metrics and outputs of a component of a job.
 
     Example: flow component parameters -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
     """
@@ -40,7 +40,7 @@ def tracking() -> None:
 
 
 def _command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """A command of both groups."""
+    """Return a decorator that adds a command to both groups."""
 
     def added(function: Callable[..., Any]) -> click.Command:
         command = click.command(name)(function)
@@ -56,7 +56,7 @@ def _command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 @options.form()
 @with_client
 def list_components(client: Client, as_json: bool | None, **body: Any) -> None:
-    """The components of a job.
+    """List the components of a job.
 
     Example: flow component list -j 202601011200000000000
     """
@@ -64,11 +64,11 @@ def list_components(client: Client, as_json: bool | None, **body: Any) -> None:
 
 
 @component.command("metric-delete")
-@click.option("-d", "--date", "model", help="Of all jobs of this day, YYYYMMDD; beats -j.")
+@click.option("-d", "--date", "model", help="All finished jobs of this day, YYYYMMDD; -j is then ignored.")
 @options.job_id()
 @with_client
 def metric_delete(client: Client, **body: Any) -> None:
-    """Deletes the metrics of a job that is over, or of all such jobs of a day.
+    """Delete the metrics of a finished job, or of all finished jobs of a day.
 
     Example: flow component metric-delete -j 202601011200000000000
     """
@@ -80,7 +80,7 @@ def metric_delete(client: Client, **body: Any) -> None:
 @options.form()
 @with_client
 def parameters(client: Client, as_json: bool | None, **body: Any) -> None:
-    """The parameters of a component at one party.
+    """Show the parameters of a component at one party.
 
     Example: flow component parameters -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
     """
@@ -92,7 +92,7 @@ def parameters(client: Client, as_json: bool | None, **body: Any) -> None:
 @options.form()
 @with_client
 def metrics(client: Client, as_json: bool | None, **body: Any) -> None:
-    """The names of a component's metrics.
+    """List the names of a component's metrics.
 
     Example: flow component metrics -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
     """
@@ -104,7 +104,7 @@ def metrics(client: Client, as_json: bool | None, **body: Any) -> None:
 @options.form()
 @with_client
 def metric_all(client: Client, as_json: bool | None, **body: Any) -> None:
-    """The metrics of a component with their values.
+    """Show the metrics of a component with their values.
 
     Example: flow component metric-all -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
     """
@@ -114,10 +114,12 @@ def metric_all(client: Client, as_json: bool | None, **body: Any) -> None:
 @_command("output-data")
 @options.one_seat
 @options.output_path(required=True)
-@options.limit(-1, "So many rows at most; all of them unless given.")
+@options.limit(-1, "Maximum number of rows; all rows by default.")
 @with_client
 def output_data(client: Client, **body: Any) -> None:
-    """Fetches what a component put out into OUTPUT_PATH/job_<id>_<component>_<role>_<party>_output_data.
+    """Download the output tables of a component.
+
+    They are written to OUTPUT_PATH/job_<id>_<component>_<role>_<party>_output_data.
 
     Example: flow component output-data -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0 -o .
     """
@@ -134,7 +136,7 @@ def output_data(client: Client, **body: Any) -> None:
 @options.form()
 @with_client
 def output_data_table(client: Client, as_json: bool | None, **body: Any) -> None:
-    """The names of the tables that a component put out.
+    """List the names of a component's output tables.
 
     Example: flow component output-data-table -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
     """
@@ -145,7 +147,7 @@ def output_data_table(client: Client, as_json: bool | None, **body: Any) -> None
 @options.one_seat
 @with_client
 def output_model(client: Client, **body: Any) -> None:
-    """The model that a component made: none of those of this server makes one.
+    """Show the model of a component. The answer is always `no data`: no component of this server produces a model.
 
     Example: flow component output-model -j 202601011200000000000 -r guest -p 9999 -cpn sum_0
     """
@@ -155,19 +157,19 @@ def output_model(client: Client, **body: Any) -> None:
 @_command("get-summary")
 @options.one_seat
 @click.option(
-    "-o", "--output-path", type=click.Path(exists=True, file_okay=False), help="Folder to write it into, as a file."
+    "-o", "--output-path", type=click.Path(exists=True, file_okay=False), help="Folder to write the summary file into."
 )
 @options.form()
 @with_client
 def get_summary(client: Client, as_json: bool | None, output_path: str | None, **body: Any) -> None:
-    """The summary of a component; printed, or written to a file.
+    """Print the summary of a component, or write it to a file.
 
     \b
     Example: flow component get-summary -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
              flow component get-summary -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0 -o .
     """
     if output_path is not None and as_json is not None:
-        raise click.UsageError("--json and --table are for what is printed, not for what -o writes")
+        raise click.UsageError("--json and --table cannot be combined with -o: they format what is printed")
     if output_path is None:
         show_as(client.post("tracking/component/summary/download", body), as_json, print_facts)
         return

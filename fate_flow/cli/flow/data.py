@@ -19,12 +19,12 @@ from fate_flow.cli.output.lists import print_uploads, show_as
 from fate_flow.cli.output.upload_body import MultipartFile
 from fate_flow.core.text.phrases import counted
 
-_SOME_COLUMNS = 20            # so many are named
+_SOME_COLUMNS = 20            # the message names at most this many
 
 
 @click.group()
 def data() -> None:
-    """Bring data into this party's tables and out of them.
+    """Upload data into this party's tables, and write tables elsewhere.
 
     Example: flow data upload -c upload.json
     """
@@ -33,13 +33,14 @@ def data() -> None:
 @data.command()
 @options.conf_path()
 @click.option("--verbose", is_flag=True, help="Sent to the server.")
-@click.option("--drop", is_flag=True, help="Replace the table when it exists; else the upload is refused.")
+@click.option("--drop", is_flag=True, help="Replace an existing table, which is refused otherwise.")
 @options.watched()
 @with_client
 def upload(client: Client, conf_path: str, verbose: bool, drop: bool, is_watched: bool) -> None:
-    """Uploads a CSV file of this machine; with "use_local_data": 0 in the configuration, one of the server's.
+    """Upload a CSV file as a table.
 
-    Of several rows with one id the last is kept; with "duplicate_ids": "refuse" such a file is refused.
+    The file is on this machine; with "use_local_data": 0 in the configuration, it is on the server's machine. If
+    several rows have the same id, the last one is kept; with "duplicate_ids": "refuse", the file is refused.
 
     \b
     Example: flow data upload -c upload.json --drop
@@ -61,7 +62,7 @@ def upload(client: Client, conf_path: str, verbose: bool, drop: bool, is_watched
 @options.watched()
 @with_client
 def download(client: Client, conf_path: str, is_watched: bool) -> None:
-    """Has the server write a table to a file of its own machine.
+    """Write a table to a file on the server's machine.
 
     \b
     Example: flow data download -c download.json
@@ -72,17 +73,17 @@ def download(client: Client, conf_path: str, is_watched: bool) -> None:
 
 @data.command()
 @options.conf_path()
-@click.option("--drop", is_flag=True, help="Replace the table, or the file, when it exists; else this is refused.")
+@click.option("--drop", is_flag=True, help="Replace an existing table or file, which is refused otherwise.")
 @options.watched()
 @with_client
 def writer(client: Client, conf_path: str, drop: bool, is_watched: bool) -> None:
-    """Has the server write a table to another table, to a CSV file of its own machine, or to another server.
+    """Write a table to another table, a CSV file on the server's machine, or MySQL.
 
     \b
     Example: flow data writer -c writer.json
     writer.json: {"namespace": "demo", "table_name": "site_a", "output_namespace": "copies", "output_name": "site_a",
                   "storage_engine": "PATH", "address": {"path": "/data/site_a.csv"}}
-    or, with a connector of the server's configuration:
+    or to a MySQL server, with a connector of the server's configuration:
                  {"namespace": "demo", "table_name": "site_a", "storage_engine": "MYSQL",
                   "address": {"connector_name": "warehouse", "name": "site_a"}}
     """
@@ -96,7 +97,7 @@ def writer(client: Client, conf_path: str, drop: bool, is_watched: bool) -> None
 @options.form()
 @with_client
 def upload_history(client: Client, as_json: bool | None, **body: Any) -> None:
-    """What has been uploaded, newest first.
+    """List the uploads, newest first.
 
     Example: flow data upload-history -l 20
     """
@@ -104,7 +105,7 @@ def upload_history(client: Client, as_json: bool | None, **body: Any) -> None:
 
 
 def _show_started(client: Client, answer: ServerReply, is_watched: bool) -> None:
-    """As `show`, for an answer whose retcode is 0 even when the job it stands for was refused."""
+    """Print the answer like `show`. Its retcode is 0 even if the server refused the job: then `data.code` is not 0."""
     from fate_flow.cli.output.watch import follow_submitted, show_submitted
 
     is_refused = isinstance(answer.data, Mapping) and bool(answer.data.get("code"))
@@ -118,13 +119,13 @@ def _show_started(client: Client, answer: ServerReply, is_watched: bool) -> None
 
 
 def _tell_table(client: Client, uploaded: ServerReply) -> None:
-    """What has become of an upload: how many rows, and which columns."""
+    """Print what an upload stored: the number of rows, and the columns."""
     body = {key: uploaded.data.get(key) for key in ("namespace", "table_name")}
     answer = client.post("table/table_info", body)
     found = answer.data if answer.is_success and isinstance(answer.data, Mapping) else {}
     schema = found.get("schema")
     if not isinstance(schema, Mapping):
-        tell(f"what the table holds is not known: {answer.message}")
+        tell(f"cannot show the uploaded table: {answer.message}")
         return
     header = [str(name) for name in schema.get("header") or ()]
     names = ", ".join(header[:_SOME_COLUMNS]) + (", ..." if len(header) > _SOME_COLUMNS else "")
@@ -133,7 +134,7 @@ def _tell_table(client: Client, uploaded: ServerReply) -> None:
         f"id {schema.get('sid')}; columns ({len(header)}): {names}"
     )
     if replaced := found.get("replaced_rows"):
-        tell(f"{counted(replaced, 'row')} of the file gave way to a later one with the same id")
+        tell(f"{counted(replaced, 'row')} of the file replaced by a later row with the same id")
 
 
 def _send_file(client: Client, conf: Mapping[str, Any], path: Path) -> ServerReply:
@@ -147,7 +148,9 @@ def _send_file(client: Client, conf: Mapping[str, Any], path: Path) -> ServerRep
 
 
 def _file_of(conf: Mapping[str, Any], conf_path: str) -> Path:
-    """The file that a configuration names: beside the caller, else beside the configuration. Raises BadFile."""
+    """Return the file that a configuration names: in the current folder, else in that of the configuration.
+
+    Raise BadFile."""
     name = conf.get("file")
     if not isinstance(name, str) or not name:
         raise BadFile(f"{conf_path}: file: is missing; it names the CSV file to upload")

@@ -20,14 +20,14 @@ from fate_flow.cli.input.options import given
 )
 @click.option("--ip", help="Address of the server.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the server.")
-@click.option("--app-key", help="Key that requests are signed with.")
-@click.option("--secret-key", help="Its secret.")
-@click.option("--reset", is_flag=True, help="Forget what was remembered.")
+@click.option("--app-key", help="App key for signing requests.")
+@click.option("--secret-key", help="Secret of the app key.")
+@click.option("--reset", is_flag=True, help="Delete the stored settings.")
 @click.option(
-    "--profile", metavar="NAME", callback=checked_profile, help="Remember it under this name, beside what is there."
+    "--profile", metavar="NAME", callback=checked_profile, help="Store the server under this name, beside the others."
 )
 def init(reset: bool, **options: Any) -> None:
-    """Remembers which server to talk to, for this user; with a profile, one of several.
+    """Store which server `flow` talks to, for this user; with --profile, one of several.
 
     \b
     Example: flow init --ip 127.0.0.1 --port 9380
@@ -50,19 +50,19 @@ def init(reset: bool, **options: Any) -> None:
     settings_file.store(settings, profile)
     print_json({"retcode": 0, "retmsg": "Fate Flow CLI has been initialized successfully."})
     flow = f"flow --profile {profile}" if profile else "flow"
-    tell(f"{flow} talks to {address.url} from now on; that is remembered in {settings_path(profile)}")
+    tell(f"{flow} talks to {address.url} from now on; stored in {settings_path(profile)}")
 
 
 def _known(profile: str) -> dict[str, Any]:
     try:
         return settings_file.load(profile)
     except BadServer as error:
-        tell(f"{error.message}; it is written anew")
+        tell(f"{error.message}; init writes a new file")
         return {}
 
 
 def _merged(known: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """What is named last counts: a server that is named by its address is no longer looked for in a file."""
+    """Merge the options into the stored settings. The latest way to name a server wins: an address replaces a file."""
     if "server_conf_path" in options:
         options["server_conf_path"] = str(Path(options["server_conf_path"]).absolute())
     elif "ip" in options or "port" in options:

@@ -49,11 +49,11 @@ def _request_id(_context: click.Context, _option: click.Parameter, value: str | 
 @options.watched()
 @click.option(
     "--request-id", callback=_request_id, metavar="ID",
-    help="Repeated with the same id, the submit answers with the same job; with other content, it is refused.",
+    help="Id of this submit: repeating it with the same content returns the same job; other content is refused.",
 )
 @with_client
 def submit(client: Client, is_watched: bool, request_id: str | None, **files: str | None) -> None:
-    """Submits a job to its initiator: one YAML file, or the two JSON files of FATE.
+    """Submit a job to its initiator: one YAML file, or FATE's two JSON files.
 
     \b
     Example: flow job submit -f job.yaml --watch
@@ -77,10 +77,11 @@ def submit(client: Client, is_watched: bool, request_id: str | None, **files: st
 @options.form()
 @with_client
 def validate(client: Client, as_json: bool | None, **files: str | None) -> None:
-    """Checks a job and shows what each party would run, with which parameters and cores; starts nothing.
+    """Check a job and show what each party would run; start nothing.
 
-    Every party is asked whether it would take part, and what it would give less of than is asked for; a party that
-    does not answer, or that speaks plain FATE v1, is named as not asked.
+    The output has the parameters and cores of each party. The server asks every party whether it would accept the job,
+    and which of the requested values it would lower. The output names the parties that were not asked: those that do
+    not answer, and those that speak only plain FATE v1.
 
     \b
     Example: flow job validate -f job.yaml
@@ -90,14 +91,14 @@ def validate(client: Client, as_json: bool | None, **files: str | None) -> None:
 
     answer = client.submit("job/validate", submission(**files))
     if is_for_people(as_json) and (problems := problems_of(answer)):
-        # without the plan, which is long and would hide them; --json has it
+        # without the plan: it is long and would hide the problems; --json prints it
         raise CallFailed("\n".join(problems), {**answer.envelope, "data": {"problems": problems}})
     show_as(answer, as_json, print_plan)
 
 
 @job.command()
 def schema() -> None:
-    """Prints the JSON Schema of job files, for editors. No server is asked.
+    """Print the JSON Schema of job files, for editors. This needs no server.
 
     Example: flow job schema > job.schema.json
     """
@@ -112,7 +113,7 @@ def schema() -> None:
 @options.form()
 @with_client
 def list_jobs(client: Client, as_json: bool | None, **body: Any) -> None:
-    """The newest jobs of this party.
+    """List the newest jobs of this party.
 
     Example: flow job list -l 30 --page 2
     """
@@ -124,12 +125,12 @@ def list_jobs(client: Client, as_json: bool | None, **body: Any) -> None:
 @options.role()
 @options.party_id()
 @options.status()
-@options.limit(None, "So many at most; 1000 unless given.")
+@options.limit(None, "Maximum number of jobs; 1000 by default.")
 @options.page()
 @options.form()
 @with_client
 def query(client: Client, as_json: bool | None, **body: Any) -> None:
-    """The jobs that these options mean, without their documents.
+    """Show the jobs that match all given options, without their documents.
 
     Example: flow job query -j 202601011200000000000 -r guest -p 9999
     """
@@ -142,10 +143,12 @@ def query(client: Client, as_json: bool | None, **body: Any) -> None:
 
 @job.command()
 @options.job_id(required=True)
-@click.option("--now", is_flag=True, help="Leave its workers no time to finish what they are at.")
+@click.option("--now", is_flag=True, help="Kill the workers at once instead of after stop_duration.")
 @with_client
 def stop(client: Client, job_id: str, now: bool) -> None:
-    """Stops a job at every party: its workers are asked to end, and killed when stop_duration is over.
+    """Stop a job at every party.
+
+    Its workers are asked to exit, and are killed after stop_duration.
 
     Example: flow job stop -j 202601011200000000000
     """
@@ -155,12 +158,13 @@ def stop(client: Client, job_id: str, now: bool) -> None:
 @job.command()
 @options.job_id(required=True)
 @options.component_name()
-@click.option("--force", is_flag=True, help="Without a component: run again also what has succeeded.")
+@click.option("--force", is_flag=True, help="Without a component: also run the succeeded tasks again.")
 @with_client
 def rerun(client: Client, **body: Any) -> None:
-    """Has a job that is over begin again: what has not succeeded, and all that needs it; the rest is kept.
+    """Rerun a finished job: the tasks that did not succeed, and all that depend on them. The rest is kept.
 
-    With a component it runs again from there on, with --force alone all of it. Asked at the initiator; retries stay.
+    With -cpn, rerun that component and all that depend on it. With --force and without -cpn, rerun every task. Only
+    the initiator's server accepts this. A rerun does not count as a retry.
 
     \b
     Example: flow job rerun -j 202601011200000000000
@@ -173,7 +177,7 @@ def rerun(client: Client, **body: Any) -> None:
 @options.job_id(required=True)
 @with_client
 def resume(client: Client, **body: Any) -> None:
-    """Has a canceled job go on where it was stopped: what has succeeded is kept. Asked at the initiator.
+    """Continue a canceled job where it was stopped; succeeded tasks are kept. Only the initiator's server accepts this.
 
     Example: flow job resume -j 202601011200000000000
     """
@@ -185,10 +189,11 @@ def resume(client: Client, **body: Any) -> None:
 @options.conf_path()
 @with_client
 def update_parameters(client: Client, job_id: str, conf_path: str) -> None:
-    """Gives a job that waits or is over other parameters, at all its parties; flow job rerun takes them up.
+    """Change the parameters of a waiting or finished job at all its parties.
 
-    What the file does not name stays. A component whose parameters change runs again, and all that needs it. Asked at
-    the initiator; where a party refuses, or does not answer, nothing is changed.
+    Parameters that the file does not name stay. A finished job uses the new ones in a rerun: `flow job rerun` runs the
+    components with changed parameters again, and all that depend on them. Only the initiator's server accepts this. If
+    a party refuses or does not answer, nothing changes.
 
     \b
     Example: flow job parameter-update -j 202601011200000000000 -c update.json
@@ -200,10 +205,10 @@ def update_parameters(client: Client, job_id: str, conf_path: str) -> None:
 
 @job.command()
 @options.job_id(required=True)
-@click.option("--set", "priority", type=int, required=True, help="From -1000 to 1000; higher goes first.")
+@click.option("--set", "priority", type=int, required=True, help="New priority, -1000 to 1000; the highest goes first.")
 @with_client
 def priority(client: Client, **body: Any) -> None:
-    """Gives a job that waits another priority. Asked at its initiator; rerun, it keeps it.
+    """Change the priority of a waiting job; a rerun keeps it. Only the initiator's server accepts this.
 
     Example: flow job priority -j 202601011200000000000 --set 10
     """
@@ -212,11 +217,11 @@ def priority(client: Client, **body: Any) -> None:
 
 @job.command()
 @options.job_id(required=True)
-@options.message("Why; shown to everybody who asks how the job stands.")
+@options.message("Reason; `flow job explain` shows it.")
 @options.author()
 @with_client
 def hold(client: Client, **body: Any) -> None:
-    """Has a job that waits go on waiting until it is released. Asked at its initiator.
+    """Suspend a waiting job until `release`. Only the initiator's server accepts this.
 
     Example: flow job hold -j 202601011200000000000 --message "until the new data is there"
     """
@@ -228,7 +233,7 @@ def hold(client: Client, **body: Any) -> None:
 @options.author()
 @with_client
 def release(client: Client, **body: Any) -> None:
-    """Lets a job that is on hold have its turn again. The time that it was held counts for no limit.
+    """End the hold of a job: it can start again. The time on hold does not count towards the time limits.
 
     Example: flow job release -j 202601011200000000000
     """
@@ -237,15 +242,15 @@ def release(client: Client, **body: Any) -> None:
 
 @job.command()
 @options.job_id(required=True)
-@click.option("--reason", help="Why; the initiator is told.")
-@click.option("--revision", type=int, help="Only with the parameters that you have looked at (flow job explain).")
-@click.option("--digest", metavar="DOCUMENT", help="Only the document that you have looked at (flow job config).")
+@click.option("--reason", help="Reason; shown to the initiator.")
+@click.option("--revision", type=int, help="Approve only this revision of the parameters (see flow job explain).")
+@click.option("--digest", metavar="DOCUMENT", help="Approve only the document with this digest (see flow job config).")
 @options.author()
 @with_client
 def approve(client: Client, **body: Any) -> None:
-    """This party takes part in a job of another initiator. A rerun of the job needs no other approval.
+    """Accept a job of another initiator at this party. A rerun of the job needs no new approval.
 
-    Without --digest it is the document that the job has now, which is printed.
+    Without --digest, this approves the job's current document, and prints its digest.
 
     \b
     Example: flow job approve -j 202601011200000000000 --reason "contract 7"
@@ -261,11 +266,11 @@ def approve(client: Client, **body: Any) -> None:
 
 @job.command()
 @options.job_id(required=True)
-@click.option("--reason", required=True, help="Why; the initiator is told, and its job ends with it.")
+@click.option("--reason", required=True, help="Reason; shown to the initiator as the reason why its job ended.")
 @options.author()
 @with_client
 def reject(client: Client, **body: Any) -> None:
-    """This party takes no part in a job of another initiator: the job ends.
+    """Reject a job of another initiator at this party: the job ends.
 
     Example: flow job reject -j 202601011200000000000 --reason "no contract for this data"
     """
@@ -279,7 +284,7 @@ def reject(client: Client, **body: Any) -> None:
 @options.output_path(required=True)
 @with_client
 def config(client: Client, **body: Any) -> None:
-    """Writes the documents of a job to files in OUTPUT_PATH/job_<id>_config.
+    """Write the documents of a job to files in OUTPUT_PATH/job_<id>_config.
 
     Example: flow job config -j 202601011200000000000 -r guest -p 9999 -o .
     """
@@ -292,17 +297,18 @@ def config(client: Client, **body: Any) -> None:
 
 
 @job.command()
-@click.option("--train-dsl-path", required=True, type=_FILE, help="The DSL of the training, JSON.")
-@click.option("--cpn-list", metavar="NAMES", help="The components that predict, between commas.")
-@click.option("--cpn-path", type=_FILE, help="A file with their names, instead of --cpn-list.")
+@click.option("--train-dsl-path", required=True, type=_FILE, help="DSL of the training, a JSON file.")
+@click.option("--cpn-list", metavar="NAMES", help="Names of the components that predict, separated by commas.")
+@click.option("--cpn-path", type=_FILE, help="File with the names, instead of --cpn-list.")
 @options.output_path()
 @with_client
 def dsl(
     client: Client, train_dsl_path: str, cpn_list: str | None, cpn_path: str | None, output_path: str | None
 ) -> None:
-    """Makes the DSL of a prediction of that of a training; printed, or written to a file in OUTPUT_PATH.
+    """Derive the DSL of a prediction from that of a training.
 
-    Readers that the components need come with them. Without names, all come but those with "need_deploy": false.
+    It is printed, or written to a file in OUTPUT_PATH. Readers that the named components need are included. Without
+    names, all components are included except those with "need_deploy": false.
 
     \b
     Example: flow job dsl --train-dsl-path dsl.json --cpn-list "reader_0, prep_0, lr_0"
@@ -324,7 +330,7 @@ def dsl(
 @options.output_path(required=True)
 @with_client
 def log(client: Client, **body: Any) -> None:
-    """Fetches the logs of a job into OUTPUT_PATH/job_<id>_log.
+    """Download the logs of a job into OUTPUT_PATH/job_<id>_log.
 
     Example: flow job log -j 202601011200000000000 -o .
     """
@@ -343,7 +349,7 @@ def log(client: Client, **body: Any) -> None:
 @options.form()
 @with_client
 def view(client: Client, as_json: bool | None, **body: Any) -> None:
-    """The output data of a job's tasks.
+    """List the output tables of a job's tasks.
 
     Example: flow job view -j 202601011200000000000 -r guest -p 9999
     """
@@ -354,7 +360,7 @@ def view(client: Client, as_json: bool | None, **body: Any) -> None:
 @options.job_id(required=True)
 @with_client
 def watch(client: Client, job_id: str) -> None:
-    """Shows the progress per task and party until the job ends; fails when it fails. Ctrl-C leaves it running.
+    """Show progress per task and party until the job ends; fail if the job fails. Ctrl-C does not stop the job.
 
     Example: flow job watch -j 202601011200000000000
     """
@@ -368,7 +374,9 @@ def watch(client: Client, job_id: str) -> None:
 @options.form()
 @with_client
 def explain(client: Client, job_id: str, as_json: bool | None) -> None:
-    """Says how a job stands and why: what it waits for, its place in the queue, each party and task.
+    """Explain the state of a job, of its parties and of its tasks.
+
+    For a waiting job, this shows its place in the queue and what it waits for.
 
     Example: flow job explain -j 202601011200000000000
     """
@@ -382,9 +390,10 @@ def explain(client: Client, job_id: str, as_json: bool | None) -> None:
 @options.form()
 @with_client
 def history(client: Client, job_id: str, as_json: bool | None) -> None:
-    """Prints every move of a job, its parties, tasks and workers, in the order in which each party saw them.
+    """Print every change of state of a job, its parties, tasks and workers.
 
-    At the initiator of the job the other parties are asked too, and those are named that do not answer.
+    The changes are in the order in which each party saw them. The initiator's server also asks the other parties; the
+    output names those that do not answer.
 
     Example: flow job history -j 202601011200000000000
     """
@@ -394,13 +403,13 @@ def history(client: Client, job_id: str, as_json: bool | None) -> None:
 
 
 def problems_of(answer: ServerReply) -> list[str]:
-    """All that is wrong with a job, as far as the server lists it."""
+    """Return the problems of a job that the server lists."""
     found = answer.data.get("problems") if isinstance(answer.data, Mapping) else None
     return [str(one) for one in found] if isinstance(found, list) else []
 
 
 def _write_each(documents: Mapping[str, Any], folder: Path) -> None:
-    """A JSON file for each document; `job_id` is none."""
+    """Write a JSON file for each document; `job_id` is not a document."""
     folder.mkdir(parents=True, exist_ok=True)
     for key, value in documents.items():
         if key != "job_id" and _PLAIN_NAME.fullmatch(key):

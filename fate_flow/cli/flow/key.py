@@ -17,7 +17,7 @@ from fate_flow.cli.output.lists import print_key, show_as
 
 @click.group()
 def key() -> None:
-    """Public keys of parties, which their requests are checked with where authentication.site is on.
+    """Manage the public keys that check other parties' requests if authentication.site is on.
 
     Example: flow key query -p 10000
     """
@@ -25,30 +25,30 @@ def key() -> None:
 
 @key.command()
 @options.conf_path(required=False)
-@click.option("--pem", "pem_path", type=click.Path(exists=True, dir_okay=False), help="The key, a PEM file; needs -p.")
+@click.option("--pem", "pem_path", type=click.Path(exists=True, dir_okay=False), help="PEM file of the key; needs -p.")
 @options.party_id()
-@click.option("--replaces", metavar="KEY-ID", help="Id of the key that it takes the place of, where one is saved.")
+@click.option("--replaces", metavar="KEY-ID", help="Key id of the saved key that this one replaces.")
 @with_client
 def save(client: Client, conf_path: str | None, pem_path: str | None, **options: str | None) -> None:
-    """Saves the public key of another party. Compare its id with that party's operator first.
+    """Save the public key of another party. First compare its key id with that party's operator.
 
     \b
     Example: flow key save --pem 10000.pem -p 10000
              flow key save -c key.json
     key.json: {"party_id": "10000", "key": "-----BEGIN PUBLIC KEY-----\\n...\\n-----END PUBLIC KEY-----\\n"}
-    Another key of that party is replaced only when its id is named, too: --replaces, or "replaces": "3b1f..."
+    To replace a saved key, name its key id: --replaces 3b1f..., or "replaces": "3b1f..." in key.json
     """
     show(client.post("key/public/save", _key_to_save(conf_path, pem_path, options)))
 
 
 def _key_to_save(conf_path: str | None, pem_path: str | None, options: dict[str, str | None]) -> dict[str, Any]:
-    """Raises UsageError, BadFile."""
+    """Raise UsageError, BadFile."""
     if (conf_path is None) is (pem_path is None):
-        raise click.UsageError("Either '--pem' (the key in PEM) with '-p', or '-c' (a JSON file that has both).")
+        raise click.UsageError("Give either '--pem' (a PEM file) with '-p', or '-c' (a JSON file that has both).")
     if conf_path is not None:
         return overlaid(conf_path, **options)
     if options["party_id"] is None:
-        raise click.UsageError("Missing option '-p': whose key is in the file of '--pem'.")
+        raise click.UsageError("Missing option '-p': the party id of the key in '--pem'.")
     return {"key": read_text(str(pem_path)), **given(options)}
 
 
@@ -57,7 +57,7 @@ def _key_to_save(conf_path: str | None, pem_path: str | None, options: dict[str,
 @options.form()
 @with_client
 def query(client: Client, as_json: bool | None, **body: Any) -> None:
-    """The public key of a party, in PEM, and its id; of the own party, what others have to save.
+    """Show the public key of a party in PEM, and its key id. Other parties save the key that is shown for this party.
 
     Example: flow key query -p 9999
     """
@@ -69,7 +69,7 @@ def query(client: Client, as_json: bool | None, **body: Any) -> None:
 @options.party_id(required=True)
 @with_client
 def delete(client: Client, **body: Any) -> None:
-    """Deletes the public key of another party: nothing that it signs is believed any more.
+    """Delete the public key of another party: this server then refuses every request that it signs.
 
     Example: flow key delete -p 10000
     """

@@ -1,6 +1,6 @@
-"""The command `flow`: what a user of a party's server types.
+"""The command `flow`: the client of a party's server.
 
-Results go to stdout, as JSON in the shape of the genuine FATE Flow client; talk and progress go to stderr.
+Results go to stdout, as JSON in the shape of the genuine FATE Flow client; messages and progress go to stderr.
 The exit codes are those of `cli/group.py`.
 """
 
@@ -42,19 +42,21 @@ _COMMANDS = (
 
 
 @click.group(cls=EdgeGroup, context_settings=HELP)
-@click.option("--server", envvar="FATE_FLOW_SERVER", metavar="URL", help="Talk to this server, whatever init said.")
+@click.option(
+    "--server", envvar="FATE_FLOW_SERVER", metavar="URL", help="Use this server instead of the one that init stored."
+)
 @click.option(
     "--profile", envvar="FATE_FLOW_PROFILE", metavar="NAME", callback=checked_profile,
-    help="Talk to the server that init remembered under this name.",
+    help="Use the server that init stored under this name.",
 )
 @verbose_option
 @click.version_option(__version__, prog_name="flow")
 @click.pass_context
 def flow(ctx: click.Context, server: str | None, profile: str | None, verbose: bool) -> None:  # noqa: ARG001  # read there
-    """Runs federated jobs through the server of a party.
+    """Run federated jobs through the server of a party.
 
     \b
-    Exit codes: 0 it happened, 1 refused or ended badly, 2 wrong usage, 3 no server answers, 130 interrupted.
+    Exit codes: 0 success, 1 refused or the job failed, 2 wrong usage, 3 no server answers, 130 interrupted.
     Example: flow init --ip 127.0.0.1 --port 9380
              flow job submit -c conf.json -d dsl.json --watch
     """

@@ -1,6 +1,6 @@
-"""Commands of FATE's client for what a server here does not offer: it is asked, and says what to use instead.
+"""Commands of FATE's client that this server does not offer: each asks the server, which says what to use instead.
 
-Scripts that try them get the server's own answer, as from FATE's client, and not that there is no such command."""
+A script that tries one gets the server's answer, as with FATE's client, instead of "no such command"."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fate_flow.cli.console.display import show
 from fate_flow.cli.input.options import with_client
 
 Paths = str | Mapping[str, str]
-"""Where it asks; by the option that asks elsewhere, where one does, and without it under the empty text."""
+"""The path that a command asks; if an option changes the path, a path for each such option, and "" for none of them."""
 
 COMMANDS: Mapping[str, Mapping[str, Paths]] = {
     "component": {
@@ -39,7 +39,7 @@ COMMANDS: Mapping[str, Mapping[str, Paths]] = {
 
 
 def add_not_offered(flow: click.Group) -> None:
-    """Each as a hidden command: help and completion show what there is."""
+    """Add each as a hidden command: help and completion show only what the server offers."""
     for name, commands in COMMANDS.items():
         group = flow.commands.get(name)
         if not isinstance(group, click.Group):

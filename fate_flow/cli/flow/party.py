@@ -12,7 +12,7 @@ from fate_flow.cli.output.lists import print_parties, show_as
 
 @click.group()
 def party() -> None:
-    """See the other parties.
+    """Show the other parties.
 
     Example: flow party list
     """
@@ -22,7 +22,7 @@ def party() -> None:
 @options.form()
 @with_client
 def list_parties(client: Client, as_json: bool | None) -> None:
-    """The parties this server has a route to, whether they answer, and which of them are on hold.
+    """List the parties with a route, whether they answer, and which are on hold.
 
     Example: flow party list
     """

@@ -16,7 +16,7 @@ from fate_flow.cli.output.lists import print_granted, show_as
 
 @click.group()
 def privilege() -> None:
-    """What jobs of another party may use at this one. It is looked at where permission.switch is true.
+    """Control what jobs of another party may use here. Checked only if permission.switch is true.
 
     Example: flow privilege query -p 10000
     """
@@ -26,13 +26,13 @@ def privilege() -> None:
 @options.conf_path()
 @with_client
 def grant(client: Client, conf_path: str) -> None:
-    """Lets jobs of a party use components and tables here, beside what it was granted before.
+    """Grant jobs of a party the use of components and tables here, in addition to earlier grants.
 
     \b
     Example: flow privilege grant -c grant.json
     grant.json: {"party_id": "10000", "component": "Reader,SecureSum",
                  "dataset": [{"namespace": "demo", "name": "site_a"}]}
-    Each may be "*": all of them.
+    "*" grants all components, or all tables.
     """
     show(client.post("permission/grant", overlaid(conf_path)))
 
@@ -41,7 +41,7 @@ def grant(client: Client, conf_path: str) -> None:
 @options.conf_path()
 @with_client
 def delete(client: Client, conf_path: str) -> None:
-    """Takes back what a party was granted; "*" takes back all of a kind. Jobs that were accepted go on.
+    """Revoke grants of a party; "*" revokes all components, or all tables. Accepted jobs go on.
 
     Example: flow privilege delete -c delete.json
     """
@@ -53,7 +53,7 @@ def delete(client: Client, conf_path: str) -> None:
 @options.form()
 @with_client
 def query(client: Client, as_json: bool | None, **body: Any) -> None:
-    """What a party was granted here.
+    """Show what a party was granted here.
 
     Example: flow privilege query -p 10000
     """

@@ -14,18 +14,18 @@ from fate_flow.cli.output.lists import print_offered_components, print_providers
 
 @click.group()
 def provider() -> None:
-    """Which components this server can run, and who ships them.
+    """Show which components this server can run, and which provider each comes from.
 
     Example: flow provider list
     """
 
 
 @provider.command("list")
-@click.option("-n", "--provider-name", help="This provider alone.")
+@click.option("-n", "--provider-name", help="Show only this provider.")
 @options.form()
 @with_client
 def list_providers(client: Client, as_json: bool | None, provider_name: str | None) -> None:
-    """The providers, their versions and components.
+    """List the providers, their versions and components.
 
     Example: flow provider list -n fate_flow
     """
@@ -38,7 +38,7 @@ def list_providers(client: Client, as_json: bool | None, provider_name: str | No
 @options.form()
 @with_client
 def list_components(client: Client, as_json: bool | None) -> None:
-    """The components, their roles and providers.
+    """List the components, their roles and providers.
 
     Example: flow provider list-components
     """

@@ -15,19 +15,19 @@ from fate_flow.cli.output.lists import show_as
 
 @click.group()
 def queue() -> None:
-    """See, hold, release and empty the queue of this party.
+    """Show, hold, release and empty the queue of this party.
 
     Example: flow queue list
     """
 
 
 @queue.command("list")
-@options.limit(50, "So many at most; 50 unless given.")
-@click.option("--page", type=int, default=1, help="From 1; 1 unless given.")
+@options.limit(50, "Maximum number of jobs; 50 by default.")
+@click.option("--page", type=int, default=1, help="Number of the page, from 1; 1 by default.")
 @options.form()
 @with_client
 def list_jobs(client: Client, as_json: bool | None, **body: Any) -> None:
-    """The jobs of this initiator that wait, in their order, and those of others that await an approval here.
+    """List this party's waiting jobs in order, and jobs that need an approval here.
 
     Example: flow queue list -l 20
     """
@@ -37,11 +37,11 @@ def list_jobs(client: Client, as_json: bool | None, **body: Any) -> None:
 
 
 @queue.command()
-@options.message("Why; the initiators of jobs that wait for this party are told.")
+@options.message("Reason; shown to the initiators of jobs that wait for this party.")
 @options.author()
 @with_client
 def hold(client: Client, **body: Any) -> None:
-    """This party reserves nothing for new jobs until it is released. What runs goes on; jobs are still accepted.
+    """Stop reserving cores for new jobs at this party until `release`. Running jobs go on; jobs are still accepted.
 
     Example: flow queue hold --message "maintenance until noon"
     """
@@ -52,7 +52,7 @@ def hold(client: Client, **body: Any) -> None:
 @options.author()
 @with_client
 def release(client: Client, **body: Any) -> None:
-    """This party reserves again; jobs that wait for it are asked for at once.
+    """End the hold: this party reserves again and notifies the waiting jobs at once.
 
     Example: flow queue release
     """
@@ -62,7 +62,7 @@ def release(client: Client, **body: Any) -> None:
 @queue.command()
 @with_client
 def clean(client: Client) -> None:
-    """Cancels every waiting job that this party has submitted.
+    """Cancel every waiting job that this party has submitted.
 
     Example: flow queue clean
     """

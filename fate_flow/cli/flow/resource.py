@@ -15,7 +15,7 @@ from fate_flow.cli.output.lists import print_resources, show_as
 
 @click.group()
 def resource() -> None:
-    """See which jobs hold cores and memory, and give back what a job holds.
+    """Show which jobs hold cores and memory, and release what a job holds.
 
     Example: flow resource query
     """
@@ -25,7 +25,7 @@ def resource() -> None:
 @options.form()
 @with_client
 def query(client: Client, as_json: bool | None) -> None:
-    """What this party's engine has, and which jobs hold how much of it.
+    """Show the cores and memory of this party's engine, and how much of them each job holds.
 
     Example: flow resource query
     """
@@ -36,7 +36,7 @@ def query(client: Client, as_json: bool | None) -> None:
 @options.job_id()
 @with_client
 def give_back(client: Client, **body: Any) -> None:
-    """Gives back what a job holds at this party; resource_return_status says whether something came back.
+    """Release what a job holds at this party; resource_return_status says whether anything was released.
 
     Example: flow resource return -j 202601011200000000000
     """

@@ -13,7 +13,7 @@ from fate_flow.cli.output.lists import print_facts, print_sections, show_as
 
 @click.group()
 def server() -> None:
-    """Ask the server for its versions.
+    """Show the versions of the server; compare its configuration with its files.
 
     Example: flow server versions
     """
@@ -23,7 +23,7 @@ def server() -> None:
 @options.form()
 @with_client
 def versions(client: Client, as_json: bool | None) -> None:
-    """The versions of the server and of what it runs on.
+    """Show the versions of the server, its API, Python, and the compatible FATE release.
 
     Example: flow server versions
     """
@@ -33,7 +33,9 @@ def versions(client: Client, as_json: bool | None) -> None:
 @server.command()
 @with_client
 def reload(client: Client) -> None:
-    """Asks whether the server's configuration is still that of its files; what has changed needs a restart.
+    """Show whether the configuration files changed since the server started.
+
+    A change takes effect only after a restart.
 
     Example: flow server reload
     """
@@ -42,7 +44,7 @@ def reload(client: Client) -> None:
 
 @click.group()
 def service() -> None:
-    """What the server is configured for.
+    """Show the server's configuration.
 
     Example: flow service registry
     """
@@ -52,7 +54,7 @@ def service() -> None:
 @options.form()
 @with_client
 def registry(client: Client, as_json: bool | None) -> None:
-    """The sections of the server's configuration, without keys, passwords and folders.
+    """Show the sections of the server's configuration, without keys, passwords and folders.
 
     Example: flow service registry
     """

@@ -16,7 +16,7 @@ from fate_flow.cli.output.lists import print_facts, print_jobs_of_table, print_s
 
 @click.group()
 def table() -> None:
-    """Look at, make, hide and delete the tables of this party.
+    """Show, create, disable and delete the tables of this party.
 
     Example: flow table info -n demo -t site_a
     """
@@ -28,7 +28,7 @@ def table() -> None:
 @options.form()
 @with_client
 def info(client: Client, as_json: bool | None, **body: Any) -> None:
-    """Whether a table exists, and what is in it.
+    """Show whether a table exists, its columns and its number of rows.
 
     Example: flow table info -n demo -t site_a
     """
@@ -44,7 +44,7 @@ def info(client: Client, as_json: bool | None, **body: Any) -> None:
 @options.component_name()
 @with_client
 def delete(client: Client, **body: Any) -> None:
-    """Deletes a table; the server looks at its namespace and name alone.
+    """Delete a table. The server uses only the namespace and the name.
 
     Example: flow table delete -n demo -t site_a
     """
@@ -55,7 +55,7 @@ def delete(client: Client, **body: Any) -> None:
 @options.conf_path()
 @with_client
 def add(client: Client, conf_path: str) -> None:
-    """The same as `flow table bind`, for a name that is new.
+    """Like `flow table bind`, but the name must be new.
 
     Example: flow table add -c bind.json
     """
@@ -64,10 +64,12 @@ def add(client: Client, conf_path: str) -> None:
 
 @table.command()
 @options.conf_path()
-@click.option("--drop", is_flag=True, help="Replace the table when it exists; else this is refused.")
+@click.option("--drop", is_flag=True, help="Replace an existing table, which is refused otherwise.")
 @with_client
 def bind(client: Client, conf_path: str, drop: bool) -> None:
-    """Makes a table of a CSV file on the server's machine, or of a table of another server; a local job reads it in.
+    """Create a table from a CSV file on the server's machine, or from MySQL.
+
+    A local job reads the data into this party's storage.
 
     \b
     Example: flow table bind -c bind.json
@@ -84,7 +86,7 @@ def bind(client: Client, conf_path: str, drop: bool) -> None:
 @options.table_name()
 @with_client
 def disable(client: Client, **body: Any) -> None:
-    """Keeps jobs from reading a table.
+    """Forbid jobs to read a table.
 
     Example: flow table disable -n demo -t site_a
     """
@@ -96,7 +98,7 @@ def disable(client: Client, **body: Any) -> None:
 @options.table_name()
 @with_client
 def enable(client: Client, **body: Any) -> None:
-    """Lets jobs read a table again.
+    """Allow jobs to read a disabled table again.
 
     Example: flow table enable -n demo -t site_a
     """
@@ -106,7 +108,7 @@ def enable(client: Client, **body: Any) -> None:
 @table.command("disable-delete")
 @with_client
 def disable_delete(client: Client) -> None:
-    """Deletes all tables that are disabled.
+    """Delete all disabled tables.
 
     Example: flow table disable-delete
     """
@@ -117,7 +119,7 @@ def disable_delete(client: Client) -> None:
 @options.conf_path()
 @with_client
 def connector_create(client: Client, conf_path: str) -> None:
-    """A name for a file or folder of the server's machine, for the address of bind, add and data writer.
+    """Name a file or folder of the server's machine, for bind, add and data writer.
 
     \b
     Example: flow table connector-create -c connector.json
@@ -131,7 +133,7 @@ def connector_create(client: Client, conf_path: str) -> None:
 @options.form()
 @with_client
 def connector_query(client: Client, as_json: bool | None, **body: Any) -> None:
-    """What a connector leads to.
+    """Show what a connector refers to.
 
     Example: flow table connector-query --connector-name exports
     """
@@ -144,7 +146,7 @@ def connector_query(client: Client, as_json: bool | None, **body: Any) -> None:
 @options.form()
 @with_client
 def tracking_source(client: Client, as_json: bool | None, **body: Any) -> None:
-    """The tables that a task made a table of, and those at the beginning of the way there.
+    """Show the tables from which a task made this table, and the first tables of that chain.
 
     Example: flow table tracking-source -n demo -t site_a
     """
@@ -157,7 +159,7 @@ def tracking_source(client: Client, as_json: bool | None, **body: Any) -> None:
 @options.form()
 @with_client
 def tracking_job(client: Client, as_json: bool | None, **body: Any) -> None:
-    """The jobs whose tasks made a table or handed it on.
+    """List the jobs whose tasks produced a table or passed it on.
 
     Example: flow table tracking-job -n demo -t site_a
     """

@@ -19,7 +19,7 @@ from fate_flow.cli.output.task_log import follow_log, print_once
 
 @click.group()
 def task() -> None:
-    """Look at the tasks of jobs.
+    """Show the tasks of jobs, their output and their files.
 
     Example: flow task query -j 202601011200000000000 -s running
     """
@@ -31,7 +31,7 @@ def task() -> None:
 @options.form()
 @with_client
 def list_tasks(client: Client, as_json: bool | None, **body: Any) -> None:
-    """The tasks of this party, oldest first.
+    """List the tasks of this party, oldest first.
 
     Example: flow task list -l 25 --page 4
     """
@@ -44,12 +44,12 @@ def list_tasks(client: Client, as_json: bool | None, **body: Any) -> None:
 @options.party_id()
 @options.component_name()
 @options.status()
-@options.limit(None, "So many at most; 1000 unless given.")
+@options.limit(None, "Maximum number of tasks; 1000 by default.")
 @options.page()
 @options.form()
 @with_client
 def query(client: Client, as_json: bool | None, **body: Any) -> None:
-    """The newest version of the tasks that these options mean.
+    """Show the newest version of the tasks that match all given options.
 
     Example: flow task query -j 202601011200000000000 -cpn intersection_0
     """
@@ -61,19 +61,19 @@ def query(client: Client, as_json: bool | None, **body: Any) -> None:
 @options.component_name(required=True)
 @options.role()
 @options.party_id()
-@click.option("--stream", type=click.Choice(("stdout", "stderr")), default="stdout", help="stdout unless given.")
-@click.option("--worker", type=int, help="Which of several workers, from 0; the first unless given.")
-@click.option("--attempt", type=int, help="Which process of that worker, from 0; the newest unless given.")
-@click.option("-v", "--task-version", type=int, help="Version of the task; the newest unless given.")
-@click.option("--bytes", "size", type=int, help="So much of the end; 262144 unless given, 4194304 at most.")
-@click.option("-f", "--follow", "is_followed", is_flag=True, help="Go on until it has exited, or Ctrl-C.")
+@click.option("--stream", type=click.Choice(("stdout", "stderr")), default="stdout", help="stdout by default.")
+@click.option("--worker", type=int, help="Number of the worker, from 0; 0 by default.")
+@click.option("--attempt", type=int, help="Number of that worker's process, from 0; the newest by default.")
+@click.option("-v", "--task-version", type=int, help="Version of the task; the newest by default.")
+@click.option("--bytes", "size", type=int, help="Number of bytes from the end; 262144 by default, at most 4194304.")
+@click.option("-f", "--follow", "is_followed", is_flag=True, help="Follow until the worker exits, or Ctrl-C.")
 @options.as_json()
 @with_client
 def log(client: Client, *, as_json: bool, is_followed: bool, size: int | None, **body: Any) -> None:
-    """What a worker of a task prints, at the party that runs it.
+    """Show what a worker of a task prints, at the party that runs it.
 
-    Another party's is shown to the initiator of the job alone, and only where that party shares it. Where a worker was
-    replaced, or the task began again, stderr says which attempts and versions there are.
+    The output of another party's worker is shown only to the initiator of the job, and only if that party shares it.
+    If a worker was replaced or the task was retried, stderr lists the available attempts and versions.
 
     \b
     Example: flow task log -j 202601011200000000000 -cpn train_0 --stream stderr
@@ -82,7 +82,7 @@ def log(client: Client, *, as_json: bool, is_followed: bool, size: int | None, *
     pending = given({**body, "bytes": size})
     if is_followed:
         if as_json:
-            raise click.UsageError("--json shows one answer: without -f.")
+            raise click.UsageError("--json cannot be combined with -f: it shows a single reply.")
         follow_log(client, pending)
         return
     answer = client.post("task/log", pending)
@@ -101,7 +101,7 @@ def log(client: Client, *, as_json: bool, is_followed: bool, size: int | None, *
 @click.option("-o", "--output-path", required=True, type=click.Path(dir_okay=False), help="File to write.")
 @with_client
 def output(client: Client, *, output_path: str, **body: Any) -> None:
-    """Fetches a file that a task has left at this party, once the task has succeeded at all parties.
+    """Download a file that a task produced at this party; the task must have succeeded at all parties.
 
     Example: flow task output -j 202601011200000000000 -cpn train_0 -n model -o model.bin
     """

@@ -16,18 +16,18 @@ from fate_flow.cli.output.unpacked import downloaded, fetch_folder
 
 @click.group()
 def template() -> None:
-    """Documents to begin with.
+    """Download example configurations, DSLs and data.
 
     Example: flow template download -o .
     """
 
 
 @template.command()
-@click.option("--min-data", type=int, help="Sent to the server; all of its data is small.")
+@click.option("--min-data", type=int, help="Sent to the server as in FATE; no effect, since all example data is small.")
 @options.output_path(required=True)
 @with_client
 def download(client: Client, **body: Any) -> None:
-    """Fetches configurations, DSLs and a little data into OUTPUT_PATH/template.
+    """Download example configurations, DSLs and a little data into OUTPUT_PATH/template.
 
     Example: flow template download -o .
     """

@@ -13,26 +13,26 @@ from fate_flow.cli.input.options import with_client
 from fate_flow.cli.output.unpacked import fetch_folder, folder_in
 from fate_flow.core.model.status import JOB_END, JobStatus
 
-LOG_FOLDER = "./logs/toy"         # where the genuine client puts it
+LOG_FOLDER = "./logs/toy"         # the genuine client's folder
 _ENDED = frozenset(status.value for status in JOB_END)
 
 
 @click.group()
 def test() -> None:
-    """Try out whether parties can run a job together.
+    """Test whether parties can run a job together.
 
     Example: flow test toy -gid 9999 -hid 10000
     """
 
 
 @test.command()
-@click.option("-gid", "--guest-party-id", required=True, help="Id of the guest, the party asked.")
-@click.option("-hid", "--host-party-id", required=True, help="Id of the host.")
-@click.option("--timeout", type=click.IntRange(1), default=300, help="Seconds to wait for the job; 300 unless given.")
-@click.option("--task-cores", type=click.IntRange(1), default=2, help="Cores at each party; 2 unless given.")
+@click.option("-gid", "--guest-party-id", required=True, help="Party id of the guest: this server's party.")
+@click.option("-hid", "--host-party-id", required=True, help="Party id of the host.")
+@click.option("--timeout", type=click.IntRange(1), default=300, help="Seconds to wait for the job; 300 by default.")
+@click.option("--task-cores", type=click.IntRange(1), default=2, help="Cores at each party; 2 by default.")
 @with_client
 def toy(client: Client, guest_party_id: str, host_party_id: str, timeout: int, task_cores: int) -> None:
-    """Has a guest and a host add up numbers that neither shows the other, and prints what the guest logged.
+    """Run a job that adds up secret numbers of a guest and a host, and print the guest's log of it.
 
     Example: flow test toy -gid 9999 -hid 10000
     """
@@ -47,7 +47,7 @@ def toy(client: Client, guest_party_id: str, host_party_id: str, timeout: int, t
 
 
 def toy_job(guest: str, host: str, task_cores: int) -> dict[str, Any]:
-    """The submit of the toy job; the ids are text, as the genuine client has them."""
+    """Return the body that submits the toy job; party ids are strings, as the genuine client sends them."""
     name = "secure_add_example_0"
     return {
         "job_dsl": {"components": {name: {"module": "SecureAddExample"}}},
@@ -68,7 +68,7 @@ def toy_job(guest: str, host: str, task_cores: int) -> dict[str, Any]:
 
 
 def _await_end(client: Client, job_id: str, guest: str, timeout_seconds: int) -> str:
-    """The status in which the job ended, or the last that was seen in that time. What is new is a line."""
+    """Return the job's final status, or the last one seen before the timeout. Print a line for each change."""
     status = said = ""
     for _ in range(timeout_seconds):
         answer = client.post("job/query", {"job_id": job_id, "role": "guest", "party_id": guest})
@@ -87,7 +87,7 @@ def _await_end(client: Client, job_id: str, guest: str, timeout_seconds: int) ->
 
 
 def _print_log(client: Client, job_id: str, guest: str, status: str) -> None:
-    """What the guest's party log has about the sum, or its errors."""
+    """Print the lines about the sum from the guest's log, or its errors."""
     folder = folder_in(LOG_FOLDER, f"job_{job_id}_log")
     answer = fetch_folder(client, "POST", "job/log/download", {"job_id": job_id, "output_path": LOG_FOLDER}, folder)
     if answer is not None:
@@ -96,7 +96,7 @@ def _print_log(client: Client, job_id: str, guest: str, status: str) -> None:
     went_well = status == JobStatus.SUCCESS.value
     path = folder / "guest" / guest / ("INFO.log" if went_well else "ERROR.log")
     if not path.is_file():
-        tell(f"{path}: the server has sent no such log")
+        tell(f"{path}: the server did not send this log")
         return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         if not went_well or "secure_add_guest" in line:

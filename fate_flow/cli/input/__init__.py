@@ -1,1 +1,1 @@
-"""What a user hands over: options that many commands share, and files."""
+"""The input of commands: shared options, and files."""

@@ -1,4 +1,4 @@
-"""The options that many commands share, named and spelled as the genuine client has them."""
+"""The options that many commands share, spelled as in the genuine client."""
 
 from __future__ import annotations
 
@@ -46,31 +46,31 @@ def status() -> Option[Any]:
     )
 
 
-def limit(default: int | None = 10, text: str = "So many at most; 10 unless given.") -> Option[Any]:
+def limit(default: int | None = 10, text: str = "Maximum number of rows; 10 by default.") -> Option[Any]:
     return click.option("-l", "--limit", type=int, default=default, help=text)
 
 
 def page() -> Option[Any]:
-    return click.option("--page", type=int, help="Which page of so many (--limit), from 1; the first unless given.")
+    return click.option("--page", type=int, help="Page number, from 1; 1 by default; --limit is the size of a page.")
 
 
 def conf_path(*, required: bool = True) -> Option[Any]:
     return click.option(
         "-c", "--conf-path", required=required, type=click.Path(exists=True, dir_okay=False),
-        help="Configuration, JSON.",
+        help="Configuration, a JSON file.",
     )
 
 
 def job_file() -> Option[Any]:
     return click.option(
         "-f", "--file", "job_file", type=click.Path(exists=True, dir_okay=False),
-        help="The whole job in one file, YAML; instead of -c and -d.",
+        help="The whole job in one YAML file; instead of -c and -d.",
     )
 
 
 def dsl_path() -> Option[Any]:
     return click.option(
-        "-d", "--dsl-path", type=click.Path(exists=True, dir_okay=False), help="Components of the job, JSON."
+        "-d", "--dsl-path", type=click.Path(exists=True, dir_okay=False), help="Components of the job, a JSON file."
     )
 
 
@@ -89,14 +89,14 @@ def table_name(*, required: bool = False) -> Option[Any]:
 
 
 def as_json() -> Option[Any]:
-    return click.option("--json", "as_json", is_flag=True, help="Print what the server answered, as JSON.")
+    return click.option("--json", "as_json", is_flag=True, help="Print the server's reply as JSON.")
 
 
 def form() -> Option[Any]:
-    """For what scripts read as well: `as_json` is None when neither was chosen."""
+    """Choose between JSON for scripts and a table for people; `as_json` is None if neither was chosen."""
     return click.option(
         "--json/--table", "as_json", default=None,
-        help="As JSON or as a table; unless given, a table on a terminal and JSON elsewhere.",
+        help="Print JSON or a table; by default a table on a terminal and JSON elsewhere.",
     )
 
 
@@ -106,35 +106,36 @@ def message(text: str) -> Option[Any]:
 
 def author() -> Option[Any]:
     return click.option(
-        "--by", "author", default=_login_name, metavar="NAME", help="Who; the login name unless given, unchecked."
+        "--by", "author", default=_login_name, metavar="NAME",
+        help="Your name for the record, unchecked; the login name by default.",
     )
 
 
 def _login_name() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):     # a user without a name
+    except (KeyError, OSError):     # this user id has no name
         return f"user {os.getuid()}"
 
 
 def watched() -> Option[Any]:
     return click.option(
-        "--watch", "is_watched", is_flag=True, help="Show the progress until the job ends; fail when it fails."
+        "--watch", "is_watched", is_flag=True, help="Show progress until the job ends; fail if it fails."
     )
 
 
 def one_seat(command: Command) -> Command:
-    """A component of a job at one party: four options, all of them required."""
+    """Add four required options that name a component of a job at one party."""
     for option in (component_name, party_id, role, job_id):
         command = option(required=True)(command)
     return command
 
 
 def with_client(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Hands the command the client of the server as its first argument."""
+    """Pass the client of the server to the command as its first argument."""
     return click.pass_obj(command)
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
-    """Those that were given: what the genuine client sends."""
+    """Return the options that the user gave: the genuine client sends only those."""
     return {name: value for name, value in options.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The files that a user hands over: read with errors that name file, line and column, and made into requests."""
+"""Read a user's files and build requests from them; errors name the file, the line and the column."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class BadFile(click.ClickException):
 
 
 def submission(conf_path: str | None, dsl_path: str | None, job_file: str | None = None) -> dict[str, Any]:
-    """The body of a submit: of one file, or of the two of FATE. Raises BadFile, UsageError."""
+    """Return the body of a submit: from one job file, or from FATE's two files. Raise BadFile, UsageError."""
     if job_file is not None:
         if conf_path is not None or dsl_path is not None:
-            raise click.UsageError("-f says all there is: without -c and -d.")
+            raise click.UsageError("-f cannot be combined with -c and -d: it contains the whole job.")
         return {"job_file": read_text(job_file)}
     if conf_path is None:
-        raise click.UsageError("Missing option '-f' (the job in one file), or '-c' and '-d'.")
+        raise click.UsageError("Missing option '-f' (the job in one file), or '-c' and '-d' (FATE's two files).")
     conf = overlaid(conf_path, dsl_path=dsl_path)
     return {"job_dsl": read_json(dsl_path) if dsl_path else {}, "job_runtime_conf": conf}
 
 
 def overlaid(conf_path: str, **options: Any) -> dict[str, Any]:
-    """The configuration with the given options over it, as the genuine client sends it. Raises BadFile."""
+    """Return the configuration, overlaid with the given options as the genuine client does. Raise BadFile."""
     conf = read_json(conf_path)
     if isinstance(conf.get("output_path"), str) and conf["output_path"]:
         conf["output_path"] = str(Path(conf["output_path"]).absolute())
@@ -39,7 +39,7 @@ def overlaid(conf_path: str, **options: Any) -> dict[str, Any]:
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """The JSON object in this file. Raises BadFile."""
+    """Return the JSON object in this file. Raise BadFile."""
     try:
         document = read_json_text(read_text(path))
     except json.JSONDecodeError as error:
@@ -52,7 +52,7 @@ def read_json(path: str) -> dict[str, Any]:
 
 
 def read_text(path: str) -> str:
-    """What is in this file. Raises BadFile."""
+    """Return the text of this file. Raise BadFile."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:

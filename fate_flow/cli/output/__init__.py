@@ -1,1 +1,1 @@
-"""What is printed, for scripts and for people."""
+"""The output of commands, for scripts and for people."""

@@ -1,4 +1,4 @@
-"""How much of a file has gone or come, on a terminal."""
+"""A progress bar for uploads and downloads, on a terminal."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import IO
 from fate_flow.cli.console.display import one_line
 from fate_flow.cli.output.upload_body import nobody
 
-_MOST_NAME = 24               # letters of it; the rest of a line is for numbers
+_MOST_NAME = 24               # characters of the name; the rest of the line is for numbers
 
 
 @contextmanager
 def bar(name: str, size: int | None) -> Iterator[Callable[[int], object]]:
-    """Is told how many bytes more have gone or come, of so many in all, if that is known; leaves nothing behind."""
+    """Show a progress bar; yield a function that takes the number of bytes just transferred.
+
+    `size`: all bytes; None: unknown. The bar disappears at the end."""
     if not sys.stderr.isatty():
         yield nobody
         return
@@ -35,7 +37,7 @@ def bar(name: str, size: int | None) -> Iterator[Callable[[int], object]]:
 
 
 class Counted:
-    """A file that tells how much is written into it."""
+    """A file that reports the number of bytes written to it."""
 
     def __init__(self, file: IO[bytes], on_written: Callable[[int], object]) -> None:
         self._file = file

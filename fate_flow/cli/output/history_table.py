@@ -1,7 +1,7 @@
-"""`job history` for people: a line for each move.
+"""`job history` for people: a line for each change of state.
 
-The initiator's moves of a job and its tasks are made again at each other party, when its command comes there. Such a
-move is one line, which names those that have seen it, with the time of the first.
+Every other party repeats the initiator's changes of a job and its tasks when the initiator's command arrives. Such a
+change is one line, with the time of its first occurrence and the parties that have seen it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Line:
 
 
 def print_history(data: Mapping[str, Any]) -> None:
-    """A line for each move, with the parties that have seen it where several were asked, and who was not."""
+    """Print a line for each change; if several parties were asked, who has seen it, and which did not answer."""
     moves, parties = data.get("moves") or (), data.get("parties") or ()
     headers = ("time", "what", "from", "to", *(("seen by",) if parties else ()), "why")
     everybody = {str(party.get("party_id")) for party in parties} | {str(move.get("seen_by")) for move in moves}
@@ -65,7 +65,7 @@ def _merged(moves: Iterable[Move]) -> list[_Line]:
 
 
 def _by_day(lines: list[_Line]) -> Iterator[tuple[str, list[_Line]]]:
-    """In their order; a day may come twice where the clocks of the parties differ."""
+    """Group the lines by day in their order; a day may occur twice if the parties' clocks differ."""
     days: list[tuple[str, list[_Line]]] = []
     for line in lines:
         day = f"{_time_of(line.move):%Y-%m-%d}"
@@ -81,14 +81,14 @@ def _cells(move: Move) -> tuple[object, ...]:
     where = party_name(move) if move.get("role") else ""
     at = _time_of(move)
     time = f"{at:%H:%M:%S}.{at.microsecond // 1000:03}"
-    # its party is named
+    # "task" is enough: the line names the party
     level = "task" if move.get("level") == HistoryLevel.PARTY_TASK.value else str(move.get("level"))
     what = " ".join(filter(None, (level, task, version, where)))
     return time, what, move.get("old"), move.get("new")
 
 
 def _why(move: Move) -> str:
-    """Why, and whose doing it is; nothing of what went as it should."""
+    """Return the reason and who caused the change; "" for a normal success."""
     went_well = move.get("reason") == Reason.DONE.value
     status = "" if went_well and move.get("exit_status") == "exit code 0" else move.get("exit_status")
     message = ": ".join(str(one) for one in (status, move.get("message")) if one)

@@ -1,4 +1,4 @@
-"""Answers that are lists, or facts about one thing: JSON for scripts, tables for people."""
+"""Print answers that are lists or facts about one thing: JSON for scripts, tables for people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.console.wording import duration, party_name, reason_of, short_moment
 from fate_flow.core.text.phrases import counted
 
-_SOME_COLUMNS = 20            # of a table; so many are named
+_SOME_COLUMNS = 20            # at most this many columns of a table are named
 _JOBS = ("job", "name", "party", "status", "created", "took", "why")
 _TASKS = ("task", "party", "status", "took", "why")
 
@@ -23,14 +23,14 @@ Row = Mapping[str, Any]
 
 
 def is_for_people(as_json: bool | None) -> bool:
-    """Whether a table is to be shown; when None was chosen, on a terminal alone."""
+    """Return whether to print a table: if neither form was chosen (None), only on a terminal."""
     return sys.stdout.isatty() if as_json is None else not as_json
 
 
 def show_as(answer: ServerReply, as_json: bool | None, tell: Callable[[Any], None]) -> None:
-    """The answer as JSON, or its data in the words of `tell` (`is_for_people`).
+    """Print the answer as JSON, or its data with `tell` (see `is_for_people`).
 
-    Raises CallFailed when the server refused and people are told."""
+    Raise CallFailed if the output is for people and the server refused."""
     if not is_for_people(as_json):
         show(answer)
     elif not answer.is_success:
@@ -38,21 +38,21 @@ def show_as(answer: ServerReply, as_json: bool | None, tell: Callable[[Any], Non
     elif answer.data:
         tell(answer.data)
     else:
-        click.echo(one_line(answer.message if answer.message != "success" else "there is nothing"))
+        click.echo(one_line(answer.message if answer.message != "success" else "nothing found"))
 
 
 # ---------------------------------------------------------------------- jobs and tasks
 
 
 def print_jobs(data: Any) -> None:
-    """Of `job list`, with how many there are in all, or of `job query`."""
+    """Print the answer of `job list`, with the total number of jobs, or of `job query`."""
     rows = list(map(_unprefixed, data["jobs"] if isinstance(data, Mapping) else data))
     _print_count(len(rows), data, "job")
     print_table(_JOBS, map(_job, rows))
 
 
 def print_tasks(data: Any) -> None:
-    """Of `task list`, with how many there are in all, or of `task query`."""
+    """Print the answer of `task list`, with the total number of tasks, or of `task query`."""
     rows = list(map(_unprefixed, data["tasks"] if isinstance(data, Mapping) else data))
     jobs = {row.get("job_id") for row in rows}
     if len(jobs) == 1:
@@ -65,7 +65,7 @@ def print_tasks(data: Any) -> None:
 
 
 def print_outputs(rows: Sequence[Row]) -> None:
-    """Of `job view`: the tables that tasks put out."""
+    """Print the answer of `job view`: the output tables of tasks."""
     columns = ("component_name", "task_version", "role", "party_id", "data_name", "table_namespace", "table_name")
     headers = ("task", "version", "role", "party", "output", "namespace", "table")
     print_table(headers, ([row.get(f"f_{column}") for column in columns] for row in rows))
@@ -100,7 +100,7 @@ def _status(row: Row, name: str) -> object:
 
 
 def _why(row: Row) -> object:
-    """Why it waits, or how it ended badly."""
+    """Return why the job waits, or why it failed."""
     if row.get("status") == "waiting" or (row.get("status") == "running" and row.get("wait_reason")):
         return row.get("wait_reason")
     if row.get("status") == "success":
@@ -112,7 +112,7 @@ def _why(row: Row) -> object:
 
 
 def print_table_info(data: Row) -> None:
-    """What is known of a table."""
+    """Print the answer of `table info`."""
     name = f"table {data.get('table_name')} in namespace {data.get('namespace')}"
     if not data.get("exist"):
         click.echo(one_line(f"there is no {name}"))
@@ -127,25 +127,25 @@ def print_table_info(data: Row) -> None:
 
 
 def print_uploads(data: Iterable[Mapping[str, Row]]) -> None:
-    """Of `data upload-history`."""
+    """Print the answer of `data upload-history`."""
     headers = ("job", "namespace", "table", "rows", "partitions", "columns", "notes")
     print_table(headers, (_upload(job_id, one) for uploads in data for job_id, one in uploads.items()))
 
 
 def print_sources(rows: Sequence[Row]) -> None:
-    """Of `table tracking-source`."""
+    """Print the answer of `table tracking-source`."""
     columns = ("parent_table_namespace", "parent_table_name", "source_table_namespace", "source_table_name")
-    headers = ("made of: namespace", "table", "which began as: namespace", "table")
+    headers = ("made from: namespace", "table", "original source: namespace", "table")
     print_table(headers, ([row.get(column) for column in columns] for row in rows))
 
 
 def print_jobs_of_table(data: Row) -> None:
-    """Of `table tracking-job`."""
+    """Print the answer of `table tracking-job`."""
     print_table(("job",), ([job_id] for job_id in data.get("job") or ()))
 
 
 def print_output_tables(rows: Sequence[Row]) -> None:
-    """Of `component output-data-table`."""
+    """Print the answer of `component output-data-table`."""
     columns = ("data_name", "table_namespace", "table_name")
     print_table(("output", "namespace", "table"), ([row.get(column) for column in columns] for row in rows))
 
@@ -167,17 +167,17 @@ def _some(names: Sequence[str]) -> str:
 
 
 def print_components(data: Row) -> None:
-    """Of `component list`."""
+    """Print the answer of `component list`."""
     print_table(("component",), ([name] for name in data.get("components") or ()))
 
 
 def print_metrics(data: Mapping[str, Sequence[str]]) -> None:
-    """Of `component metrics`."""
+    """Print the answer of `component metrics`."""
     print_table(("namespace", "metric"), ((space, name) for space, names in data.items() for name in names))
 
 
 def print_metric_values(data: Mapping[str, Mapping[str, Row]]) -> None:
-    """Of `component metric-all`."""
+    """Print the answer of `component metric-all`."""
     print_table(("namespace", "metric", "key", "value"), (
         (space, name, *point)
         for space, metrics in data.items() for name, metric in metrics.items() for point in _points(metric)
@@ -191,7 +191,7 @@ def _points(metric: Row) -> Iterator[tuple[object, object]]:
 
 
 def print_facts(data: Row) -> None:
-    """A line for each key: summaries, parameters, versions."""
+    """Print a line for each key: for summaries, parameters, versions."""
     print_table(("what", "value"), ((name, _displayed(value)) for name, value in data.items()))
 
 
@@ -205,14 +205,14 @@ def _displayed(value: object) -> str:
 
 
 def print_sections(data: Mapping[str, Row]) -> None:
-    """Of `service registry`."""
+    """Print the answer of `service registry`."""
     print_table(("section", "what", "value"), (
         (section, name, _displayed(value)) for section, values in data.items() for name, value in values.items()
     ))  # fmt: skip
 
 
 def print_parties(data: Row) -> None:
-    """Of `party list`: first who is on hold, then the ways to the others."""
+    """Print the answer of `party list`: first the parties on hold, then the routes to the other parties."""
     columns = ("party_id", "url", "status", "circuit", "message")
     parties = data.get("parties") or ()
     for one in (data.get("own") or {}, *parties):
@@ -222,7 +222,7 @@ def print_parties(data: Row) -> None:
 
 
 def print_providers(data: Mapping[str, Mapping[str, Row]]) -> None:
-    """Of `provider list`."""
+    """Print the answer of `provider list`."""
     print_table(("provider", "version", "components"), (
         (name, version, ", ".join(one.get("components") or ()))
         for name, versions in data.items() for version, one in versions.items()
@@ -230,7 +230,7 @@ def print_providers(data: Mapping[str, Mapping[str, Row]]) -> None:
 
 
 def print_offered_components(data: Row) -> None:
-    """Of `provider list-components`."""
+    """Print the answer of `provider list-components`."""
     print_table(("component", "module", "roles", "provider", "does"), (
         (
             name, ", ".join(one.get("alias") or ()), ", ".join(sorted(one.get("roles") or ())),
@@ -241,13 +241,13 @@ def print_offered_components(data: Row) -> None:
 
 
 def print_key(key_id: object, pem: str) -> None:
-    """Of `key query`."""
+    """Print the answer of `key query`."""
     click.echo(one_line(f"key_id {key_id}"))
     click.echo(printable(pem).strip())
 
 
 def print_resources(data: Row) -> None:
-    """What the engine has, and who holds how much of it."""
+    """Print the answer of `resource query`: the free cores and memory, and what each job holds."""
     engine, holders = data.get("computing_engine_resource") or {}, data.get("use_resource_job") or ()
     free = f"{engine.get('f_remaining_cores')} of {engine.get('f_cores')} cores"
     if engine.get("f_memory"):
@@ -259,7 +259,7 @@ def print_resources(data: Row) -> None:
 
 
 def print_granted(data: Row) -> None:
-    """What a party may use here."""
+    """Print the answer of `privilege query`."""
     things: list[tuple[object, ...]] = [("component", "", name) for name in data.get("component") or ()]
     things += [
         ("dataset", "", one) if isinstance(one, str) else ("dataset", one.get("namespace"), one.get("name"))

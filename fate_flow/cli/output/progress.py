@@ -1,4 +1,4 @@
-"""Two screens for a job: a table that changes in place on a terminal, a line per change elsewhere."""
+"""Two displays of a job's progress: a live table on a terminal, a line per change elsewhere."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _STYLES = {
     "waiting": "dim", "running": "bold cyan", "stopping": "yellow", "success": "green", "pass": "dim green",
     "failed": "bold red", "canceled": "yellow", "timeout": "bold red",
 }  # fmt: skip
-_FIRST_REMINDER = 5.0             # seconds without a change; each further one takes twice as long
-_TROUBLES = 3                     # so many failures are told below the table
-_FRAME_LINES = 8 + _TROUBLES      # what stands around the tasks
+_FIRST_REMINDER = 5.0             # seconds without a change before a reminder; the next one takes twice as long
+_TROUBLES = 3                     # at most this many failures are shown below the table
+_FRAME_LINES = 8 + _TROUBLES      # lines around the rows of tasks
 
 
 def open_screen() -> Screen:
-    """The screen that suits stderr."""
+    """Return the display that suits stderr."""
     console = Console(stderr=True)
     return LiveScreen(console) if sys.stderr.isatty() and not console.is_dumb_terminal else PlainScreen()
 
 
 class PlainScreen:
-    """A line on stderr for each change, and now and then one while there is none."""
+    """A line on stderr for each change, and a reminder from time to time if nothing changes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -62,7 +62,7 @@ class PlainScreen:
 
 
 class LiveScreen:
-    """A row per component and a column per party, drawn anew in place."""
+    """A table with a row per component and a column per party, updated in place."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -93,7 +93,7 @@ class LiveScreen:
 
 
 def render(view: JobView, seconds: int, height: int) -> RenderableType:
-    """The job as a table of at most so many rows."""
+    """Return the job as a table of at most `height` components."""
     head = Table.grid(padding=(0, 2))
     done = sum(task.is_final for task in view.tasks)
     head.add_row(
@@ -111,7 +111,7 @@ def render(view: JobView, seconds: int, height: int) -> RenderableType:
 
 
 def chosen(tasks: Sequence[PartyTask], height: int) -> list[str]:
-    """The components to show: all when there is room, else first those that move, then those to come."""
+    """Return the components to show: all if they fit; else failed ones first, then running, then waiting ones."""
     names = list(dict.fromkeys(task.component for task in tasks))
     if len(names) <= height:
         return names

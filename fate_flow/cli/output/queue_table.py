@@ -1,6 +1,7 @@
 """`queue list` for people.
 
-Few jobs have a priority, or cores that differ by party: that stands in the text, so that a line has room for the rest.
+Few jobs have a priority, or different cores at each party. These values are in the text instead of in columns, so that
+a line has space for the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Job = Mapping[str, Any]
 
 
 def print_queue(data: Job) -> None:
-    """The queue as a table, with what people have to decide around it."""
+    """Print a hold of this party, the queue, and the jobs that need an approval here."""
     if hold := data.get("hold"):
         click.echo(one_line(f"this party is on hold by {hold.get('by')}: {hold.get('message')}"))
     jobs = data.get("jobs") or ()
@@ -26,7 +27,7 @@ def print_queue(data: Job) -> None:
     if jobs:
         print_table(("job", "place", "name", "cores", "starts in", "waits for"), map(_waiting, jobs))
     if unapproved := data.get("unapproved"):
-        click.echo("jobs of others that await an approval here (flow job approve, flow job reject):")
+        click.echo("jobs of other initiators that need an approval here (flow job approve, flow job reject):")
         print_table(("job", "name", "initiator", "as", "cores", "document"), map(_unapproved, unapproved))
 
 
@@ -47,7 +48,7 @@ def _waiting(job: Job) -> tuple[object, ...]:
 
 
 def _reason(job: Job) -> str:
-    """Without the place, which stands in a column."""
+    """Return the reason without the place in the queue, which has a column."""
     place = job.get("place_in_queue")
     reason = str(job.get("wait_reason") or "")
     return reason.removesuffix(f"; {ordinal(place)} in the queue") if isinstance(place, int) else reason
@@ -61,7 +62,7 @@ def _also(job: Job) -> str:
 
 
 def _cores(job: Job) -> tuple[str, str]:
-    """What it asks for, and in words how much where, when that is not the same at each party."""
+    """Return the cores that the job asks for; if they differ by party, also a text with the cores of each party."""
     asked = {party_name(party): party.get("asked_cores") or 0 for party in job.get("parties") or ()}
     amounts = sorted(set(asked.values()))
     if len(asked) < 2 or len(amounts) < 2:
@@ -71,7 +72,7 @@ def _cores(job: Job) -> tuple[str, str]:
 
 
 def _starts(seconds: object) -> str:
-    """Empty where nobody can say."""
+    """Return the estimated time until the start; "" if it is unknown."""
     if not isinstance(seconds, (int, float)):
         return ""
     return "now" if seconds == 0 else duration(seconds * 1000)

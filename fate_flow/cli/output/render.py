@@ -1,4 +1,4 @@
-"""`job explain` and `job validate` for people: what the server answered, as lines and tables."""
+"""`job explain` and `job validate` for people: the server's answer as lines and tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fate_flow.core.text.phrases import counted
 
 
 def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
-    """How a job stands, since when and why, and what each party and task has to do with it."""
+    """Print the state of a job, its times and its reason, and the state of each party and task."""
     reason = _why(data)
     print_line(f"{job_title(job_id, data.get('name'))}: {status_of(data)}" + (f": {reason}" if reason else ""))
     if times := _times(data):
@@ -34,7 +34,7 @@ def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
     if approval := _approval(job_id, data.get("approval")):
         print_line(approval)
     if unconfirmed := data.get("unconfirmed_parties"):
-        print_line(f"never confirmed its end: {', '.join(map(party_name, unconfirmed))}")
+        print_line(f"parties that did not confirm the end: {', '.join(map(party_name, unconfirmed))}")
     if missing := data.get("missing_parties"):
         print_line(f"succeeded without: {', '.join(map(party_name, missing))}")
     for pending in data.get("pending_policies") or ():
@@ -48,14 +48,14 @@ def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
 
 
 def _approval(job_id: str, approval: Any) -> str:
-    """Of which document this party's people are asked to approve the job."""
+    """Return the digest of the document that this party has to approve, with the command; "" if none is pending."""
     if not isinstance(approval, Mapping) or approval.get("status") != "pending":
         return ""
     return f"document: {short_digest(approval.get('digest'))} (flow job approve -j {job_id} --digest DOCUMENT)"
 
 
 def _times(data: Mapping[str, Any]) -> str:
-    """When it was submitted, when it started and ended, and how long it has waited or run."""
+    """Return when the job was submitted, started and ended, and how long it has waited or run."""
     created, started, ended = (data.get(f"{key}_time") for key in ("create", "start", "end"))
     if not created:
         return ""
@@ -75,14 +75,14 @@ def _times(data: Mapping[str, Any]) -> str:
 
 
 def _print_seats(seats: Sequence[Mapping[str, Any]]) -> None:
-    """What is free is known of parties that refused alone; a column for it stands there only then."""
+    """Print the parties. Only parties that refused say how much is free; without any, that column is left out."""
     shows_free = any(seat.get("free_cores") is not None for seat in seats)
     headers = ("party", "state", "cores asked", *(("cores free",) if shows_free else ()), "message")
     print_table(headers, (_seat(seat, shows_free) for seat in seats))
 
 
 def print_plan(data: Mapping[str, Any]) -> None:
-    """What each party would run, with which parameters and cores."""
+    """Print what each party would run, with which parameters and cores."""
     for party in data.get("parties") or ():
         memory = f", {party['memory']} MB" if party.get("memory") else ""
         click.echo(one_line(f"{party_name(party)}: {counted(party.get('cores') or 0, 'core')}{memory}"))
@@ -111,7 +111,7 @@ _STATES = {
     "held": "cores reserved", "started": "running", "draining": "stopping", "leaving": "ending", "left": "ended",
     "unconfirmed": "end not confirmed",
 }  # fmt: skip
-"""Of a party, where the word of the server says it to the server alone."""
+"""The text to show for a party's state: the server's own names are internal."""
 
 
 def _seat(seat: Mapping[str, Any], shows_free: bool) -> tuple[object, ...]:
@@ -122,7 +122,7 @@ def _seat(seat: Mapping[str, Any], shows_free: bool) -> tuple[object, ...]:
 
 
 def _task_rows(tasks: Any, job: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    """What is said of the job is not said again of each of its tasks and shares."""
+    """Yield the rows of the tasks; a reason that is already shown for the job is not repeated."""
     now, known = job.get("time"), (job,) if job.get("reason") else ()
     for task in tasks:
         name, version = task.get("component_name"), task.get("task_version")
@@ -146,12 +146,12 @@ def _share_why(share: Mapping[str, Any], job: Mapping[str, Any]) -> str:
 
 
 def _is_said(one: Mapping[str, Any], parts: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a part of it says the same of how it ended."""
+    """Return whether one of the parts has the same reason and message."""
     return any(all(one.get(key) == part.get(key) for key in ("reason", "message")) for part in parts)
 
 
 def _took(one: Mapping[str, Any], now: object) -> str:
-    """How long a share was at work, or has been."""
+    """Return how long a share ran, or has run so far."""
     start, end = one.get("start_time"), one.get("end_time")
     if not start:
         return ""
@@ -163,7 +163,7 @@ def _took(one: Mapping[str, Any], now: object) -> str:
 
 
 def _why(data: Mapping[str, Any]) -> str:
-    """The reason and the message, and whose doing it is, where that is somebody else than whom it is said of."""
+    """Return the reason and the message, and the party that caused it unless it is the subject itself."""
     why, cause = reason_of(data), str(data.get("caused_by") or "")
     is_said = cause == f"{data.get('role')} {data.get('party_id')}" or cause in why
     by = cause.replace(" ", "-")
@@ -171,8 +171,7 @@ def _why(data: Mapping[str, Any]) -> str:
 
 
 def _worker_rows(share: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    """Of the workers of a share those that ended otherwise than well or took the place of others, and how many elastic
-    ones there are."""
+    """Yield rows for the number of elastic workers, and for the workers of a share that failed or replaced others."""
     if elastic := share.get("elastic"):
         text = f"{elastic.get('running')} of {elastic.get('most')} run, {elastic.get('lent')} lent"
         yield "", "", "  elastic workers", "", "", text
@@ -182,7 +181,7 @@ def _worker_rows(share: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
             rank = worker.get("rank")
             which = f"worker {worker.get('worker')}" + ("" if rank is None else f" (rank {rank})")
             which += f", attempt {worker['attempt']}" if worker.get("attempt") else ""
-            name = which if worker.get("worker") is not None else "collects the outputs"
+            name = which if worker.get("worker") is not None else "output collector"
             said = ": ".join(filter(None, (why, worker["exit_status"])))
             yield "", "", f"  {name}", worker.get("status"), "", said
 
@@ -194,7 +193,7 @@ def _planned(task: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _values(party: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    """What holds at a party and where it comes from; tasks for which it is the same stand in one line."""
+    """Yield the effective values at a party and their sources; tasks with the same value share a line."""
     for key, one in (party.get("values") or {}).items():
         yield _value(key, "each task", one)
     names: dict[tuple[object, ...], list[str]] = {}

@@ -1,4 +1,4 @@
-"""What a worker prints: once, or as it comes (`flow task log -f`)."""
+"""Show the output of a worker: once, or continuously (`flow task log -f`)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fate_flow.cli.console.wording import reason_of
 from fate_flow.core.model.status import WorkerStatus
 
 LOOK_SECONDS = 0.5
-_MOST_LOOKS_WITHOUT_ANSWER = 120         # for the next process, which a newer version may have to wait for
+_MOST_LOOKS_WITHOUT_ANSWER = 120         # a new version of the task may wait before its process starts
 INTERRUPTED = 130
 
 Printed = Mapping[str, Any]
 
 
 def print_once(said: Printed) -> None:
-    """The text on stdout; on stderr what else there is to be seen."""
+    """Print the text on stdout; on stderr the other attempts and versions that can be shown."""
     click.echo(printable(said["text"]), nl=False)
     if len(said.get("attempts") or ()) > 1:
         tell(_other_attempts(said))
@@ -29,8 +29,8 @@ def print_once(said: Printed) -> None:
 
 
 def follow_log(client: Client, body: Mapping[str, Any]) -> None:
-    """Prints what the worker prints until it has exited, and goes on with the process that takes its place, where no
-    other one is named. Raises CallFailed when the server refuses."""
+    """Print what the worker prints until it exits; unless an attempt or version is named, go on with the process that
+    replaces it. Raise CallFailed if the server refuses."""
     try:
         _follow(client, body)
     except KeyboardInterrupt:
@@ -61,14 +61,14 @@ def _follow(client: Client, body: Mapping[str, Any]) -> None:
 
 
 def _print_rest(client: Client, body: Mapping[str, Any], offset: int | None) -> None:
-    """What a process has printed at its very end, before another one took its place."""
+    """Print the last output of a process that was replaced."""
     answer = client.post("task/log", {**body, "offset": offset})
     if answer.is_success:
         click.echo(printable(data_of(answer)["text"]), nl=False)
 
 
 def _ask(client: Client, body: Mapping[str, Any], offset: int | None, *, is_first: bool) -> Printed:
-    """Raises CallFailed when the server refuses, and cannot be waited for."""
+    """Return the output from `offset` on. Retry unless it is the first request; raise CallFailed if all are refused."""
     pending = {**body, "offset": offset} if offset is not None else dict(body)
     for _ in range(1 if is_first else _MOST_LOOKS_WITHOUT_ANSWER):
         answer = client.post("task/log", pending)
@@ -77,19 +77,19 @@ def _ask(client: Client, body: Mapping[str, Any], offset: int | None, *, is_firs
         client.pause(LOOK_SECONDS)
     said = data_of(answer)
     if "next_offset" not in said:
-        raise CallFailed("-f: the server of this party is too old to be followed; without -f it shows what there is")
+        raise CallFailed("-f: the server of this party is too old to follow output; run the command without -f")
     return said
 
 
 def _other_attempts(said: Printed) -> str:
-    """Which process this was of its slot, and how the others ended whose output is still there."""
+    """Return which attempt this was, and how the other attempts ended whose output is still kept."""
     others = [one for one in said["attempts"] if one["is_kept"] and one["attempt"] != said["attempt"]]
     text = (f"{one['attempt']} ({one['reason'] or one['status']})" for one in others)
     return f"worker {said['worker']}, attempt {said['attempt']}; --attempt shows {', '.join(text) or 'no other'}"
 
 
 def _earlier_versions(said: Printed) -> str:
-    """Which versions of the task have printed something before this one, and how they ended; empty: none has."""
+    """Return the earlier versions of the task that printed something, and how they ended; "" if there are none."""
     earlier = [one for one in said.get("versions") or () if one["task_version"] < said["task_version"]]
     text = (f"-v {one['task_version']}" + (f" ({one['reason']})" if one["reason"] else "") for one in earlier)
     return f"version {said['task_version']} of the task; earlier: {', '.join(text)}" if earlier else ""

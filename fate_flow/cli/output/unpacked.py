@@ -1,4 +1,4 @@
-"""Archives and files that a server sends, brought to where the user wants them."""
+"""Store archives and files that a server sends in the user's folders."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from fate_flow.cli.output.bar import Counted, bar
 
 
 def fetch_folder(client: Client, method: str, path: str, body: Any, folder: Path) -> ServerReply | None:
-    """None when the archive has come and lies unpacked in this folder; else what the server said.
+    """Download an archive and unpack it into this folder; return None, or the server's answer if it sent no archive.
 
-    Raises CallFailed when what came is no archive, or one that reaches out of the folder."""
+    Raise CallFailed if the archive is damaged or would write outside the folder."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryFile(dir=folder.parent) as archive:
         with bar(folder.name, None) as advance:
@@ -31,7 +31,7 @@ def fetch_folder(client: Client, method: str, path: str, body: Any, folder: Path
 
 
 def fetch_file(client: Client, path: str, body: Any, target: Path) -> None:
-    """The file has come whole, or the command ends with what the server said."""
+    """Download a file as a whole; if the server refuses, print its answer and exit."""
     content = BytesIO()
     answer = client.download("POST", path, body, content)
     if answer is not None:
@@ -41,12 +41,12 @@ def fetch_file(client: Client, path: str, body: Any, target: Path) -> None:
 
 
 def folder_in(output_path: str, name: str) -> Path:
-    """The folder of this name; whatever the name is made of, it does not lead elsewhere."""
+    """Return the folder of this name in `output_path`; the name cannot lead to another folder."""
     return Path(output_path).absolute() / re.sub(r"[^\w.-]", "_", name)
 
 
 def downloaded(folder: Path, word: str = "download") -> dict[str, Any]:
-    """What the genuine client prints when a folder has come."""
+    """Return what the genuine client prints after it has downloaded a folder."""
     return {
         "retcode": 0, "directory": str(folder), "retmsg": f"{word} successfully, please check {folder} directory",
     }
@@ -54,9 +54,9 @@ def downloaded(folder: Path, word: str = "download") -> dict[str, Any]:
 
 def _unpack(archive: IO[bytes], folder: Path) -> None:
     if not hasattr(tarfile, "data_filter"):
-        raise CallFailed("this Python is too old to unpack an archive safely: 3.11.4 or newer can")
+        raise CallFailed("this Python cannot unpack an archive safely: Python 3.11.4 or newer is needed")
     try:
         with tarfile.open(fileobj=archive, mode="r:gz") as tar:
             tar.extractall(folder, filter="data")
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        raise CallFailed(f"what came could not be unpacked into {folder}: {error}") from error
+        raise CallFailed(f"the server's archive could not be unpacked into {folder}: {error}") from error

@@ -1,4 +1,4 @@
-"""A file as the body of a request: multipart with one part, read while it is sent, never held whole."""
+"""A file as the body of a request: multipart with one part, read while it is sent, never whole in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHUNK = 256 * 1024
 
 
 class MultipartFile:
-    """One part named `file`; its length is known before it is read."""
+    """A multipart body with one part named `file`; its length is known before the file is read."""
 
     def __init__(self, path: Path) -> None:
         boundary = secrets.token_hex(16)
@@ -36,7 +36,7 @@ class MultipartFile:
         yield self._tail
 
     def _content(self) -> Iterator[bytes]:
-        """As many bytes as were announced, also from a file that grows. Raises FlowError for one that shrinks."""
+        """Yield as many bytes as announced, even if the file grows. Raise FlowError if it shrinks."""
         left = self.size
         try:
             with self._path.open("rb") as file:
@@ -44,18 +44,18 @@ class MultipartFile:
                     left -= len(chunk)
                     yield chunk
                     self.on_sent(len(chunk))
-        except OSError as error:        # not as it is: the HTTP library would take it for trouble with the network
+        except OSError as error:        # the HTTP library would take an OSError for a network error
             raise FlowError(f"{self._path}: cannot be read: {error.strerror}") from error
         if left:
             raise FlowError(f"{self._path}: became shorter while it was being sent")
 
 
 def nobody(_count: int) -> None:
-    """Is told how much was sent when nobody wants to know."""
+    """Ignore the number of bytes sent."""
 
 
 def _quoted(name: str) -> bytes:
-    """A file name as browsers write it into this header."""
+    """Return a file name as browsers write it into this header."""
     for letter, code in (('"', "%22"), ("\r", "%0D"), ("\n", "%0A")):
         name = name.replace(letter, code)
     return os.fsencode(name)

@@ -1,7 +1,7 @@
-"""Following a job until it ends: ask, compare with what was known, show.
+"""Follow a job until it ends: poll, compare with the last state, show the changes.
 
-A look asks `job/explain` once and becomes a `JobView`. A server that is gone, or too busy, is asked again for a
-minute, since the job runs on without it; nothing that is done here touches the job.
+Each poll asks `job/explain` once and makes a `JobView`. If the server does not answer or is too busy, the poll is
+repeated for a minute, since the job runs on without it. Nothing here changes the job.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ class PartyTask:
 
 @dataclass(frozen=True)
 class JobView:
-    """A job at one moment."""
+    """The state of a job at one moment."""
 
     job_id: str
     status: str
-    message: str = ""              # how it ended
+    message: str = ""              # why it ended
     waits_for: str = ""
     tasks: tuple[PartyTask, ...] = ()
     name: str = ""
 
     @classmethod
     def of(cls, job_id: str, data: Mapping[str, Any]) -> Self:
-        """What `job/explain` answered."""
+        """Return the view of an answer of `job/explain`."""
         tasks = tuple(_party_tasks(data.get("tasks") or ()))
         status = str(data.get("status", ""))
         waits_for = "" if status in _ENDED else why_it_waits(data)
@@ -71,7 +71,7 @@ class JobView:
 
 
 class Screen(Protocol):
-    """Where a job is shown."""
+    """A display of a job's progress."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *exc: object) -> None: ...
@@ -80,7 +80,7 @@ class Screen(Protocol):
 
 
 def follow(client: Client, job_id: str, screen: Screen) -> None:
-    """Returns when the job has succeeded; ends the command when it has not, or at Ctrl-C, which the job survives."""
+    """Show the job until it ends; exit with code 1 unless it succeeded. Ctrl-C exits with 130; the job runs on."""
     try:
         last = watch(client, job_id, screen)
     except KeyboardInterrupt:
@@ -89,12 +89,12 @@ def follow(client: Client, job_id: str, screen: Screen) -> None:
     why = f": {last.message}" if last.message and not last.is_success else ""
     tell(f"{job_title(job_id, last.name)}: {last.status}{why}")
     if not last.is_success:
-        tell(f"flow job explain -j {job_id} tells more, flow job log -j {job_id} -o . fetches the logs")
+        tell(f"flow job explain -j {job_id} says more, flow job log -j {job_id} -o . downloads the logs")
         raise SystemExit(1)
 
 
 def show_submitted(answer: ServerReply, is_watched: bool) -> None:
-    """As `show`; where a person watches, of an accepted job only what the screen that follows does not show."""
+    """Print the answer of a submit. If a person watches an accepted job, print only what the display does not show."""
     if not (is_watched and answer.is_success and sys.stdout.isatty()):
         show(answer)
         return
@@ -104,7 +104,7 @@ def show_submitted(answer: ServerReply, is_watched: bool) -> None:
 
 
 def follow_submitted(client: Client, answer: ServerReply, screen: Screen) -> None:
-    """As `follow`, for a job whose submit has been answered on stdout, where nothing may follow."""
+    """Like `follow`, but print errors only on stderr: stdout already has the answer of the submit, one document."""
     try:
         follow(client, str(answer.envelope.get("jobId")), screen)
     except CallFailed as error:
@@ -113,7 +113,7 @@ def follow_submitted(client: Client, answer: ServerReply, screen: Screen) -> Non
 
 
 def watch(client: Client, job_id: str, screen: Screen) -> JobView:
-    """Shows the job until it has ended; its last state. Raises CallFailed when the server cannot say how it is."""
+    """Show the job until it ends; return its final state. Raise CallFailed if the server cannot give its state."""
     with screen:
         while True:
             view = _fetch(client, job_id, screen)
@@ -124,7 +124,7 @@ def watch(client: Client, job_id: str, screen: Screen) -> JobView:
 
 
 def changes(before: JobView | None, after: JobView) -> Iterator[str]:
-    """A line for each thing that is different now; the end of the job after the ends of its tasks."""
+    """Yield a line for each change; the end of the job comes after the ends of its tasks."""
     known = {(task.component, task.party): task for task in before.tasks} if before else {}
     of_job = list(_job_changes(before, after))
     of_tasks = [
@@ -144,7 +144,7 @@ def _job_changes(before: JobView | None, after: JobView) -> Iterator[str]:
 
 
 def unchanged(view: JobView, seconds: int) -> str:
-    """What goes on while nothing is new."""
+    """Return the reminder for a time without changes: what runs, or what the job waits for."""
     running: dict[str, list[str]] = {}
     for task in view.tasks:
         if task.status == TaskStatus.RUNNING.value:
@@ -156,14 +156,14 @@ def unchanged(view: JobView, seconds: int) -> str:
 
 
 def why_it_waits(data: Mapping[str, Any]) -> str:
-    """In words, from what `job/explain` answered."""
+    """Return what the job waits for, from the answer of `job/explain`."""
     place = data.get("place_in_queue")
     fallback = f"{ordinal(place)} in the queue" if isinstance(place, int) and place > 0 else ""
     return one_line(data.get("wait_reason") or fallback)
 
 
 def _fetch(client: Client, job_id: str, screen: Screen) -> JobView:
-    """How the job is now; waits for a server that does not answer, as long as that may take."""
+    """Return the state of the job; retry for `PATIENCE_SECONDS` if the server does not answer."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     is_reported = False
     while True:

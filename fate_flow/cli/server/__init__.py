@@ -1,1 +1,1 @@
-"""The command `fate_flow`, and how servers are started."""
+"""The command `fate_flow`; start and stop servers."""

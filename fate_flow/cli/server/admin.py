@@ -33,10 +33,10 @@ conf_option = click.option(
 
 @click.group()
 def admin() -> None:
-    """Look after what a party's server holds and keeps, by hand.
+    """Show and release what jobs hold at this party, and remove old jobs.
 
-    All of it works on the party's own database and home, with the server running or not. It has to be typed by the user
-    the server runs as.
+    These commands work directly on the party's database and home, whether the server runs or not. Run them as the user
+    of the server.
 
     Example: fate_flow admin held -c conf/service_conf.yaml
     """
@@ -46,7 +46,7 @@ def admin() -> None:
 @conf_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def held(conf: Path, as_json: bool) -> None:
-    """What is reserved at this party, and by which jobs.
+    """Show which jobs hold cores and memory at this party.
 
     Example: fate_flow admin held -c conf/service_conf.yaml
     """
@@ -69,35 +69,37 @@ def held(conf: Path, as_json: bool) -> None:
 @conf_option
 @click.argument("job_id", metavar="JOB")
 @click.option("--role", required=True, help="The role of this party in the job: guest, host, arbiter or local.")
-@click.option("--party-id", required=True, help="The party id of that seat, 0 for a local job.")
-@click.option("--reason", required=True, metavar="TEXT", help="Why; it is recorded with the job and in the logs.")
-@click.option("--stop", "stops", is_flag=True, help="End its workers first, should any live.")
+@click.option("--party-id", required=True, help="The party id of this party in the job; 0 for a local job.")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason; recorded with the job and in the logs.")
+@click.option("--stop", "stops", is_flag=True, help="First end the workers of the job, if any are alive.")
 def release(conf: Path, job_id: str, role: str, party_id: str, reason: str, stops: bool) -> None:
-    """Gives back by force what a job holds at this party.
+    """Release by force what a job holds at this party.
 
-    A job that waits keeps its place in the queue; one that has started ends here as failed, with the reason `released`,
-    and its initiator is told so. Refused while workers of it live, unless --stop ends them.
+    A waiting job keeps its place in the queue. A started job ends here as failed, with the reason `released`, and this
+    server reports that to the initiator. The command is refused while workers of the job are alive, unless --stop is
+    given.
 
     \b
     Example: fate_flow admin release 20261121064812345678900042 --role host --party-id 10000 \\
                  --reason "its initiator is gone for good" -c conf/service_conf.yaml
     """
     if not reason.strip():
-        raise click.BadParameter("is empty: say why", param_hint="--reason")
+        raise click.BadParameter("is empty; give the reason for the release", param_hint="--reason")
     key = JobKey(check_job_id(job_id, "JOB"), Party(check_role(role, "--role"), check_party_id(party_id, "--party-id")))
     with _context(load_settings(conf)) as context:
         claim = Operator(context).release(key, " ".join(reason.split()), stops)
-    click.echo(f"{key}: {counted(claim.cores, 'core')} and {claim.memory} MB of memory were given back")
+    click.echo(f"{key}: {counted(claim.cores, 'core')} and {claim.memory} MB of memory were released")
 
 
 @admin.command()
 @conf_option
-@click.option("--job", "job_id", metavar="JOB", help="This finished job and its logs, however old; nothing else.")
-@click.option("--dry-run", is_flag=True, help="Say what would go, and leave it.")
+@click.option("--job", "job_id", metavar="JOB", help="Remove only this finished job and its logs, whatever its age.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed, and remove nothing.")
 def clean(conf: Path, job_id: str | None, dry_run: bool) -> None:
-    """Removes what is over and has been kept for long enough (section `retention` of the configuration), now.
+    """Remove finished jobs, logs and tables whose retention time is over.
 
-    The server does the same by itself, every minute and a little at a time.
+    Section `retention` of the configuration has the times. The server does the same by itself, every minute and a
+    little at a time.
 
     Example: fate_flow admin clean --dry-run -c conf/service_conf.yaml
     """
@@ -122,7 +124,7 @@ def _all_due(retention: RetentionSweeper) -> Iterator[list[Piece]]:
 
 
 def _cleaned(retention: RetentionSweeper, piece: Piece, dry_run: bool) -> bool:
-    """Whether it went, or would be tried; what something still goes on of stays."""
+    """Remove the piece, unless it is still in use. Return whether it was removed; True in a dry run."""
     if dry_run:
         click.echo(f"would remove {piece}")
         return True
@@ -130,24 +132,24 @@ def _cleaned(retention: RetentionSweeper, piece: Piece, dry_run: bool) -> bool:
     if done:
         click.echo(f"removed {piece}")
     else:
-        tell(f"kept {piece}: it is still needed, or see fate_flow_stat.log")
+        tell(f"kept {piece}: it is still in use, or removing it failed (see fate_flow_stat.log)")
     return done
 
 
-# ---------------------------------------------------------------------- what the commands work on
+# ---------------------------------------------------------------------- the context of the commands
 
 
 @contextmanager
 def _context(settings: Settings) -> Iterator[Context]:
-    """The use cases of this party, in a process that is none of the server's. Raises FlowError."""
+    """Yield the use cases of this party, for a process outside the server. Raise FlowError."""
     if not settings.home.is_dir():
-        raise FlowError(f"home: there is no folder {settings.home}; no server has run with this configuration")
+        raise FlowError(f"home: the folder {settings.home} does not exist; no server has run with this configuration")
     prepare_home(settings)
     record = open_log(settings)
     store = open_store(settings, record)
     try:
         _check_schema(store.database, settings)
-        # Wake-ups that nobody hears: the server finds what is written here with its next poll.
+        # Nobody receives these wake-ups: the server finds the changes at its next poll.
         wakeups, effect_runner = Wakeups(Wakeup(), Wakeup(), Wakeup()), EffectRunner()
         context = build_context(settings, wakeups, settings.url, record, store, effect_runner)
         yield replace(context, carry_out=in_place)

@@ -1,7 +1,7 @@
-"""`bin/cluster`: one server per party on this machine, for the demo, the tests and whoever develops.
+"""`bin/cluster`: one server per party on this machine, for the demo, the tests and developers.
 
-What a cluster consists of is in `cluster_plan.py`, how its servers start and end in `cluster_processes.py`. Whether a
-party runs is never written down, it is asked of its home (`cli/server/service.py`).
+`cluster_plan.py` has the contents of a cluster, `cluster_processes.py` starts and ends its servers. No file records
+whether a party runs: `cli/server/service.py` finds that out from the party's home.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOT_ALL_RUNNING = 3
 
 
 def _document(cluster: Cluster | None, *, with_running: bool) -> dict[str, Any]:
-    """What is printed on stdout."""
+    """Return the document to print on stdout."""
     parties = []
     for member in cluster.members if cluster else ():
         home = cluster.home(member.party_id) if cluster else Path()
@@ -48,12 +48,12 @@ def _show(cluster: Cluster | None, *, with_running: bool = True) -> None:
 def _existing(root: Path) -> Cluster:
     cluster = Cluster.read(root)
     if cluster is None:
-        raise ClusterError(f"{root}: there is no cluster here; bin/cluster up makes one")
+        raise ClusterError(f"{root}: there is no cluster here; bin/cluster up creates one")
     return cluster
 
 
 def _chosen(cluster: Cluster, party_ids: Sequence[str]) -> list[str]:
-    """The named parties, all when none is named; each has to be in the cluster."""
+    """Return the named parties, all if none is named. Raise UsageError for a party that is not in the cluster."""
     for name in party_ids:
         if name not in cluster.party_ids:
             raise click.UsageError(
@@ -68,7 +68,7 @@ def _party_option(text: str) -> str:
     except BadRequest as error:
         raise click.UsageError(error.message) from error
     if party_id == "0":
-        raise click.UsageError("--party: 0 is not a party id; every server takes it for itself")
+        raise click.UsageError("--party: 0 is not a party id here: every server uses it for local jobs")
     return party_id
 
 
@@ -89,10 +89,10 @@ def _end_on(number: int, _frame: FrameType | None) -> None:
 
 
 class _Group(click.Group):
-    """Turns our errors into one line and exit code 1."""
+    """A group that turns our errors into one line and exit code 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        # So that a half-made cluster is taken down again.
+        # On a signal, too, a half-started cluster is taken down again.
         before = {number: signal.signal(number, _end_on) for number in (signal.SIGTERM, signal.SIGHUP)}
         try:
             return super().invoke(ctx)
@@ -113,23 +113,23 @@ dir_option = click.option(
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """Runs one server per party on this machine.
+    """Run one server per party on this machine.
 
-    Every command prints one JSON document on stdout, and what it is doing on stderr.
+    Every command prints one JSON document on stdout, and its progress on stderr.
     """
 
 
 @main.command()
 @dir_option
-@click.option("--party", "party_ids", multiple=True, callback=_parties, metavar="ID", help="A party; repeat it.")
-@click.option("--cores", type=click.IntRange(0), help=f"Cores of each party; {DEFAULT_CORES} unless given.")
+@click.option("--party", "party_ids", multiple=True, callback=_parties, metavar="ID", help="A party; may be repeated.")
+@click.option("--cores", type=click.IntRange(0), help=f"Cores of each party; {DEFAULT_CORES} by default.")
 @click.option("--memory", type=click.IntRange(0), metavar="MB", help="Memory of each party.")
-@click.option("--database", metavar="URL", help="Such as mysql://root@127.0.0.1:3306/flow_{party_id}; or SQLite.")
-@click.option("--base-port", type=click.IntRange(1, 65535), help=f"{DEFAULT_BASE_PORT} unless given.")
+@click.option("--database", metavar="URL", help="SQLite by default; or mysql://root@127.0.0.1:3306/flow_{party_id}")
+@click.option("--base-port", type=click.IntRange(1, 65535), help=f"First port to try; {DEFAULT_BASE_PORT} by default.")
 def up(root: Path, party_ids: tuple[str, ...], **requested: Any) -> None:
-    """Starts a server per party; returns when all answer.
+    """Start a server per party; return when all answer.
 
-    Parties that run are left alone. Without --party: the parties that DIR has.
+    Running parties are left alone. Without --party, the parties of the cluster in DIR are started.
 
     Example: bin/cluster up --dir /tmp/c --party 9999 --party 10000
     """
@@ -139,7 +139,7 @@ def up(root: Path, party_ids: tuple[str, ...], **requested: Any) -> None:
 @main.command()
 @dir_option
 def status(root: Path) -> None:
-    """Says which parties run; exit code 0 when all do, 3 otherwise.
+    """Show which parties run; exit with code 0 if all do, else 3.
 
     Example: bin/cluster status --dir /tmp/c
     """
@@ -154,7 +154,7 @@ def status(root: Path) -> None:
 @main.command()
 @dir_option
 def down(root: Path) -> None:
-    """Ends every server and every worker; data and logs stay.
+    """End every server and every worker; keep data and logs.
 
     Example: bin/cluster down --dir /tmp/c
     """
@@ -173,7 +173,7 @@ def down(root: Path) -> None:
 @dir_option
 @click.option("--party", "party_ids", multiple=True, required=True, callback=_parties, metavar="ID")
 def kill(root: Path, party_ids: tuple[str, ...]) -> None:
-    """kill -9 of a party's server, all its processes; its workers live on.
+    """Kill all processes of a party's server with SIGKILL; its workers stay alive.
 
     Example: bin/cluster kill --dir /tmp/c --party 10000
     """
@@ -188,9 +188,9 @@ def kill(root: Path, party_ids: tuple[str, ...]) -> None:
 
 @main.command()
 @dir_option
-@click.option("--party", "party_ids", multiple=True, callback=_parties, metavar="ID", help="All unless given.")
+@click.option("--party", "party_ids", multiple=True, callback=_parties, metavar="ID", help="A party; all by default.")
 def start(root: Path, party_ids: tuple[str, ...]) -> None:
-    """Brings a party's server back on the same home and port; one that runs is left alone.
+    """Start a party's server again with the same home and port; a running server is left alone.
 
     Example: bin/cluster start --dir /tmp/c --party 10000
     """

@@ -1,12 +1,12 @@
-"""What a cluster consists of: parties, ports and options, and how they become another cluster.
+"""The contents of a cluster: parties, ports and options; and the plan from one cluster to the next.
 
-It is written once, in `DIR/cluster.json`. The servers' configurations follow from it and are written from it, but only
-when it changes: an edit by hand survives `down` and `up`.
+`DIR/cluster.json` has them. The configurations of the servers are generated from it, but only when it changes: an edit
+by hand survives `down` and `up`.
 
-Ports are chosen for all parties before the first configuration is written, since each names the ports of the
-others. While they are being chosen and until the servers hold them, their numbers are claimed as names of
-abstract sockets: those are one per machine, leave no file and vanish with the process, so two commands that
-make clusters at the same time do not choose the same ones.
+The ports of all parties are chosen before the first configuration is written, since each configuration has the ports of
+the other parties. Until the servers listen on them, the command claims the port numbers as names of abstract sockets.
+Such a name exists once per machine, leaves no file and vanishes with the process. So two commands that create clusters
+at the same time do not choose the same ports.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from fate_flow.engines.local.worker import read_json, write_atomically
 HOST = "127.0.0.1"
 DEFAULT_CORES = 20
 DEFAULT_BASE_PORT = 9380
-WORKER_PORTS_ABOVE = 100    # workers' ports begin so far above the base port
+WORKER_PORTS_ABOVE = 100    # distance of the workers' ports from the base port
 
 
 class ClusterError(FlowError):
-    """The cluster cannot be made or changed as asked."""
+    """The cluster cannot be created or changed as requested."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the servers of a cluster have in common."""
+    """The options that all servers of a cluster share."""
 
     cores: int = DEFAULT_CORES
-    memory: int | None = None        # MB a party; None: what the server takes by default
+    memory: int | None = None        # MB per party; None: the server's default
     database: str | None = None      # URL with {party_id}; None: SQLite in the home
     base_port: int = DEFAULT_BASE_PORT
 
@@ -60,7 +60,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What `DIR/cluster.json` says."""
+    """The contents of `DIR/cluster.json`."""
 
     root: Path
     options: Options
@@ -68,7 +68,7 @@ class Cluster:
 
     @classmethod
     def read(cls, root: Path) -> Self | None:
-        """None when there is no cluster in this folder."""
+        """Return the cluster in this folder; None if there is none. Raise ClusterError for a damaged file."""
         path = root / "cluster.json"
         if not path.exists():
             return None
@@ -77,7 +77,7 @@ class Cluster:
             members = tuple(Member(**member) for member in document["parties"])
             return cls(root, Options(**document["options"]), members)
         except (KeyError, TypeError) as error:
-            raise ClusterError(f"{path}: is damaged; take the folder away or name another one") from error
+            raise ClusterError(f"{path}: is damaged; remove the folder or name another --dir") from error
 
     def write(self) -> None:
         document = {"parties": [asdict(member) for member in self.members], "options": asdict(self.options)}
@@ -94,7 +94,7 @@ class Cluster:
         return self.home(party_id) / "conf" / "service_conf.yaml"
 
     def conf(self, member: Member) -> dict[str, Any]:
-        """The server configuration of one party."""
+        """Return the server configuration of one party."""
         options = self.options
         engine: dict[str, int] = {"cores_per_node": options.cores, "nodes": 1}
         if options.memory is not None:
@@ -113,7 +113,7 @@ class Cluster:
     def write_conf(self, member: Member) -> None:
         path = self.conf_path(member.party_id)
         path.parent.mkdir(parents=True, exist_ok=True)
-        head = "# Written by bin/cluster; what the keys mean is told in the checkout's conf/service_conf.yaml.\n"
+        head = "# Written by bin/cluster; the checkout's conf/service_conf.yaml explains the keys.\n"
         # It may hold a password.
         write_atomically(path, head + yaml.safe_dump(self.conf(member), sort_keys=False), mode=0o600)
 
@@ -126,16 +126,17 @@ def plan(
     running: Sequence[str],
     is_free: Callable[[int], bool],
 ) -> Cluster:
-    """The cluster that `up` has to bring about: what is there and what is asked for, made one.
+    """Return the cluster that `up` has to start: the existing one, changed as requested.
 
-    Running parties keep everything; the others keep their ports as long as nobody else took them.
+    Running parties keep everything. The others keep their ports unless another program uses them. Raise UsageError,
+    ClusterError.
     """
     if before is None and not party_ids:
         raise click.UsageError("--party: name at least one, as in --party 9999 --party 10000")
     if before and party_ids and set(party_ids) != set(before.party_ids):
         raise ClusterError(
-            f"--party: {', '.join(party_ids)} asked, but the cluster in {root} has {', '.join(before.party_ids)};"
-            " take down and remove that one, or name another --dir"
+            f"--party: {', '.join(party_ids)} requested, but the cluster in {root} has {', '.join(before.party_ids)};"
+            " take down and remove that cluster, or name another --dir"
         )
     known = before.options if before else Options()
     options = replace(known, **{name: value for name, value in pending_requests.items() if value is not None})
@@ -153,7 +154,7 @@ def plan(
 
 
 def choose_ports(count: int, base: int, is_free: Callable[[int], bool]) -> list[int]:
-    """The first free ports from the base on."""
+    """Return the first free ports from the base on. Raise ClusterError if there are too few."""
     found: list[int] = []
     for port in range(base, 65536):
         if len(found) == count:
@@ -193,20 +194,20 @@ def _kept_members(
         if not running:
             return _new_members(before.party_ids, before.options.base_port, is_free)
         raise ClusterError(
-            f"party {member.party_id}: port {taken} is taken by another program, and the running parties"
-            f" {', '.join(running)} have it in their routes; take the cluster down to give it other ports"
+            f"party {member.party_id}: another program uses port {taken}, and the running parties"
+            f" {', '.join(running)} have it in their routes; take the cluster down, so that up can choose other ports"
         )
     return before.members
 
 
 class Ports:
-    """Ports of this machine that are free, and claimed until this is closed."""
+    """Free ports of this machine, claimed until this is closed."""
 
     def __init__(self) -> None:
         self._claims: dict[int, socket.socket] = {}
 
     def is_free(self, port: int) -> bool:
-        """Whether nobody listens there and no other command has chosen it; claims it when so."""
+        """Claim the port if no program listens there and no other command has claimed it; return whether it is ours."""
         if port in self._claims:
             return True
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

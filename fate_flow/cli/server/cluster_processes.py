@@ -1,4 +1,4 @@
-"""The servers of a cluster: started side by side, and ended together with their workers."""
+"""Start the servers of a cluster in parallel, and end them together with their workers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from fate_flow.engines.local.engine import LocalEngine, living_workers
 from fate_flow.engines.local.spawner import SPAWNER
 from fate_flow.engines.local.worker import ProcessId, Started
 
-WORKER_SECONDS = 10.0       # for runners to end their workers, before both are killed
+WORKER_SECONDS = 10.0       # time for runners to end their workers, before both are killed
 
 
 def bring_up(root: Path, party_ids: Sequence[str], pending_requests: dict[str, Any]) -> Cluster:
-    """Every party of the cluster runs and answers, or what was started here is ended again."""
+    """Start every party of the cluster and wait until all answer; on an error, end those started here."""
     root.mkdir(parents=True, exist_ok=True)
     with locked(root), closing(Ports()) as ports:
         before = Cluster.read(root)
@@ -45,15 +45,15 @@ def bring_up(root: Path, party_ids: Sequence[str], pending_requests: dict[str, A
 
 @contextmanager
 def locked(root: Path) -> Iterator[None]:
-    """One command at a time changes the cluster of a folder."""
+    """Hold the lock of a folder: only one command at a time changes its cluster."""
     with service.lock_file(root / "cluster.lock"):
         yield
 
 
 def start_parties(cluster: Cluster, party_ids: Sequence[str]) -> None:
-    """Starts these side by side; all answer in the end, or none runs."""
+    """Start these parties in parallel and wait until all answer; on an error, end them all."""
     begun = time.monotonic()
-    # Workers that outlived an earlier server are not ours to end.
+    # Workers of an earlier server stay alive on an error: they are not started here.
     with_workers = {name for name in party_ids if living_workers(cluster.home(name) / "jobs")}
     with ExitStack() as open_launches:
         try:
@@ -80,7 +80,7 @@ def naming(party_id: str) -> Iterator[None]:
 
 
 def take_down(cluster: Cluster, party_ids: Sequence[str], spare_workers_of: Collection[str] = ()) -> None:
-    """Ends these servers side by side, then their workers."""
+    """End these servers in parallel, then their workers."""
     homes = {name: cluster.home(name) for name in party_ids}
     asked = [name for name, home in homes.items() if service.ask_to_stop(home)]
     deadline = time.monotonic() + service.STOP_SECONDS
@@ -93,7 +93,7 @@ def take_down(cluster: Cluster, party_ids: Sequence[str], spare_workers_of: Coll
 
 
 def _end_workers(cluster: Cluster, party_id: str) -> None:
-    """No worker of this party, no runner and no half-forked process is left. Its server must have ended."""
+    """End every worker, runner and half-forked process of this party. Its server must have ended before."""
     jobs = cluster.home(party_id) / "jobs"
     deadline = time.monotonic() + WORKER_SECONDS
     seen: set[Path] = set()
@@ -109,12 +109,12 @@ def _end_workers(cluster: Cluster, party_id: str) -> None:
 
 
 def _end_worker(folder: Path, *, by_force: bool) -> None:
-    """Has the runner kill its worker, since it alone finds whatever the worker left; kills both by force."""
+    """Ask the runner to kill its worker: only the runner finds all processes of the worker. `by_force` kills both."""
     LocalEngine().stop(folder, grace_seconds=0)
     started = Started.read(folder)
     if started is None:
         return
-    started.runner.send(signal.SIGCONT)    # a stopped one would not hear
+    started.runner.send(signal.SIGCONT)    # a stopped runner would not react
     if by_force:
         started.runner.send(signal.SIGKILL)
         for stat in started.survivors():
@@ -122,16 +122,16 @@ def _end_worker(folder: Path, *, by_force: bool) -> None:
 
 
 def _runners_of(folders: Collection[Path]) -> list[ProcessId]:
-    """Those that are still there: a runner writes down the end of its worker before it goes itself."""
+    """Return the runners that are still alive: a runner first records the end of its worker, then exits."""
     found = [Started.read(folder) for folder in folders]
     return [started.runner for started in found if started is not None and started.runner.is_alive()]
 
 
 def _strays(cluster: Cluster, party_id: str) -> list[ProcessId]:
-    """What no record of this party leads to any more.
+    """Return the processes of this party that no record names.
 
-    A runner that was forked in the last moment of the spawner has no folder yet, but the spawner's command
-    line. What a worker left behind whose runner was killed still writes to the worker's log.
+    A runner that the spawner forked just before its end has no folder yet, but has the spawner's command line. Child
+    processes of a worker whose runner was killed still have the worker's log open.
     """
     spawner = b"\0".join((SPAWNER.encode(), os.fsencode(cluster.home(party_id)), b""))
     logs = str(cluster.home(party_id) / "logs") + "/"

@@ -1,4 +1,4 @@
-"""The command `fate_flow`: what whoever runs a party's server types."""
+"""The command `fate_flow`, for the operator of a party's server."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ conf_option = click.option(
 
 
 class ServerGroup(EdgeGroup):
-    """`admin` and `key` are imported when they are asked for: they need all that a server is built from, and the
-    library of its keys."""
+    """A group that imports `admin` and `key` on demand: they need all of a server's modules, and cryptography."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), "admin", "key"])
@@ -49,7 +48,7 @@ class ServerGroup(EdgeGroup):
 @verbose_option
 @click.version_option(__version__, prog_name="fate_flow")
 def fate_flow(verbose: bool) -> None:  # EdgeGroup reads it
-    """Runs the server of a party, and looks after its database and configuration.
+    """Run the server of a party; maintain its database and configuration.
 
     Example: fate_flow serve -c conf/service_conf.yaml
     """
@@ -58,7 +57,7 @@ def fate_flow(verbose: bool) -> None:  # EdgeGroup reads it
 @fate_flow.command()
 @conf_option
 def serve(conf: Path) -> None:
-    """Runs the server in the foreground until SIGTERM or Ctrl-C; bin/service.sh runs it in the background.
+    """Run the server in the foreground until SIGTERM or Ctrl-C; bin/service.sh runs it in the background.
 
     Example: fate_flow serve -c conf/service_conf.yaml
     """
@@ -69,7 +68,7 @@ def serve(conf: Path) -> None:
 
 @fate_flow.group()
 def db() -> None:
-    """Look after the database.
+    """Create, upgrade and check the database.
 
     Example: fate_flow db upgrade -c conf/service_conf.yaml
     """
@@ -78,14 +77,14 @@ def db() -> None:
 @db.command()
 @conf_option
 def upgrade(conf: Path) -> None:
-    """Brings the database to the schema of this release; makes it when there is none.
+    """Upgrade the database to the schema of this release; create it if it does not exist.
 
     Example: fate_flow db upgrade -c conf/service_conf.yaml
     """
     settings = load_settings(conf)
     create_if_missing(settings.database_url)
     settings.home.mkdir(parents=True, exist_ok=True)
-    if settings.makes_client_keys:          # while it can be seen that no server has run here
+    if settings.makes_client_keys:          # before the upgrade hides that no server has run here yet
         make_client_keys(settings.home, settings.client_keys)
     with _open(settings) as database:
         done = migrations.upgrade(database)
@@ -98,7 +97,7 @@ def upgrade(conf: Path) -> None:
 @db.command()
 @conf_option
 def version(conf: Path) -> None:
-    """The schema that the database has, and the one of this release.
+    """Show the schema version of the database and that of this release.
 
     Example: fate_flow db version -c conf/service_conf.yaml
     """
@@ -111,7 +110,7 @@ def version(conf: Path) -> None:
 
 @fate_flow.group("conf")
 def conf_group() -> None:
-    """Look after the configuration.
+    """Check the configuration.
 
     Example: fate_flow conf check -c conf/service_conf.yaml
     """
@@ -120,7 +119,7 @@ def conf_group() -> None:
 @conf_group.command()
 @conf_option
 def check(conf: Path) -> None:
-    """Reads the configuration as the server does at its start, and names each key that is wrong, in a line of its own.
+    """Read the configuration as the server does at its start; print a line for each wrong key.
 
     Example: fate_flow conf check -c conf/service_conf.yaml
     """
@@ -136,7 +135,7 @@ def check(conf: Path) -> None:
 
 @contextmanager
 def _open(settings: Settings) -> Iterator[Database]:
-    """The database, connected when it is used and closed in the end. Raises StorageFailed for all it refuses."""
+    """Yield the database, which connects at its first use; close it at the end. Raise StorageFailed if it refuses."""
     database = open_database(settings.database_url, settings.home)
     try:
         yield database
@@ -147,12 +146,12 @@ def _open(settings: Settings) -> Iterator[Database]:
 
 
 def _exists(database: Database) -> bool:
-    """False for a SQLite file that connecting would only make."""
+    """Return False for a SQLite file that does not exist: connecting would create it."""
     return not isinstance(database, SqliteDatabase) or Path(database.database).exists()
 
 
 def main() -> None:
-    os.umask(0o077)          # the data of a party, its logs and its database are for the server's user alone
+    os.umask(0o077)          # only the server's user may read the party's data, logs and database
     fate_flow.main(prog_name="fate_flow")
 
 

@@ -1,13 +1,13 @@
-"""Starting, finding and ending one party's server: what `bin/service.sh` and `bin/cluster` share.
+"""Start, find and end one party's server, for `bin/service.sh` and `bin/cluster`.
 
-A server is known by two files in `<home>/run`: `server.json`, which its supervisor writes once it answers,
-and `launch.json`, which `launch` writes before that. Both name the supervisor by pid *and* start time, since a
-pid alone may long belong to somebody else. All processes of a server share the supervisor's process group; its
-workers have left it, so that ending the group leaves them alone.
+Two files in `<home>/run` identify a server: `server.json`, which its supervisor writes once it answers, and
+`launch.json`, which `launch` writes before that. Both have the supervisor's pid *and* its start time, since the system
+may give the pid to another process later. All processes of a server are in the supervisor's process group. Its workers
+are not, so ending the group leaves them alone.
 
-When the supervisor is dead and others of its group live, nothing vouches for the number of the group any
-more: then only those are taken for the server's that still have `console.log` of this home open. To stop or kill a
-server that neither file names, those are taken that hold `server.lock` open; a start leaves them alone.
+If the supervisor is dead, the system may give the number of its group to another program. Then only those processes of
+the group count as the server's that still have `console.log` of this home open. To stop or kill a server that neither
+file names, the processes that have `server.lock` open are taken; a start leaves them alone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 KILL_SECONDS = 60.0
 POLL_SECONDS = 0.02
-NOT_RUNNING, NOT_ANSWERING = 3, 4  # exit codes of `status`, as the Linux Standard Base has them
+NOT_RUNNING, NOT_ANSWERING = 3, 4  # exit codes of `status`, from the Linux Standard Base
 
 
 class ServiceFailed(FlowError):
@@ -47,7 +47,7 @@ class ServiceFailed(FlowError):
 
 @dataclass(frozen=True)
 class Running:
-    """A server that runs: its supervisor, and where it answers."""
+    """A running server: its supervisor, and its addresses."""
 
     supervisor: ProcessId
     party_id: str
@@ -60,7 +60,7 @@ class Running:
 
 
 def find(home: Path) -> Running | None:
-    """The server of this home, if its supervisor lives and has answered before."""
+    """Return the server of this home; None unless its supervisor is alive and the server has answered before."""
     found = read_json(home / "run" / "server.json") or {}
     try:
         running = Running(
@@ -75,13 +75,13 @@ def find(home: Path) -> Running | None:
 
 
 def start(conf: Path, home: Path, *, timeout_seconds: float = START_SECONDS) -> Running:
-    """The server of this home, started if it did not run; returns when it answers."""
+    """Start the server of this home unless it runs; return it when it answers."""
     with launch(conf, home) as launched:
         return launched.wait(timeout_seconds)
 
 
 def launch(conf: Path, home: Path, *, command: Sequence[str] = ()) -> Launch:
-    """Begins to start the server of this home; what is left of a dead one is ended first."""
+    """Begin to start the server of this home; first end the processes that a dead server left."""
     (home / "run").mkdir(parents=True, exist_ok=True)
     lock = lock_file(home / "run" / "start.lock")
     try:
@@ -104,7 +104,7 @@ def launch(conf: Path, home: Path, *, command: Sequence[str] = ()) -> Launch:
 
 
 class Launch:
-    """A server on its way up. While it is open nobody else starts one in the same home."""
+    """A server that is starting. Until `close`, no other command can start a server in this home."""
 
     def __init__(
         self, home: Path, lock: IO[str], process: subprocess.Popen[bytes] | None, console_begin: int = 0
@@ -122,11 +122,11 @@ class Launch:
 
     @property
     def is_new(self) -> bool:
-        """False when the server was there already."""
+        """False if the server was already running."""
         return self._process is not None
 
     def wait(self, timeout_seconds: float = START_SECONDS) -> Running:
-        """Returns when the server answers; ends what was started here when it does not."""
+        """Return the server when it answers; if it does not, end what was started here and raise ServiceFailed."""
         try:
             return self._wait(timeout_seconds)
         except BaseException:
@@ -134,16 +134,16 @@ class Launch:
             raise
 
     def abandon(self) -> None:
-        """Ends what was started here."""
+        """End what was started here."""
         if self._process:
             kill(self._home)
             self._process.wait()
 
     def close(self) -> None:
-        """Lets go of the home; the server runs on."""
+        """Release the home; the server runs on."""
         self._lock.close()
         if self._process and self._process.returncode is None:
-            self._process.returncode = 0    # it is meant to outlive us: no warning about that
+            self._process.returncode = 0    # the server outlives us on purpose: subprocess must not warn
 
     def _wait(self, timeout_seconds: float) -> Running:
         deadline = time.monotonic() + timeout_seconds
@@ -165,7 +165,7 @@ class Launch:
 
 
 def ask_to_stop(home: Path) -> bool:
-    """SIGTERM to the supervisor, or to what is left of its group. False when nothing ran."""
+    """Send SIGTERM to the supervisor, or to the rest of its group; return False if no process was running."""
     members = server_processes(home) or _lock_holders(home)
     supervisors = _supervisors(home)
     for member in [one for one in members if one in supervisors] or members:
@@ -174,7 +174,7 @@ def ask_to_stop(home: Path) -> bool:
 
 
 def stop(home: Path, *, timeout_seconds: float = STOP_SECONDS) -> bool:
-    """Asks the server to end, and makes it when the time is over. False when nothing ran."""
+    """Ask the server to end; kill it after the timeout. Return False if no process was running."""
     if not ask_to_stop(home):
         return False
     await_end(home, timeout_seconds)
@@ -182,7 +182,7 @@ def stop(home: Path, *, timeout_seconds: float = STOP_SECONDS) -> bool:
 
 
 def await_end(home: Path, timeout_seconds: float) -> None:
-    """Returns when no process of the server is left; ends them when the time is over."""
+    """Return when no process of the server is left; kill them after the timeout."""
     deadline = time.monotonic() + timeout_seconds
     while server_processes(home) or _lock_holders(home):
         if time.monotonic() > deadline:
@@ -191,13 +191,13 @@ def await_end(home: Path, timeout_seconds: float) -> None:
 
 
 def kill(home: Path, *, is_named: bool = False) -> bool:
-    """SIGKILL to every process of the server, also when its supervisor is dead. False when nothing ran.
+    """Kill every process of the server, even if its supervisor is dead; return False if no process was running.
 
-    `is_named`: only to a server that the files in `run` name."""
+    `is_named`: kill only a server that the files in `run` name."""
     members = server_processes(home) if is_named else server_processes(home) or _lock_holders(home)
     if not members:
         return False
-    # Once the supervisor is dead nothing else says that the rest of its group is the server's.
+    # Remember the groups now: once the supervisor is dead, nothing shows that the rest of its group is the server's.
     groups = {stat.group for stat in map(proc.read_stat, (one.pid for one in members)) if stat}
     deadline = time.monotonic() + KILL_SECONDS
     while members:
@@ -211,13 +211,13 @@ def kill(home: Path, *, is_named: bool = False) -> bool:
 
 
 def server_processes(home: Path, known_groups: Collection[int] = ()) -> list[ProcessId]:
-    """The running processes of this home's server, the oldest first; `known_groups` are its for certain."""
+    """Return the running processes of this home's server, oldest first. `known_groups` certainly belong to it."""
     running = {stat.pid: stat for stat in running_processes()}
     found: dict[int, proc.Stat] = {}
     for supervisor in _supervisors(home):
         leader = running.get(supervisor.pid)
         if leader and leader.started != supervisor.started:
-            continue    # the number is in use again, so nothing of that group is left
+            continue    # another process has this pid, so nothing of the group is left
         if leader:
             found[leader.pid] = leader
         for stat in running.values():
@@ -230,18 +230,18 @@ def server_processes(home: Path, known_groups: Collection[int] = ()) -> list[Pro
 
 
 def running_processes() -> list[proc.Stat]:
-    """Every process of this machine that has not ended."""
+    """Return every process of this machine that has not ended."""
     stats = (proc.read_stat(int(name)) for name in os.listdir("/proc") if name.isdigit())
     return [stat for stat in stats if stat and stat.is_running]
 
 
 def console_log(home: Path) -> Path:
-    """Where the server's stdout and stderr go."""
+    """Return the file for the server's stdout and stderr."""
     return home / "logs" / "fate_flow" / "console.log"
 
 
 def lock_file(path: Path) -> IO[str]:
-    """Waits for the lock on this file and holds it until the result is closed."""
+    """Wait for the lock on this file; the lock is held until the returned file is closed."""
     lock = path.open("a", encoding="utf-8")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -257,11 +257,11 @@ def _server_command() -> list[str]:
 
 @contextmanager
 def _signals_deferred() -> Iterator[None]:
-    """What would interrupt us does so at the end of the block: a process and the file that names it belong together."""
+    """Defer signals to the end of the block: no signal may come between a start and the file that names the process."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
     came: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield           # where no signal is handled
+        yield           # Python handles signals only in the main thread
         return
     try:
         for number in before:
@@ -281,13 +281,13 @@ def _spawn(argv: Sequence[str], home: Path) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=home
         )
-    # Our own child, not yet waited for: it is there, if only as a zombie.
+    # Our own child, not yet waited for: it exists, if only as a zombie.
     identity = ProcessId.of(process.pid)
     document = {"pid": identity.pid, "started": identity.started}
     file = home / "run" / "launch.json"
     try:
         write_atomically(file, json.dumps(document))
-    except OSError as error:         # nobody could find it by that file: it must not live
+    except OSError as error:         # without the file nobody could find the process: kill it
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -296,7 +296,7 @@ def _spawn(argv: Sequence[str], home: Path) -> subprocess.Popen[bytes]:
 
 
 def _supervisors(home: Path) -> set[ProcessId]:
-    """The supervisors that this home remembers; most are long gone."""
+    """Return the supervisors that the files of this home name; they may have ended."""
     found = set()
     for name in ("server.json", "launch.json"):
         document = read_json(home / "run" / name) or {}
@@ -315,7 +315,7 @@ def _has_console_of(pid: int, home: Path) -> bool:
 
 
 def _lock_holders(home: Path) -> list[ProcessId]:
-    """The processes that keep another server from this home; costs a look at all files of this user's processes."""
+    """Return the processes that hold the server lock of this home; this reads the open files of all own processes."""
     lock = str((home / "run" / "server.lock").resolve())
     return [ProcessId(stat.pid, stat.started) for stat in running_processes() if _has_open(stat.pid, lock)]
 
@@ -334,11 +334,11 @@ def _size(path: Path) -> int:
 
 
 def _tail(path: Path, begin: int, lines: int = 20) -> str:
-    """The last lines of what a log got since it was so long."""
+    """Return the last lines that a log got since its size was `begin`."""
     try:
         with path.open("rb") as file:
             size = _size(path)
-            file.seek(max(begin if begin <= size else 0, size - 16384))      # the server empties it when it has grown
+            file.seek(max(begin if begin <= size else 0, size - 16384))      # the server empties a log that is too long
             text = file.read().decode("utf-8", "replace")
     except OSError as error:
         return f"    {error}"
@@ -350,16 +350,16 @@ def _tail(path: Path, begin: int, lines: int = 20) -> str:
 @click.option(
     "-c", "--conf-path", "conf", type=click.Path(path_type=Path),
     default=lambda: Path(os.environ.get("FATE_FLOW_CHECKOUT", "."), "conf", "service_conf.yaml"),
-    help="The server's configuration; conf/service_conf.yaml of the checkout unless given.",
+    help="The server's configuration; the checkout's conf/service_conf.yaml by default.",
 )
 def main(action: str, conf: Path) -> None:
-    """Starts, stops or looks at the server of one party. Workers are left alone.
+    """Start, stop, restart or show the server of one party. Workers are left alone.
 
     Exit codes of status: 0 running, 3 not running, 4 running but not answering.
 
     Example: bin/service.sh start -c conf/service_conf.yaml
     """
-    # Only here: bin/cluster knows the homes by itself and need not wait for all that settings import.
+    # Imported here, since bin/cluster knows the homes by itself and starts faster without it.
     from fate_flow.settings.reader import load_settings
 
     conf = conf.resolve()
@@ -390,7 +390,7 @@ def _show_status(home: Path) -> int:
         click.echo(f"no server is running in {home}")
         return NOT_RUNNING
     is_answering = answers(running.url)
-    word = "is running" if is_answering else "is running and does not answer"
+    word = "is running" if is_answering else "is running but does not answer"
     click.echo(f"party {running.party_id} {word}: {running.url} (pid {running.pid})")
     return 0 if is_answering else NOT_ANSWERING
 

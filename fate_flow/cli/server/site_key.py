@@ -17,7 +17,7 @@ conf_option = click.option(
 
 @click.group("key")
 def key_group() -> None:
-    """The key that this party signs its requests to other parties with.
+    """Make and show the key with which this party signs its requests to other parties.
 
     Example: fate_flow key make -c conf/service_conf.yaml
     """
@@ -25,11 +25,12 @@ def key_group() -> None:
 
 @key_group.command()
 @conf_option
-@click.option("--kind", type=click.Choice(KINDS), default=ED25519, help=f"{ED25519} unless given.")
+@click.option("--kind", type=click.Choice(KINDS), default=ED25519, help=f"{ED25519} by default.")
 def make(conf: Path, kind: str) -> None:
-    """Makes the private key, a file that only this user can read, and prints the public one for the other parties.
+    """Make the private key; print the public key for the other parties.
 
-    It never replaces one that is there. The server reads it when it starts.
+    Only this user can read the file of the private key. The command never replaces an existing key. The server reads
+    the key when it starts.
 
     Example: fate_flow key make -c conf/service_conf.yaml > 9999.pem
     """
@@ -42,7 +43,7 @@ def make(conf: Path, kind: str) -> None:
 @key_group.command()
 @conf_option
 def show(conf: Path) -> None:
-    """Prints the public key, and its id.
+    """Print the public key and its key id.
 
     Example: fate_flow key show -c conf/service_conf.yaml
     """

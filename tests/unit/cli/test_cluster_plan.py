@@ -120,7 +120,7 @@ def test_the_same_parties_in_another_order_change_nothing() -> None:
 def test_other_parties_are_refused_by_naming_those_that_are_there() -> None:
     before = a_plan("9999", "10000")
     for asked in (("9999",), ("9999", "10000", "10001")):
-        with pytest.raises(ClusterError, match=r"--party: .* asked, but the cluster in .* has 9999, 10000;"):
+        with pytest.raises(ClusterError, match=r"--party: .* requested, but the cluster in .* has 9999, 10000;"):
             a_plan(*asked, before=before)
 
 
@@ -153,7 +153,7 @@ def test_a_cluster_that_is_down_moves_when_a_port_was_taken() -> None:
 
 def test_a_taken_port_is_an_error_while_running_parties_have_it_in_their_routes() -> None:
     before = a_plan("9999", "10000")
-    with pytest.raises(ClusterError, match=r"party 10000: port 9381 is taken .* running parties 9999"):
+    with pytest.raises(ClusterError, match=r"party 10000: another program uses port 9381, .* running parties 9999"):
         a_plan(before=before, running=("9999",), taken=(9380, 9381))
 
 
@@ -177,8 +177,8 @@ def test_wrong_arguments_are_named_and_nothing_is_left(tmp_path: Path, arguments
 @pytest.mark.parametrize(("command", "exit_code", "message"), [
     (["status"], 3, "there is no cluster here"),
     (["down"], 0, "nothing to take down"),
-    (["start", "--party", "1"], 1, "there is no cluster here; bin/cluster up makes one"),
-    (["kill", "--party", "1"], 1, "there is no cluster here; bin/cluster up makes one"),
+    (["start", "--party", "1"], 1, "there is no cluster here; bin/cluster up creates one"),
+    (["kill", "--party", "1"], 1, "there is no cluster here; bin/cluster up creates one"),
 ])
 def test_a_folder_without_a_cluster_is_said_to_be_one(
     tmp_path: Path, command: list[str], exit_code: int, message: str

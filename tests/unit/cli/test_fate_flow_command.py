@@ -136,7 +136,7 @@ def test_what_is_held_can_be_seen_without_a_server(conf):
 def test_admin_needs_a_home_and_its_schema(conf, tmp_path, arguments):
     nowhere = run("admin", *arguments, "-c", conf)
     assert (nowhere.exit_code, nowhere.stdout) == (1, "")
-    assert nowhere.stderr.startswith("Error: home: there is no folder")
+    assert nowhere.stderr.startswith("Error: home: the folder ")
     (tmp_path / "home").mkdir()
     empty = run("admin", *arguments, "-c", conf)
     assert (empty.exit_code, "run fate_flow db upgrade" in empty.stderr) == (1, True)
@@ -152,7 +152,7 @@ def test_nothing_is_cleaned_where_nothing_is(conf):
 def test_a_release_needs_a_reason(conf):
     seat = ("admin", "release", "20260101120000000000", "--role", "host", "--party-id", "10000", "-c", conf)
     assert run(*seat).exit_code == 2
-    assert "is empty: say why" in run(*seat, "--reason", " ").stderr
+    assert "is empty; give the reason" in run(*seat, "--reason", " ").stderr
     run("db", "upgrade", "-c", conf)
     result = run(*seat, "--reason", "why")
     assert (result.exit_code, "is not known here" in result.stderr) == (1, True)

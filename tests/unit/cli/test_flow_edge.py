@@ -91,7 +91,7 @@ def test_a_server_that_hangs_up_is_not_said_to_have_refused(stub):
     client._session = Gone()
     result = CliRunner().invoke(flow_command, ["job", "list"], obj=client)
     assert result.exit_code == 3
-    assert "whether it did what was asked is not known" in result.stderr
+    assert "it is unknown whether the request was carried out" in result.stderr
 
 
 @pytest.mark.parametrize("reply", [
@@ -100,7 +100,7 @@ def test_what_is_no_fate_flow_server_is_said_to_be_none(flow, stub, reply):
     stub.answers(reply)
     result = flow("job", "list")
     assert result.exit_code == 1
-    assert "is no FATE Flow server" in result.stderr
+    assert "is not a FATE Flow server" in result.stderr
     assert json.loads(result.stdout)["retcode"] == 100
 
 

@@ -84,7 +84,7 @@ def test_a_job_that_ended_says_how(flow, stub):
     }))
     lines = flow("job", "explain", "--table", "-j", "42").stdout.splitlines()
     assert lines[:2] == [
-        "job 42: failed: psi_0 failed ?[31m", "never confirmed its end: host-10000, host-10001"]
+        "job 42: failed: psi_0 failed ?[31m", "parties that did not confirm the end: host-10000, host-10001"]
     assert lines[-1].split("   ")[-1].strip() == "worker_error: no id column"
 
 
@@ -116,7 +116,7 @@ def test_a_task_says_how_it_ended_over_all_its_parties_and_by_whom_and_so_do_the
         "worker 1 (rank 1) exited worker_error: no gradient: exit code 3",
         "worker 2 (rank 2), attempt 1 running",
         "worker 4 exited cores_lent",
-        "collects the outputs exited stopped (by host-10000)",
+        "output collector exited stopped (by host-10000)",
         "host-10000 canceled stopped (by guest-9999)",
     ]
 
@@ -198,7 +198,7 @@ this party is on hold by ann: mainte nance
   job   place   name     cores    starts in   waits for
   42    1       totals   4        now         waits for its turn; priority 3; passed by 2 jobs
   43    2                4 each               no capacity
-jobs of others that await an approval here (flow job approve, flow job reject):
+jobs of other initiators that need an approval here (flow job approve, flow job reject):
   job   name   initiator    as           cores   document
   44           host-10000   guest-9999   2       0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a
 """

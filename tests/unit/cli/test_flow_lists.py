@@ -86,7 +86,7 @@ LISTS = {
     "sources": (("table", "tracking-source", *TABLE), [{
         "parent_table_namespace": "demo", "parent_table_name": "b", "source_table_namespace": "demo",
         "source_table_name": "a",
-    }], ["made of: namespace table which began as: namespace table", "demo b demo a"]),
+    }], ["made from: namespace table original source: namespace table", "demo b demo a"]),
     "jobs of a table": (("table", "tracking-job", *TABLE), {"count": 2, "job": ["42", "43"]}, ["job", "42", "43"]),
     "providers": (("provider", "list"), {"fate_flow": {"0.1.0": {"components": ["Reader", "Upload"]}}}, [
         "provider version components", "fate_flow 0.1.0 Reader, Upload",
@@ -173,7 +173,7 @@ def test_a_list_of_nothing_says_so(flow, stub):
     stub.answers({"retcode": 0, "retmsg": "no job could be found", "data": []})
     assert flow("job", "query", "--table").stdout == "no job could be found\n"
     stub.answers({"retcode": 0, "retmsg": "success", "data": []})
-    assert flow("data", "upload-history", "--table").stdout == "there is nothing\n"
+    assert flow("data", "upload-history", "--table").stdout == "nothing found\n"
 
 
 def test_a_refused_list_is_told_as_every_refusal(flow, stub):
@@ -185,7 +185,7 @@ def test_a_refused_list_is_told_as_every_refusal(flow, stub):
 
 def test_a_summary_that_is_written_to_a_file_has_one_form(flow, tmp_path):
     result = flow("component", "get-summary", *SEAT, "-o", str(tmp_path), "--table")
-    assert (result.exit_code, "not for what -o writes" in result.stderr) == (2, True)
+    assert (result.exit_code, "cannot be combined with -o" in result.stderr) == (2, True)
 
 
 def test_nothing_that_was_held_is_no_failure(flow, stub):

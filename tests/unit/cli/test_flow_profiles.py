@@ -33,7 +33,7 @@ def test_two_parties_on_one_machine_do_not_overwrite_each_other(stub, bank):
     init(stub)
     described = init(bank, "--profile", "bank").stderr
     assert described == (
-        f"flow --profile bank talks to {bank.url} from now on; that is remembered in {settings_path('bank')}\n")
+        f"flow --profile bank talks to {bank.url} from now on; stored in {settings_path('bank')}\n")
     assert settings_path("bank").name == "settings.bank.yaml"
     assert settings_path("bank").stat().st_mode & 0o777 == 0o600
     for arguments, env, asked in (
@@ -65,7 +65,7 @@ def test_a_profile_that_is_not_there_is_named_with_those_that_are(stub, bank):
     assert known_profiles() == ["bank"]
     result = run("--profile", "shop", "job", "list")
     assert result.exit_code == 2
-    text = "there is no profile shop: make it with flow --profile shop init ...; there are: bank"
+    text = "there is no profile shop: create it with flow --profile shop init ...; existing profiles: bank"
     assert text in result.stderr
 
 

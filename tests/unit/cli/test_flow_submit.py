@@ -60,7 +60,7 @@ def test_what_parties_give_less_of_is_told_beside_the_answer(flow, stub):
 @pytest.mark.parametrize("command", ["submit", "validate"])
 def test_a_job_is_one_file_or_two_and_not_both(flow, stub, files, command):
     Path("job.yaml").write_text(FILE, encoding="utf-8")
-    for arguments, text in ((("-f", "job.yaml", *files), "without -c and -d"), ((), "Missing option '-f'")):
+    for arguments, text in ((("-f", "job.yaml", *files), "cannot be combined with -c"), ((), "Missing option '-f'")):
         result = flow("job", command, *arguments)
         assert (result.exit_code, result.stdout, stub.asked) == (2, "", [])
         assert text in result.stderr

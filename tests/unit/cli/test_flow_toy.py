@@ -63,7 +63,7 @@ def test_a_toy_job_is_not_waited_for_for_ever(flow, stub, pauses):
     result = flow(*TOY, "--timeout", "2")
     assert (result.exit_code, len(pauses)) == (1, 2)
     assert "check job status timeout" in result.stdout
-    assert "has sent no such log" in result.stderr
+    assert "did not send this log" in result.stderr
 
 
 def test_a_toy_job_that_is_refused_is_printed(flow, stub):

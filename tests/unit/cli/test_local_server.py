@@ -99,5 +99,5 @@ def test_a_configuration_leads_to_the_keys_of_its_home(home: Path) -> None:
     assert find_server(None) == Address("http://127.0.0.1:9380")
     elsewhere.unlink()
     keys_file(home).chmod(0o644)
-    with pytest.raises(BadServer, match=r"is of mode 0644.*chmod 600; call flow as the user of the server"):
+    with pytest.raises(BadServer, match=r"is of mode 0644.*chmod 600; run flow as the user of the server"):
         find_server(None)
