@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.division import FromBothEnds
 
+pytest.register_assert_rewrite("tests.kit")     # an assertion there that fails shows its values, as in a test
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FromBothEnds:

@@ -4,7 +4,7 @@ Tests with real servers mostly wait, and all others work. So half of the process
 list, where those with servers are, and the others from the other end: a processor always has something to do, and they
 meet somewhere in the middle. What is handed out is a *group*: the tests that borrow the same servers, or else a file.
 
-A process has servers of its own, on ports of its own (tests/integration/party_servers.py), so every division is right;
+A process has servers of its own, on ports of its own (tests/kit/servers/party_servers.py), so every division is right;
 a bad one only starts more of them.
 """
 

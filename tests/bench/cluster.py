@@ -19,7 +19,7 @@ import requests
 from requests.auth import AuthBase
 
 from fate_flow.cli.flow.toy import toy_job
-from tests.signing import signature_of_clients
+from tests.kit.signing import signature_of_clients
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ROOT = CHECKOUT / ".cache" / "bench"

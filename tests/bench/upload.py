@@ -16,7 +16,7 @@ import requests
 from fate_flow.engines.local.worker import RUNNER, Started
 from tests.bench.cluster import FINAL, GUEST, BenchFailed, Server, fresh_cluster
 from tests.bench.processes import CpuMeter, server_processes
-from tests.peak import PeakMeter, begin_anew, peak
+from tests.kit.peak import PeakMeter, begin_anew, peak
 
 MB = 1024 * 1024
 JOB_SECONDS = 600.0

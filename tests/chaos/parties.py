@@ -23,7 +23,7 @@ import yaml
 from fate_flow.cli.server import service
 from fate_flow.cli.server.cluster_processes import bring_up
 from fate_flow.core.model.errors import FlowError
-from tests.signing import signature_of_clients
+from tests.kit.signing import signature_of_clients
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CORES, MEMORY = 8, 1024

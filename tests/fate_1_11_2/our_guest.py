@@ -15,9 +15,9 @@ from fate_flow.services.initiator.endpoints import endpoint_of
 from fate_flow.services.scheduling.events import Answered
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.store.values import Document
-from tests.factories import JOB_ID
 from tests.fate_1_11_2.our_server import FATE, OURS, OurServer
 from tests.fate_1_11_2.peer import FatePeer
+from tests.kit.values import JOB_ID
 
 GUEST, HOST = Party("guest", OURS), Party("host", FATE)
 PARAMETERS = {"Reader": {"table": {"name": "t", "namespace": "peer"}}, "SecureSum": {"column": "x"}}

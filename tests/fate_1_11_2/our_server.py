@@ -25,7 +25,9 @@ from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.settings.parties import Route
 from fate_flow.settings.settings import Settings
 from fate_flow.store.values import TableMeta
-from tests.hand_server import RUNS, HandServer, HandTransport, made
+from tests.kit.services.fakes import HandTransport
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.sights import RUNS, made
 
 FATE, OURS = "10000", "9999"
 _TABLES = ("t", "nope")      # which the recorded jobs read; of the second the recorded worker found nothing

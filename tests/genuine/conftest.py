@@ -11,7 +11,7 @@ import pytest
 from tests.genuine.genuine_client import GenuineClient
 from tests.genuine.locked import CONF, OPEN_CONF
 from tests.genuine.world import World, the_world
-from tests.integration.party_servers import BASE_PORT, GUEST, HOST, Cluster, PartyServer, running_cluster
+from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, PartyServer, running_cluster
 
 PYTHON = "FATE_FLOW_TEST_FATE_CLIENT"
 

@@ -18,7 +18,7 @@ from fate_flow.cli.flow.main import flow as own_flow
 from tests.genuine.checklist import CHECKLIST, LINES, NOT_OFFERED, OFFERED, paths_of
 from tests.genuine.genuine_client import Flow, GenuineClient
 from tests.genuine.world import World
-from tests.integration.party_servers import Cluster
+from tests.kit.servers.party_servers import Cluster
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -11,8 +11,8 @@ from fate_flow.settings.client_keys import read_client_keys
 from tests.genuine.genuine_client import GenuineClient
 from tests.genuine.locked import ANOTHER_SECRET, APP_KEY, KEYS, SECRET, WRONG
 from tests.genuine.world import World
-from tests.integration.party_servers import GUEST, HOST, Cluster, PartyServer, csv_text
-from tests.site_keys import write_private_key
+from tests.kit.servers.party_servers import GUEST, HOST, Cluster, PartyServer, csv_text
+from tests.kit.site_keys import write_private_key
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.genuine.genuine_client import GenuineClient
 from tests.genuine.world import World
-from tests.integration.party_servers import GUEST, HOST, csv_text
+from tests.kit.servers.party_servers import GUEST, HOST, csv_text
 
 pytestmark = pytest.mark.timeout(900)
 

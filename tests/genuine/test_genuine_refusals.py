@@ -19,9 +19,9 @@ from tests.genuine.cases import CASES
 from tests.genuine.checklist import CHECKLIST, NOT_OFFERED
 from tests.genuine.genuine_client import Flow, GenuineClient, Printed
 from tests.genuine.locked import ANOTHER_SECRET, APP_KEY, WRONG
-from tests.genuine.test_genuine_sdk import CALLS, filled
+from tests.genuine.sdk_calls import CALLS, filled
 from tests.genuine.world import World
-from tests.integration.party_servers import PartyServer
+from tests.kit.servers.party_servers import PartyServer
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -11,7 +11,7 @@ import pytest
 from tests.genuine.checklist import LINES
 from tests.genuine.shapes import Each, Some, misfits
 from tests.genuine.world import UNKNOWN, World
-from tests.integration.party_servers import GUEST, HOST, PartyServer, toy
+from tests.kit.servers.party_servers import GUEST, HOST, PartyServer, toy
 
 pytestmark = pytest.mark.timeout(900)
 

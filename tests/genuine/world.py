@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from tests.integration.party_servers import (
+from tests.kit.servers.party_servers import (
     CORES,
     GUEST,
     HOST,
@@ -26,7 +26,7 @@ from tests.integration.party_servers import (
     table_named,
     toy,
 )
-from tests.site_keys import private_pem, write_private_key
+from tests.kit.site_keys import private_pem, write_private_key
 
 Facts = Mapping[str, str]
 Given = Callable[["World"], AbstractContextManager[Facts]]

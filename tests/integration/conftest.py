@@ -9,19 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from lending import Servers
-from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, dropped_databases, running_cluster
 
-from tests.integration.engine_site import Site
+from tests.kit.servers.engine_site import Site
+from tests.kit.servers.lending import LIMITS, PARTIES, Servers, a_root
+from tests.kit.servers.party_servers import BASE_PORT, Cluster, dropped_databases, running_cluster
 
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
-PARTIES = (GUEST, HOST, OTHER)
-LIMITS = {party_id: {"limits": {"long_backoff": 1, "poll_interval": 10, "retry_wait": 10}} for party_id in PARTIES}
-"""A retry that is due in more than a second gives the cores back. What is late by seconds was not woken, but polled."""
-
-
-def a_root(factory: pytest.TempPathFactory) -> Path:
-    return factory.mktemp("servers") / "of three parties"     # a blank in every path
 
 
 @pytest.fixture(scope="session")

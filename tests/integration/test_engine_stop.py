@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from fate_flow.engines.local.worker import RUNNER, STOP, Exit
-from tests.integration.engine_site import POLITE, eventually, is_running, line_in, started
+from tests.kit.servers.engine_site import POLITE, eventually, is_running, line_in, started
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from fate_flow.engines.local.worker import CLAIMED, RUNNER, Exit, ProcessId, Started, claim
-from tests.integration.engine_site import eventually, is_running, line_in, started
+from tests.kit.servers.engine_site import eventually, is_running, line_in, started
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
-from party_servers import BASE_PORT, eventually
 
 from fate_flow.cli.server.cluster_plan import Ports
-from tests.wheel import built_wheel
+from tests.kit.servers.party_servers import BASE_PORT, eventually
+from tests.kit.wheel import built_wheel
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from lending import MOST_REPLACED, Servers
+
+from tests.kit.servers.lending import MOST_REPLACED, Servers
 
 
 @dataclass

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
-from party_servers import CORES, GUEST, HOST, Cluster, PartyServer, Printed, eventually, toy
+
+from tests.kit.servers.party_servers import CORES, GUEST, HOST, Cluster, PartyServer, Printed, eventually, toy
 
 pytestmark = pytest.mark.timeout(900)
 

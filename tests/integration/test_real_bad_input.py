@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from party_servers import (
+
+from tests.kit.servers.party_servers import (
     GUEST,
     HOST,
     OTHER,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from party_servers import BASE_PORT, GUEST, HOST, OTHER, PartyServer, eventually, running_cluster, toy
+
+from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, OTHER, PartyServer, eventually, running_cluster, toy
 
 pytestmark = pytest.mark.timeout(900)
 

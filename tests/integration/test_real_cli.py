@@ -13,7 +13,20 @@ from typing import Any
 
 import pytest
 import requests
-from party_servers import GUEST, HOST, OTHER, READER, Cluster, PartyServer, csv_text, job_of, summing, table_named, toy
+
+from tests.kit.servers.party_servers import (
+    GUEST,
+    HOST,
+    OTHER,
+    READER,
+    Cluster,
+    PartyServer,
+    csv_text,
+    job_of,
+    summing,
+    table_named,
+    toy,
+)
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -6,23 +6,30 @@ import hashlib
 import json
 import os
 import signal
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from conftest import PARTIES, a_root
-from lending import Servers
-from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, PartyServer, Row, eventually, job_of, running_cluster
 
 from fate_flow.engines.local.worker import RUNNER, Started
+from tests.kit.servers.lending import PARTIES, Servers, a_root
+from tests.kit.servers.party_servers import (
+    BASE_PORT,
+    GUEST,
+    HOST,
+    OTHER,
+    Cluster,
+    PartyServer,
+    eventually,
+    running_cluster,
+)
+from tests.kit.servers.programs import PYTHON, command, printed, python, refusal, workers
 
 pytestmark = pytest.mark.timeout(900)
 
-PYTHON = sys.executable
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 EVERYBODY = {"guest": [GUEST], "host": [HOST, OTHER]}
 SCRIPT = "#!/bin/sh\nls\n"          # a Python in a path with blanks cannot be named in a first line
@@ -64,40 +71,6 @@ def command_servers(tmp_path_factory: pytest.TempPathFactory, scratch: Path) -> 
 def servers(command_servers: Servers, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with command_servers.lent(request.node.nodeid) as cluster:
         yield cluster
-
-
-def command(roles: Mapping[str, Any], by_role: Mapping[str, Any] | None = None, **parameters: Any) -> dict[str, Any]:
-    """One task `train`; `by_role` as `component_parameters.role` has it, `job` what its job parameters are."""
-    job = parameters.pop("job", {})
-    return job_of(
-        {"train": {"module": "Command"}}, roles, common={"train": parameters},
-        by_role={
-            role: {one: {"train": said} for one, said in seats.items()} for role, seats in (by_role or {}).items()
-        },
-        parameters=job,
-    )
-
-
-def python(code: str) -> list[str]:
-    return [PYTHON, "-c", code]
-
-
-def printed(party: PartyServer, job_id: str, stream: str = "stdout", **pending: Any) -> str:
-    found = party.ask("task/log", {"job_id": job_id, "component_name": "train", "stream": stream, **pending})
-    return str(found["text"])
-
-
-def refusal(cluster: Cluster, document: Mapping[str, Any]) -> str:
-    with cluster.unchanged():
-        answer = cluster.guest.submit(document)
-        assert answer["retcode"] != 0
-    return str(answer["retmsg"])
-
-
-def workers(party: PartyServer, job_id: str) -> list[Row]:
-    return party.rows(
-        "SELECT * FROM t_worker WHERE f_job_id = ? ORDER BY f_task_version, f_slot, f_attempt", job_id
-    )
 
 
 # ---------------------------------------------------------------------- what may run

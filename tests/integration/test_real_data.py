@@ -15,12 +15,12 @@ from urllib.parse import quote, urlsplit
 
 import psutil
 import pytest
-from party_servers import GUEST, HOST, Answer, Cluster, PartyServer, csv_text, eventually, job_of
 
 from fate_flow.cli.server import service
 from fate_flow.engines.local.spawner import SPAWNER
-from tests.peak import PeakMeter, begin_anew, peak
-from tests.signing import signed_lines
+from tests.kit.peak import PeakMeter, begin_anew, peak
+from tests.kit.servers.party_servers import GUEST, HOST, Answer, Cluster, PartyServer, csv_text, eventually, job_of
+from tests.kit.signing import signed_lines
 
 pytestmark = pytest.mark.timeout(900)
 

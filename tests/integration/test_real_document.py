@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from party_servers import GUEST, HOST, Cluster, PartyServer, csv_text, toy
 
-from tests.documented import Documented
+from tests.kit.api.documented import Documented
+from tests.kit.servers.party_servers import GUEST, HOST, Cluster, PartyServer, csv_text, toy
 
 pytestmark = pytest.mark.timeout(900)
 

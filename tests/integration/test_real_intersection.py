@@ -16,7 +16,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from party_servers import (
+
+from tests.kit.servers.party_servers import (
     BASE_PORT,
     GUEST,
     HOST,
@@ -31,7 +32,7 @@ from party_servers import (
     table_named,
     taking_from,
 )
-from recorder import Recorder
+from tests.kit.servers.recorder import Recorder
 
 pytestmark = pytest.mark.timeout(900)
 

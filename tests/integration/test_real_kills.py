@@ -11,7 +11,10 @@ from decimal import Decimal
 
 import psutil
 import pytest
-from party_servers import (
+
+from fate_flow.cli.server import service
+from fate_flow.engines.local.worker import ProcessId
+from tests.kit.servers.party_servers import (
     BASE_PORT,
     CORES,
     GUEST,
@@ -27,9 +30,6 @@ from party_servers import (
     taking_from,
     toy,
 )
-
-from fate_flow.cli.server import service
-from fate_flow.engines.local.worker import ProcessId
 
 pytestmark = pytest.mark.timeout(900)
 

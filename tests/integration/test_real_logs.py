@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from party_servers import GUEST, HOST, Cluster, eventually, toy
+
+from tests.kit.servers.party_servers import GUEST, HOST, Cluster, eventually, toy
 
 pytestmark = pytest.mark.timeout(900)
 

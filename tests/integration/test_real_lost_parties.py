@@ -13,12 +13,21 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from conftest import PARTIES, a_root
-from lending import Servers
-from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, PartyServer, eventually, job_of, running_cluster
 
 from fate_flow.cli.server import service
 from fate_flow.settings.limits import Limits
+from tests.kit.servers.lending import PARTIES, Servers, a_root
+from tests.kit.servers.party_servers import (
+    BASE_PORT,
+    GUEST,
+    HOST,
+    OTHER,
+    Cluster,
+    PartyServer,
+    eventually,
+    job_of,
+    running_cluster,
+)
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -6,8 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import PARTIES
-from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, csv_text, eventually, running_cluster
+
+from tests.kit.servers.lending import PARTIES
+from tests.kit.servers.party_servers import (
+    BASE_PORT,
+    GUEST,
+    HOST,
+    OTHER,
+    Cluster,
+    csv_text,
+    eventually,
+    running_cluster,
+)
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -11,7 +11,8 @@ from itertools import count
 from typing import Any
 
 import pytest
-from party_servers import CORES, GUEST, HOST, OTHER, Answer, Cluster, PartyServer, eventually, toy
+
+from tests.kit.servers.party_servers import CORES, GUEST, HOST, OTHER, Answer, Cluster, PartyServer, eventually, toy
 
 pytestmark = pytest.mark.timeout(900)
 

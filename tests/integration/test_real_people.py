@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from party_servers import BASE_PORT, CORES, GUEST, HOST, Cluster, eventually, running_cluster, toy
+
+from tests.kit.servers.party_servers import BASE_PORT, CORES, GUEST, HOST, Cluster, eventually, running_cluster, toy
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from party_servers import (
+
+from tests.kit.servers.party_servers import (
     BASE_PORT,
     GUEST,
     HOST,

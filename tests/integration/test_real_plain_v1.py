@@ -11,7 +11,8 @@ from itertools import count
 from typing import Any
 
 import pytest
-from party_servers import (
+
+from tests.kit.servers.party_servers import (
     BASE_PORT,
     CORES,
     GUEST,
@@ -25,7 +26,7 @@ from party_servers import (
     running_cluster,
     table_named,
 )
-from plain_v1_peer import KNOWN, PlainV1Peer
+from tests.kit.servers.plain_v1_peer import KNOWN, PlainV1Peer
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from party_servers import GUEST, HOST, OTHER, READER, Cluster, csv_text, job_of, summing, table_named
+
+from tests.kit.servers.party_servers import GUEST, HOST, OTHER, READER, Cluster, csv_text, job_of, summing, table_named
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from party_servers import GUEST, HOST, Cluster, toy
+
+from tests.kit.servers.party_servers import GUEST, HOST, Cluster, toy
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -7,10 +7,10 @@ from http.client import HTTPResponse
 from urllib.parse import urlsplit
 
 import pytest
-from party_servers import Cluster, PartyServer
 
-from tests.documented import Documented
-from tests.signing import signed_lines
+from tests.kit.api.documented import Documented
+from tests.kit.servers.party_servers import Cluster, PartyServer
+from tests.kit.signing import signed_lines
 
 pytestmark = pytest.mark.timeout(900)
 

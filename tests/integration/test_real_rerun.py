@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from party_servers import GUEST, HOST, READER, Cluster, csv_text, eventually, job_of, summing, table_named, toy
+
+from tests.kit.servers.party_servers import (
+    GUEST,
+    HOST,
+    READER,
+    Cluster,
+    csv_text,
+    eventually,
+    job_of,
+    summing,
+    table_named,
+    toy,
+)
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 import requests
-from party_servers import (
+
+from fate_flow.cli.connection.signature import Signature
+from fate_flow.peers.signature import SiteSignature
+from fate_flow.peers.wire import headers
+from tests.kit.servers.party_servers import (
     BASE_PORT,
     GUEST,
     HOST,
@@ -27,12 +31,8 @@ from party_servers import (
     table_named,
     toy,
 )
-from plain_v1_peer import PlainV1Peer
-
-from fate_flow.cli.connection.signature import Signature
-from fate_flow.peers.signature import SiteSignature
-from fate_flow.peers.wire import headers
-from tests.site_keys import write_private_key
+from tests.kit.servers.plain_v1_peer import PlainV1Peer
+from tests.kit.site_keys import write_private_key
 
 pytestmark = pytest.mark.timeout(900)
 

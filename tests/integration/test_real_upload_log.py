@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 
 import pytest
-from party_servers import Cluster, PartyServer, csv_text
+
+from tests.kit.servers.party_servers import Cluster, PartyServer, csv_text
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -8,8 +8,9 @@ import signal
 from typing import Any
 
 import pytest
-from conftest import LIMITS
-from party_servers import (
+
+from tests.kit.servers.lending import LIMITS
+from tests.kit.servers.party_servers import (
     CORES,
     GUEST,
     HOST,

@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
-from party_servers import BASE_PORT, GUEST, Cluster, csv_text, open_mariadb, running_cluster
 from pymysql.cursors import Cursor
 
 from fate_flow.components.base.errors import ComponentError
@@ -21,6 +20,7 @@ from fate_flow.components.tables.table import Schema, Table, TableExists, TableW
 from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.components.worker.task import TaskContext
 from fate_flow.core.model.spec import Party
+from tests.kit.servers.party_servers import BASE_PORT, GUEST, Cluster, csv_text, open_mariadb, running_cluster
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.timeout(900)]
 

@@ -33,7 +33,7 @@ from fate_flow.store.database.migrations import upgrade
 from fate_flow.store.database.opening import create_if_missing, open_database
 from fate_flow.store.sql.store import SqlStore, SqlTransaction
 from fate_flow.store.values import Document
-from tests.factories import a_job, a_seat
+from tests.kit.values import a_job, a_seat
 
 JOB = a_job(JobStatus.WAITING)
 ENDED = replace(JOB, key=JobKey("ended", JOB.party))

@@ -25,8 +25,9 @@ from fate_flow.services.participant.participant import Participant
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.services.workers.watch import WorkerWatch
 from fate_flow.store.values import Document, TableMeta
-from tests.hand_server import FAILED, RUNS, HandServer, made
-from tests.simulation.documents import job
+from tests.kit.job_documents import job
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.sights import FAILED, RUNS, made
 
 K = CommandKind
 OWN, STRANGER = "10000", "10002"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,22 +13,8 @@ from fate_flow.store.values import TableMeta
 if TYPE_CHECKING:
     from tests.simulation.party import SimParty
 
-ROLES = frozenset({"guest", "host", "arbiter", "local"})
 _LONGEST_KILL = 5_000       # milliseconds from SIGKILL until a process that hangs in the kernel has gone
 _SLOW_STOP = 1_000
-
-
-@dataclass(frozen=True)
-class Module:
-    """A component of the simulation: anything goes."""
-
-    roles: frozenset[str] = ROLES
-    default_task_cores: int | None = None
-    tolerates_missing_roles: frozenset[str] = frozenset({"host"})
-    starts_without_roles: frozenset[str] = frozenset()
-
-    def check(self, parameters: Mapping[str, object], role: str) -> list[str]:
-        return []
 
 
 @dataclass

@@ -19,7 +19,8 @@ from fate_flow.services.context.unit_of_work import CapacityNotice
 from fate_flow.services.scheduling.events import JobChanged, OutboxFilled, QueueChanged, SchedulerEvent, WorkerChanged
 from fate_flow.services.scheduling.scheduler import Scheduler
 from fate_flow.services.use_cases.use_cases import UseCases
-from tests.simulation.engine import FakeEngine, Module
+from tests.kit.modules import Module
+from tests.simulation.engine import FakeEngine
 from tests.simulation.faults import Crash
 from tests.simulation.process import Process
 from tests.simulation.record import SimRecord

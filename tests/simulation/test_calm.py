@@ -5,8 +5,9 @@ import pytest
 from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.spec import Party
 from fate_flow.jobspec.ceilings import Ceilings
+from tests.kit.job_documents import job
 from tests.simulation.faults import Faults
-from tests.simulation.world import RULES, World, job
+from tests.simulation.world import RULES, World
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -12,9 +12,10 @@ from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.job import Blocker, JobKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
+from tests.kit.job_documents import job
 from tests.simulation.faults import rough
 from tests.simulation.parsing import parsed_once
-from tests.simulation.world import RULES, START, World, job
+from tests.simulation.world import RULES, START, World
 
 pytestmark = pytest.mark.long
 

@@ -26,8 +26,7 @@ from fate_flow.jobspec.parameters import Change
 from fate_flow.services.context.ports import Rules
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.store.values import Document
-from tests.simulation.documents import job, parties_of, upstream_of
-from tests.simulation.engine import Module
+from tests.kit.job_documents import parties_of, upstream_of
 from tests.simulation.faults import CALM, Faults
 from tests.simulation.invariants import QUIET_SILENCE, Invariants
 from tests.simulation.party import SimParty
@@ -398,6 +397,3 @@ class _Errors(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.seen.append(self.format(record))
-
-
-__all__ = ["CALM", "RULES", "Faults", "Module", "Violation", "World", "job"]

@@ -22,7 +22,7 @@ from fate_flow.settings.parties import Route
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.section import Section
 from fate_flow.settings.settings import Settings
-from tests.tls import Authority
+from tests.kit.tls import Authority
 
 CONF = Path(__file__).parents[2] / "conf" / "service_conf.yaml"
 _KEY = re.compile(r" *\w+:")

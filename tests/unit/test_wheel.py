@@ -7,7 +7,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.wheel import CHECKOUT, FOLDERS, built_wheel
+from tests.kit.wheel import CHECKOUT, FOLDERS, built_wheel
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ PROSE = {
 
 ALLOWED_NAMES = {
     "told": {"tests/unit/test_words.py"},
-    "room": {"tests/unit/cli/terminal.py"},
+    "room": {"tests/kit/cli/terminal.py"},
     "legacy": {"fate_flow/store/database/models.py"},                    # peewee's `legacy_table_names`
     "words": {      # arguments of a command line, and of a shell: they are words
         "fate_flow/cli/flow/not_offered.py", "fate_flow/cli/console/table_layout.py", "tests/unit/test_documents.py",

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import World, make_world
 
 from fate_flow.api.app import create_public_app
 from fate_flow.api.http.client_auth import is_for_clients
@@ -17,7 +16,8 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.peers.wire import read_program
 from fate_flow.relay.spool import Spool, SpoolLimits
-from tests.factories import GUEST, HOST
+from tests.kit.api.client_world import World, make_world
+from tests.kit.values import GUEST, HOST
 
 K = CommandKind
 JOB = "202601011200000000001"

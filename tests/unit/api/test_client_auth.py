@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import FORM_TYPE, World, form, make_world
 from werkzeug.test import TestResponse
 
 from fate_flow.api import app
@@ -16,6 +15,7 @@ from fate_flow.api.http.client_auth import WINDOW_MS
 from fate_flow.cli.connection.signature import sign
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.limits import Limits
+from tests.kit.api.client_world import FORM_TYPE, World, form, make_world
 
 NOW = 1_700_000_000_000
 KEYS = ClientKeys("our-clients", "secret-of-9999")

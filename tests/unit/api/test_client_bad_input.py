@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from client_world import TOY_CONF, TOY_DSL, World, make_world
+
+from tests.kit.api.client_world import TOY_CONF, TOY_DSL, World, make_world
 
 UNKNOWN = "20260101120000"
 EVIL = "../../../etc/passwd"

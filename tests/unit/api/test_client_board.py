@@ -17,7 +17,7 @@ from fate_flow.core.model.spec import JobParameters
 from fate_flow.core.model.status import JobStatus
 from fate_flow.jobspec.fate_v1.reader import problems
 from fate_flow.store.values import Document, OutputTable
-from tests.unit.api.client_world import GUEST, START, World, make_world
+from tests.kit.api.client_world import GUEST, START, World, make_world
 
 UNKNOWN = "202601010000000000000"
 ROWS = [("a", "1", "2"), ("b", "3", "4")]

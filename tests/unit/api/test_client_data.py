@@ -14,13 +14,13 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
-from client_world import FORM_TYPE, GUEST, START, World, form, make_world
 
 from fate_flow.api.http.uploads import ReceivingRequest
 from fate_flow.components.tables.table import table_exists
 from fate_flow.core.model.job import TaskKey
 from fate_flow.settings.limits import Limits
 from fate_flow.store.values import Metric
+from tests.kit.api.client_world import FORM_TYPE, GUEST, START, World, form, make_world
 
 CONF = {
     "file": "data/site_a.csv", "head": 1, "partition": 2, "id_delimiter": ",", "namespace": "demo",

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
 
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd
@@ -17,6 +16,7 @@ from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.jobspec.ceilings import Ceilings
+from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
 
 TOYS = "c_first", "a_second", "b_third"
 

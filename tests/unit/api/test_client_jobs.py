@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import GUEST, HOST, LOCAL, START, TOY_CONF, TOY_DSL, World, make_world
 from werkzeug.test import TestResponse
 
 from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.settings.limits import Limits
 from fate_flow.store.values import Document
+from tests.kit.api.client_world import GUEST, HOST, LOCAL, START, TOY_CONF, TOY_DSL, World, make_world
 
 UPLOAD_DSL = {"components": {"upload_0": {"module": "Upload"}}}
 

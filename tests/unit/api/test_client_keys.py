@@ -13,8 +13,8 @@ from fate_flow.core.access.site import SiteRule
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.wire import headers
 from fate_flow.settings.client_keys import ClientKeys
-from tests.site_keys import private_pem, site_key, write_private_key
-from tests.unit.api.client_world import World, make_world
+from tests.kit.api.client_world import World, make_world
+from tests.kit.site_keys import private_pem, site_key, write_private_key
 
 
 @pytest.fixture

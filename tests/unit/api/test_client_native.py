@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import World, make_world
 
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.jobspec.native.schema import JOB
+from tests.kit.api.client_world import World, make_world
 
 LOCAL = """\
 version: 1

@@ -11,7 +11,7 @@ import pytest
 from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.values import Document
-from tests.unit.api.client_world import TOY, World, make_world
+from tests.kit.api.client_world import TOY, World, make_world
 
 CHANGE = {"component_parameters": {"common": {"toy_0": {"data_num": 20}}}}
 WILLING = Answer(data={"previewed": True})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.api.client_world import World, make_world
+from tests.kit.api.client_world import World, make_world
 
 NUMBERS = {"namespace": "it", "name": "numbers"}
 

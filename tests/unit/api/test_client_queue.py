@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from client_world import GUEST, HOST, World, make_world
 
 from fate_flow.core.access.authority import document_digest
 from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
+from tests.kit.api.client_world import GUEST, HOST, World, make_world
 
 
 @pytest.fixture

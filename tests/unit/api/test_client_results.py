@@ -11,7 +11,7 @@ from fate_flow.components.tables.table_uri import parse_uri
 from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.store.values import Metric
-from tests.unit.api.client_world import GUEST, START, World, make_world
+from tests.kit.api.client_world import GUEST, START, World, make_world
 
 UNKNOWN = "202601010000000000000"
 ROWS = [("a", "1", "2"), ("b", "3", "4")]

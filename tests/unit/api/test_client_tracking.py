@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import GUEST, HOST, START, World, make_world
 
 from fate_flow.components.tables.table import drop
 from fate_flow.core.model.job import Answer, TaskKey
 from fate_flow.store.values import Metric
+from tests.kit.api.client_world import GUEST, HOST, START, World, make_world
 
 
 @pytest.fixture

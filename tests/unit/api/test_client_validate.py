@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import TOY_CONF, TOY_DSL, World, make_world
 
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
+from tests.kit.api.client_world import TOY_CONF, TOY_DSL, World, make_world
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import GUEST, HOST, START, World, make_world
 
 import fate_flow.store.views.lists as lists_module
 from fate_flow.core.model.errors import StorageFailed
@@ -20,6 +19,7 @@ from fate_flow.store.database.models import JobRow
 from fate_flow.store.views import count_cache
 from fate_flow.store.views.lists import JobQuery, Page
 from fate_flow.store.views.views import Views
+from tests.kit.api.client_world import GUEST, HOST, START, World, make_world
 
 NEWEST = Page("create_time", True, 10)
 

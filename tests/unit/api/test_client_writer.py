@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import World, make_world
 
 from fate_flow.settings.limits import Limits
 from fate_flow.store.values import TableMeta
+from tests.kit.api.client_world import World, make_world
 
 SOURCE = {"namespace": "demo", "table_name": "site_a"}
 

@@ -9,13 +9,13 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from client_world import GUEST, HOST, World, make_world
 
 from fate_flow.api.v1.jobs.history import federated_history
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import Answer, Seat
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import SeatStatus
+from tests.kit.api.client_world import GUEST, HOST, World, make_world
 
 OTHER = Party("host", "10001")
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 import schemathesis
-from client_world import World, make_world
-from filled_world import add_files, known, refill
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 from schemathesis.engine import events, from_schema
-from watched import Watched, schema_of
 
 from fate_flow.settings.limits import Limits
+from tests.kit.api.client_world import World, make_world
+from tests.kit.api.filled_world import add_files, known, refill
+from tests.kit.api.watched import Watched, schema_of
 
 pytestmark = pytest.mark.long
 

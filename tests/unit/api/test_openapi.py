@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import World, make_world
 from flask import Flask, Response
 from jsonschema import Draft202012Validator
 
@@ -15,6 +14,7 @@ from fate_flow.api.http.declared import NOTHING, TEXT, declared, or_null
 from fate_flow.api.http.envelope import ok
 from fate_flow.api.http.openapi import Undeclared, document
 from fate_flow.settings.client_keys import ClientKeys
+from tests.kit.api.client_world import World, make_world
 
 UPLOAD = "/v1/data/upload"
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import TOY, TOY_CONF, TOY_DSL, World, make_world
 
 from fate_flow.api.v1.jobs.submission import ask_parties
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.spec import Party
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.services.context.unit_of_work import read_spec
+from tests.kit.api.client_world import TOY, TOY_CONF, TOY_DSL, World, make_world
 
 CONF = {**TOY_CONF, "initiator": {"role": "guest", "party_id": 10000}, "role": {"guest": [10000], "host": [9999]}}
 TABLES = ("t_job", "t_task", "t_seat", "t_submission", "t_outbox", "t_history")

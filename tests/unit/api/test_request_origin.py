@@ -6,11 +6,11 @@ import socket
 from pathlib import Path
 
 import pytest
-from client_world import World, make_world
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from fate_flow.settings.client_keys import ClientKeys
+from tests.kit.api.client_world import World, make_world
 
 KEYS = ClientKeys("our-clients", "secret-of-9999")
 

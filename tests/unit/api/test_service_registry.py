@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from pathlib import Path
 
-from client_world import make_world
-
 from fate_flow.api.v1.party.service_registry import sections
 from fate_flow.core.model.program import ProgramRules, Secret
 from fate_flow.settings.client_keys import ClientKeys
@@ -15,6 +13,7 @@ from fate_flow.settings.limits import Limits
 from fate_flow.settings.parties import Route
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
+from tests.kit.api.client_world import make_world
 
 CONF = Path(__file__).parents[3] / "conf" / "service_conf.yaml"
 

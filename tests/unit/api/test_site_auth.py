@@ -23,8 +23,8 @@ from fate_flow.peers.site_key import PrivateKey, make_private_key
 from fate_flow.peers.wire import headers
 from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.settings.client_keys import ClientKeys
-from tests.site_keys import private_pem, site_key, write_private_key
-from tests.unit.api.client_world import World, make_world
+from tests.kit.api.client_world import World, make_world
+from tests.kit.site_keys import private_pem, site_key, write_private_key
 
 NOW = 1_700_000_000_000
 ON = SiteRule(is_on=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import GUEST, START, World, make_world
 
 from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import WorkerStatus
+from tests.kit.api.client_world import GUEST, START, World, make_world
 
 
 @pytest.fixture

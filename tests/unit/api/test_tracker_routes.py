@@ -21,7 +21,7 @@ from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.relay.spool_session import Session
 from fate_flow.store.memory.store import MemoryStore
 from fate_flow.store.values import Document, Metric, OutputTable, TableMeta
-from tests.factories import a_job
+from tests.kit.values import a_job
 
 JOB = "20260101120000000000"
 GUEST, HOST = ("guest", "9999"), ("host", "10000")

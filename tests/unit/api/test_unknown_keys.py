@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from client_world import FORM_TYPE, World, form, make_world
 
 from fate_flow.api.http.declared import Declaration, an_object, by_name, described, unknown_keys
+from tests.kit.api.client_world import FORM_TYPE, World, form, make_world
 
 UPLOAD = {"file": "a.csv", "head": 1, "partition": 2, "namespace": "demo", "table_name": "fresh"}
 MAGIC = ["magic: is not known; it is ignored"]

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import World, make_world
 from flask import Flask
 
 from fate_flow.api.http.envelope import (
@@ -37,6 +36,7 @@ from fate_flow.core.model.errors import (
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.status import JobStatus
 from fate_flow.jobspec.text.json_text import JsonText
+from tests.kit.api.client_world import World, make_world
 
 
 @pytest.fixture(scope="module")

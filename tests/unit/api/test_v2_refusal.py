@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from client_world import FORM_TYPE, World, form, make_world
 from werkzeug.test import TestResponse
 
 from fate_flow.core.access.site import SiteRule
 from fate_flow.settings.client_keys import ClientKeys
+from tests.kit.api.client_world import FORM_TYPE, World, form, make_world
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 PATHS = (

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from stub_server import Stub, running_stub
 
 from fate_flow.cli.connection.client import Client
 from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.flow.main import flow as flow_command
+from tests.kit.cli.stub_server import Stub, running_stub
 
 
 @pytest.fixture(scope="module")

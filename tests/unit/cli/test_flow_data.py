@@ -13,13 +13,13 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from stub_server import Reply
-from terminal import on_a_terminal
 
 from fate_flow.cli.connection.client import Client
 from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.output.upload_body import MultipartFile
 from fate_flow.core.model.errors import FlowError
+from tests.kit.cli.stub_server import Reply
+from tests.kit.cli.terminal import on_a_terminal
 
 CONF = {"file": "site_a.csv", "head": 1, "partition": 2, "namespace": "demo", "table_name": "site_a"}
 STARTED = {"retcode": 0, "retmsg": "success", "jobId": "42", "data": {"code": 0, "table_name": "site_a"}}

@@ -16,7 +16,6 @@ import pytest
 import requests
 import yaml
 from click.testing import CliRunner
-from stub_server import Reply
 
 from fate_flow import __version__
 from fate_flow.cli.connection.client import Client
@@ -25,6 +24,7 @@ from fate_flow.cli.connection.settings_file import Address, find_server
 from fate_flow.cli.flow.main import flow as flow_command
 from fate_flow.cli.output.upload_body import MultipartFile
 from fate_flow.cli.server.main import fate_flow as server_command
+from tests.kit.cli.stub_server import Reply
 
 NOBODY = "http://127.0.0.1:1"
 

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from stub_server import Reply, archive, tar_of
+
+from tests.kit.cli.stub_server import Reply, archive, tar_of
 
 SEAT = ("-j", "42", "-r", "guest", "-p", "9999", "-cpn", "psi_0")
 SEAT_BODY = {"job_id": "42", "role": "guest", "party_id": "9999", "component_name": "psi_0"}

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 from click.testing import CliRunner
-from stub_server import Reply
 
 from fate_flow.cli.connection import job_ids
 from fate_flow.cli.connection.settings_file import store
 from fate_flow.cli.flow.main import flow as flow_command
+from tests.kit.cli.stub_server import Reply
 
 JOBS = [
     {"job_id": "2026112210110761175207694", "status": "running", "name": "monthly totals"},

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 import pytest
-from terminal import on_a_terminal
 
 from fate_flow.cli.flow.main import flow as flow_command
 from fate_flow.cli.server.main import fate_flow as server_command
+from tests.kit.cli.terminal import on_a_terminal
 
 JOB_FILE = Path(__file__).parents[3] / "docs" / "examples" / "toy.yaml"
 J = ("-j", "42")

@@ -8,10 +8,10 @@ import os
 import pytest
 import yaml
 from click.testing import CliRunner
-from stub_server import running_stub
 
 from fate_flow.cli.connection.profiles import known_profiles, settings_path
 from fate_flow.cli.flow.main import flow as flow_command
+from tests.kit.cli.stub_server import running_stub
 
 
 @pytest.fixture

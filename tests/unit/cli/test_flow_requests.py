@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from stub_server import Reply
+
+from tests.kit.cli.stub_server import Reply
 
 J = ("-j", "42")
 SEAT = (*J, "-r", "guest", "-p", "9999", "-cpn", "psi_0")

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from stub_server import Reply
 
 from fate_flow.jobspec.native.schema import JOB
+from tests.kit.cli.stub_server import Reply
 
 CONF = {"dsl_version": 2, "initiator": {"role": "guest", "party_id": 9999}}
 DSL = {"components": {"reader_0": {"module": "Reader"}}}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from stub_server import OK, archive
+
+from tests.kit.cli.stub_server import OK, archive
 
 ACCEPTED = {**OK, "jobId": "42", "data": {}}
 TOY = ("test", "toy", "-gid", "9999", "-hid", "10000")

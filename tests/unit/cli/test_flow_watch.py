@@ -8,13 +8,13 @@ import json
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
-from stub_server import Reply
 
 from fate_flow.cli.connection.client import Client
 from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.flow.main import flow as flow_command
 from fate_flow.cli.output.progress import LiveScreen, PlainScreen, chosen
 from fate_flow.cli.output.watch import JobView, PartyTask, changes, follow
+from tests.kit.cli.stub_server import Reply
 
 GUEST, HOST = {"role": "guest", "party_id": "9999"}, {"role": "host", "party_id": "10000"}
 

@@ -7,10 +7,10 @@ import re
 from datetime import datetime
 
 import pytest
-from terminal import on_a_terminal
 
 from fate_flow.cli.console.wording import clock, duration, reason_text, short_moment
 from fate_flow.core.text.phrases import counted
+from tests.kit.cli.terminal import on_a_terminal
 
 ID = "2026112209550633068000871"
 GUEST, HOST = {"role": "guest", "party_id": "9999"}, {"role": "host", "party_id": "10000"}

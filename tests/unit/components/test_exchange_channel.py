@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from memory_channel import GUEST, HOSTS
 
 from fate_flow.components.base import exchange
 from fate_flow.components.base.errors import ExchangeError
 from fate_flow.components.base.exchange import ExchangeReply, HttpChannel, HttpTransport
+from tests.kit.components.memory_channel import GUEST, HOSTS
 
 HOST = HOSTS[0]
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from memory_channel import a_table
 
 from fate_flow.components import preload
 from fate_flow.components.__main__ import main
@@ -20,6 +19,7 @@ from fate_flow.components.builtin import reader
 from fate_flow.components.tables.table import Table
 from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.components.worker.executor import one_line
+from tests.kit.components.memory_channel import a_table
 
 TASK_ID = "202601010000000000000_upload_0"
 

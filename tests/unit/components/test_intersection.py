@@ -6,12 +6,12 @@ import hashlib
 
 import private_set_intersection.python as psi
 import pytest
-from memory_channel import GUEST, HOSTS, MemoryExchange, a_table, run_everywhere, side_by_side
 
 from fate_flow.components.base.errors import ComponentError, ExchangeError
 from fate_flow.components.builtin import intersection
 from fate_flow.components.builtin.intersection import BLOCK, meet_as_guest, meet_as_host
 from fate_flow.components.tables.table import Table
+from tests.kit.components.memory_channel import GUEST, HOSTS, MemoryExchange, a_table, run_everywhere, side_by_side
 
 
 def meet(guest_ids, *host_ids, threads=2):

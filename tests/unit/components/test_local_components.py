@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from memory_channel import GUEST, a_table, a_task
 
 from fate_flow.components.base.errors import ComponentError
 from fate_flow.components.builtin import download, reader, upload, writer
 from fate_flow.components.tables.csv_source import BadCsv
 from fate_flow.components.tables.table import NoSuchTable, Table, TableExists, TableWriter
 from fate_flow.core.model.spec import Party
+from tests.kit.components.memory_channel import GUEST, a_table, a_task
 
 LOCAL = Party("local", "0")
 

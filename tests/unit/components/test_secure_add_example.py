@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from memory_channel import GUEST, HOSTS, MemoryExchange, a_task, side_by_side
 
 from fate_flow.components.base.errors import ComponentError
 from fate_flow.components.builtin import secure_add_example
 from fate_flow.components.builtin.secure_add_example import secure_add_guest, secure_add_host
 from fate_flow.components.builtin.shares import pack, unpack
+from tests.kit.components.memory_channel import GUEST, HOSTS, MemoryExchange, a_task, side_by_side
 
 HOST = HOSTS[0]
 

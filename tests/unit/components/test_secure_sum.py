@@ -7,13 +7,13 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_channel import GUEST, HOSTS, a_table, run_everywhere
 
 from fate_flow.components.base.errors import ComponentError
 from fate_flow.components.builtin import secure_sum
 from fate_flow.components.builtin.secure_sum import scaled_sum
 from fate_flow.components.builtin.shares import MODULUS, joined, pack, signed, split, unpack
 from fate_flow.components.tables.table import Table
+from tests.kit.components.memory_channel import GUEST, HOSTS, a_table, run_everywhere
 
 HALF = MODULUS // 2
 

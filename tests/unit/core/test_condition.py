@@ -14,7 +14,7 @@ from fate_flow.core.model.retry import RetryEvent, RetryRule
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.condition import Restart, condition_of, condition_of_copy, pending_restarts
 from fate_flow.core.planning.view import JobView
-from tests.factories import GUEST, HOST, NOW, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
+from tests.kit.values import GUEST, HOST, NOW, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
 
 ALL = (GUEST, HOST, OTHER)
 F, R, S, STOPPING = TaskStatus.FAILED, TaskStatus.RUNNING, TaskStatus.SUCCESS, TaskStatus.STOPPING

@@ -12,7 +12,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import SeatStatus, check_move
 from fate_flow.core.planning.actions import InviteAgain, MoveSeat, NameUnconfirmed, NoteApproval, Send
 from fate_flow.core.planning.replies import ReplyOutcome, handle_reply
-from tests.factories import HOST, JOB_ID, a_seat
+from tests.kit.values import HOST, JOB_ID, a_seat
 
 S = SeatStatus
 AWAITED = {

@@ -18,7 +18,7 @@ from fate_flow.core.planning.replies import handle_reply
 from fate_flow.core.planning.view import JobView
 from fate_flow.jobspec.fate_v1.job_parameters import job_block
 from fate_flow.jobspec.text.document import Findings, Node
-from tests.factories import FRESH_ID, GUEST, HOST, JOB_ID, NOW, a_job, a_seat, a_spec, a_task, a_view
+from tests.kit.values import FRESH_ID, GUEST, HOST, JOB_ID, NOW, a_job, a_seat, a_spec, a_task, a_view
 
 RETURNS = RetryRule(on_events=UNSAID | {RetryEvent.PARTY_LOST}, max_interruptions=2, duration=600)
 TEXT = "party 10000 has not answered for 90 s"

@@ -14,7 +14,7 @@ from fate_flow.core.model.peer import (
     read_heartbeat_reply,
     read_way_back,
 )
-from tests.factories import GUEST, HOST
+from tests.kit.values import GUEST, HOST
 
 SILENT = PeerTrouble("10000", 1_000, "connection refused")
 CUT_OFF = PeerTrouble("10000", cut_off_since=1_000, cut_off="no answer in time")

@@ -7,24 +7,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from job_views import ALL, FULL, C, F, P, R, S, W, moves, plan, settled, stopping, to
 
 from fate_flow.core.model.job import CommandKind
 from fate_flow.core.model.reasons import RULES, Author, Reason, task_status_for
 from fate_flow.core.model.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import EndRound, ForceStop, Forget, MoveJob, MoveSeat, MoveTask
 from fate_flow.core.planning.view import JobView
-from tests.factories import (
-    GUEST,
-    HOST,
-    NOW,
-    a_job,
-    a_seat,
-    a_spec,
-    a_task,
-    a_view,
-    seats,
-)
+from tests.kit.core.job_views import ALL, FULL, C, F, P, R, S, W, moves, plan, settled, stopping, to
+from tests.kit.values import GUEST, HOST, NOW, a_job, a_seat, a_spec, a_task, a_view, seats
 
 
 def test_a_request_to_force_the_stop_is_told_to_those_that_still_drain() -> None:

@@ -16,7 +16,20 @@ from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import Action, LoseShares, MoveJob, MoveSeat, MoveTask, NewVersion, Send
 from fate_flow.core.planning.plan import plan_job
 from fate_flow.core.planning.view import JobView
-from tests.factories import FRESH_ID, GUEST, HOST, INCARNATION, NOW, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
+from tests.kit.values import (
+    FRESH_ID,
+    GUEST,
+    HOST,
+    INCARNATION,
+    NOW,
+    OTHER,
+    a_job,
+    a_seat,
+    a_spec,
+    a_task,
+    a_view,
+    seats,
+)
 
 ALL = (GUEST, HOST, OTHER)
 S, R, F, C, W = TaskStatus.SUCCESS, TaskStatus.RUNNING, TaskStatus.FAILED, TaskStatus.CANCELED, TaskStatus.WAITING

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from policy_views import (
+
+from fate_flow.core.model.errors import Conflict
+from fate_flow.core.model.job import CommandKind
+from fate_flow.core.model.policy import Policy, PolicyAction, PolicyEvent
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.retry import RetryRule, Tries
+from fate_flow.core.model.status import JobStatus, SeatStatus
+from fate_flow.core.planning.actions import Action, Arm, MoveJob, MoveTask, NewVersion, Restarted, RestartJob, Send, Why
+from fate_flow.core.planning.rerun import RerunRequest, plan_rerun
+from fate_flow.core.planning.view import JobView
+from tests.kit.core.policy_views import (
     KEY,
     LATER,
     STOPPING,
@@ -25,17 +35,7 @@ from policy_views import (
     rule,
     silent,
 )
-
-from fate_flow.core.model.errors import Conflict
-from fate_flow.core.model.job import CommandKind
-from fate_flow.core.model.policy import Policy, PolicyAction, PolicyEvent
-from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.retry import RetryRule, Tries
-from fate_flow.core.model.status import JobStatus, SeatStatus
-from fate_flow.core.planning.actions import Action, Arm, MoveJob, MoveTask, NewVersion, Restarted, RestartJob, Send, Why
-from fate_flow.core.planning.rerun import RerunRequest, plan_rerun
-from fate_flow.core.planning.view import JobView
-from tests.factories import FRESH_ID, GUEST, HOST, NOW, a_job, a_task, a_view, seats
+from tests.kit.values import FRESH_ID, GUEST, HOST, NOW, a_job, a_task, a_view, seats
 
 NO_RETRY = RetryRule(max_attempts=1, max_interruptions=0)      # as text, as a user may well say it
 

@@ -6,12 +6,30 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from policy_views import KEY, LATER, STOPPING, WRONG, A, C, E, F, R, S, broken, of_job, only, plan, rows, rule, silent
 
 from fate_flow.core.model.job import Task
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.planning.actions import Arm, Disarm, MoveJob, MoveTask, RestartJob
-from tests.factories import GUEST, HOST, NOW, OTHER, a_task
+from tests.kit.core.policy_views import (
+    KEY,
+    LATER,
+    STOPPING,
+    WRONG,
+    A,
+    C,
+    E,
+    F,
+    R,
+    S,
+    broken,
+    of_job,
+    only,
+    plan,
+    rows,
+    rule,
+    silent,
+)
+from tests.kit.values import GUEST, HOST, NOW, OTHER, a_task
 
 
 def test_a_rule_that_acts_later_leaves_everything_as_it_is_until_then() -> None:

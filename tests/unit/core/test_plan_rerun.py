@@ -29,7 +29,7 @@ from fate_flow.core.planning.plan import plan_job
 from fate_flow.core.planning.replies import STILL_ENDS, handle_reply, must_ask_later
 from fate_flow.core.planning.rerun import RerunRequest, plan_rerun, tasks_anew, why_nothing
 from fate_flow.core.planning.view import JobView
-from tests.factories import GUEST, HOST, JOB_ID, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
+from tests.kit.values import GUEST, HOST, JOB_ID, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
 
 DIAMOND = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c")}
 IDS = {name: name * 32 for name in DIAMOND}

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from job_views import ALL, C, F, P, R, S, T, W, moves, plan, settled, task_to, to
 
 from fate_flow.core.model.job import CommandKind, Task
 from fate_flow.core.model.reasons import Reason
@@ -25,7 +24,8 @@ from fate_flow.core.planning.actions import (
     Why,
 )
 from fate_flow.core.planning.view import JobView
-from tests.factories import (
+from tests.kit.core.job_views import ALL, C, F, P, R, S, T, W, moves, plan, settled, task_to, to
+from tests.kit.values import (
     FRESH_ID,
     GUEST,
     HOST,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from job_views import ALL, FULL, moves, plan, to
 
 from fate_flow.core.model.job import Blocker, CommandKind, Hold, Seat
 from fate_flow.core.model.reasons import Reason
@@ -14,18 +13,8 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.actions import BeginRound, EndRound, MoveJob, MoveSeat, RenewReservation, Send
 from fate_flow.core.planning.view import JobView
-from tests.factories import (
-    GUEST,
-    HOST,
-    NOW,
-    OTHER,
-    OWN_HOST,
-    a_job,
-    a_seat,
-    a_spec,
-    a_view,
-    seats,
-)
+from tests.kit.core.job_views import ALL, FULL, moves, plan, to
+from tests.kit.values import GUEST, HOST, NOW, OTHER, OWN_HOST, a_job, a_seat, a_spec, a_view, seats
 
 
 def full(party: Party) -> Seat:

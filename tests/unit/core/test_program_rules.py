@@ -16,7 +16,7 @@ from fate_flow.core.model.spec import JobParameters, Party, TaskSpec
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.replicas import COLLECTOR, Collect, Dismiss, Done, Replace, ShareFailed, next_step, ranks
 from fate_flow.jobspec.fate_v1.reader import problems as document_problems
-from tests.factories import GUEST, HOST, JOB_ID, OTHER
+from tests.kit.values import GUEST, HOST, JOB_ID, OTHER
 
 ARBITER = Party("arbiter", "10000")
 ONE_ELASTIC = {"command": ["x"], "replicas": 2, "min_replicas": 1, "max_failed_workers": 1}

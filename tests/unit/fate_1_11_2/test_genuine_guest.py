@@ -10,7 +10,7 @@ from fate_flow.core.model.job import CommandKind, TaskKey
 from fate_flow.core.model.status import JobStatus
 from tests.fate_1_11_2.our_server import OurServer
 from tests.fate_1_11_2.traffic import Exchange, recorded
-from tests.hand_server import FAILED, STOPPED
+from tests.kit.services.sights import FAILED, STOPPED
 
 
 @dataclass

@@ -9,9 +9,9 @@ from fate_flow.core.model.job import UNREACHABLE, CommandKind, TaskKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.jobspec.parameters import Change
-from tests.factories import JOB_ID
 from tests.fate_1_11_2.our_guest import GUEST, HOST, OurGuest, job_of, readers
-from tests.hand_server import FAILED, STOPPED
+from tests.kit.services.sights import FAILED, STOPPED
+from tests.kit.values import JOB_ID
 
 
 def running(count: int = 1, **parameters: object) -> OurGuest:

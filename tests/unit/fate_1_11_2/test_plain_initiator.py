@@ -11,7 +11,7 @@ from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.services.initiator.endpoints import endpoint_of
 from tests.fate_1_11_2.our_server import OURS, OurServer
 from tests.fate_1_11_2.traffic import Exchange, recorded
-from tests.hand_server import STOPPED
+from tests.kit.services.sights import STOPPED
 
 HOST = Party("host", OURS)
 

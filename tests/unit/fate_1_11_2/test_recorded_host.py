@@ -13,7 +13,7 @@ from fate_flow.core.model.status import JobStatus, TaskStatus
 from tests.fate_1_11_2.our_guest import GUEST, OurGuest, readers
 from tests.fate_1_11_2.peer import Envelope, FatePeer
 from tests.fate_1_11_2.traffic import Exchange, recorded
-from tests.hand_server import STOPPED
+from tests.kit.services.sights import STOPPED
 
 MAY_BE_MISSING = ("collect", "model", "clean", "align")
 """How often the first is asked, time decides; the others were not sent yet when the traffic was recorded."""

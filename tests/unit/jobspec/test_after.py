@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fate_v1_documents import DEFAULTS, MODULES
-from native_documents import a_file, translated, wrong_with
 
 from fate_flow.core.model.dag import downstream_of, may_start
 from fate_flow.core.model.spec import JobSpec, Party
@@ -15,7 +13,9 @@ from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.planning.partial import absent
 from fate_flow.core.planning.rerun import RerunRequest, tasks_anew
 from fate_flow.jobspec.fate_v1.reader import parse, problems
-from tests.factories import GUEST, HOST, a_seat, a_spec, a_task, a_view
+from tests.kit.jobspec.fate_v1_documents import DEFAULTS, MODULES
+from tests.kit.jobspec.native_documents import a_file, translated, wrong_with
+from tests.kit.values import GUEST, HOST, a_seat, a_spec, a_task, a_view
 
 T = TaskStatus
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from fate_v1_documents import (
-    a_dsl,
-    read,
-)
-from fate_v1_problems import READER, message_of
+
+from tests.kit.jobspec.fate_v1_documents import a_dsl, read
+from tests.kit.jobspec.fate_v1_problems import READER, message_of
 
 
 @pytest.mark.parametrize(("dsl", "message"), [

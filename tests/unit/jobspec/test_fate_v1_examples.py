@@ -5,7 +5,11 @@ from __future__ import annotations
 import copy
 
 import pytest
-from fate_v1_documents import (
+
+from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.core.model.spec import DeclaredOutput, Input, JobParameters, Party, Source
+from fate_flow.jobspec.fate_v1.reader import component_parameters_on, effective_document, parse
+from tests.kit.jobspec.fate_v1_documents import (
     ARBITER_CONF,
     ARBITER_DSL,
     DEFAULTS,
@@ -19,10 +23,6 @@ from fate_v1_documents import (
     UPLOAD_DSL,
     read,
 )
-
-from fate_flow.components.worker.catalogue import CATALOGUE
-from fate_flow.core.model.spec import DeclaredOutput, Input, JobParameters, Party, Source
-from fate_flow.jobspec.fate_v1.reader import component_parameters_on, effective_document, parse
 
 GUEST, HOST, SECOND_HOST, ARBITER = (
     Party("guest", "9001"), Party("host", "9002"), Party("host", "9004"), Party("arbiter", "9003"))

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from fate_v1_documents import (
-    a_conf,
-    a_dsl,
-    read,
-    with_parameters,
-)
-from fate_v1_problems import GUEST, HOST, SECOND_HOST, message_of
+
+from tests.kit.jobspec.fate_v1_documents import a_conf, a_dsl, read, with_parameters
+from tests.kit.jobspec.fate_v1_problems import GUEST, HOST, SECOND_HOST, message_of
 
 
 def _value(block):

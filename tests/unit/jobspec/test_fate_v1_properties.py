@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from fate_v1_documents import DEFAULTS, EXAMPLES, MODULES, a_conf, a_dsl, read
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fate_flow.core.model.errors import BadDocument
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.jobspec.fate_v1.reader import component_parameters_on, effective_document, parse, problems
+from tests.kit.jobspec.fate_v1_documents import DEFAULTS, EXAMPLES, MODULES, a_conf, a_dsl, read
 
 KEYS = st.sampled_from([
     "dsl_version", "initiator", "role", "job_parameters", "component_parameters", "provider", "common", "guest", "host",

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from native_documents import FULL, wrong_with
 
 from fate_flow.api.v1.jobs.job_file import read_yaml
 from fate_flow.components.worker.catalogue import CATALOGUE
@@ -23,6 +22,7 @@ from fate_flow.jobspec.native.reader import read_native
 from fate_flow.jobspec.native.schema import JOB, schema_text
 from fate_flow.jobspec.native.shape import check_shape
 from fate_flow.jobspec.text.document import Findings, Node
+from tests.kit.jobspec.native_documents import FULL, wrong_with
 
 DOCS = Path(__file__).parents[3] / "docs"
 EXAMPLES = sorted((DOCS / "examples").glob("*.yaml"))

@@ -10,8 +10,8 @@ from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.spec import JobParameters, JobSpec
 from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.jobspec.parameters import Change, changed_components, changed_conf, read_change
-from tests.simulation.documents import job
-from tests.simulation.world import Module
+from tests.kit.job_documents import job
+from tests.kit.modules import Module
 
 MODULES = {"Work": Module()}
 DEFAULTS = JobParameters(task_cores=1)

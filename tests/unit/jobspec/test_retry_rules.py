@@ -22,8 +22,8 @@ from fate_flow.jobspec.fate_v1.job_parameters import job_block
 from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.jobspec.fate_v1.retry_document import read_retry, rule_for
 from fate_flow.jobspec.text.document import Findings, Node
-from tests.simulation.documents import job
-from tests.simulation.engine import Module
+from tests.kit.job_documents import job
+from tests.kit.modules import Module
 
 NOW = 1_000_000
 ERROR, TIMEOUT, INTERRUPTION = RetryEvent.ERROR, RetryEvent.TIMEOUT, RetryEvent.INTERRUPTION

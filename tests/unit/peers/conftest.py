@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from peer_server import Peer, Recorder, make_sender
 
 from fate_flow.peers.peer_senders import PeerSender
+from tests.kit.peers.peer_server import Peer, Recorder, make_sender
 
 
 @pytest.fixture

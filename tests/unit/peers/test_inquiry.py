@@ -11,7 +11,7 @@ import pytest
 
 from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.peers.inquiry import Inquirer
-from tests.factories import HOST
+from tests.kit.values import HOST
 
 WAIT = 60.0       # seconds; the answer comes at once
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from peer_server import WAIT, K, Peer, Recorder, Reply, commands, make_sender, ok
 
 from fate_flow.core.model.job import UNREACHABLE, Command, CommandKind
 from fate_flow.peers.peer_senders import PeerSender
-from tests.factories import HOST, JOB_ID
+from tests.kit.peers.peer_server import WAIT, K, Peer, Recorder, Reply, commands, make_sender, ok
+from tests.kit.values import HOST, JOB_ID
 
 NOT_HERE = 101, "party_id: this server is party 7777, not 10000"
 REFUSAL: Reply = (200, json.dumps(dict(zip(("retcode", "retmsg"), NOT_HERE, strict=True))).encode())

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import requests
-from hostile_server import CHUNKED, DRIPPING, FLOODING, HEAD, SUCCESS, HostileServer, Script, answer, once
 
 from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.peers.inquiry import Inquirer
@@ -22,8 +21,19 @@ from fate_flow.relay.spool_session import Session
 from fate_flow.server.runtime import Forwarder
 from fate_flow.settings.parties import Route
 from fate_flow.settings.settings import Settings
-from tests.factories import HOST, JOB_ID
-from tests.tls import Authority
+from tests.kit.peers.hostile_server import (
+    CHUNKED,
+    DRIPPING,
+    FLOODING,
+    HEAD,
+    SUCCESS,
+    HostileServer,
+    Script,
+    answer,
+    once,
+)
+from tests.kit.tls import Authority
+from tests.kit.values import HOST, JOB_ID
 
 ENOUGH = 120.0       # seconds in which what ends at all has ended, on a busy machine too
 SECONDS = 0.5

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peer_server import BATCH, WAIT, K, Peer, Recorder, Reply, answer, commands, make_sender, ok
 
 from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.peers.peer_senders import PeerSender, PeerSenders
 from fate_flow.peers.signature import INPUT, SIGNATURE, Covered, SiteSignature, digest_of, read_signature_input
-from tests.factories import HOST, JOB_ID, OTHER
-from tests.site_keys import write_private_key
+from tests.kit.peers.peer_server import BATCH, WAIT, K, Peer, Recorder, Reply, answer, commands, make_sender, ok
+from tests.kit.site_keys import write_private_key
+from tests.kit.values import HOST, JOB_ID, OTHER
 
 
 def test_commands_arrive_in_their_order_over_one_connection(peer: Peer, recorder: Recorder, sender: PeerSender) -> None:

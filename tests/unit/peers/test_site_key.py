@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict
 from fate_flow.peers.site_key import ED25519, RSA, load_private_key, make_private_key, read_public_key
-from tests.site_keys import private_pem, write_private_key
+from tests.kit.site_keys import private_pem, write_private_key
 
 
 @pytest.mark.parametrize("kind", [ED25519, RSA])

@@ -14,12 +14,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hostile_server import DRIPPING, HostileServer
-from peer_server import BATCH, WAIT, K, Peer, Recorder, Reply, answer, commands, make_sender, ok
 
 from fate_flow.core.model.job import UNREACHABLE, Answer, Command, CommandKind
 from fate_flow.peers.peer_senders import PartyState, PeerSender
-from tests.factories import HOST, JOB_ID
+from tests.kit.peers.hostile_server import DRIPPING, HostileServer
+from tests.kit.peers.peer_server import BATCH, WAIT, K, Peer, Recorder, Reply, answer, commands, make_sender, ok
+from tests.kit.values import HOST, JOB_ID
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.spec import Party
 from fate_flow.peers.wire import ANY_RUN, body_of, headers, read_answer, read_program
 from fate_flow.services.initiator.endpoints import endpoint_of
-from tests.factories import HOST, JOB_ID
+from tests.kit.values import HOST, JOB_ID
 
 K = CommandKind
 JOB = f"/party/{JOB_ID}/host/10000"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from spool_calls import HERE, PEERS, a_spool
 
 from fate_flow.relay.spool import Spool
+from tests.kit.relay.spool_calls import HERE, PEERS, a_spool
 
 
 @pytest.fixture

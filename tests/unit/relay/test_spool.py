@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from spool_calls import (
+
+from fate_flow.core.model.errors import BadRequest, BadSettings, StorageFailed
+from fate_flow.relay import spool_registry
+from fate_flow.relay.channel_files import Message
+from fate_flow.relay.spool import Spool, SpoolLimits
+from fate_flow.relay.spool_result import Problem, Refusal
+from tests.kit.relay.spool_calls import (
     AGAIN,
     ARBITER,
     BLOCK,
@@ -25,12 +31,6 @@ from spool_calls import (
     push,
     total,
 )
-
-from fate_flow.core.model.errors import BadRequest, BadSettings, StorageFailed
-from fate_flow.relay import spool_registry
-from fate_flow.relay.channel_files import Message
-from fate_flow.relay.spool import Spool, SpoolLimits
-from fate_flow.relay.spool_result import Problem, Refusal
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import os
 from collections.abc import Callable
 
 import pytest
-from spool_calls import BLOCK, HERE, NEW, chunks, peek, pop, push, total
 
 from fate_flow.core.model.errors import StorageFailed
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_result import Problem
+from tests.kit.relay.spool_calls import BLOCK, HERE, NEW, chunks, peek, pop, push, total
 
 
 def fails(code: int) -> Callable[..., int]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from spool_calls import AGAIN, BLOCK, GUEST, HERE, NEW, PEERS, a_spool, chunks, total
 
 from fate_flow.relay.channel_files import Message
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_result import Problem, Refusal
+from tests.kit.relay.spool_calls import AGAIN, BLOCK, GUEST, HERE, NEW, PEERS, a_spool, chunks, total
 
 
 class Model(RuleBasedStateMachine):

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from spool_calls import AGAIN, HERE, NEW, PEERS, a_spool, chunks, peek, pop, push, total
 
 from fate_flow.relay import spool as module
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_result import Problem, Refusal
+from tests.kit.relay.spool_calls import AGAIN, HERE, NEW, PEERS, a_spool, chunks, peek, pop, push, total
 
 WAIT = 90.0        # seconds; what is waited for comes at once
 

@@ -11,8 +11,9 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.server.runtime import call_backs_at_once, waiting_at_once
 from fate_flow.services.participant.call_back import CALL_BACK, CallBack
 from fate_flow.services.use_cases.use_cases import UseCases
-from tests.factories import JOB_ID
-from tests.hand_server import JOIN, HandServer, command, create
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.party_commands import JOIN, command, create
+from tests.kit.values import JOB_ID
 
 REFUSED = "connection refused"
 SAID = f"cannot reach party 9999: {REFUSED}"

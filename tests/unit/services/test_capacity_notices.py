@@ -16,10 +16,11 @@ from fate_flow.services.context.ports import Rules
 from fate_flow.services.context.unit_of_work import CapacityNotice
 from fate_flow.services.scheduling.events import Answered, QueueChanged
 from fate_flow.services.use_cases.use_cases import UseCases
-from tests.factories import GUEST, JOB_ID, NOW
-from tests.hand_server import DOCUMENT, HandServer
-from tests.simulation.world import job
-from tests.unit.services.test_one_scheduler import Process, chosen, job_of, submit
+from tests.kit.job_documents import job
+from tests.kit.services.hand_scheduler import Process, chosen, job_of, submit
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.party_commands import DOCUMENT
+from tests.kit.values import GUEST, JOB_ID, NOW
 
 OWN = Party("host", "10000")
 A, B, C = Party("guest", "9999"), Party("guest", "10001"), Party("guest", "10002")

@@ -10,37 +10,33 @@ import pytest
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.server.scheduling import Ticks
-from fate_flow.services.context.ports import Rules
 from fate_flow.services.context.stopwatch import AwakeClock
 from fate_flow.services.scheduling.events import WorkerChanged
 from fate_flow.services.scheduling.scheduler import Scheduler
-from tests.factories import GUEST, JOB_ID, NOW
-from tests.hand_server import FAILED, RUNS, STOPPED, HandServer, worker_of
-from tests.simulation.world import job
-from tests.unit.services.test_one_scheduler import Process, chosen, holding, job_of, local, release, submit
+from tests.kit.job_documents import job
+from tests.kit.services.hand_scheduler import (
+    MINUTE_RULES,
+    Process,
+    after,
+    chosen,
+    holding,
+    job_of,
+    local,
+    release,
+    restarted,
+    submit,
+)
+from tests.kit.services.hand_server import HandServer, worker_of
+from tests.kit.services.sights import FAILED, RUNS, STOPPED
+from tests.kit.values import GUEST, JOB_ID, NOW
 
 HOUR = 3_600_000
-RULES = Rules(retry_wait=2_000, launch=60_000, drain=60_000, resource_waiting=300_000, poll_interval=2_000)
 
 step = pytest.mark.parametrize("step", [HOUR, -HOUR, 0], ids=["forward", "back", "none"])
 
 
 def process() -> Process:
-    return chosen(HandServer("9999", cores=4, rules=RULES))
-
-
-def after(one: Process, seconds: float) -> None:
-    one.seconds += seconds
-    one.scheduler.poll()
-
-
-def restarted(one: Process) -> Process:
-    """The next process of this server, on whose machine the monotonic clock has begun anew."""
-    again = Process(one.server, "home-2")
-    again.seconds = 3.0
-    again.scheduler = Scheduler(one.server.context, again.transport, "home-2", "home-", lambda: again.seconds)
-    assert again.scheduler.is_chosen()
-    return again
+    return chosen(HandServer("9999", cores=4, rules=MINUTE_RULES))
 
 
 def running(one: Process, **conf: Any) -> None:
@@ -193,7 +189,7 @@ def test_who_schedules_is_not_decided_by_the_clock(step: int) -> None:
     assert not second.scheduler.is_chosen()
     first.server.now += step
     assert not second.scheduler.is_chosen()
-    second.seconds += RULES.scheduler_silence / 1000
+    second.seconds += MINUTE_RULES.scheduler_silence / 1000
     assert second.scheduler.is_chosen()
 
 

@@ -9,8 +9,9 @@ import pytest
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.store.values import TableMeta
-from tests.hand_server import DOCUMENT, HOST, RUN, HandServer, create, task_command
-from tests.unit.services.test_use_cases import Harness
+from tests.kit.services.hand_server import HOST, HandServer
+from tests.kit.services.hand_use_cases import Harness
+from tests.kit.services.party_commands import DOCUMENT, RUN, create, task_command
 
 NUMBERS = TableMeta("demo", "numbers", "standalone:///demo/numbers", 3, {})
 TEXT = "table demo.numbers is disabled at host 10000 (flow table enable, there)"

@@ -17,10 +17,12 @@ from fate_flow.services.context.ports import Observation, Rules
 from fate_flow.services.use_cases.admin import Operator
 from fate_flow.services.workers.elastic import tend_elastic
 from fate_flow.services.workers.watch import WorkerWatch
-from tests.factories import HOST, JOB_ID, NOW, a_job
-from tests.hand_server import DOCUMENT, FAILED, RUNS, STOPPED, HandServer, command, create, task_command
-from tests.simulation.engine import Module
-from tests.simulation.world import job
+from tests.kit.job_documents import job
+from tests.kit.modules import Module
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.party_commands import DOCUMENT, command, create, task_command
+from tests.kit.services.sights import FAILED, RUNS, STOPPED
+from tests.kit.values import HOST, JOB_ID, NOW, a_job
 
 OTHER_JOB = "202601010000000000077"
 ENDED = Observation("exited", 7, 70, "exited", 0, None, True)

@@ -18,12 +18,13 @@ from fate_flow.services.participant.participant import Participant
 from fate_flow.services.scheduling.events import WorkerChanged
 from fate_flow.services.workers.failed_workers import count_in
 from fate_flow.services.workers.reports import read_report, report_of
-from tests.factories import GUEST, HOST, JOB_ID, a_job, a_seat, a_spec, a_view
-from tests.hand_server import FAILED, RUNS, HandServer, command, create, worker_of
-from tests.simulation.world import job
-from tests.unit.services.test_clock_steps import RULES
-from tests.unit.services.test_one_scheduler import Process, chosen, job_of, submit
-from tests.unit.services.test_replicas import START, a_server, see
+from tests.kit.job_documents import job
+from tests.kit.services.hand_scheduler import MINUTE_RULES, Process, chosen, job_of, submit
+from tests.kit.services.hand_server import HandServer, worker_of
+from tests.kit.services.party_commands import command, create
+from tests.kit.services.replicas import START, a_server, see
+from tests.kit.services.sights import FAILED, RUNS
+from tests.kit.values import GUEST, HOST, JOB_ID, a_job, a_seat, a_spec, a_view
 
 PARTIES = {"guest": ["9999"], "host": ["10000"]}
 REPLACED = {"replicas": 2, "max_failed_workers": 5}
@@ -66,7 +67,7 @@ def test_it_says_nothing_where_the_job_does_not_ask() -> None:
 
 def of_two(most: int, retries: int = 0) -> Process:
     """A running job at its initiator, whose only task runs at both parties."""
-    one = chosen(HandServer("9999", rules=RULES))
+    one = chosen(HandServer("9999", rules=MINUTE_RULES))
     submit(one, document=job(PARTIES, max_failed_workers=most, retries=retries))
     one.scheduler.poll()
     for kind in (K.CHECK, K.APPLY, K.START):

@@ -10,11 +10,11 @@ from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Rules
 from fate_flow.services.scheduling.events import HeartbeatAnswered, PartySilent
-from tests.factories import HOST, JOB_ID, OTHER
-from tests.hand_server import RUN, HandServer, a_host
-from tests.simulation.documents import job
-from tests.unit.services.test_leases import after, seat
-from tests.unit.services.test_one_scheduler import Process, chosen, job_of, running, submit
+from tests.kit.job_documents import job
+from tests.kit.services.hand_scheduler import Process, after, chosen, job_of, running, seat, submit
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.party_commands import RUN, a_host
+from tests.kit.values import HOST, JOB_ID, OTHER
 
 WEEK = 604_800
 

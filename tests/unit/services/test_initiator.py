@@ -24,9 +24,11 @@ from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.known_capacity import count_in
 from fate_flow.services.participant import participant as participant
 from fate_flow.services.participant.participant import Participant
-from tests.factories import GUEST, HOST, JOB_ID, NOW, OTHER, a_seat
-from tests.hand_server import DOCUMENT, RUNS, STOPPED, HandServer, made, worker_of
-from tests.simulation.world import job
+from tests.kit.job_documents import job
+from tests.kit.services.hand_server import HandServer, worker_of
+from tests.kit.services.party_commands import DOCUMENT
+from tests.kit.services.sights import RUNS, STOPPED, made
+from tests.kit.values import GUEST, HOST, JOB_ID, NOW, OTHER, a_seat
 
 K = CommandKind
 BOTH = job({"guest": ["9999"], "host": ["10000"]}, cores=2)

@@ -22,11 +22,13 @@ from fate_flow.jobspec.parameters import Change, changed_conf
 from fate_flow.services.context.unit_of_work import read_spec
 from fate_flow.services.participant.participant import Participant
 from fate_flow.store.values import Document, TableMeta
-from tests.factories import HOST, JOB_ID
-from tests.hand_server import RUN, STOPPED, HandServer, a_host, command, create, task_command, worker_of
-from tests.simulation.engine import Module
-from tests.simulation.world import job
-from tests.unit.services.test_use_cases import Harness
+from tests.kit.job_documents import job
+from tests.kit.modules import Module
+from tests.kit.services.hand_server import HandServer, worker_of
+from tests.kit.services.hand_use_cases import Harness
+from tests.kit.services.party_commands import RUN, a_host, command, create, task_command
+from tests.kit.services.sights import STOPPED
+from tests.kit.values import HOST, JOB_ID
 
 ARBITER = Party("arbiter", "10000")
 A: dict[str, list[str]] = {"a": []}

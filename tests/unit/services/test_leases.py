@@ -3,8 +3,6 @@ round is noticed."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from fate_flow.core.model.errors import Conflict
@@ -14,10 +12,10 @@ from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.actions import BeginRound
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.scheduling.events import Answered, QueueChanged
-from tests.factories import JOB_ID
-from tests.hand_server import HandServer
-from tests.simulation.world import job
-from tests.unit.services.test_one_scheduler import Process, chosen, job_of, submit
+from tests.kit.job_documents import job
+from tests.kit.services.hand_scheduler import Process, after, chosen, job_of, seat, submit
+from tests.kit.services.hand_server import HandServer
+from tests.kit.values import JOB_ID
 
 GRANTED = Answer(data={"cores": 2, "remaining_cores": 6, "lease_seconds": 60.0})
 SILENCE = Answer(UNREACHABLE, "no answer in time")
@@ -47,16 +45,6 @@ def with_a_slow_party(granted: Answer = GRANTED) -> Process:
 
 def sent_to(process: Process, party_id: str) -> list[str]:
     return [one.kind.value for one in process.transport.posted if one.to.party_id == party_id]
-
-
-def after(process: Process, seconds: float) -> None:
-    process.seconds += seconds
-    process.scheduler.poll()
-
-
-def seat(process: Process, party_id: str) -> Any:
-    with process.server.store.reading() as tx:
-        return next(one for one in tx.seats(JOB_ID) if one.party.party_id == party_id)
 
 
 def test_a_hold_is_renewed_each_third_of_its_lease_until_the_slow_party_answers() -> None:

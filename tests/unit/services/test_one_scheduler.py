@@ -10,11 +10,10 @@ from typing import Any, cast
 import pytest
 
 from fate_flow.core.model.errors import CommitUnknown, FlowError, StorageFailed, StorageUnavailable
-from fate_flow.core.model.job import Answer, Blocker, Command, CommandKind, Job, JobKey
+from fate_flow.core.model.job import Answer, Blocker, Command, JobKey
+from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.services.context.ports import Rules
 from fate_flow.services.scheduling.events import (
     Answered,
     HeartbeatAnswered,
@@ -24,56 +23,12 @@ from fate_flow.services.scheduling.events import (
     QueueChanged,
     WorkerChanged,
 )
-from fate_flow.services.scheduling.scheduler import Scheduler
 from fate_flow.services.upkeep.maintenance import sweep_exchange
-from fate_flow.store.values import Document
-from tests.factories import GUEST, HOST, JOB_ID, NOW
-from tests.hand_server import RUNS, HandServer, HandTransport, made, worker_of
-from tests.simulation.world import job
-
-K = CommandKind
-BOTH = job({"guest": ["9999"], "host": ["10000"]}, cores=2)
-RULES = Rules(scheduler_silence=10_000, queue_passes=2)
-
-
-class Process:
-    """A scheduler process of one server; `seconds` is its monotonic clock."""
-
-    def __init__(self, server: HandServer, owner: str = "home-1", home_id: str = "home-") -> None:
-        self.server, self.transport, self.seconds = server, HandTransport(), 50.0
-        self.scheduler = Scheduler(server.context, self.transport, owner, home_id, lambda: self.seconds)
-
-    def answer(self, kind: CommandKind, answer: Answer | None = None, job_id: str = JOB_ID) -> None:
-        """Another party answers the oldest command of this kind that was posted."""
-        found = next(one for one in self.transport.posted if one.kind is kind and one.job_id == job_id)
-        self.transport.posted.remove(found)
-        self.scheduler.step([Answered(found, answer or Answer())])
-
-    def sent(self) -> list[str]:
-        return [f"{one.kind.value} {one.argument}".strip() for one in self.transport.posted]
-
-
-def chosen(server: HandServer | None = None, **more: Any) -> Process:
-    process = Process(server or HandServer("9999", rules=RULES), **more)
-    assert process.scheduler.is_chosen()
-    return process
-
-
-def submit(process: Process, job_id: str = JOB_ID, document: Document = BOTH, accept: bool = True) -> None:
-    """A job that every party accepted, as far as a party that is played by hand can."""
-    server, side = process.server, process.scheduler._initiator
-    with server.unit() as unit:
-        side.submit(unit, job_id, document, job_id)
-        side.advance(unit, job_id)
-    process.scheduler.step([OutboxFilled(), JobChanged(job_id)])
-    if accept:
-        process.answer(K.CREATE, Answer(data={"extensions": {}}), job_id)
-        process.answer(K.STATUS, job_id=job_id)
-
-
-def job_of(process: Process, job_id: str = JOB_ID) -> Job:
-    return process.server.job(GUEST, job_id)
-
+from tests.kit.job_documents import job
+from tests.kit.services.hand_scheduler import RULES, Process, chosen, holding, job_of, local, release, running, submit
+from tests.kit.services.hand_server import HandServer, worker_of
+from tests.kit.services.sights import RUNS, made
+from tests.kit.values import GUEST, HOST, JOB_ID, NOW
 
 # ---------------------------------------------------------------------- who schedules
 
@@ -254,7 +209,7 @@ def test_an_answer_that_was_lost_in_a_crash_is_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("kind", [K.REPORT, K.ASK_STOP])
-def test_what_was_told_to_an_initiator_needs_no_judgement(kind: CommandKind) -> None:
+def test_what_was_told_to_an_initiator_needs_no_judgement(kind: K) -> None:
     process = chosen(HandServer("10000", rules=RULES))
     with process.server.unit() as unit:
         unit.send(Command(kind, JOB_ID, GUEST, body={"role": "host", "party_id": "10000"}))
@@ -274,14 +229,6 @@ def test_worker_events_move_the_job_on() -> None:
     process.server.engine.sights[worker] = made("t")
     process.scheduler.step([WorkerChanged(worker), WorkerChanged("0" * 32)])
     assert job_of(process).status is JobStatus.SUCCESS
-
-
-def running(process: Process) -> None:
-    submit(process)
-    process.scheduler.step([QueueChanged()])
-    for kind in (K.CHECK, K.APPLY, K.START):
-        process.answer(kind)
-    assert job_of(process).status is JobStatus.RUNNING
 
 
 def test_one_heartbeat_a_party_names_all_that_runs_there() -> None:
@@ -315,23 +262,6 @@ def test_events_of_a_party_may_end_its_jobs(events: Any, reason: Reason | None) 
 
 def ids(count: int) -> list[str]:
     return [f"20260101120000{number:06d}" for number in range(count)]
-
-
-def holding(process: Process, cores: int, name: str = "20250101120000") -> None:
-    """Somebody else's job holds so many cores of this party."""
-    with process.server.store.transaction() as tx:
-        key = JobKey(name, Party("host", "9999"))
-        tx.add_job(Job(key, HOST, False, JobStatus.WAITING, create_time=NOW - 99_999), BOTH)
-        assert tx.reserve(key, cores, 0, "t", 1, NOW)
-
-
-def release(process: Process, name: str = "20250101120000") -> None:
-    with process.server.store.transaction() as tx:
-        assert tx.give_back(JobKey(name, Party("host", "9999")), None, NOW)
-
-
-def local(cores: int = 2) -> Document:
-    return job({"guest": ["9999"]}, cores=cores)
 
 
 def statuses(process: Process, names: list[str]) -> list[str]:

@@ -17,8 +17,10 @@ from fate_flow.core.planning.actions import MoveJob
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Observation
 from fate_flow.services.use_cases.admin import Operator
-from tests.factories import GUEST, HOST, JOB_ID, NOW, OTHER, a_job, a_seat
-from tests.hand_server import DOCUMENT, HOLD, JOIN, RUN, RUNS, STOPPED, HandServer, a_host, task_command, worker_of
+from tests.kit.services.hand_server import HandServer, worker_of
+from tests.kit.services.party_commands import DOCUMENT, HOLD, JOIN, RUN, a_host, task_command
+from tests.kit.services.sights import RUNS, STOPPED
+from tests.kit.values import GUEST, HOST, JOB_ID, NOW, OTHER, a_job, a_seat
 
 KEY = JobKey(JOB_ID, HOST)
 WHY = "its initiator has moved"

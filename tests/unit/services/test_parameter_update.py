@@ -20,24 +20,15 @@ from fate_flow.core.planning.replies import STILL_ENDS
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.jobspec.parameters import Change
 from fate_flow.peers.wire import ANY_RUN
-from tests.factories import GUEST, HOST, JOB_ID
-from tests.hand_server import FAILED, HOLD, JOIN, RUN, HandServer, a_host, command, create, made
-from tests.simulation.world import job
-from tests.unit.services.test_leases import seat
-from tests.unit.services.test_one_scheduler import Process, chosen, job_of, submit
-from tests.unit.services.test_plain_v1_hosts import PLAIN_V1
-from tests.unit.services.test_rerun import BOTH, LAST, TASKS, begun_again, canceled, end_task, of_one_party
-from tests.unit.services.test_use_cases import Harness
-
-MORE_CORES = {"common": {"task_cores": 3, "timeout": 50}}
-PARTS = {"job_parameters": MORE_CORES, "component_parameters": {"common": {"a": {"x": 1}}}}
-ENDED = (*RUN, command(K.STATUS, argument="failed", reason="task_failed"))
-
-
-def described(revision: int | None = 1, run: int = 0, **parts: Any) -> Command:
-    body = {**PARTS, "components": ["a", "zzz"], **parts}
-    return command(K.PARAMETERS, run=run, **body, **({} if revision is None else {"revision": revision}))
-
+from tests.kit.job_documents import job
+from tests.kit.services.hand_scheduler import PLAIN_V1, Process, chosen, job_of, seat, submit
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.hand_use_cases import Harness
+from tests.kit.services.parameter_updates import MORE_CORES, PARTS, described
+from tests.kit.services.party_commands import DOCUMENT, ENDED, HOLD, JOIN, RUN, a_host, command, create
+from tests.kit.services.reruns import LAST, TASKS, begun_again, canceled, end_task, of_one_party
+from tests.kit.services.sights import FAILED, made
+from tests.kit.values import GUEST, HOST, JOB_ID
 
 # ---------------------------------------------------------------------- at another party
 
@@ -226,7 +217,7 @@ def test_with_more_cores_alone_what_succeeded_is_kept_and_the_rerun_reserves_the
 def waiting(joins: Answer | None = None) -> Process:
     """A job that the host has no capacity for."""
     process = chosen(HandServer("9999"))
-    submit(process, document=BOTH, accept=False)
+    submit(process, document=DOCUMENT, accept=False)
     process.answer(K.CREATE, joins or Answer(data={"extensions": {}}))
     process.answer(K.STATUS)
     process.answer(K.CHECK, Answer(NOT_READY, "on hold"))
@@ -281,7 +272,7 @@ def test_the_refusal_of_a_party_whose_job_is_over_is_heard_with_the_rerun() -> N
 
 def test_a_plain_v1_party_is_told_before_the_rerun_and_can_refuse() -> None:
     process = chosen(HandServer("9999"))
-    submit(process, document=BOTH, accept=False)
+    submit(process, document=DOCUMENT, accept=False)
     process.answer(K.CREATE, PLAIN_V1)
     Harness(process.server).use_cases.jobs.stop(JOB_ID)
     process.scheduler.poll()
@@ -304,7 +295,7 @@ def running() -> HandServer:
 def asking() -> HandServer:
     """Its job is in the middle of its turn."""
     process = chosen(HandServer("9999"))
-    submit(process, document=BOTH)
+    submit(process, document=DOCUMENT)
     return process.server
 
 

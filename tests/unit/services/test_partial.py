@@ -11,22 +11,12 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.services.initiator.reports import take_body
 from fate_flow.services.scheduling.events import PartySilent, WorkerChanged
-from tests.factories import GUEST, HOST, JOB_ID, OTHER
-from tests.hand_server import (
-    INCARNATIONS,
-    RUN,
-    RUNS,
-    HandServer,
-    a_host,
-    command,
-    create,
-    made,
-    task_command,
-    worker_of,
-)
-from tests.simulation.world import job
-from tests.unit.services.test_clock_steps import RULES
-from tests.unit.services.test_one_scheduler import Process, chosen, job_of, submit
+from tests.kit.job_documents import job
+from tests.kit.services.hand_scheduler import MINUTE_RULES, Process, chosen, job_of, submit
+from tests.kit.services.hand_server import HandServer, worker_of
+from tests.kit.services.party_commands import INCARNATIONS, RUN, a_host, command, create, task_command
+from tests.kit.services.sights import RUNS, made
+from tests.kit.values import GUEST, HOST, JOB_ID, OTHER
 
 K = CommandKind
 
@@ -81,7 +71,7 @@ def test_a_party_knows_that_the_success_is_a_partial_one(missing: object, writte
 
 def of_three() -> Process:
     """A running job of a guest and two hosts, one of which is enough."""
-    one = chosen(HandServer("9999", rules=RULES))
+    one = chosen(HandServer("9999", rules=MINUTE_RULES))
     document = job({"guest": ["9999"], "host": ["10000", "10001"]}, fewest_hosts=1)
     submit(one, document=document, accept=False)
     for kind in (K.CREATE, K.CREATE, K.STATUS, K.STATUS):

@@ -35,25 +35,21 @@ from fate_flow.services.participant.ends import end_job_here
 from fate_flow.services.workers.elastic import PENDING_LASTS
 from fate_flow.store.memory.store import MemoryTransaction
 from fate_flow.store.values import Document
-from tests.factories import FRESH_ID, GUEST, HOST, JOB_ID, NOW, OTHER, a_job
-from tests.hand_server import (
+from tests.kit.job_documents import job
+from tests.kit.services.hand_server import HandServer, worker_of
+from tests.kit.services.party_commands import (
     DOCUMENT,
-    FAILED,
     HOLD,
     INCARNATIONS,
     JOIN,
     RUN,
-    RUNS,
-    STOPPED,
-    HandServer,
     a_host,
     command,
     create,
-    made,
     task_command,
-    worker_of,
 )
-from tests.simulation.world import job
+from tests.kit.services.sights import FAILED, RUNS, STOPPED, made
+from tests.kit.values import FRESH_ID, GUEST, HOST, JOB_ID, NOW, OTHER, a_job
 
 K = CommandKind
 START_A = task_command(K.TASK_START)

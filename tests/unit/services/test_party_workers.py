@@ -18,20 +18,10 @@ from fate_flow.services.context.ports import Observation, Rules
 from fate_flow.services.workers.reports import read_report, report_of
 from fate_flow.services.workers.watch import WorkerWatch, how_it_ended
 from fate_flow.store.values import TableMeta
-from tests.factories import GUEST, HOST, INCARNATION, JOB_ID, NOW, a_task
-from tests.hand_server import (
-    FAILED,
-    RUN,
-    RUNS,
-    STOPPED,
-    HandServer,
-    a_host,
-    command,
-    create,
-    made,
-    task_command,
-    worker_of,
-)
+from tests.kit.services.hand_server import HandServer, worker_of
+from tests.kit.services.party_commands import RUN, a_host, command, create, task_command
+from tests.kit.services.sights import FAILED, RUNS, STOPPED, made
+from tests.kit.values import GUEST, HOST, INCARNATION, JOB_ID, NOW, a_task
 
 START_A = task_command(CommandKind.TASK_START)
 REPORTED = task_command(CommandKind.TASK_STATUS, argument="success")

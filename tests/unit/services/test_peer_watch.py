@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fate_flow.core.model.peer import PeerTrouble, WayBack
 from fate_flow.services.initiator.peers import PeerWatch
-from tests.hand_server import HandServer
+from tests.kit.services.hand_server import HandServer
 
 LOST = WayBack(3.0, "no answer in time")
 

@@ -12,11 +12,12 @@ from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.status import JobStatus
 from fate_flow.records.operator_log.events import Event
 from fate_flow.store.values import TableMeta
-from tests.hand_server import HandServer, a_host, command, create
-from tests.simulation.world import job
-from tests.unit.services.test_one_scheduler import chosen, job_of, submit
-from tests.unit.services.test_parameter_update import ENDED, described
-from tests.unit.services.test_use_cases import Harness
+from tests.kit.job_documents import job
+from tests.kit.services.hand_scheduler import chosen, job_of, submit
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.hand_use_cases import Harness
+from tests.kit.services.parameter_updates import described
+from tests.kit.services.party_commands import ENDED, a_host, command, create
 
 WORK = Thing(Kind.COMPONENT, "Work")
 RULE = PermissionRule(components=True, datasets=True)

@@ -6,13 +6,12 @@ from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus
-from tests.factories import GUEST, HOST, JOB_ID
-from tests.hand_server import FAILED, HandServer, made, worker_of
-from tests.simulation.world import job
-from tests.unit.services.test_leases import after, seat
-from tests.unit.services.test_one_scheduler import Process, WorkerChanged, chosen, job_of, submit
-
-PLAIN_V1 = Answer(data={"components": {"work_0": {"need_run": True}}})
+from fate_flow.services.scheduling.events import WorkerChanged
+from tests.kit.job_documents import job
+from tests.kit.services.hand_scheduler import PLAIN_V1, Process, after, chosen, job_of, seat, submit
+from tests.kit.services.hand_server import HandServer, worker_of
+from tests.kit.services.sights import FAILED, made
+from tests.kit.values import GUEST, HOST, JOB_ID
 
 
 def running(retries: int = 0) -> Process:

@@ -12,18 +12,18 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.services.scheduling.events import HeartbeatAnswered, PartySilent, WorkerChanged
 from fate_flow.services.workers.reports import read_report, report_of
-from tests.factories import GUEST, HOST, JOB_ID, a_task
-from tests.hand_server import FAILED, RUNS, HandServer, worker_of
-from tests.simulation.world import job
-from tests.unit.services.test_clock_steps import RULES, after, restarted
-from tests.unit.services.test_one_scheduler import Process, chosen, job_of, submit
+from tests.kit.job_documents import job
+from tests.kit.services.hand_scheduler import MINUTE_RULES, Process, after, chosen, job_of, restarted, submit
+from tests.kit.services.hand_server import HandServer, worker_of
+from tests.kit.services.sights import FAILED, RUNS
+from tests.kit.values import GUEST, HOST, JOB_ID, a_task
 
 K = CommandKind
 
 
 def alone(*policies: dict[str, Any]) -> Process:
     """A job of the guest alone whose only task has just been started, with these rules."""
-    one = chosen(HandServer("9999", cores=4, rules=RULES))
+    one = chosen(HandServer("9999", cores=4, rules=MINUTE_RULES))
     submit(one, document=job({"guest": ["9999"]}, policies=policies), accept=False)
     one.scheduler.poll()
     see(one, RUNS)
@@ -112,7 +112,7 @@ def test_an_exit_code_of_another_party_that_is_none_is_left_out(code: object) ->
 
 
 def of_two(*policies: dict[str, Any]) -> Process:
-    one = chosen(HandServer("9999", rules=RULES))
+    one = chosen(HandServer("9999", rules=MINUTE_RULES))
     submit(one, document=job({"guest": ["9999"], "host": ["10000"]}, policies=policies))
     one.scheduler.poll()
     for kind in (K.CHECK, K.APPLY, K.START):

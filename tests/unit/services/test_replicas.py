@@ -7,39 +7,21 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import CommandKind, TaskKey, Worker
-from fate_flow.core.model.program import ProgramSpec
+from fate_flow.core.model.job import CommandKind
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
 from fate_flow.core.planning.replicas import COLLECTOR, KEPT_ATTEMPTS
-from fate_flow.services.context.ports import Observation, Rules
+from fate_flow.services.context.ports import Observation
 from fate_flow.services.workers.watch import WorkerWatch
-from tests.factories import HOST, JOB_ID
-from tests.hand_server import FAILED, RUNS, STOPPED, HandServer, command, create, made, task_command
-from tests.simulation.engine import Module
-from tests.simulation.world import job
+from tests.kit.job_documents import job
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.party_commands import command, create, task_command
+from tests.kit.services.replicas import START, ProgramPolicy, a_server, replicas, see
+from tests.kit.services.sights import FAILED, RUNS, STOPPED, made
+from tests.kit.values import HOST, JOB_ID
 
 ENDED = Observation("exited", 7, 70, "exited", 0, None, True)
 KILLED = Observation("exited", 7, 70, "exited", None, 9)
-START = task_command(CommandKind.TASK_START)
-
-
-class ProgramPolicy:
-    def __init__(self, said: str = "") -> None:
-        self.said = said
-
-    def objection(self, command: ProgramSpec, initiator: str) -> str:
-        return self.said
-
-
-def a_server(program_policy: ProgramPolicy | None = None) -> HandServer:
-    host = HandServer("10000", rules=Rules())
-    for name, value in (
-        ("modules", {"Command": Module(), "Work": Module()}),
-        ("program_policy", program_policy or ProgramPolicy()),
-    ):
-        object.__setattr__(host.context, name, value)
-    return host
 
 
 def document(**parameters: Any) -> Any:
@@ -57,22 +39,6 @@ def a_host(**parameters: Any) -> HandServer:
         answer = host.handle(one)
         assert answer.is_ok, (one, answer)
     return host
-
-
-def replicas(host: HandServer, version: int = 0) -> tuple[Worker, ...]:
-    with host.store.reading() as tx:
-        found: tuple[Worker, ...] = tx.workers_of_task(TaskKey(JOB_ID, "a", version, HOST))
-    return tuple(sorted(found, key=lambda one: (one.slot, one.attempt)))
-
-
-def see(host: HandServer, *sights: Observation | None, slots: tuple[int, ...] = ()) -> None:
-    """The newest worker of each slot is seen so, one after the other; None: nothing is looked at."""
-    for slot, observation in zip(slots or range(len(sights)), sights, strict=True):
-        if observation is not None:
-            worker = [one for one in replicas(host) if one.slot == slot][-1]
-            host.engine.sights[worker.worker_id] = observation
-            with host.unit() as unit:
-                WorkerWatch().observe(unit, worker.worker_id)
 
 
 def share(host: HandServer) -> tuple[TaskStatus, Reason | None]:

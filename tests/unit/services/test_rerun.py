@@ -16,33 +16,20 @@ from fate_flow.core.planning.replies import STILL_ENDS
 from fate_flow.core.planning.rerun import RerunRequest
 from fate_flow.peers.wire import ANY_RUN
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.scheduling.events import WorkerChanged
 from fate_flow.services.use_cases.jobs import read_rerun_request
 from fate_flow.store.memory.store import MemoryTransaction
-from tests.factories import GUEST, HOST, JOB_ID, a_job
-from tests.hand_server import (
-    DOCUMENT,
-    JOIN,
-    RUN,
-    RUNS,
-    STOPPED,
-    HandServer,
-    a_host,
-    command,
-    create,
-    made,
-    task_command,
-    worker_of,
-)
-from tests.simulation.world import job
-from tests.unit.services.test_leases import after, seat
-from tests.unit.services.test_one_scheduler import Process, WorkerChanged, chosen, job_of, submit
-from tests.unit.services.test_use_cases import Harness
+from tests.kit.job_documents import job
+from tests.kit.services.hand_scheduler import Process, after, chosen, job_of, seat, submit
+from tests.kit.services.hand_server import HandServer, worker_of
+from tests.kit.services.hand_use_cases import Harness
+from tests.kit.services.party_commands import DOCUMENT, JOIN, RUN, a_host, command, create, task_command
+from tests.kit.services.reruns import FRESH, LAST, TASKS, begun_again, canceled, end_task, of_one_party
+from tests.kit.services.sights import RUNS, STOPPED, made
+from tests.kit.values import GUEST, HOST, JOB_ID, a_job
 
 # ---------------------------------------------------------------------- at another party
 
-FRESH = "ee" * 16
-LAST = {"status": "failed", "reason": "task_failed", "message": "it broke"}
-TASKS = {"a": {"version": 1, "incarnation": FRESH, "auto_retries": 2}}
 FAILED_END = command(K.STATUS, argument="failed", reason="task_failed", message="it broke")
 
 
@@ -173,48 +160,6 @@ def test_a_rerun_of_plain_v1_comes_task_by_task_and_then_as_a_status() -> None:
 # ---------------------------------------------------------------------- at the initiator
 
 
-BOTH = job({"guest": ["9999"], "host": ["10000"]}, {"a": [], "b": ["a"]}, cores=2)
-ALONE = job({"guest": ["9999"]}, {"a": [], "b": ["a"]}, cores=2)
-
-
-def canceled() -> Process:
-    """A job of two parties that a user has ended in its first reservation round; the host has not said yet that it
-    knows."""
-    process = chosen(HandServer("9999"))
-    submit(process, document=BOTH)
-    Harness(process.server).use_cases.jobs.stop(JOB_ID)
-    process.scheduler.poll()
-    for kind in (K.CHECK, K.STOP, K.TASK_STATUS, K.TASK_STATUS):
-        process.answer(kind)
-    assert job_of(process).status is JobStatus.CANCELED
-    assert process.sent() == ["status canceled"]
-    return process
-
-
-def begun_again(process: Process) -> Process:
-    Harness(process.server).use_cases.jobs.rerun(JOB_ID, {})
-    process.scheduler.poll()
-    return process
-
-
-def of_one_party(sights: dict[str, Any], document: Any = ALONE) -> Process:
-    """A job of one party whose tasks end so, one after the other."""
-    process = chosen(HandServer("9999"))
-    with process.server.unit() as unit:
-        process.scheduler._initiator.submit(unit, JOB_ID, document, JOB_ID)
-        process.scheduler._initiator.advance(unit, JOB_ID)
-    process.scheduler.poll()
-    for name, observation in sights.items():
-        end_task(process, name, observation)
-    return process
-
-
-def end_task(process: Process, name: str, observation: Any, version: int = 0) -> None:
-    worker = process.server.task(name, GUEST, version).worker_id
-    process.server.engine.sights[worker] = observation
-    process.scheduler.step([WorkerChanged(worker)])
-
-
 def host_seat(process: Process) -> tuple[SeatStatus, int]:
     found: Seat = seat(process, "10000")
     return found.status, found.run
@@ -327,7 +272,7 @@ def test_resume_is_for_a_canceled_job_only() -> None:
 
 def test_a_job_that_is_not_over_an_unknown_one_and_one_of_another_initiator() -> None:
     process = chosen(HandServer("9999"))
-    submit(process, document=BOTH)
+    submit(process, document=DOCUMENT)
     with pytest.raises(Conflict, match=f"job {JOB_ID} is waiting: only a job that is over can be rerun"):
         Harness(process.server).use_cases.jobs.rerun(JOB_ID, {})
     with pytest.raises(JobNotFound, match=r"^can not found job$"):

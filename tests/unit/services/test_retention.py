@@ -19,8 +19,9 @@ from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Keep
 from fate_flow.services.upkeep.retention import Piece, RetentionSweeper
 from fate_flow.store.values import Document, OutputTable, TableMeta
-from tests.factories import GUEST, HOST, NOW, a_job
-from tests.hand_server import DOCUMENT, HandServer
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.party_commands import DOCUMENT
+from tests.kit.values import GUEST, HOST, NOW, a_job
 
 DAY = 24 * 3600 * 1000
 KEEP = Keep(finished_jobs=30 * DAY, job_logs=10 * DAY, output_tables=20 * DAY)

@@ -11,9 +11,10 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.participant.standing import take_standing
 from fate_flow.services.use_cases.use_cases import UseCases
-from tests.factories import GUEST, JOB_ID
-from tests.hand_server import HOLD, JOIN, RUN, HandServer, a_host
-from tests.unit.services.test_maintenance import RULES, Watched
+from tests.kit.services.hand_maintenance import RULES, Watched
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.party_commands import HOLD, JOIN, RUN, a_host
+from tests.kit.values import GUEST, JOB_ID
 
 K = CommandKind
 ASKED = Command(K.STANDING, JOB_ID, GUEST)

@@ -15,9 +15,10 @@ from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.store.values import Document, OutputTable, TableMeta
-from tests.factories import HOST
-from tests.hand_server import RUN, HandServer, create, task_command
-from tests.unit.services.test_use_cases import Harness
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.hand_use_cases import Harness
+from tests.kit.services.party_commands import RUN, create, task_command
+from tests.kit.values import HOST
 
 OLD_JOB = "2026010112000000000000001"
 PEOPLE = TableMeta("demo", "people", "standalone:///demo/people", 3, {"header": ["amount", "age"], "sid": "id"})

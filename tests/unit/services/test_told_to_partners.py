@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from fate_flow.jobspec.ceilings import Ceilings
-from tests.factories import GUEST, HOST
-from tests.hand_server import HandServer, create
-from tests.simulation.world import job
-from tests.unit.services.test_use_cases import Harness
+from tests.kit.job_documents import job
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.hand_use_cases import Harness
+from tests.kit.services.party_commands import create
+from tests.kit.values import GUEST, HOST
 
 ROLES = {"guest": ["9999"], "host": ["10000"]}
 KEYS = "job_runtime_conf.job_parameters.common.task_{}, job_runtime_conf.job_parameters.common.task_parallelism"

@@ -13,8 +13,9 @@ from fate_flow.core.model.errors import BadDocument, Conflict, StorageFailed
 from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
-from tests.factories import HOST, JOB_ID, a_job
-from tests.hand_server import DOCUMENT, HandServer
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.party_commands import DOCUMENT
+from tests.kit.values import HOST, JOB_ID, a_job
 
 CHECK = Command(CommandKind.CHECK, JOB_ID, HOST, body={"turn": 1})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -31,58 +31,18 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import MoveJob
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.unit_of_work import CapacityNotice, digest_of
-from fate_flow.services.use_cases.use_cases import UseCases
+from fate_flow.services.context.unit_of_work import digest_of
 from fate_flow.store.values import Submission, TableMeta
-from tests.factories import GUEST, HOST, INCARNATION, JOB_ID, NOW, OTHER, a_job, a_task
-from tests.hand_server import DOCUMENT, HOLD, JOIN, RUN, HandServer, a_host, command, create
-from tests.simulation.world import Module, job
+from tests.kit.job_documents import job
+from tests.kit.modules import Module
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.hand_use_cases import Harness
+from tests.kit.services.party_commands import DOCUMENT, HOLD, JOIN, RUN, a_host, command, create
+from tests.kit.values import GUEST, HOST, INCARNATION, JOB_ID, NOW, OTHER, a_job, a_task
 
 K = CommandKind
 LOCAL = job({"guest": ["9999"]})
 ELSE_ID = f"{JOB_ID[:-1]}9"
-
-
-class Harness:
-    """The use cases, and what they told the scheduler. Time passes only when it sleeps, and then `meanwhile`
-    happens."""
-
-    def __init__(self, server: HandServer | None = None, slots: int = 2, timeout: float = 30.0) -> None:
-        self.server = server or HandServer("9999")
-        self.wakeups: list[tuple[Any, ...]] = []
-        self.informed_party, self.capacity_notices = "", list[CapacityNotice]()
-        self.slept: list[float] = []
-        self.meanwhile: Callable[[], object] = lambda: None
-        self.use_cases = UseCases(self.server.context, self._wake, slots, timeout, lambda: sum(self.slept), self._sleep)
-
-    def _wake(self, *described: Any) -> None:
-        *common, self.informed_party, self.capacity_notices = described
-        self.wakeups.append(tuple(common))
-
-    def _sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.meanwhile()
-
-    def decide(self, retcode: int, message: str) -> None:
-        """What the scheduler writes when the parties have answered."""
-        with self.server.store.transaction() as tx:
-            tx.decide_submission(JOB_ID, retcode, message)
-
-    def submission(self) -> Submission | None:
-        with self.server.store.reading() as tx:
-            return tx.submission_of(JOB_ID)
-
-    def forget_submission(self) -> None:
-        with self.server.store.transaction() as tx:
-            tx.forget_submission(JOB_ID)
-
-    def with_job(self, status: JobStatus = JobStatus.WAITING, party: Party = GUEST, **fields: Any) -> Harness:
-        with self.server.store.transaction() as tx:
-            tx.add_job(a_job(status, party, **fields), DOCUMENT)
-        return self
-
-    def reason(self) -> Reason | None:
-        return self.server.job(GUEST).reason
 
 
 # ---------------------------------------------------------------------- submit

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlite_in_memory import sqlite_in_memory
 
 from fate_flow.store.contract.transaction import Store
 from fate_flow.store.memory.store import MemoryStore
+from tests.kit.store.sqlite_in_memory import sqlite_in_memory
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 pytest.register_assert_rewrite("store_contract", "store_contract_bindings", "store_contract_moves")

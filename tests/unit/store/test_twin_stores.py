@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
-from sqlite_in_memory import sqlite_in_memory
 
 from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.job import Blocker, Command, CommandKind, JobKey, Report, WorkerEnd
@@ -21,6 +20,7 @@ from fate_flow.core.model.status import JOB_UNFINISHED, IllegalMove, JobStatus, 
 from fate_flow.core.planning.actions import MoveJob, MoveTask
 from fate_flow.store.memory.store import MemoryStore
 from fate_flow.store.values import Metric, OutputTable, Submission, TableMeta
+from tests.kit.store.sqlite_in_memory import sqlite_in_memory
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 pytest.register_assert_rewrite("store_contract")

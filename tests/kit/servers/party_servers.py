@@ -1,4 +1,4 @@
-"""Party servers for the tests of this folder: started by the program behind `bin/cluster`, looked at from outside.
+"""Servers of parties: started by the program behind `bin/cluster`, looked at from outside.
 
 A test talks to a server as its users do, over HTTP or with `flow`, and looks at its database and its folders to see
 what is left. `Cluster.held` keeps a job where it is without any pause in it: with the spawner of one party stopped,
@@ -33,7 +33,7 @@ from fate_flow.components.tables.table_uri import format_uri, parse_uri
 from fate_flow.engines.local.engine import living_workers
 from fate_flow.engines.local.spawner import SPAWNER
 from fate_flow.engines.local.worker import RUNNER, Started
-from tests.signing import signature_of_clients
+from tests.kit.signing import signature_of_clients
 
 GUEST, HOST, OTHER = "9999", "10000", "10001"
 CORES = 20

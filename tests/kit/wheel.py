@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-CHECKOUT = Path(__file__).parents[1]
+CHECKOUT = Path(__file__).parents[2]
 FOLDERS = {"fate_flow": "fate_flow", "sql": "fate_flow_sql"}
 """Each with its name in the wheel."""
 _FILES = ("setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE")

@@ -42,7 +42,7 @@ from fate_flow.store.database.opening import open_database
 from fate_flow.store.sql.store import SqlStore
 from fate_flow.store.values import Document, OutputTable, TableMeta
 from fate_flow.store.views.views import Views
-from tests.documented import DocumentedClient
+from tests.kit.api.documented import DocumentedClient
 
 GUEST, HOST, LOCAL = Party("guest", "9999"), Party("host", "10000"), Party("local", "0")
 START = 1_700_000_000_000

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
-from client_world import World
 from flask import Response, g, request
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.validators import extend
@@ -25,6 +24,7 @@ from fate_flow.core.access.permission import read_things
 from fate_flow.core.model.errors import BadRequest, FlowError
 from fate_flow.core.model.grammar import check_table_piece
 from fate_flow.peers.site_key import read_public_key
+from tests.kit.api.client_world import World
 
 _WITH_DOCUMENTS = ("/v1/job/submit", "/v1/job/validate", "/v1/job/parameter/update")
 _BEYOND_SCHEMAS = ("file: ", "output_path: ", "address.path: ", "connector_info.path: ")

@@ -15,7 +15,7 @@ from fate_flow.core.model.peer import HeartbeatReply
 from fate_flow.core.model.spec import Party
 from fate_flow.peers.peer_senders import PeerListener, PeerSender
 from fate_flow.peers.signature import SiteSignature
-from tests.factories import HOST, JOB_ID
+from tests.kit.values import HOST, JOB_ID
 
 K = CommandKind
 WAIT = 120.0       # seconds; what is waited for comes at once

@@ -13,7 +13,7 @@ from fate_flow.core.model.status import SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import Action
 from fate_flow.core.planning.plan import plan_job
 from fate_flow.core.planning.view import JobView
-from tests.factories import GUEST, HOST, NOW, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
+from tests.kit.values import GUEST, HOST, NOW, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
 
 E, A = PolicyEvent, PolicyAction
 S, R, F, T, C, W = (

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from client_world import GUEST, HOST, LOCAL, START, World
-
 from fate_flow.components.tables.table import Schema, TableWriter, table_exists
 from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.core.access.permission import Kind, Thing
@@ -19,6 +17,7 @@ from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.peers.site_key import read_public_key
 from fate_flow.store.values import Connector, Metric, TableMeta
+from tests.kit.api.client_world import GUEST, HOST, LOCAL, START, World
 
 UPLOAD_DSL = {"components": {"upload_0": {"module": "Upload"}}}
 JOB_FILE = """version: 1

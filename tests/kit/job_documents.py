@@ -1,4 +1,4 @@
-"""The jobs of a simulation."""
+"""Documents of jobs for tests: FATE v1, of parties and tasks by name."""
 
 from __future__ import annotations
 

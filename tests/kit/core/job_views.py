@@ -9,16 +9,7 @@ from fate_flow.core.model.status import JobStatus, TaskStatus, check_move
 from fate_flow.core.planning.actions import Action, MoveJob, MoveSeat, MoveTask, Send
 from fate_flow.core.planning.plan import plan_job
 from fate_flow.core.planning.view import JobView
-from tests.factories import (
-    GUEST,
-    HOST,
-    INCARNATION,
-    JOB_ID,
-    NOW,
-    OTHER,
-    a_job,
-    a_view,
-)
+from tests.kit.values import GUEST, HOST, INCARNATION, JOB_ID, NOW, OTHER, a_job, a_view
 
 ALL = (GUEST, HOST, OTHER)
 FULL = "has 1 of 8 cores free, 2 asked"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Self
 
 import pytest
-from party_servers import Cluster
+
+from tests.kit.servers.party_servers import GUEST, HOST, OTHER, Cluster
 
 MOST_REPLACED = 5
 """When so many tests have spoiled their servers, something is wrong with all of them."""
@@ -48,3 +50,12 @@ class Servers:
                 self._running = None
                 with suppress(AssertionError):      # of workers that had to be killed: why they are replaced
                     self._stack.close()
+
+
+PARTIES = (GUEST, HOST, OTHER)
+LIMITS = {party_id: {"limits": {"long_backoff": 1, "poll_interval": 10, "retry_wait": 10}} for party_id in PARTIES}
+"""A retry that is due in more than a second gives the cores back. What is late by seconds was not woken, but polled."""
+
+
+def a_root(factory: pytest.TempPathFactory) -> Path:
+    return factory.mktemp("servers") / "of three parties"     # a blank in every path

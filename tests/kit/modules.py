@@ -1,0 +1,21 @@
+"""A component that takes any parameters, for servers of tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+ROLES = frozenset({"guest", "host", "arbiter", "local"})
+
+
+@dataclass(frozen=True)
+class Module:
+    """It has every role, and refuses no parameters."""
+
+    roles: frozenset[str] = ROLES
+    default_task_cores: int | None = None
+    tolerates_missing_roles: frozenset[str] = frozenset({"host"})
+    starts_without_roles: frozenset[str] = frozenset()
+
+    def check(self, parameters: Mapping[str, object], role: str) -> list[str]:
+        return []

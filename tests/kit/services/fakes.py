@@ -1,0 +1,87 @@
+"""What stands behind a server of a test: workers, files, logs and a network that do nothing by themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fate_flow.core.model.job import Command, TaskKey, Worker
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import LaunchOrder, Observation
+
+
+@dataclass
+class HandEngine:
+    """Workers are seen as the test says: `sights[worker id]`, else as ordered and not begun."""
+
+    sights: dict[str, Observation] = field(default_factory=dict)
+    launched: list[LaunchOrder] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+    graces: list[float] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
+
+    def folder_for(self, key: TaskKey, worker_id: str) -> str:
+        return f"/{key.party.party_id}/{key.task_id}/{key.version}/{worker_id}"
+
+    def launch(self, order: LaunchOrder) -> None:
+        self.launched.append(order)
+
+    def observe(self, worker: Worker) -> Observation:
+        return self.sights.get(worker.worker_id, Observation("created"))
+
+    def stop(self, worker: Worker, grace_seconds: float) -> None:
+        self.stopped.append(worker.worker_id)
+        self.graces.append(grace_seconds)
+
+    def forget(self, worker: Worker) -> None:
+        self.forgotten.append(worker.worker_id)
+
+
+@dataclass
+class Said:
+    """Takes any call and keeps it: what was asked of the exchange and of the files."""
+
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: self.calls.append((name, *arguments))
+
+    def names(self) -> list[str]:
+        return [call[0] for call in self.calls]
+
+
+@dataclass
+class HandRecord:
+    """Checks that every event has the fields it needs, and keeps them."""
+
+    events: list[tuple[Event, dict[str, object]]] = field(default_factory=list)
+
+    def emit(self, event: Event, /, *, stacklevel: int = 1, **fields: object) -> None:
+        event.message(fields)
+        self.events.append((event, fields))
+
+    def http_response(self, job_id: str, endpoint: str, text: str, body: object, *, stacklevel: int = 1) -> None: ...
+
+    def access(self, address: str, method: str, path: str, status: int) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def seen(self, event: Event) -> list[dict[str, object]]:
+        return [fields for one, fields in self.events if one is event]
+
+
+@dataclass
+class HandTransport:
+    posted: list[Command] = field(default_factory=list)
+    heartbeats: dict[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+
+    def post(self, commands: tuple[Command, ...]) -> None:
+        self.posted.extend(commands)
+
+    def heartbeat(self, party_id: str, jobs: tuple[tuple[str, int], ...]) -> None:
+        self.heartbeats[party_id] = jobs
+
+    def take(self) -> list[Command]:
+        """What was posted since the last time."""
+        taken, self.posted = self.posted, []
+        return taken

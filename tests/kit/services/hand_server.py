@@ -1,0 +1,114 @@
+"""One party's server without processes, network or clock: the use cases over the memory store, all else by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fate_flow.core.model.approval import ApprovalRule
+from fate_flow.core.model.job import Answer, Command, EngineState, Job, JobKey, Task, TaskKey
+from fate_flow.core.model.resources import EngineSize
+from fate_flow.core.model.spec import JobParameters, Party
+from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
+from fate_flow.services.context.ports import Context, Rules
+from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
+from fate_flow.services.initiator.initiator import Coordinator
+from fate_flow.services.participant.participant import Participant
+from fate_flow.services.workers.watch import WorkerWatch
+from fate_flow.store.contract.retry import Retry
+from fate_flow.store.memory.store import MemoryStore
+from tests.kit.modules import Module
+from tests.kit.services.fakes import HandEngine, HandRecord, Said
+from tests.kit.values import HOST, JOB_ID, NOW
+
+
+class HandServer:
+    """Its clock stands at `now`, its steady time where the test puts it (else where the store has it); ids count."""
+
+    def __init__(
+        self, party_id: str = "9999", cores: int = 8, rules: Rules | None = None, store: Any = None, memory: int = 0,
+        ceilings: Ceilings = NO_CEILINGS, approval: ApprovalRule | None = None,
+    ) -> None:  # fmt: skip
+        self.now = NOW
+        self.steady: int | None = None
+        self.engine, self.exchange, self.files, self.record = HandEngine(), Said(), Said(), HandRecord()
+        self.store = store or MemoryStore()
+        self._ids = 0
+        self.paused = 0.0        # seconds, before transactions that were begun anew
+        self.context = Context(
+            party_id=party_id, url="http://127.0.0.1:9380", store=self.store, engine=self.engine,
+            exchange=self.exchange, files=self.files, record=self.record,
+            modules={"Work": Module(), "Upload": Module()}, outputs_of=lambda _: ("data", "other"),
+            engine_size=EngineSize(1, cores, memory), defaults=JobParameters(task_cores=1), rules=rules or Rules(),
+            routes=frozenset({"9999", "10000", "10001"}), clock=lambda: self.now, fresh_id=self._fresh_id,
+            retry=Retry(lambda: self.paused, self._pause), ceilings=ceilings, approval=approval or ApprovalRule(),
+        )  # fmt: skip
+        with self.store.transaction() as tx:
+            tx.register_engine(EngineState("STANDALONE", cores, memory, cores, memory), {}, NOW)
+
+    def _pause(self, seconds: float) -> None:
+        self.paused += seconds
+
+    def _fresh_id(self) -> str:
+        self._ids += 1
+        return f"{self._ids:032x}"
+
+    @contextmanager
+    def unit(self) -> Iterator[UnitOfWork]:
+        with unit_of_work(self.context, steady=self.steady) as unit:
+            yield unit
+
+    def handle(self, command: Command, caller: str = "9999") -> Answer:
+        """Carry out a command of another party."""
+        with self.unit() as unit:
+            return Participant().handle(unit, command, caller)
+
+    # ------------------------------------------------------------------ what is there
+
+    def job(self, party: Party = HOST, job_id: str = JOB_ID) -> Job:
+        found = self.job_or_none(party, job_id)
+        assert found is not None
+        return found
+
+    def job_or_none(self, party: Party = HOST, job_id: str = JOB_ID) -> Job | None:
+        with self.store.reading() as tx:
+            found: Job | None = tx.job(JobKey(job_id, party))
+        return found
+
+    def task(self, name: str = "a", party: Party = HOST, version: int = 0) -> Task:
+        with self.store.reading() as tx:
+            found = tx.task(TaskKey(JOB_ID, name, version, party))
+        assert isinstance(found, Task)
+        return found
+
+    def free_cores(self) -> int:
+        with self.store.reading() as tx:
+            return int(tx.engine().remaining_cores)
+
+    def outbox(self) -> list[Command]:
+        with self.store.reading() as tx:
+            return list(tx.commands_after(0))
+
+    def watch(self, name: str = "a", party: Party = HOST) -> None:
+        """Look at the worker of a task, as the scheduler does when it has events."""
+        with self.unit() as unit:
+            WorkerWatch().observe(unit, worker_of(self, name, party))
+            self.settle(unit)
+
+    def settle(self, unit: UnitOfWork) -> None:
+        """Carry what changed as far as it goes, as the scheduler does."""
+        for job_id in tuple(unit.dirty):
+            Coordinator(Participant(), "owner").advance(unit, job_id)
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that a command may change, to be compared."""
+        with self.store.reading() as tx:
+            return {
+                "jobs": tx.jobs_here(JOB_ID), "tasks": tx.tasks(JOB_ID), "workers": tx.workers_of(JOB_ID),
+                "engine": tx.engine(), "outbox": tx.commands_after(0),
+            }
+
+
+def worker_of(server: HandServer, name: str = "a", party: Party = HOST, version: int = 0) -> str:
+    return server.task(name, party, version).worker_id

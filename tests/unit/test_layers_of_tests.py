@@ -1,0 +1,75 @@
+"""The walls between the tests: what they share is in the kit, no test imports another, and no file is too long."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+MOST_FILES = 20
+MOST_LINES = 500
+LONGER = {
+    "tests/simulation/invariants.py", "tests/simulation/mutants.py", "tests/store_contract.py",
+    "tests/unit/services/test_initiator.py", "tests/unit/services/test_job_binding.py",
+    "tests/unit/services/test_one_scheduler.py", "tests/unit/services/test_party_commands.py",
+    "tests/unit/services/test_use_cases.py",
+}  # fmt: skip
+"""Files that are to be divided."""
+KIT_MAY_IMPORT = ("tests.kit.", "tests.fate_1_11_2.")
+"""Of the tests."""
+
+
+@cache
+def files() -> dict[str, Path]:
+    return {path.relative_to(TESTS.parent).as_posix(): path for path in sorted(TESTS.rglob("*.py"))}
+
+
+@cache
+def imports(name: str) -> frozenset[str]:
+    """The modules that a file imports, also within functions and for type checkers alone."""
+    return frozenset(_imports(ast.parse(files()[name].read_text(encoding="utf-8"))))
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def test_no_file_imports_a_test() -> None:
+    found = {name: {one for one in imports(name) if one.rpartition(".")[2].startswith("test_")} for name in files()}
+    assert {name: tests for name, tests in found.items() if tests} == {}
+
+
+def test_the_kit_knows_nothing_that_uses_it() -> None:
+    found = {
+        name: {one for one in imports(name) if one.startswith("tests") and not one.startswith(KIT_MAY_IMPORT)}
+        for name in files() if name.startswith("tests/kit/")
+    }  # fmt: skip
+    assert {name: others for name, others in found.items() if others} == {}
+
+
+@pytest.mark.parametrize("folder", ["tests/unit/", "tests/integration/"])
+def test_beside_the_tests_stand_no_helpers(folder: str) -> None:
+    helpers = [
+        name for name in files() if name.startswith(folder) and not Path(name).name.startswith(("test_", "conftest."))
+    ]
+    assert helpers == [], "a helper belongs to tests/kit"
+
+
+def test_no_folder_of_the_kit_has_too_many_files() -> None:
+    folders = {path.parent for name, path in files().items() if name.startswith("tests/kit/")}
+    sizes = {folder.name: len(list(folder.glob("*.py"))) for folder in folders}
+    assert {name: size for name, size in sizes.items() if size > MOST_FILES} == {}
+
+
+def test_no_file_is_too_long_but_those_that_are_known() -> None:
+    assert {
+        name for name, path in files().items() if len(path.read_text(encoding="utf-8").splitlines()) > MOST_LINES
+    } == LONGER
