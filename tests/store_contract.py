@@ -1619,6 +1619,13 @@ class TaskCases(Cases):
                 assert each.take_report(ended, Report(task.key, "inc-0", new, end_time=9)) is False
             assert each.task(task.key) == ended
 
+    def test_a_share_that_is_stopped_to_begin_again_is_noted_once(self, each: Each) -> None:
+        with_tasks(each, a_task(), a_task(version=1))
+        assert each.note_restart(a_task().key)
+        assert each.note_restart(a_task().key) is False
+        assert each.note_restart(a_task("nobody").key) is False
+        assert [each.task(a_task(version=version).key).policy for version in (0, 1)] == ["restart_task", ""]
+
     def test_a_share_has_one_worker(self, each: Each) -> None:
         with_tasks(each, a_task(), a_task(version=1))
         assert each.set_worker(a_task().key, "w1", ("host 10001",))

@@ -197,7 +197,7 @@ CREATE TABLE t_task (
   f_exit_code INTEGER,                       -- of the worker, where there is one and it is known here
   f_caused_by VARCHAR(70) NOT NULL DEFAULT '', -- the party that is the cause of the reason
   f_without_parties LONGTEXT,                -- parties that were missing when this share was started
-  f_policy VARCHAR(20) NOT NULL DEFAULT '',  -- what a policy has decided about this version
+  f_policy VARCHAR(20) NOT NULL DEFAULT '',  -- what a policy has decided about this version; at other parties restart_task: it begins again
   f_reason VARCHAR(50),
   f_message LONGTEXT,
   f_target VARCHAR(50),

@@ -217,7 +217,8 @@ class Task:
     exit_code: int | None = None         # of its worker, if there is one and the party reports it
     caused_by: str = ""                  # the party that is the cause of the reason
     without: tuple[str, ...] = ()        # parties that were missing when this share was started
-    policy: str = ""                     # a policy's decision about this version, as in actions.MoveTask
+    policy: str = ""                     # a policy's decision about this version, as in actions.MoveTask; at other
+                                         # parties `restart_task` if the initiator says that the task starts again
     target: TaskStatus | None = None     # the final status after `stopping`
     federated_reason: Reason | None = None     # of the whole task, as the initiator decided
     federated_message: str = ""
@@ -273,6 +274,10 @@ class WorkerEnd:
     message: str
     caused_by: str                       # the party that is the cause
     exit_status: str = ""                # the exit of the process: `exit code 1`, `signal 9`
+
+
+BEGINS_AGAIN = "begins_again"
+"""The field of `task stop` that says: the task is stopped to start again. Plain v1 servers ignore it."""
 
 
 class CommandKind(Enum):

@@ -34,6 +34,9 @@ class PolicyAction(Enum):
     IGNORE = "ignore"                # apply the default, even if a later rule fits
 
 
+RESTARTS = frozenset({PolicyAction.RESTART_TASK.value, PolicyAction.RESTART_JOB.value})
+
+
 @dataclass(frozen=True)
 class Policy:
     """One rule: its events or its exit code, its action, and after how many seconds the action follows."""

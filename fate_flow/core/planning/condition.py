@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 
 from fate_flow.core.model.job import Job, Seat, Task, TaskKey
 from fate_flow.core.model.peer import PeerTrouble
-from fate_flow.core.model.policy import PolicyAction
+from fate_flow.core.model.policy import RESTARTS
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.planning.gang import failed_row, is_breaking
 from fate_flow.core.planning.partial import taking_part
 from fate_flow.core.planning.party_return import will_come_back
-from fate_flow.core.planning.plan_tasks import retry_of
+from fate_flow.core.planning.plan_tasks import begins_again
 from fate_flow.core.planning.view import JobView, rows_by_name
 from fate_flow.core.text.phrases import counted
 
@@ -24,8 +23,8 @@ whose tasks are all stopped to start again."""
 
 _MOST_NAMED = 3            # of the tasks that start again, in the text about a job
 
+_NOT_RUNNING = TASK_BROKEN | {TaskStatus.STOPPING}
 _ENGAGED = frozenset({SeatStatus.STARTED, SeatStatus.STOPPING, SeatStatus.DRAINING})
-_RESTARTS = frozenset({PolicyAction.RESTART_TASK.value, PolicyAction.RESTART_JOB.value})
 
 
 @dataclass(frozen=True)
@@ -41,11 +40,14 @@ class Restart:
     @property
     def text(self) -> str:
         begins = f"begins again as version {self.version}"
-        if self.starter is not None:
-            return f"{begins} when {self.starter} starts it"
+        until = []
         if self.waits_for:
             who = ", ".join(map(str, self.waits_for))
-            return f"{begins} when {who} {'has' if len(self.waits_for) == 1 else 'have'} stopped"
+            until.append(f"{who} {'has' if len(self.waits_for) == 1 else 'have'} stopped")
+        if self.starter is not None:
+            until.append(f"{self.starter} starts it")
+        if until:
+            return f"{begins} when {' and '.join(until)}"
         return f"{begins} in {self.milliseconds / 1000:.0f} s" if self.milliseconds else begins
 
 
@@ -83,7 +85,7 @@ def condition_of_copy(job: Job, tasks: Iterable[Task], troubles: Mapping[str, Pe
     """Return the condition of a job at a party that is not its initiator.
 
     `tasks`: the newest versions of this party's shares. If a share stops or has broken here, only the initiator knows
-    what follows, until it sends the end of the task or its next version."""
+    what follows, until it stops the share to start the task again, or sends the end of the task or its next version."""
     trouble = troubles.get(job.initiator.party_id)
     said = {} if trouble is None else {job.initiator: trouble.explain(job.initiator, job.party, now)}
     if job.status is not JobStatus.RUNNING:
@@ -93,9 +95,13 @@ def condition_of_copy(job: Job, tasks: Iterable[Task], troubles: Mapping[str, Pe
         one.key.name: Restart(one.key.name, one.key.version, starter=job.initiator)
         for one in shares if _is_made_to_begin_again(job, one)
     }  # fmt: skip
+    for name in dict.fromkeys(one.key.name for one in shares if _is_stopped_to_begin_again(one)):
+        of_task = [one for one in shares if one.key.name == name]
+        still = tuple(sorted(one.key.party for one in of_task if not one.is_over_here))
+        restarts[name] = Restart(name, of_task[0].key.version + 1, still, starter=job.initiator)
     broken = {
         one.key: f"the share of {one.key.party} {text}; {job.initiator} decides what follows"
-        for one in shares if (text := _how_it_breaks(one))
+        for one in shares if one.key.name not in restarts and (text := _how_it_breaks(one))
     }  # fmt: skip
     return Condition(said, restarts, broken=broken)
 
@@ -104,6 +110,11 @@ def _is_made_to_begin_again(job: Job, share: Task) -> bool:
     """Return whether the version was created while the job ran; a rerun creates its versions before the job starts."""
     is_next = share.status is TaskStatus.WAITING and share.key.version > 0
     return is_next and 0 < job.start_time <= share.create_time
+
+
+def _is_stopped_to_begin_again(share: Task) -> bool:
+    """Return whether the initiator said so with its stop, and has not sent the end of the task since."""
+    return share.status is TaskStatus.RUNNING and share.policy in RESTARTS and share.party_status in _NOT_RUNNING
 
 
 def _how_it_breaks(share: Task) -> str:
@@ -135,22 +146,11 @@ def pending_restarts(view: JobView) -> Iterator[Restart]:
         return
     for name, rows in rows_by_name(view).items():
         lead = rows[0]
-        if lead.status is TaskStatus.STOPPING and _begins_again(view, rows):
+        if lead.status is TaskStatus.STOPPING and begins_again(view, rows, lead.policy):
             still = tuple(row.key.party for row in taking_part(view, rows) if not row.is_over_here)
             yield Restart(name, lead.key.version + 1, still)
         elif lead.status is TaskStatus.WAITING and lead.key.version and lead.retry_at > view.now:
             yield Restart(name, lead.key.version, milliseconds=lead.retry_at - view.now)
-
-
-def _begins_again(view: JobView, rows: tuple[Task, ...]) -> bool:
-    """Return whether the task will start again, as far as is known: another share may still end without a retry."""
-    lead = rows[0]
-    if lead.policy:
-        return lead.policy in _RESTARTS
-    if not any(row.party_status in TASK_BROKEN or is_breaking(row) for row in rows):
-        return False
-    found = retry_of(view, lead, failed_row(rows).reason or Reason.WORKER_ERROR)
-    return found is not None and not found.refused
 
 
 def _what_its_end_waits_for(view: JobView) -> str:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from fate_flow.core.model.dag import may_start
-from fate_flow.core.model.job import Command, CommandKind, Task
-from fate_flow.core.model.policy import PolicyAction
+from fate_flow.core.model.job import BEGINS_AGAIN, Command, CommandKind, Task
+from fate_flow.core.model.policy import RESTARTS, PolicyAction
 from fate_flow.core.model.reasons import RULES, Reason, task_status_for
 from fate_flow.core.model.retry import Again, RetryEvent, decide
 from fate_flow.core.model.spec import Party
@@ -120,10 +120,24 @@ def stop_gang(
 ) -> Iterator[Action]:  # fmt: skip
     """Stop all shares of a task that have not ended. `policy` decides what follows then; None: the retry rule does."""
     yield move_task(rows, TaskStatus.STOPPING, reason, message, policy.value if policy else "", caused_by)
-    cause = {"caused_by": caused_by} if caused_by else {}
+    more: dict[str, Any] = {"caused_by": caused_by} if caused_by else {}
+    if begins_again(view, rows, policy.value if policy else ""):
+        more[BEGINS_AGAIN] = True
     for row in rows:
         if not row.is_over_here:
-            yield Send(task_command(view, row, CommandKind.TASK_STOP, TaskStatus.CANCELED.value, cause))
+            yield Send(task_command(view, row, CommandKind.TASK_STOP, TaskStatus.CANCELED.value, more))
+
+
+def begins_again(view: JobView, rows: tuple[Task, ...], policy: str) -> bool:
+    """Return whether a task that is stopped by this policy (empty: by none) will start again.
+
+    Another share may still end in a way that rules it out."""
+    if policy:
+        return policy in RESTARTS
+    if not any(row.party_status in TASK_BROKEN or is_breaking(row) for row in rows):
+        return False
+    found = retry_of(view, rows[0], failed_row(rows).reason or Reason.WORKER_ERROR)
+    return found is not None and not found.refused
 
 
 def _drain_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fate_flow.core.model.errors import BadRequest, OperationFailed
 from fate_flow.core.model.grammar import check_incarnation, shown
-from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, Job, Task
+from fate_flow.core.model.job import BEGINS_AGAIN, NOT_EFFECTIVE, Answer, Command, Job, Task
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus, may_move
 from fate_flow.core.planning.actions import MoveTask
@@ -109,6 +109,9 @@ def task_stop(unit: UnitOfWork, command: Command, job: Job) -> Answer:
         is_passed_over = command.body.get("reason") == Reason.PARTY_MISSING.value
         cause = cause_in(command.body) or str(job.initiator)
         stop_party_task(unit, task, Reason.PARTY_MISSING if is_passed_over else Reason.STOPPED, caused_by=cause)
+        is_own = job.initiator.party_id in (unit.context.party_id, "0")      # whose rows say what it has decided itself
+        if command.body.get(BEGINS_AGAIN) is True and not is_own:
+            unit.tx.note_restart(task.key)
     found = unit.tx.task(task.key)
     return Answer(data=report_of(found) if found is not None else None)
 

@@ -39,6 +39,9 @@ class Tasks(Protocol):
     ) -> bool:
         """Compare-and-set on party status and incarnation."""
 
+    def note_restart(self, key: TaskKey) -> bool:
+        """The share is stopped in order to begin again, as the initiator of its job says; True when that is new."""
+
     def take_report(self, task: Task, report: Report) -> bool:
         """The same in the row that the initiator holds for another party."""
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from fate_flow.core.model.job import Job, Report, Task, TaskKey
+from fate_flow.core.model.policy import PolicyAction
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TASK_END, TaskStatus
 from fate_flow.core.planning.actions import MoveTask
@@ -64,6 +65,13 @@ class Tasks(MemoryUnitOfWork):
         target: TaskStatus | None = None, exit_code: int | None = None, caused_by: str = "",
     ) -> bool:  # fmt: skip
         return self._change_task(task, task_moved(task, new, at, reason, message, target, exit_code, caused_by))
+
+    def note_restart(self, key: TaskKey) -> bool:
+        row = self._tasks.rows.get(key)
+        if row is None or row.policy:
+            return False
+        self._tasks.put(key, changed(row, policy=PolicyAction.RESTART_TASK.value))
+        return True
 
     def take_report(self, task: Task, report: Report) -> bool:
         change = task_reported(task, report)

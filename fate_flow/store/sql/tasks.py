@@ -8,6 +8,7 @@ from typing import Any
 from peewee import Value, fn
 
 from fate_flow.core.model.job import Job, Report, Task, TaskKey
+from fate_flow.core.model.policy import PolicyAction
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.planning.actions import MoveTask
@@ -68,6 +69,10 @@ class Tasks(SqlUnitOfWork):
         target: TaskStatus | None = None, exit_code: int | None = None, caused_by: str = "",
     ) -> bool:  # fmt: skip
         return self._change_task(task, task_moved(task, new, at, reason, message, target, exit_code, caused_by))
+
+    def note_restart(self, key: TaskKey) -> bool:
+        where = task_is(key) & (TaskRow.f_policy == "")
+        return self._write(key.job_id, TaskRow.update(f_policy=PolicyAction.RESTART_TASK.value).where(where))
 
     def take_report(self, task: Task, report: Report) -> bool:
         change = task_reported(task, report)

@@ -248,6 +248,20 @@ def test_a_party_says_that_a_task_begins_again_once_its_initiator_has_announced_
     assert (row["f_status"], row["f_status_detail"]) == ("waiting", "restarting")
 
 
+def test_a_party_whose_share_still_stops_says_that_the_task_begins_again_where_it_was_told(world: World) -> None:
+    job_id = copy_of_a_job(world)
+    stops = {"f_party_status": "stopping", "f_reason": "stopped", "f_target": "canceled"}
+    world.write("t_task", {"f_job_id": job_id}, f_policy="restart_task", **stops)
+    begins = "begins again as version 1 when guest 9999 has stopped and host 10000 starts it"
+    assert waits(world, job_id, "guest") == [f"toy_0 {begins}"] * 3 + [begins] * 2
+    [task] = world.ask("job/explain", {"job_id": job_id})["data"]["tasks"]
+    assert (task["status"], task["status_detail"], task["begins_again"]) == ("running", "restarting", begins)
+    [row] = world.ask("job/task/query", {"job_id": job_id})["data"]
+    assert (row["f_status"], row["f_status_detail"]) == ("running", "restarting")
+    [row] = world.ask("job/list/task", {"job_id": job_id})["data"]["tasks"]
+    assert (row["status"], row["status_detail"]) == ("running", "restarting")
+
+
 def test_a_job_that_ends_says_which_party_that_waits_for(world: World) -> None:
     job_id = running_job(world)
     world.write("t_job", {"f_job_id": job_id}, f_status="stopping", f_target="failed", f_reason="task_failed",

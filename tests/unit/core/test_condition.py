@@ -60,6 +60,8 @@ def test_what_begins_again(view: JobView, found: list[Restart]) -> None:
         (Restart("a", 3, milliseconds=12_000), "begins again as version 3 in 12 s"),
         (Restart("a", 3), "begins again as version 3"),
         (Restart("a", 3, starter=GUEST), "begins again as version 3 when guest 9999 starts it"),
+        (Restart("a", 1, (HOST,), starter=GUEST),
+         "begins again as version 1 when host 10000 has stopped and guest 9999 starts it"),
     ],
 )
 def test_it_says_what_that_waits_for(restart: Restart, text: str) -> None:
@@ -115,6 +117,26 @@ def test_a_copy_says_no_more_of_its_shares_than_this_party_knows(share: Task, te
     assert condition_of_copy(a_job(party=HOST), (share,), {}, NOW).text == text
     stops = a_job(JobStatus.STOPPING, HOST, target=JobStatus.FAILED)
     assert condition_of_copy(stops, (share,), {}, NOW).text == ""
+
+
+@pytest.mark.parametrize(
+    ("shares", "found"),
+    [
+        ((STOPPING, STOPPING), Restart("a", 1, (HOST, OTHER), starter=GUEST)),
+        ((STOPPING, S), Restart("a", 1, (HOST,), starter=GUEST)),
+        ((F, TaskStatus.CANCELED), Restart("a", 1, starter=GUEST)),
+    ],
+)
+def test_a_copy_knows_that_a_task_begins_again_when_its_initiator_said_so(
+    shares: tuple[TaskStatus, TaskStatus], found: Restart
+) -> None:
+    rows = [a_task("a", party, one, R) for party, one in zip((HOST, OTHER), shares, strict=True)]
+    announced = [replace(rows[0], policy=PolicyAction.RESTART_TASK.value), rows[1]]
+    known = condition_of_copy(a_job(party=HOST), announced, {}, NOW)
+    assert (known.restarts, known.broken, known.text) == ({"a": found}, {}, f"a {found.text}")
+    assert condition_of_copy(a_job(party=HOST), rows, {}, NOW).restarts == {}
+    ended = [replace(one, status=F) for one in announced]
+    assert condition_of_copy(a_job(party=HOST), ended, {}, NOW).text == "", "its initiator has decided otherwise"
 
 
 def test_of_many_tasks_that_begin_again_three_are_named() -> None:

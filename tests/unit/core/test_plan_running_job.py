@@ -9,7 +9,7 @@ import pytest
 
 from fate_flow.core.model.job import CommandKind, Task
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.retry import Tries
+from fate_flow.core.model.retry import RetryRule, Tries
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import (
     AllRejoined,
@@ -184,6 +184,26 @@ def test_one_party_breaks_and_the_whole_gang_is_stopped() -> None:
         task_to(GUEST, CommandKind.TASK_STOP, argument="canceled", incarnation=INCARNATION, caused_by="host 10000"),
         task_to(OTHER, CommandKind.TASK_STOP, argument="canceled", incarnation=INCARNATION, caused_by="host 10000"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "attempts", "says"),
+    [
+        (Reason.WORKER_ERROR, 2, {"begins_again": True}), (Reason.WORKER_ERROR, 1, {}),
+        (Reason.STOPPED_BY_USER, 2, {}),
+    ],
+)
+def test_who_is_stopped_hears_whether_the_task_begins_again(
+    reason: Reason, attempts: int, says: dict[str, object]
+) -> None:
+    spec = a_spec(parties=(GUEST, HOST))
+    rule = RetryRule(max_attempts=attempts)
+    spec = replace(spec, tasks={name: replace(one, retry=rule) for name, one in spec.tasks.items()})
+    rows = (a_task("a", GUEST, F, R, reason=reason), a_task("a", HOST, R))
+    [stop] = [one.command for one in moves(plan(a_view(spec=spec, tasks=rows)), Send)]
+    assert (stop.kind, stop.body) == (
+        CommandKind.TASK_STOP, {"incarnation": INCARNATION, "caused_by": "guest 9999", **says}
+    )
 
 
 def test_a_task_that_never_began_breaks_too() -> None:

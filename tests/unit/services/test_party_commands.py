@@ -851,6 +851,20 @@ def test_stopping_a_task_without_a_worker_ends_it_at_once() -> None:
     assert host.exchange.calls[-1][0] == "close"
 
 
+@pytest.mark.parametrize(
+    ("said", "known"), [({"begins_again": True}, "restart_task"), ({"begins_again": 1}, ""), ({}, "")]
+)
+@pytest.mark.parametrize("is_stopping", [False, True])
+def test_a_stop_may_say_that_the_task_begins_again(said: dict[str, Any], known: str, is_stopping: bool) -> None:
+    host = a_host(*RUN, START_A)
+    if is_stopping:
+        host.handle(task_command(K.TASK_STOP, argument="canceled"))
+    for _ in range(2):
+        answer = host.handle(task_command(K.TASK_STOP, argument="canceled", **said))
+        assert answer.data["party_status"] == "stopping"
+    assert host.task().policy == known
+
+
 def test_stopping_a_task_with_a_worker_ends_it_when_the_worker_has_gone() -> None:
     host = a_host(*RUN, START_A)
     host.engine.sights[worker_of(host)] = RUNS

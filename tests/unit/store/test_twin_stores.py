@@ -336,6 +336,10 @@ class TwinStores(RuleBasedStateMachine):
     def set_worker(self, key: Any, worker_id: str) -> None:
         self.do("set_worker", key, worker_id)
 
+    @rule(key=task_keys)
+    def note_restart(self, key: Any) -> None:
+        self.do("note_restart", key)
+
     # workers
 
     @rule(worker_id=st.sampled_from(WORKERS), key=task_keys, at=times)

@@ -63,7 +63,7 @@ def _add(row: Row, condition: Condition) -> None:
 
 def _is_its_next(row: Row, restart: Restart) -> bool:
     """Whether the row is of the version that ends, or of the one that begins."""
-    ends = row["f_status_detail"] == TaskStatus.STOPPING.value
+    ends = row["f_status"] == TaskStatus.RUNNING.value
     return bool(row["f_task_version"] == restart.version - ends)
 
 
