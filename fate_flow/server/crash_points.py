@@ -25,7 +25,7 @@ import fcntl
 import json
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -44,7 +44,7 @@ FILE = "crash_points.json"
 KINDS = ("commit", "effect", "send", "answer", "reply")
 
 Kind = Literal["commit", "effect", "send", "answer", "reply"]
-CarryOut = Callable[[list[Effect]], None]
+CarryOut = Callable[[Sequence[Effect]], None]
 
 
 def crash_points_of(settings: Settings) -> CrashPoints | None:

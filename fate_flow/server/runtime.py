@@ -9,7 +9,7 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -40,8 +40,8 @@ from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.adapters import JobFiles, LocalWorkers, SpoolExchange
 from fate_flow.server.crash_points import crash_points_of
 from fate_flow.server.log_keeper import bounds_of
+from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import Context, Effect, Keep, Rules
-from fate_flow.services.context.unit_of_work import CapacityNotice
 from fate_flow.services.participant.call_back import CallBack
 from fate_flow.services.use_cases.units import Wake
 from fate_flow.settings.client_keys import make_client_keys
@@ -231,7 +231,7 @@ class EffectRunner:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def take(self, effects: list[Effect]) -> None:
+    def take(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             self._effects.put(effect)
         with self._lock:

@@ -40,8 +40,8 @@ from fate_flow.server.runtime import (
     open_store,
     write_json,
 )
+from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.stopwatch import AwakeClock
-from fate_flow.services.context.unit_of_work import CapacityNotice
 from fate_flow.services.initiator.endpoints import endpoint_of
 from fate_flow.services.scheduling.events import (
     Answered,

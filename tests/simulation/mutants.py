@@ -234,7 +234,8 @@ def _capacity_notices_go_through_the_outbox() -> AbstractContextManager[Any]:
 
     def notify(self: Any, unit: UnitOfWork, informed_party: str) -> None:
         keep(self, unit, informed_party)
-        unit.hints[:] = [replace(one, id=unit.tx.put_command(one, unit.now, unit.steady)) for one in unit.hints]
+        stored = (replace(one, id=unit.tx.put_command(one, unit.now, unit.steady)) for one in unit.pending.hints)
+        unit.pending = replace(unit.pending, hints=tuple(stored))
 
     return patch.object(CapacityNotifier, "notify", notify)
 

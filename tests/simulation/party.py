@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,8 @@ from fate_flow.core.model.resources import EngineSize
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.jobspec.ceilings import NO_CEILINGS
 from fate_flow.peers.send_queue import Jobs
+from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import Context, Effect
-from fate_flow.services.context.unit_of_work import CapacityNotice
 from fate_flow.services.scheduling.events import JobChanged, OutboxFilled, QueueChanged, SchedulerEvent, WorkerChanged
 from fate_flow.services.scheduling.scheduler import Scheduler
 from fate_flow.services.use_cases.use_cases import UseCases
@@ -168,7 +168,7 @@ class _EffectRunner:
         self._process = process
         self._effects: deque[Effect] = deque()
 
-    def take(self, effects: list[Effect]) -> None:
+    def take(self, effects: Iterable[Effect]) -> None:
         if not self._effects:
             self._process.at(self._world.now + self._world.random.randint(0, 3), self._carry_out)
         self._effects.extend(effects)

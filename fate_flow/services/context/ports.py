@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -233,7 +233,7 @@ Effect = Callable[[], None]
 """Something that is done after a commit: idempotent, and derived from the rows again when it is lost."""
 
 
-def in_place(effects: list[Effect]) -> None:
+def in_place(effects: Iterable[Effect]) -> None:
     """Carry effects out before anything else happens."""
     for effect in effects:
         effect()
@@ -260,7 +260,7 @@ class Context:
     fresh_id: Callable[[], str]                       # 32 hex digits
     specs: dict[str, JobSpec] = field(default_factory=dict)          # by the digest of their document
     launch_problems: dict[str, str] = field(default_factory=dict)    # by worker: why its folder could not be written
-    carry_out: Callable[[list[Effect]], None] = in_place
+    carry_out: Callable[[Sequence[Effect]], None] = in_place
     retry: Retry = field(default_factory=Retry)
     ceilings: Ceilings = NO_CEILINGS
     program_policy: ProgramPolicy = field(default_factory=DenyAll)

@@ -21,6 +21,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.pending import Pending
 from fate_flow.services.context.ports import Context, Effect
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Document
@@ -30,15 +31,6 @@ log = logging.getLogger(__name__)
 _SPECS_KEPT = 2_000
 
 
-@dataclass(frozen=True)
-class CapacityNotice:
-    """Another party says that there is capacity for a job which it had none for."""
-
-    job_id: str
-    party_id: str
-    cores: int                                                # free there
-
-
 @dataclass
 class UnitOfWork:
     """What the use cases of one transaction share."""
@@ -46,21 +38,9 @@ class UnitOfWork:
     context: Context
     tx: Transaction
     now: int                                                  # wall clock, to be shown; nothing is due by it
-    effects: list[Effect] = field(default_factory=list)
-    outgoing: list[Command] = field(default_factory=list)     # stored in the outbox by this unit
-    moved: list[HistoryEntry] = field(default_factory=list)   # what is written into the history with the rest
-    dirty: dict[str, None] = field(default_factory=dict)      # jobs of this initiator to look at, in order
-    freed: dict[str, set[str]] = field(default_factory=dict)  # parties where cores came free, and the jobs that gave
-    informed_parties: set[str] = field(default_factory=set)   # parties whom an answer tells what is free here
-    is_queue_longer: bool = False                             # a job has begun to wait
-    to_reconsider: dict[str, None] = field(default_factory=dict)  # jobs that the queue is to look at whatever it knows
-    capacity_notices: list[CapacityNotice] = field(default_factory=list)  # what the scheduler is to hear
-    is_notice_declined: bool = False                          # somebody has no use for what he was told of
-    hints: list[Command] = field(default_factory=list)        # sent once after the commit, and not stored
-    alarms: list[int] = field(default_factory=list)           # steady time at which something put off is due
-    is_careful: bool = False                                  # see `apart`
+    pending: Pending = field(default_factory=Pending)         # what follows from it
+    is_careful: bool = False                                  # see `isolated`
     known_steady: int | None = None                           # the scheduler knows it, others read it
-    bindings: dict[str, JobBinding] = field(default_factory=dict)     # by job: as they are in force
 
     @property
     def steady(self) -> int:
@@ -87,22 +67,12 @@ class UnitOfWork:
     @contextmanager
     def part(self) -> Iterator[None]:
         """A part that is undone as a whole when it raises: what it wrote, and what was to follow from it."""
-        lengths = len(self.effects), len(self.outgoing), len(self.alarms), len(self.moved)
-        dirty, to_reconsider, is_queue_longer = dict(self.dirty), dict(self.to_reconsider), self.is_queue_longer
-        freed = {party_id: set(jobs) for party_id, jobs in self.freed.items()}
+        before = self.pending
         try:
             with self.tx.savepoint():
                 yield
         except BaseException:
-            del self.effects[lengths[0] :], self.outgoing[lengths[1] :]
-            del self.alarms[lengths[2] :], self.moved[lengths[3] :]
-            self.dirty, self.to_reconsider, self.freed, self.is_queue_longer = (
-                dirty,
-                to_reconsider,
-                freed,
-                is_queue_longer,
-            )
-            self.bindings.clear()
+            self.pending = before
             raise
 
     def note(self, event: Event, **fields: object) -> None:
@@ -115,39 +85,51 @@ class UnitOfWork:
         version: int = 0, reason: Reason | None = None, message: str = "", caused_by: str = "", exit_status: str = "",
     ) -> None:  # fmt: skip
         """A line of the job's history: this has moved, and is stored with what moved it."""
-        self.moved.append(
-            HistoryEntry(
-                job_id, level, str(old.value) if old else "", str(new.value), self.now, party, task, version,
-                reason.value if reason else "", message, caused_by, exit_status,
-            )
+        entry = HistoryEntry(
+            job_id, level, str(old.value) if old else "", str(new.value), self.now, party, task, version,
+            reason.value if reason else "", message, caused_by, exit_status,
         )  # fmt: skip
+        self.pending = self.pending.with_entry(entry)
 
     def after_commit(self, effect: Effect) -> None:
-        self.effects.append(effect)
+        self.pending = self.pending.with_effect(effect)
 
-    def touch(self, job_id: str) -> None:
-        """Something about this job has changed: the initiator is to look at it."""
-        self.dirty[job_id] = None
+    def touch(self, *job_ids: str) -> None:
+        """Something about these jobs has changed: the initiator is to look at them."""
+        self.pending = self.pending.with_dirty(job_ids)
+
+    def untouch(self, *job_ids: str) -> None:
+        """The initiator looks at them now, or has."""
+        self.pending = self.pending.without_dirty(job_ids)
 
     def free(self, party_id: str, job_id: str = "") -> None:
         """Cores may have come free at a party, because of this job if it is known."""
-        self.freed.setdefault(party_id, set()).add(job_id)
-
-    @property
-    def informed_party(self) -> str:
-        """The one initiator that knows what came free here; empty: there are others, or it does not."""
-        return next(iter(self.informed_parties)) if len(self.informed_parties) == 1 else ""
+        self.pending = self.pending.with_freed(party_id, job_id)
 
     def undo_free(self, party_id: str, job_id: str) -> None:
         """What this job gave back there is nothing new: it has only undone what it took."""
-        jobs = self.freed.get(party_id, set())
-        jobs.discard(job_id)
-        if not jobs:
-            self.freed.pop(party_id, None)
+        self.pending = self.pending.without_freed(party_id, job_id)
+
+    def inform(self, party_id: str) -> None:
+        """This initiator knows by an answer what is free here."""
+        self.pending = self.pending.with_informed(party_id)
+
+    def lengthen_queue(self) -> None:
+        """A job has begun to wait."""
+        self.pending = self.pending.with_longer_queue()
+
+    def reconsider(self, job_id: str) -> None:
+        """The queue is to look at this job whatever it knows."""
+        self.pending = self.pending.with_reconsidered(job_id)
+
+    def wake_at(self, steady: int) -> None:
+        """Something that was put off is due then."""
+        self.pending = self.pending.with_alarm(steady)
 
     def send(self, command: Command) -> None:
         """Put a command into the outbox of another party."""
-        self.outgoing.append(replace(command, id=self.tx.put_command(command, self.now, self.steady)))
+        stored = replace(command, id=self.tx.put_command(command, self.now, self.steady))
+        self.pending = self.pending.with_outgoing([stored])
 
     def spec(self, job_id: str) -> JobSpec | None:
         """The parsed document that the job is bound to; each is parsed once a process.
@@ -163,7 +145,7 @@ class UnitOfWork:
                 return None
             if digest_of(document) != binding.digest:
                 # Read without a lock: another process has revised it between the two reads.
-                self.bindings.pop(job_id)
+                self.forget_binding(job_id)
                 binding = self.binding(job_id)
             if binding is None or digest_of(document) != binding.digest:
                 raise OperationFailed(f"job {job_id}: its rows have another document than it is bound to")
@@ -174,12 +156,17 @@ class UnitOfWork:
 
     def binding(self, job_id: str) -> JobBinding | None:
         """What the job id stands for here; None: nothing yet."""
-        if job_id not in self.bindings:
-            found = self.tx.binding(job_id) or self._binding_of_rows(job_id)
-            if found is None:
-                return None
-            self.bindings[job_id] = found
-        return self.bindings[job_id]
+        known = self.pending.bindings.get(job_id)
+        if known is not None:
+            return known
+        found = self.tx.binding(job_id) or self._binding_of_rows(job_id)
+        if found is not None:
+            self.pending = self.pending.with_binding(found)
+        return found
+
+    def forget_binding(self, job_id: str) -> None:
+        """It may have changed, or gone: it is read again."""
+        self.pending = self.pending.without_binding(job_id)
 
     def _binding_of_rows(self, job_id: str) -> JobBinding | None:
         """Of a job that was created before bindings were written down."""
@@ -192,7 +179,7 @@ class UnitOfWork:
         """False when somebody else has bound the job id meanwhile."""
         if not self.tx.bind(binding):
             return False
-        self.bindings[binding.job_id] = binding
+        self.pending = self.pending.with_binding(binding)
         return True
 
     def rebind(self, old: JobBinding, digest: str, revision: int) -> bool:
@@ -200,7 +187,7 @@ class UnitOfWork:
         new = replace(old, digest=digest, revision=revision)
         done = self.tx.rebind(old, digest, revision) or (self.tx.binding(old.job_id) is None and self.tx.bind(new))
         if done:
-            self.bindings[old.job_id] = new
+            self.pending = self.pending.with_binding(new)
         return done
 
 
@@ -225,7 +212,7 @@ def unit_of_work(context: Context, is_careful: bool = False, steady: int | None 
     with context.store.transaction() as tx:
         unit = UnitOfWork(context, tx, context.clock(), is_careful=is_careful, known_steady=steady)
         yield unit
-        tx.add_entries(unit.moved)
+        tx.add_entries(unit.pending.moved)
     context.record.flush()
-    if unit.effects:
-        context.carry_out(unit.effects)
+    if unit.pending.effects:
+        context.carry_out(unit.pending.effects)

@@ -20,7 +20,8 @@ from fate_flow.core.planning.plan import plan_job
 from fate_flow.core.planning.rerun import RerunRequest
 from fate_flow.jobspec.parameters import Change
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.unit_of_work import CapacityNotice, UnitOfWork
+from fate_flow.services.context.pending import CapacityNotice
+from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator import lost_parties, reports, user_requests
 from fate_flow.services.initiator.answers import Answers, is_to_ask_later
 from fate_flow.services.initiator.endpoints import body_of, endpoint_of, to_json
@@ -70,7 +71,7 @@ class Coordinator:
                 self._actions.carry_out(unit, job, action)
             last = plan
             may_begin_round = False  # one reservation round; when it ends at once, the next one is the queue's to give
-        unit.alarms.append(unit.steady)
+        unit.wake_at(unit.steady)
 
     def _dispatch(self, unit: UnitOfWork, command: Command) -> None:
         """To the own party at once, to another through the outbox."""

@@ -39,7 +39,7 @@ def change_status(unit: UnitOfWork, job: Job, move: MoveJob) -> None:
     else:
         move_job(unit, job, move, caused_by=caused_by(job, move) if move.reason else "")
     if move.new is JobStatus.WAITING:
-        unit.is_queue_longer = True
+        unit.lengthen_queue()
         unit.tx.decide_submission(job.job_id, 0, "success")
 
 
@@ -86,13 +86,13 @@ def rejoin(unit: UnitOfWork, job: Job, action: Rejoin) -> None:
 
 def all_rejoined(unit: UnitOfWork, job: Job, _: AllRejoined) -> None:
     unit.tx.all_rejoined(job.key, unit.steady if job.lost_since else 0)
-    unit.is_queue_longer = True
+    unit.lengthen_queue()
     unit.note(Event.RERUN_WAITING_SET, job_id=job.job_id, outcome="successfully")
 
 
 def requeue(unit: UnitOfWork, job: Job, action: RequeueJob) -> None:
     requeue_job(unit, job, action.wait_reason, action.retry_at)
-    unit.alarms.append(action.retry_at)
+    unit.wake_at(action.retry_at)
     why = pausing(action.wait_reason, action.retry_at - unit.steady)
     unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} waits: {why}")
 
@@ -103,13 +103,13 @@ def set_progress(unit: UnitOfWork, job: Job, action: Progress) -> None:
 
 def force_stop(unit: UnitOfWork, job: Job, action: ForceStop) -> None:
     unit.tx.force_stop_sent(job.key, action.stop_by)
-    unit.alarms.append(action.stop_by)
+    unit.wake_at(action.stop_by)
 
 
 def arm(unit: UnitOfWork, job: Job, action: Arm) -> None:
     timers = _timers(unit, job)
     unit.tx.set_timers(job.key, {**timers, action.key: timers.get(action.key, action.at)})
-    unit.alarms.append(action.at)
+    unit.wake_at(action.at)
 
 
 def disarm(unit: UnitOfWork, job: Job, action: Disarm) -> None:

@@ -11,7 +11,8 @@ from fate_flow.core.model.job import Job, Seat
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.queue import Asked
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.unit_of_work import CapacityNotice, UnitOfWork
+from fate_flow.services.context.pending import CapacityNotice
+from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.seats import is_refused
 
 
@@ -37,7 +38,7 @@ class KnownCapacity:
             return
         self.free[notice.party_id] = notice.cores
         if not job.ready_owner:
-            unit.to_reconsider[job.job_id] = None
+            unit.reconsider(job.job_id)
         elif any(is_refused(seat) or seat.status is SeatStatus.APPLYING for seat in _seats_at(unit, job, notice)):
             self._overtaken[job.job_id] = (job.round_number, notice.party_id)
         text = f"job {job.job_id}: party {notice.party_id} has capacity again, {notice.cores} cores are free"

@@ -53,11 +53,11 @@ class ReservationRounds:
         if action.wait_reason:
             # A party with two seats that had capacity for one: it has no more capacity now than before.
             unit.undo_free(action.blocked_on, job.job_id)
-            unit.alarms.append(retry_at)
+            unit.wake_at(retry_at)
             unit.note(Event.RESOURCE_ANSWERED, job_id=job.job_id, operation="apply", outcome="failed")
             unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} waits: {action.wait_reason}")
             if overtaken == (job.round_number, action.blocked_on):
-                unit.to_reconsider[job.job_id] = None
+                unit.reconsider(job.job_id)
         elif job.status is JobStatus.RUNNING:
             self._count_passes(unit, job)
         unit.note(Event.READY_SIGNAL_RESET, job_id=job.job_id, done=True)

@@ -23,7 +23,7 @@ def lease_seat(unit: UnitOfWork, seat: Seat, lease: int) -> None:
     renew_at = unit.steady + lease // 3 if lease else 0
     unit.tx.lease_seat(seat, lease, renew_at)
     if lease:
-        unit.alarms.append(renew_at)
+        unit.wake_at(renew_at)
 
 
 def lease_in(data: Mapping[str, Any]) -> int:

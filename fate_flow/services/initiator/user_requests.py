@@ -51,7 +51,7 @@ def set_priority(unit: UnitOfWork, job_id: str, priority: int) -> None:
     if not unit.tx.set_priority(job.key, priority, place):
         raise Conflict(f"job {job_id} is {job.status.value}: only a job that waits has a place in the queue")
     _note_word(unit, job, f"its priority is {priority}, was {job.priority}")
-    unit.is_queue_longer = True
+    unit.lengthen_queue()
 
 
 def hold_job(unit: UnitOfWork, job_id: str, hold: Hold) -> None:
@@ -66,7 +66,7 @@ def hold_job(unit: UnitOfWork, job_id: str, hold: Hold) -> None:
         raise Conflict(f"job {job_id} is {status}: only a job that waits can be held; flow job stop ends it")
     _note_word(unit, job, hold.text)
     unit.touch(job_id)
-    unit.is_queue_longer = True
+    unit.lengthen_queue()
 
 
 def let_go(unit: UnitOfWork, job_id: str, by: str) -> None:
@@ -75,7 +75,7 @@ def let_go(unit: UnitOfWork, job_id: str, by: str) -> None:
     if not unit.tx.release_job(job.key, unit.steady):
         raise Conflict(f"job {job_id} is {job.status.value} and not on hold")
     _note_word(unit, job, f"released by {by}")
-    unit.is_queue_longer = True
+    unit.lengthen_queue()
 
 
 def ask_again(unit: UnitOfWork, party_id: str, job_id: str = "") -> None:
@@ -84,7 +84,7 @@ def ask_again(unit: UnitOfWork, party_id: str, job_id: str = "") -> None:
     due = {job_id} if job is not None and job.blocked_on == party_id else set()
     for one in sorted(due | {head.job_id for head in unit.tx.queue_heads() if head.blocked_on == party_id}):
         unit.tx.ask_again(one)
-    unit.is_queue_longer = True
+    unit.lengthen_queue()
 
 
 def begin_rerun(

@@ -30,7 +30,7 @@ def has_workers(unit: UnitOfWork, job: Job) -> bool:
 def forget_seat(unit: UnitOfWork, job: Job) -> Answer:
     """Nothing of a job that was refused elsewhere stays here."""
     unit.tx.forget_seat(job.key)
-    unit.bindings.pop(job.job_id, None)     # with the last seat it has gone
+    unit.forget_binding(job.job_id)     # with the last seat it has gone
     job_id = job.job_id
     if not unit.tx.jobs_here(job_id):
         unit.after_commit(lambda: unit.context.files.remove_job(job_id))

@@ -192,5 +192,5 @@ def _stays_pending(unit: UnitOfWork, job: Job, still_wants: object) -> None:
 def what_is_left(unit: UnitOfWork, job: Job) -> Answer:
     """After cores may have come back: how many are free now, so that the initiator asks for as many and no more."""
     engine = unit.tx.engine()
-    unit.informed_parties.add(job.initiator.party_id)
+    unit.inform(job.initiator.party_id)
     return OK if engine is None else Answer(data={"remaining_cores": engine.free_cores})

@@ -28,7 +28,7 @@ class CapacityNotifier:
         self._silent: dict[str, int] = {}      # by party that did not answer: the steady time
 
     def notify(self, unit: UnitOfWork, informed_party: str) -> None:
-        """Leave in `unit.hints` who is to be told of what is free now; `knower` knows it already."""
+        """Leave in `unit.pending.hints` who is to be told of what is free now; `informed_party` knows it already."""
         engine = unit.tx.engine()
         if engine is None or not (engine.free_cores or engine.free_memory) or unit.tx.intake_hold() is not None:
             return
@@ -36,19 +36,21 @@ class CapacityNotifier:
         if not jobs:
             return
         capacity = _Capacity(unit, engine, jobs[0])
+        hints = []
         for job in jobs:
             free, knows = capacity.free, self._is_notified(job) or job.initiator.party_id == informed_party
             if self._may_come(unit, job) and capacity.takes(unit, job) and not knows:
-                unit.hints.append(_message(job, free))
+                hints.append(_message(job, free))
+        unit.pending = unit.pending.with_hints(hints)
 
     def sent(self, unit: UnitOfWork) -> None:
-        """What `tell` left is on its way."""
+        """What `notify` left is on its way."""
         old = oldest_pending(unit)    # what was asked for before that is no request any more
         self._notified = {job_id: at for job_id, at in self._notified.items() if at > old}
         self._silent = {party_id: at for party_id, at in self._silent.items() if at > old}
-        self._notified.update((hint.job_id, unit.steady) for hint in unit.hints)
+        self._notified.update((hint.job_id, unit.steady) for hint in unit.pending.hints)
         self._declined &= self._notified.keys()
-        self._declined.difference_update(hint.job_id for hint in unit.hints)
+        self._declined.difference_update(hint.job_id for hint in unit.pending.hints)
 
     def declined(self, unit: UnitOfWork, hint: Command, answer: Answer) -> None:
         """The job does not come: others are to be told of what it was told of."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from fate_flow.core.model.job import Answer, Command
 from fate_flow.core.model.peer import WayBack
-from fate_flow.services.context.unit_of_work import CapacityNotice
+from fate_flow.services.context.pending import CapacityNotice
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class QueueRounds:
         found = {job.job_id: job for job in every}
         for head in heads:
             found.update((job.job_id, job) for job in self._reconsidered(unit, head))
-        known = (unit.tx.waiting(job_id) for job_id in unit.to_reconsider)
+        known = (unit.tx.waiting(job_id) for job_id in unit.pending.to_reconsider)
         found.update((job.job_id, job) for job in known if job is not None)
         return sorted(found.values(), key=lambda job: job.order)
 
@@ -60,7 +60,7 @@ class QueueRounds:
         party_id, is_due = head.blocked_on, head.retry_at <= unit.steady
         if is_due:
             yield head
-        capacity = self._capacity_at(unit, party_id) if is_due or party_id in unit.freed else 0
+        capacity = self._capacity_at(unit, party_id) if is_due or party_id in unit.pending.freed else 0
         if capacity > 0:
             for job in unit.tx.blocked_waiting(party_id, capacity, _BLOCKED_AT_ONCE):
                 if job.blocked_cores <= capacity:
@@ -72,7 +72,7 @@ class QueueRounds:
         if party_id == self._context.party_id:
             engine = unit.tx.engine()
             return engine.free_cores if engine is not None else 0
-        return self._initiator.free.get(party_id, _ANY if party_id in unit.freed else 0)
+        return self._initiator.free.get(party_id, _ANY if party_id in unit.pending.freed else 0)
 
     def _begin_round_of(self, unit: UnitOfWork, job: Waiting, passing: Passing) -> None:
         behind = passing.admit(job)

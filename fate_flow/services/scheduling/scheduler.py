@@ -16,9 +16,10 @@ from fate_flow.core.model.errors import CommitUnknown, FlowError, StorageUnavail
 from fate_flow.core.model.job import Answer, Command, CommandKind, Job, TaskKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import Context, Transport
 from fate_flow.services.context.stopwatch import SteadyClock, Stopwatch
-from fate_flow.services.context.unit_of_work import CapacityNotice, UnitOfWork, unit_of_work
+from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.known_capacity import count_in
 from fate_flow.services.initiator.peers import PeerWatch
@@ -196,7 +197,7 @@ class Scheduler:
                 self._pick_up(unit)
             case QueueChanged(informed_party):
                 unit.free(self.context.party_id)
-                unit.informed_parties.add(informed_party)
+                unit.inform(informed_party)
             case CapacityNotice():
                 self._initiator.take_capacity_notice(unit, one)
             case HeartbeatAnswered():
@@ -229,7 +230,7 @@ class Scheduler:
         if command.kind is CommandKind.TASK_COLLECT:
             self._collecting.discard(command.task_key)
         if self._initiator.must_ask_later(unit, command, answer):
-            unit.alarms.append(unit.steady + self.context.rules.retry_wait)      # the poll finds it in the outbox
+            unit.wake_at(unit.steady + self.context.rules.retry_wait)      # the poll finds it in the outbox
             return
         if not unit.tx.take_command(command.id):
             return
@@ -245,7 +246,7 @@ class Scheduler:
         """Handle the reply to a capacity notice: if the job does not come, notify the next one."""
         if not answer.is_ok:
             self._notifier.declined(unit, hint, answer)
-            unit.is_notice_declined = True
+            unit.pending = unit.pending.with_declined_notice()
 
     def _take_sign_of_life(self, unit: UnitOfWork, align: Command, answer: Answer) -> None:
         """Whatever a plain v1 party says to it; of its silence the transport tells."""
@@ -271,10 +272,9 @@ class Scheduler:
         """Commands that another process of this server stored, and those that are left from before a restart.
 
         What was sent from here says nothing of what else is stored: only what was read here counts as seen."""
-        for command in unit.tx.commands_after(max(0, self._newest_command - _COMMITS_AT_ONCE)):
-            self._newest_command = max(self._newest_command, command.id)
-            if command.id not in self._in_flight:
-                unit.outgoing.append(command)
+        found = unit.tx.commands_after(max(0, self._newest_command - _COMMITS_AT_ONCE))
+        self._newest_command = max([self._newest_command, *(command.id for command in found)])
+        unit.pending = unit.pending.with_outgoing(one for one in found if one.id not in self._in_flight)
 
     def _collect(self, unit: UnitOfWork) -> None:
         """Ask parties that speak plain v1 how their shares stand: not all of them report, and none as often as ours do.
@@ -294,36 +294,36 @@ class Scheduler:
 
     def _settle(self, unit: UnitOfWork) -> None:
         self._advance_dirty(unit)
-        if unit.freed or unit.is_queue_longer or unit.to_reconsider:
+        if unit.pending.concerns_queue:
             self._queue.run(unit)
             self._advance_dirty(unit)
-        came_free = unit.freed.get(self.context.party_id)
-        if came_free or unit.is_notice_declined:
-            self._notifier.notify(unit, unit.informed_party if came_free == {""} else "")
+        came_free = unit.pending.freed.get(self.context.party_id)
+        if came_free or unit.pending.is_notice_declined:
+            self._notifier.notify(unit, unit.pending.informed_party if came_free == frozenset({""}) else "")
 
     def _advance_dirty(self, unit: UnitOfWork) -> None:
-        while unit.dirty:
-            job_id = next(iter(unit.dirty))
-            del unit.dirty[job_id]
-            self._advance(unit, job_id)
+        while dirty := tuple(unit.pending.dirty):
+            unit.untouch(*dirty)
+            for job_id in dirty:
+                self._advance(unit, job_id)
 
     def _advance(self, unit: UnitOfWork, job_id: str, may_begin_round: bool = False) -> None:
         with unit.isolated(f"job {job_id}"):
             self._initiator.advance(unit, job_id, may_begin_round)
-        unit.dirty.pop(job_id, None)     # it was carried as far as it goes
+        unit.untouch(job_id)     # it was carried as far as it goes
 
     def _after(self, unit: UnitOfWork) -> None:
         """Persist, then speak."""
-        for at in unit.alarms:
+        for at in unit.pending.alarms:
             heapq.heappush(self._alarms, at)
         # By their numbers: a poll that decides something finds its commands in the outbox once more.
-        fresh = {one.id: one for one in unit.outgoing if one.id not in self._in_flight}
+        fresh = {one.id: one for one in unit.pending.outgoing if one.id not in self._in_flight}
         self._in_flight.update(fresh)
         if fresh:
             self._transport.post(tuple(fresh.values()))
-        if unit.hints:
+        if unit.pending.hints:
             self._notifier.sent(unit)
-            self._transport.post(tuple(unit.hints))
+            self._transport.post(unit.pending.hints)
 
     # ------------------------------------------------------------------ the net below
 
@@ -357,11 +357,8 @@ class Scheduler:
         self._round(unit, "running", [job for job in mine if job.status in runs])
         self._round(unit, "ready", [job for job in mine if job.status not in runs and not job.rerun_signal])
         self._round(unit, "rerun", [job for job in mine if job.rerun_signal])
-        for job_id in (*unit.tx.cancelled_waiting(), *unit.tx.jobs_to_forget()):
-            unit.touch(job_id)
-        for job in jobs:
-            if not job.is_initiator:
-                unit.touch(job.job_id)
+        unit.touch(*unit.tx.cancelled_waiting(), *unit.tx.jobs_to_forget())
+        unit.touch(*(job.job_id for job in jobs if not job.is_initiator))
 
     def _round(self, unit: UnitOfWork, kind: str, jobs: Sequence[Job]) -> None:
         if not jobs:

@@ -13,7 +13,8 @@ from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, Co
 from fate_flow.core.model.peer import HeartbeatReply
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
-from fate_flow.services.context.unit_of_work import CapacityNotice, UnitOfWork, binding_of
+from fate_flow.services.context.pending import CapacityNotice
+from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.known_capacity import awaits_capacity, count_in
 from fate_flow.services.participant.admission import check_early, document_in
@@ -130,7 +131,7 @@ class PartyCommands:
             return Answer(101, f"free_cores: {shown(command.body.get('free_cores'))} is not a number of cores")
         if job is None or command.run not in (job.run, ANY_RUN) or not awaits_capacity(unit, job, caller):
             return Answer(NOT_EFFECTIVE, f"job {command.job_id} does not wait for capacity at party {caller}")
-        unit.capacity_notices.append(CapacityNotice(job.job_id, caller, cores))
+        unit.pending = unit.pending.with_notice(CapacityNotice(job.job_id, caller, cores))
         return Answer()
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import Context
-from fate_flow.services.context.unit_of_work import CapacityNotice, UnitOfWork, unit_of_work
+from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 
 Wake = Callable[[Sequence[str], bool, bool, str, Sequence[CapacityNotice]], None]
 """Wakes the scheduler: ids of jobs that changed, whether the outbox has something new, whether the queue has to be
@@ -37,8 +38,9 @@ class Units:
     def _unit(self) -> Iterator[UnitOfWork]:
         with unit_of_work(self.context) as unit:
             yield unit
-        concerns_queue = unit.is_queue_longer or bool(unit.freed)
-        if unit.dirty or unit.outgoing or concerns_queue or unit.capacity_notices:
+        found = unit.pending
+        if found.dirty or found.outgoing or found.concerns_queue or found.capacity_notices:
             self._wake(
-                tuple(unit.dirty), bool(unit.outgoing), concerns_queue, unit.informed_party, unit.capacity_notices
-            )
+                tuple(found.dirty), bool(found.outgoing), found.concerns_queue, found.informed_party,
+                found.capacity_notices,
+            )  # fmt: skip

@@ -98,7 +98,7 @@ class HandServer:
 
     def settle(self, unit: UnitOfWork) -> None:
         """Carry what changed as far as it goes, as the scheduler does."""
-        for job_id in tuple(unit.dirty):
+        for job_id in tuple(unit.pending.dirty):
             Coordinator(Participant(), "owner").advance(unit, job_id)
 
     def snapshot(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
-from fate_flow.services.context.unit_of_work import CapacityNotice
+from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.store.values import Submission
 from tests.kit.services.hand_server import HandServer

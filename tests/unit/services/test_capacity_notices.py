@@ -12,8 +12,8 @@ from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.peers.send_queue import MAY_FAIL
+from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import Rules
-from fate_flow.services.context.unit_of_work import CapacityNotice
 from fate_flow.services.scheduling.events import Answered, QueueChanged
 from fate_flow.services.use_cases.use_cases import UseCases
 from tests.kit.job_documents import job

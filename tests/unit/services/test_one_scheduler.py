@@ -431,7 +431,8 @@ def poison(process: Process, monkeypatch: pytest.MonkeyPatch, error: Exception) 
         unit.send(Command(K.CHECK, job_id, HOST))
         if job_id == JOB_ID:
             raise error
-        unit.tx.take_command(unit.outgoing.pop().id)
+        unit.tx.take_command(unit.pending.outgoing[-1].id)
+        unit.pending = replace(unit.pending, outgoing=unit.pending.outgoing[:-1])
         advance(unit, job_id, may_begin_round)
 
     monkeypatch.setattr(process.scheduler._initiator, "advance", stumble)

@@ -458,5 +458,5 @@ def test_the_own_server_is_told_by_looking_at_the_job() -> None:
     with guest.unit() as unit:
         guest.engine.sights[worker_of(guest, party=GUEST)] = RUNS
         WorkerWatch().observe(unit, worker_of(guest, party=GUEST))
-        assert list(unit.dirty) == [JOB_ID]
+        assert list(unit.pending.dirty) == [JOB_ID]
     assert guest.outbox() == []

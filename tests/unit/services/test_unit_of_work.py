@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
+from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.errors import BadDocument, Conflict, StorageFailed
+from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.status import JobStatus
+from fate_flow.services.context.pending import CapacityNotice, Pending
 from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import DOCUMENT
 from tests.kit.values import HOST, JOB_ID, a_job
 
 CHECK = Command(CommandKind.CHECK, JOB_ID, HOST, body={"turn": 1})
+FIELDS = [one.name for one in fields(Pending)]
 
 
 def do_all(unit: UnitOfWork, done: list[str], word: str) -> None:
@@ -25,8 +29,22 @@ def do_all(unit: UnitOfWork, done: list[str], word: str) -> None:
     unit.touch(word)
     unit.free("9999", word)
     unit.after_commit(lambda: done.append(word))
-    unit.alarms.append(7)
-    unit.is_queue_longer = True
+    unit.wake_at(7)
+    unit.lengthen_queue()
+
+
+def leave_everything_and_fail(unit: UnitOfWork, done: list[str]) -> None:
+    """All that may follow from a unit."""
+    before = unit.pending
+    do_all(unit, done, "undone")
+    unit.moves(HistoryLevel.JOB, JOB_ID, None, JobStatus.READY)
+    unit.inform("10000")
+    unit.reconsider(JOB_ID)
+    assert unit.bind(JobBinding(JOB_ID, HOST, frozenset({HOST}), "d" * 64))
+    notice = CapacityNotice(JOB_ID, "10000", 4)
+    unit.pending = unit.pending.with_notice(notice).with_hints([CHECK]).with_declined_notice()
+    assert [name for name in FIELDS if getattr(unit.pending, name) == getattr(before, name)] == []
+    raise Conflict
 
 
 def do_and_fail(unit: UnitOfWork, done: list[str], word: str) -> None:
@@ -89,7 +107,7 @@ def test_a_command_carries_the_number_of_its_row() -> None:
     server = HandServer()
     with server.unit() as unit:
         unit.send(CHECK)
-        [stored] = unit.outgoing
+        [stored] = unit.pending.outgoing
     assert stored == replace(CHECK, id=stored.id)
     assert server.outbox() == [stored]
 
@@ -97,14 +115,15 @@ def test_a_command_carries_the_number_of_its_row() -> None:
 def test_a_part_that_raises_is_undone_with_all_that_was_to_follow_from_it() -> None:
     server, done = HandServer(), list[str]()
     with server.unit() as unit:
-        do_all(unit, done, "kept")
-        unit.is_queue_longer = False
+        unit.touch("kept")
+        unit.after_commit(lambda: done.append("kept"))
+        before = unit.pending
         with pytest.raises(Conflict), unit.part():
-            do_and_fail(unit, done, "undone")
-        assert (list(unit.dirty), unit.freed, unit.alarms) == (["kept"], {"9999": {"kept"}}, [7])
-        assert (len(unit.outgoing), unit.is_queue_longer) == (1, False)
+            leave_everything_and_fail(unit, done)
+        assert unit.pending == before
+        assert unit.binding(JOB_ID) is None
     assert done == ["kept"]
-    assert len(server.outbox()) == 1
+    assert server.outbox() == []
 
 
 def test_a_part_that_goes_well_stays() -> None:
@@ -112,7 +131,7 @@ def test_a_part_that_goes_well_stays() -> None:
     with server.unit() as unit:
         with unit.part():
             do_all(unit, done, "inner")
-        assert unit.is_queue_longer
+        assert unit.pending.is_queue_longer
     assert done == ["inner"]
 
 
@@ -160,7 +179,7 @@ def test_what_a_job_took_and_gave_back_itself_is_nothing_new(
         for party_id, job_id in freed:
             unit.free(party_id, job_id)
         unit.undo_free("10000", "a")
-        assert unit.freed == left
+        assert unit.pending.freed == left
 
 
 def test_a_document_is_parsed_once_a_process() -> None:

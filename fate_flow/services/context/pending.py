@@ -1,0 +1,110 @@
+"""What follows from a unit of work once it is stored, as one value.
+
+Each method answers a new value and leaves the old one as it was, so that a part of a unit that fails is undone by going
+back to the value from before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.model.history import HistoryEntry
+from fate_flow.core.model.job import Command
+from fate_flow.services.context.ports import Effect
+
+
+@dataclass(frozen=True)
+class CapacityNotice:
+    """Another party says that there is capacity for a job which it had none for."""
+
+    job_id: str
+    party_id: str
+    cores: int                                                # free there
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What the use cases of one transaction have left for its end, and for those who are told of it."""
+
+    effects: tuple[Effect, ...] = ()
+    outgoing: tuple[Command, ...] = ()                        # of the outbox: stored by this unit, or found there
+    moved: tuple[HistoryEntry, ...] = ()                      # what is written into the history with the rest
+    dirty: Mapping[str, None] = field(default_factory=dict)   # jobs of this initiator to look at, in order
+    freed: Mapping[str, frozenset[str]] = field(default_factory=dict)  # where cores came free, and the jobs that gave
+    informed_parties: frozenset[str] = frozenset()            # parties whom an answer tells what is free here
+    is_queue_longer: bool = False                             # a job has begun to wait
+    to_reconsider: Mapping[str, None] = field(default_factory=dict)  # jobs that the queue looks at whatever it knows
+    capacity_notices: tuple[CapacityNotice, ...] = ()         # what the scheduler is to hear
+    is_notice_declined: bool = False                          # somebody has no use for a notice that he got
+    hints: tuple[Command, ...] = ()                           # sent once after the commit, and not stored
+    alarms: tuple[int, ...] = ()                              # steady time at which something put off is due
+    bindings: Mapping[str, JobBinding] = field(default_factory=dict)  # by job: as this transaction has left them
+
+    @property
+    def informed_party(self) -> str:
+        """The one initiator that knows what came free here; empty: there are others, or it does not."""
+        return next(iter(self.informed_parties)) if len(self.informed_parties) == 1 else ""
+
+    @property
+    def concerns_queue(self) -> bool:
+        """Whether jobs that wait may begin a reservation round."""
+        return self.is_queue_longer or bool(self.freed) or bool(self.to_reconsider)
+
+    def with_effect(self, effect: Effect) -> Pending:
+        return replace(self, effects=(*self.effects, effect))
+
+    def with_outgoing(self, commands: Iterable[Command]) -> Pending:
+        return replace(self, outgoing=(*self.outgoing, *commands))
+
+    def with_entry(self, entry: HistoryEntry) -> Pending:
+        return replace(self, moved=(*self.moved, entry))
+
+    def with_alarm(self, steady: int) -> Pending:
+        return replace(self, alarms=(*self.alarms, steady))
+
+    def with_hints(self, commands: Iterable[Command]) -> Pending:
+        return replace(self, hints=(*self.hints, *commands))
+
+    def with_notice(self, notice: CapacityNotice) -> Pending:
+        return replace(self, capacity_notices=(*self.capacity_notices, notice))
+
+    def with_declined_notice(self) -> Pending:
+        return replace(self, is_notice_declined=True)
+
+    def with_longer_queue(self) -> Pending:
+        return replace(self, is_queue_longer=True)
+
+    def with_informed(self, party_id: str) -> Pending:
+        return replace(self, informed_parties=self.informed_parties | {party_id})
+
+    def with_reconsidered(self, job_id: str) -> Pending:
+        return replace(self, to_reconsider={**self.to_reconsider, job_id: None})
+
+    def with_dirty(self, job_ids: Iterable[str]) -> Pending:
+        """A job that is there already keeps its place."""
+        new = {job_id: None for job_id in job_ids if job_id not in self.dirty}
+        return replace(self, dirty={**self.dirty, **new}) if new else self
+
+    def without_dirty(self, job_ids: Iterable[str]) -> Pending:
+        gone = self.dirty.keys() & set(job_ids)
+        return replace(self, dirty={one: None for one in self.dirty if one not in gone}) if gone else self
+
+    def with_freed(self, party_id: str, job_id: str) -> Pending:
+        jobs = self.freed.get(party_id, frozenset())
+        return replace(self, freed={**self.freed, party_id: jobs | {job_id}})
+
+    def without_freed(self, party_id: str, job_id: str) -> Pending:
+        """A party where no other job has freed any is out of it."""
+        if job_id not in self.freed.get(party_id, ()):
+            return self
+        left = self.freed[party_id] - {job_id}
+        others = {one: jobs for one, jobs in self.freed.items() if one != party_id}
+        return replace(self, freed={**others, party_id: left} if left else others)
+
+    def with_binding(self, binding: JobBinding) -> Pending:
+        return replace(self, bindings={**self.bindings, binding.job_id: binding})
+
+    def without_binding(self, job_id: str) -> Pending:
+        return replace(self, bindings={one: found for one, found in self.bindings.items() if one != job_id})
