@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.core.model.job import (
+    Command,
+    CommandKind,
+)
+from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.spec import Party
 from fate_flow.store.values import Document
 from tests.kit.job_documents import job
@@ -48,3 +52,6 @@ def a_host(*commands: Command, **server: Any) -> HandServer:
         answer = host.handle(one)
         assert answer.is_ok, (one, answer)
     return host
+
+
+START_A = task_command(K.TASK_START)
