@@ -70,3 +70,8 @@ def upstream_of(document: Document) -> dict[str, list[str]]:
         ]
         for name, component in document.dsl["components"].items()
     }
+
+
+BOTH = job({"guest": ["9999"], "host": ["10000"]}, cores=2)
+LOCAL = job({"guest": ["9999"]})
+"""One task at two parties, and at one."""

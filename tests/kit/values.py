@@ -14,6 +14,7 @@ from fate_flow.jobspec.fate_v1.retry_document import rule_for
 GUEST, HOST, OTHER = Party("guest", "9999"), Party("host", "10000"), Party("host", "10001")
 OWN_HOST = Party("host", "9999")
 JOB_ID = "2026010112000000000001234"
+ELSE_ID = f"{JOB_ID[:-1]}9"
 NOW = 1_700_000_000_000
 INCARNATION = "ab" * 16
 FRESH_ID = "cd" * 16

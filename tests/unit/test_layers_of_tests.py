@@ -12,12 +12,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 MOST_FILES = 20
 MOST_LINES = 500
-LONGER = {
-    "tests/simulation/invariants.py", "tests/simulation/mutants.py", "tests/store_contract.py",
-    "tests/unit/services/test_initiator.py", "tests/unit/services/test_job_binding.py",
-    "tests/unit/services/test_one_scheduler.py", "tests/unit/services/test_party_commands.py",
-    "tests/unit/services/test_use_cases.py",
-}  # fmt: skip
+LONGER = {"tests/simulation/invariants.py", "tests/simulation/mutants.py", "tests/store_contract.py"}
 """Files that are to be divided."""
 KIT_MAY_IMPORT = ("tests.kit.", "tests.fate_1_11_2.")
 """Of the tests."""

@@ -12,12 +12,11 @@ from fate_flow.services.context.ports import Rules
 from fate_flow.services.scheduling.events import Answered, JobChanged, OutboxFilled, QueueChanged
 from fate_flow.services.scheduling.scheduler import Scheduler
 from fate_flow.store.values import Document
-from tests.kit.job_documents import job
+from tests.kit.job_documents import BOTH, job
 from tests.kit.services.fakes import HandTransport
 from tests.kit.services.hand_server import HandServer
 from tests.kit.values import GUEST, HOST, JOB_ID, NOW
 
-BOTH = job({"guest": ["9999"], "host": ["10000"]}, cores=2)
 RULES = Rules(scheduler_silence=10_000, queue_passes=2)
 MINUTE_RULES = Rules(retry_wait=2_000, launch=60_000, drain=60_000, resource_waiting=300_000, poll_interval=2_000)
 PLAIN_V1 = Answer(data={"components": {"work_0": {"need_run": True}}})

@@ -1,87 +1,31 @@
-"""The initiator's use cases by hand: submit, plan and apply, answers, reports, requests."""
+"""The initiator by hand: submit, the reservation round, requests, and two seats at one party."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from fate_flow.core.model.errors import BadDocument, Conflict, FlowError, JobNotFound, OperationFailed, Refused
+from fate_flow.core.model.errors import BadDocument, Conflict, FlowError, JobNotFound, Refused
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import Answer, Command, CommandKind, Report
-from fate_flow.core.model.reasons import RULES, Author, Reason, may_say, task_status_for
+from fate_flow.core.model.job import Answer, Command
+from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.planning.actions import Action, MoveSeat
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.peers.wire import read_program
-from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Rules
 from fate_flow.services.initiator.endpoints import endpoint_of
-from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.known_capacity import count_in
 from fate_flow.services.participant import participant as participant
-from fate_flow.services.participant.participant import Participant
-from tests.kit.job_documents import job
-from tests.kit.services.hand_server import HandServer, worker_of
+from tests.kit.job_documents import BOTH, job
+from tests.kit.services.hand_initiator import Initiator, accepted, report, running
+from tests.kit.services.hand_server import worker_of
 from tests.kit.services.party_commands import DOCUMENT
-from tests.kit.services.sights import RUNS, STOPPED, made
-from tests.kit.values import GUEST, HOST, JOB_ID, NOW, OTHER, a_seat
-
-K = CommandKind
-BOTH = job({"guest": ["9999"], "host": ["10000"]}, cores=2)
-
-
-class Initiator(HandServer):
-    """The server of guest 9999; what other parties would answer is said by the test."""
-
-    def __init__(self, **server: Any) -> None:
-        super().__init__("9999", **server)
-        self.side = Coordinator(Participant(), "owner")
-
-    def submit(self, document: Any = BOTH, request_id: str = JOB_ID, job_id: str = JOB_ID) -> str:
-        with self.unit() as unit:
-            known = self.side.submit(unit, job_id, document, request_id)
-            self.side.advance(unit, known)
-        return known
-
-    def advance(self, may_begin_round: bool = False) -> None:
-        with self.unit() as unit:
-            self.side.advance(unit, JOB_ID, may_begin_round)
-
-    def answer(self, kind: CommandKind, answer: Answer | None = None, to: Party = HOST) -> Command:
-        """Another party answers the oldest command of this kind, and the initiator goes on."""
-        sent = next(one for one in self.outbox() if one.kind is kind and one.to == to)
-        with self.unit() as unit:
-            assert unit.tx.take_command(sent.id)
-            self.side.on_answer(unit, sent, answer or Answer())
-            self.settle(unit)
-        return sent
-
-    def sent(self) -> list[str]:
-        return [f"{one.to.party_id} {one.kind.value} {one.argument}".strip() for one in self.outbox()]
-
-    def seat(self, party: Party = HOST) -> SeatStatus:
-        with self.store.reading() as tx:
-            return next(seat.status for seat in tx.seats(JOB_ID) if seat.party == party)
-
-    def submission(self) -> Any:
-        with self.store.reading() as tx:
-            return tx.submission_of(JOB_ID)
-
-    @property
-    def status(self) -> JobStatus:
-        return self.job(GUEST).status
-
-
-def accepted(**server: Any) -> Initiator:
-    guest = Initiator(**server)
-    guest.submit()
-    guest.answer(K.CREATE, Answer(data={"extensions": {}}))
-    guest.answer(K.STATUS)
-    return guest
+from tests.kit.services.sights import RUNS, made
+from tests.kit.values import GUEST, HOST, JOB_ID, NOW
 
 
 def seats_in_history(guest: Initiator) -> list[tuple[str, str, str, str]]:
@@ -113,14 +57,6 @@ def test_the_initiator_keeps_its_own_ceilings() -> None:
     with pytest.raises(Refused, match=r"guest 9999: .*task_cores: 2 is more than 1, the most that guest 9999 allows"):
         guest.submit()
     assert guest.job_or_none(GUEST) is None
-
-
-def running(**server: Any) -> Initiator:
-    guest = accepted(**server)
-    guest.advance(may_begin_round=True)
-    for kind in (K.CHECK, K.APPLY, K.START):
-        guest.answer(kind)
-    return guest
 
 
 # ---------------------------------------------------------------------- submit
@@ -207,16 +143,6 @@ def test_the_way_of_a_job_to_success() -> None:
     assert guest.seat() is SeatStatus.LEFT
 
 
-def report(guest: Initiator, status: TaskStatus, **fields: Any) -> bool:
-    """The host says how its share stands."""
-    with guest.unit() as unit:
-        task = guest.task("work_0", HOST)
-        said = Report(task.key, task.incarnation, status, **{"start_time": 5, "end_time": 9, **fields})
-        taken = guest.side.take_report(unit, said)
-        guest.settle(unit)
-    return taken
-
-
 def test_a_refusal_gives_back_and_the_job_waits_with_the_reason() -> None:
     guest = accepted()
     guest.advance(may_begin_round=True)
@@ -300,173 +226,6 @@ def test_counts_that_others_tell(data: Any, key: str, count: int | None) -> None
     assert count_in(data, key) == count
 
 
-# ---------------------------------------------------------------------- tasks
-
-
-@pytest.mark.parametrize(
-    ("answer", "status", "reason"),
-    [
-        (Answer(), TaskStatus.WAITING, None),
-        (Answer(data="nonsense"), TaskStatus.WAITING, None),
-        (Answer(10, "another incarnation"), TaskStatus.WAITING, None),
-        (Answer(103, "not running"), TaskStatus.FAILED, Reason.LAUNCH_FAILED),
-        (Answer(100, "internal error"), TaskStatus.FAILED, Reason.LAUNCH_FAILED),
-    ],
-)
-def test_what_the_answer_to_a_task_start_means(answer: Answer, status: TaskStatus, reason: Reason | None) -> None:
-    guest = running()
-    guest.answer(K.TASK_START, answer)
-    task = guest.task("work_0", HOST)
-    assert (task.party_status, task.reason) == (status, reason)
-    if reason:
-        assert task.message == f"host 10000 did not start it: {answer.retmsg}"
-
-
-def test_a_report_rides_in_the_answer_to_a_task_start() -> None:
-    guest = running()
-    task = guest.task("work_0", HOST)
-    body = {
-        "job_id": JOB_ID, "component_name": "work_0", "task_version": 0, "role": "host", "party_id": "10000",
-        "party_status": "running", "incarnation": task.incarnation,
-    }  # fmt: skip
-    guest.answer(K.TASK_START, Answer(data=body))
-    assert guest.task("work_0", HOST).party_status is TaskStatus.RUNNING
-
-
-def test_a_party_cannot_report_for_another_one_in_its_answer() -> None:
-    guest = running()
-    task = guest.task("work_0", GUEST)
-    body = {
-        "job_id": JOB_ID, "component_name": "work_0", "task_version": 0, "role": "guest", "party_id": "9999",
-        "party_status": "failed", "incarnation": task.incarnation,
-    }  # fmt: skip
-    guest.answer(K.TASK_START, Answer(data=body))
-    assert guest.task("work_0", GUEST).party_status is TaskStatus.WAITING
-
-
-@pytest.mark.parametrize(
-    ("change", "is_taken"),
-    [
-        (lambda one: one, True),
-        (lambda one: replace(one, incarnation=""), True),                           # a plain v1 peer
-        (lambda one: replace(one, incarnation="ee" * 16), False),
-        (lambda one: replace(one, task=replace(one.task, version=1)), False),
-        (lambda one: replace(one, task=replace(one.task, name="other")), False),
-        (lambda one: replace(one, task=replace(one.task, party=OTHER)), False),
-        (lambda one: replace(one, task=replace(one.task, party=GUEST)), False),     # decided here, not said
-    ],
-)
-def test_only_a_report_on_this_attempt_counts(change: Callable[[Report], Report], is_taken: bool) -> None:
-    guest = running()
-    task = guest.task("work_0", HOST)
-    said = change(Report(task.key, task.incarnation, TaskStatus.RUNNING, start_time=5))
-    with guest.unit() as unit:
-        assert guest.side.take_report(unit, said) is is_taken
-    assert guest.task("work_0", HOST).party_status is (TaskStatus.RUNNING if is_taken else TaskStatus.WAITING)
-
-
-INITIATORS = [reason for reason in Reason if not may_say(Author.PARTY, reason)]
-OWN_FAULTS = [reason for reason, rule in RULES.items() if rule.retry_event is not None]
-IN_ITS_STATUS = {"success": Reason.DONE, "failed": Reason.WORKER_ERROR, "canceled": Reason.STOPPED,
-                 "timeout": Reason.TASK_TIMEOUT}
-
-
-@pytest.mark.parametrize("reason", INITIATORS)
-def test_a_reason_of_the_initiator_in_a_report_is_not_taken_and_stands_in_the_log(reason: Reason) -> None:
-    guest = running()
-    status = task_status_for(reason)
-    assert report(guest, status, reason=reason)
-    found = guest.task("work_0", HOST)
-    assert (found.party_status, found.reason) == (status, IN_ITS_STATUS[status.value])
-    text = f"reason {reason.value} is not for a party to say, taken as {IN_ITS_STATUS[status.value].value}"
-    assert any(text in str(one["text"]) for one in guest.record.seen(Event.JOB_WARNING))
-
-
-@pytest.mark.parametrize("reason", INITIATORS)
-def test_a_share_that_stops_by_a_reason_of_the_initiator_stops_without_one(reason: Reason) -> None:
-    guest = running()
-    report(guest, TaskStatus.STOPPING, reason=reason)
-    found = guest.task("work_0", HOST)
-    assert (found.party_status, found.reason) == (TaskStatus.STOPPING, None)
-
-
-@pytest.mark.parametrize("named", [str(GUEST), "host 10001", ""])
-@pytest.mark.parametrize("reason", [Reason.DONE, *OWN_FAULTS])
-def test_what_a_party_has_done_itself_it_has_caused(reason: Reason, named: str) -> None:
-    guest = running()
-    report(guest, task_status_for(reason), reason=reason, caused_by=named)
-    assert guest.task("work_0", HOST).caused_by == str(HOST)
-
-
-@pytest.mark.parametrize(("named", "cause"), [(str(GUEST), GUEST), ("host 10001", HOST), ("", HOST)])
-@pytest.mark.parametrize("reason", [Reason.STOPPED, Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST])
-def test_a_share_that_was_stopped_names_a_party_of_the_job_or_itself(reason: Reason, named: str, cause: Party) -> None:
-    guest = running()
-    report(guest, task_status_for(reason), reason=reason, caused_by=named)
-    found = guest.task("work_0", HOST)
-    assert (found.reason, found.caused_by) == (reason, str(cause))
-
-
-def test_a_success_whose_beginning_was_lost_began_all_the_same() -> None:
-    guest = running()
-    assert report(guest, TaskStatus.SUCCESS)
-    task = guest.task("work_0", HOST)
-    assert (task.party_status, task.start_time, task.end_time) == (TaskStatus.SUCCESS, 5, 9)
-    assert not report(guest, TaskStatus.RUNNING)          # late: it is over
-
-
-def test_an_end_without_a_time_ends_now() -> None:
-    guest = running()
-    report(guest, TaskStatus.FAILED, reason=Reason.WORKER_ERROR, end_time=0)
-    assert guest.task("work_0", HOST).end_time == NOW
-
-
-def test_a_failed_task_ends_the_job_and_says_whose_share_it_was() -> None:
-    guest = running()
-    guest.answer(K.TASK_START)
-    guest.engine.sights[worker_of(guest, "work_0", GUEST)] = RUNS
-    guest.watch("work_0", GUEST)
-    report(guest, TaskStatus.FAILED, reason=Reason.WORKER_ERROR, message="column x is missing")
-    guest.engine.sights[worker_of(guest, "work_0", GUEST)] = STOPPED
-    guest.watch("work_0", GUEST)
-    found = guest.job(GUEST)
-    assert (found.status, found.reason, found.caused_by) == (JobStatus.STOPPING, Reason.TASK_FAILED, "host 10000")
-    assert found.message == "work_0 failed on host 10000: column x is missing"
-    guest.answer(K.STOP)
-    assert guest.status is JobStatus.FAILED
-
-
-def test_many_tasks_that_are_passed_over_are_not_a_plan_that_never_settles() -> None:
-    names = [f"t{number:03d}" for number in range(100)]
-    graph = {name: names[number - 1 : number] for number, name in enumerate(names)}
-    document = job({"guest": ["9999"]}, graph)
-    described = {"common": {name: {"need_run": False} for name in names}}
-    guest = Initiator()
-    guest.submit(replace(document, runtime_conf={**document.runtime_conf, "component_parameters": described}))
-    guest.advance(may_begin_round=True)
-    rounds = 1
-    while guest.status is JobStatus.RUNNING and rounds < 10:
-        with guest.unit() as unit:
-            guest.side.advance(unit, JOB_ID)
-            assert guest.status is not JobStatus.RUNNING or unit.pending.alarms == (0,)        # it goes on at once
-        rounds += 1
-    assert (guest.status, rounds > 1) == (JobStatus.SUCCESS, True)
-
-
-def test_a_plan_that_changes_nothing_is_an_error_and_not_an_endless_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    guest = accepted()
-    same = (MoveSeat(a_seat(), SeatStatus.CHECKING),)
-    monkeypatch.setattr("fate_flow.services.initiator.initiator.plan_job", lambda _: same)
-    monkeypatch.setattr("fate_flow.store.memory.store.MemoryTransaction.move_seat", lambda *_: False)
-    with pytest.raises(OperationFailed, match=f"the plan of job {JOB_ID} does not settle"):
-        guest.advance()
-
-
-def test_every_action_has_a_handler() -> None:
-    side = Initiator().side
-    assert {*side._actions.handlers, *side._answers.handlers} == set(get_args(Action))
-
-
 # ---------------------------------------------------------------------- requests, and two seats at one party
 
 
@@ -523,8 +282,8 @@ def test_a_second_seat_at_the_initiators_party_ends_with_the_job_also_when_its_w
 # ---------------------------------------------------------------------- the wire
 
 
-@pytest.mark.parametrize("kind", CommandKind)
-def test_every_command_has_a_path_that_reads_as_the_same_command(kind: CommandKind) -> None:
+@pytest.mark.parametrize("kind", K)
+def test_every_command_has_a_path_that_reads_as_the_same_command(kind: K) -> None:
     is_task = kind.value.startswith("task") or kind is K.REPORT
     argument = {K.STATUS: "success", K.STOP: "failed", K.TASK_STATUS: "running", K.TASK_STOP: "canceled",
                 K.ASK_STOP: "canceled", K.REPORT: "success"}.get(kind, "")  # fmt: skip
