@@ -73,6 +73,7 @@ class FatePeer:
         self.tracebacks: list[str] = []          # what stands in its log
         self.said: list[tuple[str, Envelope]] = []
         self.refuses: dict[str, int] = {}
+        self.does_not_run: frozenset[str] = frozenset()      # components that its role does not support
 
     # ------------------------------------------------------------------ what it is asked
 
@@ -123,10 +124,11 @@ class FatePeer:
         has_model = bool(common.get("model_id")) and common.get("model_version") == job_id
         if job_id not in self.jobs:
             job = FateJob(job_id, initiator, body["roles"], body["runtime_conf"], on_party)
-            for name in body["dsl"]["components"]:
+            for name in set(body["dsl"]["components"]) - self.does_not_run:
                 job.tasks[name, 0] = FateTask(f"{job_id}_{name}", 0, has_model)
             self.jobs[job_id] = job
-        return _ok({"components": {name: {"need_run": True} for name in body["dsl"]["components"]}})
+        runs = {name: {"need_run": name not in self.does_not_run} for name in body["dsl"]["components"]}
+        return _ok({"components": runs})
 
     def _stop(self, job: FateJob, status: str) -> Envelope:
         """The tasks first, one after the other, then the job."""

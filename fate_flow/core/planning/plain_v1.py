@@ -26,6 +26,28 @@ def objection(spec: JobSpec, party: Party, modules: Mapping[str, ModuleInfo]) ->
     )
 
 
+def not_run_there(spec: JobSpec, party: Party, components: object) -> str:
+    """Return text that names the tasks that the job has at a party and its server does not run; empty if there are
+    none.
+
+    `components`: the answer of a plain v1 server to `create`. It has `{"need_run": false}` for a component of which the
+    server makes no row. FATE's initiators then run the task without the party. Here only the document can leave out a
+    party, because the others may learn more of each other without it."""
+    if not isinstance(components, Mapping):
+        return ""
+    named = [f"{task.name} ({task.module})" for task in spec.tasks_of(party) if _is_not_run(components.get(task.name))]
+    if not named:
+        return ""
+    return (
+        f"does not run {', '.join(named)} at role {party.role} (need_run: false in its answer to create): "
+        "use components that its server runs there"
+    )
+
+
+def _is_not_run(said: object) -> bool:
+    return isinstance(said, Mapping) and said.get("need_run") is False
+
+
 def _needs_messages(task: TaskSpec, party: Party, modules: Mapping[str, ModuleInfo]) -> bool:
     module, running = modules.get(task.module), [one for one in task.parties if one not in task.passed_at]
     return isinstance(module, ExchangesMessages) and module.exchanges_messages and party in running and len(running) > 1

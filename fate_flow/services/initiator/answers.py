@@ -64,7 +64,7 @@ class Answers:
             return
         has_joined = command.kind is CommandKind.CREATE and answer.is_ok and bool(outcome.actions)
         if has_joined and not isinstance(data.get("extensions"), Mapping):
-            outcome = handle_join_reply(unit, seat, command, outcome)
+            outcome = handle_join_reply(unit, seat, command, outcome, data.get("components"))
         for action in outcome.actions:
             self._carry_out(unit, job, action, data)
         for body in outcome.reports:

@@ -9,19 +9,22 @@ from typing import Any
 from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Report, Seat
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.planning.plain_v1 import objection
+from fate_flow.core.planning.plain_v1 import not_run_there, objection
 from fate_flow.core.planning.replies import ReplyOutcome, refused_afterwards
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.store.contract.transaction import Transaction
 
 
-def handle_join_reply(unit: UnitOfWork, seat: Seat, command: Command, outcome: ReplyOutcome) -> ReplyOutcome:
+def handle_join_reply(
+    unit: UnitOfWork, seat: Seat, command: Command, outcome: ReplyOutcome, components: object
+) -> ReplyOutcome:
     """The party has accepted the job and offers no extensions: it is known from now on to speak plain v1.
 
-    What it accepts and could never run, it is taken at its word no longer."""
+    It counts as refused if it could never run what it accepts, or says in `components` that it will not."""
     unit.tx.mark_plain_v1(seat)
-    spec = unit.spec(seat.job_id)
-    text = objection(spec, seat.party, unit.context.modules) if spec is not None and seat.run == 0 else ""
+    spec, text = unit.spec(seat.job_id), ""
+    if spec is not None and seat.run == 0:
+        text = objection(spec, seat.party, unit.context.modules) or not_run_there(spec, seat.party, components)
     return refused_afterwards(seat, command, text) if text else outcome
 
 

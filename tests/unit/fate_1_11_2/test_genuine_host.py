@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from fate_flow.core.model.errors import OperationFailed
@@ -231,6 +234,37 @@ def test_a_component_that_exchanges_messages_is_refused_beside_it(module: str) -
         "that needs a server of ours at every party of it"
     )
     assert world.peer.jobs[JOB_ID].status == "failed"
+
+
+def test_a_component_that_the_host_does_not_run_is_refused_before_anything_is_reserved() -> None:
+    world = OurGuest()
+    world.peer.does_not_run = frozenset({"reader_1"})
+    with pytest.raises(OperationFailed) as refused:
+        world.submit(readers(2))
+    assert refused.value.message == (
+        "host 10000: does not run reader_1 (Reader) at role host (need_run: false in its answer to create): "
+        "use components that its server runs there"
+    )
+    assert world.peer.jobs[JOB_ID].status == "failed"
+    assert "resource/apply" not in world.peer.asked
+
+
+@pytest.mark.parametrize(
+    "said", [None, {}, {"components": []}, {"components": {"reader_0": {}, "other": {"need_run": False}}}]
+)
+def test_a_host_that_does_not_say_otherwise_is_believed_to_run_all(
+    said: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = OurGuest()
+    create = world.peer._create
+
+    def answered(job_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        create(job_id, body)
+        return {"retcode": 0, "retmsg": "success", "data": said}
+
+    monkeypatch.setattr(world.peer, "_create", answered)
+    world.submit()
+    assert (world.job.status, world.peer.asked.count("start")) == (JobStatus.RUNNING, 1)
 
 
 def test_a_party_of_ours_that_refuses_such_a_component_for_another_reason_is_not_taken_for_a_plain_one() -> None:
