@@ -380,12 +380,18 @@ class Invariants:
         if job.restarts > _MOST_RESTARTS or new.tries.errors > _MOST_RESTARTS or new.tries.interruptions > 10:
             self._fail(f"{new.key} began again too often: {new.tries}, its job {job.restarts} times")
 
-    def _policy_acted(self, party: SimParty, seen: Seen, task: Task) -> None:
+    def _policy_noted(self, party: SimParty, seen: Seen, task: Task) -> None:
+        """By the initiator, which acts by it; elsewhere a share says only that its initiator has."""
+        job = next((one for one in seen.jobs.values() if one.job_id == task.key.job_id and one.is_initiator), None)
+        if job is not None:
+            self._world.acted[task.policy] += task.policy != "restart_job"      # counted once, by the job
+            self._policy_acted(party, seen, job, task)
+
+    def _policy_acted(self, party: SimParty, seen: Seen, job: Job, task: Task) -> None:
         """A rule that acts later acts on what still stands, and not before its time."""
         rules = self._world.policies[task.key.job_id]
         if task.policy == "restart_job" or not all(one.get("timeout") for one in rules):
             return
-        job = next(job for job in seen.jobs.values() if job.job_id == task.key.job_id and job.is_initiator)
         with party.store.reading() as tx:
             now = tx.steady()
         mine = f" {task.key.name} {task.key.version}"
@@ -415,8 +421,7 @@ class Invariants:
             self._fail(f"{new.key} changed its incarnation")
         self._check_federated_end(old, new)
         if new.policy != old.policy and new.runs_here:
-            self._world.acted[new.policy] += new.policy != "restart_job"      # counted once, by the job
-            self._policy_acted(party, self.seen(party), new)
+            self._policy_noted(party, self.seen(party), new)
 
     def _check_federated_end(self, old: Task, new: Task) -> None:
         """A task over all its parties ends for a reason, by somebody's doing, once."""
