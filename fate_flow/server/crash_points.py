@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.peers.peer_senders import RequestLog
-from fate_flow.services.context.ports import Effect
+from fate_flow.services.context.ports import BoundEffect
 from fate_flow.settings.settings import Settings
 from fate_flow.store.contract.transaction import Store, Transaction
 
@@ -44,7 +44,7 @@ FILE = "crash_points.json"
 KINDS = ("commit", "effect", "send", "answer", "reply")
 
 Kind = Literal["commit", "effect", "send", "answer", "reply"]
-CarryOut = Callable[[Sequence[Effect]], None]
+CarryOut = Callable[[Sequence[BoundEffect]], None]
 
 
 def crash_points_of(settings: Settings) -> CrashPoints | None:
@@ -88,7 +88,7 @@ class CrashPoints:
         return _Store(store, self)
 
     def around_effects(self, carry_out: CarryOut) -> CarryOut:
-        def counted(effect: Effect) -> Effect:
+        def counted(effect: BoundEffect) -> BoundEffect:
             def run() -> None:
                 self.reached("effect")
                 effect()

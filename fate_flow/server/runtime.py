@@ -41,7 +41,7 @@ from fate_flow.server.adapters import JobFiles, LocalWorkers, SpoolExchange
 from fate_flow.server.crash_points import crash_points_of
 from fate_flow.server.log_keeper import bounds_of
 from fate_flow.services.context.pending import CapacityNotice
-from fate_flow.services.context.ports import Context, Effect, Keep, Rules
+from fate_flow.services.context.ports import BoundEffect, Context, Keep, Rules
 from fate_flow.services.participant.call_back import CallBack
 from fate_flow.services.use_cases.units import Wake
 from fate_flow.settings.client_keys import make_client_keys
@@ -227,11 +227,11 @@ class EffectRunner:
     """Carries effects out in their order in a thread of its own: folders and files must not keep decisions waiting."""
 
     def __init__(self) -> None:
-        self._effects: queue.SimpleQueue[Effect | None] = queue.SimpleQueue()
+        self._effects: queue.SimpleQueue[BoundEffect | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def take(self, effects: Iterable[Effect]) -> None:
+    def take(self, effects: Iterable[BoundEffect]) -> None:
         for effect in effects:
             self._effects.put(effect)
         with self._lock:

@@ -15,7 +15,7 @@ from fate_flow.core.model.spec import JobParameters
 from fate_flow.jobspec.ceilings import NO_CEILINGS
 from fate_flow.peers.send_queue import Jobs
 from fate_flow.services.context.pending import CapacityNotice
-from fate_flow.services.context.ports import Context, Effect
+from fate_flow.services.context.ports import BoundEffect, Context
 from fate_flow.services.scheduling.events import JobChanged, OutboxFilled, QueueChanged, SchedulerEvent, WorkerChanged
 from fate_flow.services.scheduling.scheduler import Scheduler
 from fate_flow.services.use_cases.use_cases import UseCases
@@ -166,9 +166,9 @@ class _EffectRunner:
     def __init__(self, world: World, process: Process) -> None:
         self._world = world
         self._process = process
-        self._effects: deque[Effect] = deque()
+        self._effects: deque[BoundEffect] = deque()
 
-    def take(self, effects: Iterable[Effect]) -> None:
+    def take(self, effects: Iterable[BoundEffect]) -> None:
         if not self._effects:
             self._process.at(self._world.now + self._world.random.randint(0, 3), self._carry_out)
         self._effects.extend(effects)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Command
-from fate_flow.services.context.ports import Effect
+from fate_flow.services.context.effects import Effect
 
 
 @dataclass(frozen=True)

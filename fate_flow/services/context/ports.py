@@ -229,11 +229,11 @@ class Keep:
     most_finished_jobs: int = 0      # rows of jobs that are over; 0: any number
 
 
-Effect = Callable[[], None]
-"""Something that is done after a commit: idempotent, and derived from the rows again when it is lost."""
+BoundEffect = Callable[[], None]
+"""An effect (effects.py) with all that it needs."""
 
 
-def in_place(effects: Iterable[Effect]) -> None:
+def in_place(effects: Iterable[BoundEffect]) -> None:
     """Carry effects out before anything else happens."""
     for effect in effects:
         effect()
@@ -260,7 +260,7 @@ class Context:
     fresh_id: Callable[[], str]                       # 32 hex digits
     specs: dict[str, JobSpec] = field(default_factory=dict)          # by the digest of their document
     launch_problems: dict[str, str] = field(default_factory=dict)    # by worker: why its folder could not be written
-    carry_out: Callable[[Sequence[Effect]], None] = in_place
+    carry_out: Callable[[Sequence[BoundEffect]], None] = in_place
     retry: Retry = field(default_factory=Retry)
     ceilings: Ceilings = NO_CEILINGS
     program_policy: ProgramPolicy = field(default_factory=DenyAll)

@@ -1,8 +1,7 @@
 """One unit of work: a transaction, and what is to happen after its commit.
 
-Effects (launching a worker, closing a session, removing files, waking the scheduler) run only once the
-rows that order them are stored. Each is idempotent and can be derived from the rows again, so a crash in between costs
-one poll.
+Effects (effects.py: launching a worker, closing a session, removing files) run only once the rows that order them are
+stored. Each is idempotent and can be derived from the rows again, so a crash in between costs one poll.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 
 from fate_flow.core.access.authority import JobBinding, document_digest
 from fate_flow.core.model.errors import OperationFailed
@@ -21,8 +21,9 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.effects import Effect, carry_out
 from fate_flow.services.context.pending import Pending
-from fate_flow.services.context.ports import Context, Effect
+from fate_flow.services.context.ports import Context
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Document
 
@@ -215,4 +216,4 @@ def unit_of_work(context: Context, is_careful: bool = False, steady: int | None 
         tx.add_entries(unit.pending.moved)
     context.record.flush()
     if unit.pending.effects:
-        context.carry_out(unit.pending.effects)
+        context.carry_out([partial(carry_out, context, effect) for effect in unit.pending.effects])

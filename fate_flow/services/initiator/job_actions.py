@@ -25,6 +25,7 @@ from fate_flow.core.planning.actions import (
 )
 from fate_flow.core.planning.queue import pausing
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.effects import RemoveJobFolder
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.body_fields import move_job
 from fate_flow.services.participant.ends import clean_up, cut_off, reason_for_shares, release
@@ -137,9 +138,8 @@ def restarted(unit: UnitOfWork, job: Job, _: Restarted) -> None:
 
 
 def forget(unit: UnitOfWork, job: Job, _: Forget) -> None:
-    job_id, context = job.job_id, unit.context
-    unit.tx.forget_job(job_id)
-    unit.after_commit(lambda: context.files.remove_job(job_id))
+    unit.tx.forget_job(job.job_id)
+    unit.after_commit(RemoveJobFolder(job.job_id))
 
 
 def caused_by(job: Job, move: MoveJob) -> str:

@@ -11,6 +11,7 @@ from fate_flow.core.model.reasons import Reason, job_status_for
 from fate_flow.core.model.status import TASK_BROKEN, JobStatus, TaskStatus, WorkerStatus, may_move
 from fate_flow.core.planning.actions import MoveJob, MoveTask
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.effects import RemoveJobFolder, RemoveMessages
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.body_fields import OK, move_job, place_of
 from fate_flow.services.participant.plain_v1 import stays_waiting
@@ -31,9 +32,8 @@ def forget_seat(unit: UnitOfWork, job: Job) -> Answer:
     """Nothing of a job that was refused elsewhere stays here."""
     unit.tx.forget_seat(job.key)
     unit.forget_binding(job.job_id)     # with the last seat it has gone
-    job_id = job.job_id
-    if not unit.tx.jobs_here(job_id):
-        unit.after_commit(lambda: unit.context.files.remove_job(job_id))
+    if not unit.tx.jobs_here(job.job_id):
+        unit.after_commit(RemoveJobFolder(job.job_id))
     return OK
 
 
@@ -109,21 +109,14 @@ def clean_up(unit: UnitOfWork, job_id: str) -> None:
     """Once no seat of the job is open here: its messages go, and the files that were sent to be uploaded."""
     if not all(row.is_final for row in unit.tx.jobs_here(job_id)):
         return
-    context, spec = unit.context, unit.spec(job_id)
-    uploaded = [
+    spec = unit.spec(job_id)
+    uploads = tuple(
         str(parameters.get("file", ""))
         for task in (spec.tasks.values() if spec else ())
         if task.module == "Upload"
         for parameters in task.parameters.values()
-    ]
-
-    def clean() -> None:
-        if all(row.is_final for row in context.read(lambda tx: tx.jobs_here(job_id))):
-            context.exchange.purge(job_id)      # it may have begun again since the commit
-        for path in uploaded:
-            context.files.drop_upload(path)
-
-    unit.after_commit(clean)
+    )
+    unit.after_commit(RemoveMessages(job_id, uploads))
 
 
 def release(unit: UnitOfWork, job: Job, at_most_round: int | None = None) -> bool:

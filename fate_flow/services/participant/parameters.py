@@ -26,6 +26,7 @@ from fate_flow.core.planning.rerun import KEPT
 from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.jobspec.parameters import Change, changed_components, changed_conf
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.effects import WriteConfs
 from fate_flow.services.context.unit_of_work import UnitOfWork, digest_of, read_spec
 from fate_flow.services.participant.admission import Admitted, accept, request
 from fate_flow.store.values import Document
@@ -197,8 +198,7 @@ def _revise_row(unit: UnitOfWork, job: Job, terms: _Terms) -> None:
         caused_by=str(job.initiator)
     )
     unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"{job.key}: {text}")
-    context, key = unit.context, job.key
-    unit.after_commit(lambda: context.files.write_confs(key, document))
+    unit.after_commit(WriteConfs(job.key, document))
 
 
 def _consent_to(unit: UnitOfWork, job: Job) -> Consent | None:

@@ -19,6 +19,7 @@ from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Claim, Comm
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.queue import queue_key
 from fate_flow.jobspec.fate_v1.reader import effective_document
+from fate_flow.services.context.effects import WriteConfs
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.participant.admission import EXTENSIONS, admit, effective_here, first_tasks, request
 from fate_flow.services.participant.body_fields import OK, job_end_in, note_beginning
@@ -116,7 +117,7 @@ class Participant:
             unit.tx.add_tasks(tasks, job, document)
             for task in tasks:
                 note_beginning(unit, spec, task.key)
-            unit.after_commit(lambda: unit.context.files.write_confs(key, document))
+            unit.after_commit(WriteConfs(key, document))
         components = {name: {"need_run": command.to in task.parties} for name, task in spec.tasks.items()}
         said: dict[str, Any] = {"components": components, "extensions": EXTENSIONS, "cores": granted.cores}
         capped = [one.as_dict() for one in effective_here(unit.context, spec, command.to) if one.asked is not None]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fate_flow.core.model.errors import JobNotFound, NotFound, OperationFailed
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.effects import RemoveTableFiles
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.ends import has_workers
 from fate_flow.store.contract.transaction import Transaction
@@ -64,12 +65,6 @@ def drop_disabled_tables(unit: UnitOfWork) -> tuple[TableMeta, ...]:
 
 
 def _drop(unit: UnitOfWork, tables: tuple[TableMeta, ...]) -> None:
-    context = unit.context
     for table in tables:
         unit.tx.drop_table(table.namespace, table.name)
-
-    def drop() -> None:
-        for table in tables:
-            context.files.drop_table(table)
-
-    unit.after_commit(drop)
+    unit.after_commit(RemoveTableFiles(tables))

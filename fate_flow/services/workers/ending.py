@@ -11,6 +11,7 @@ from fate_flow.core.model.reasons import Reason, task_status_for
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
 from fate_flow.jobspec.ceilings import stop_allowed
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.effects import CloseExchange, StopWorker
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.moves import move_party_task, read_again, version_fields
 from fate_flow.services.workers.reports import tell_initiator
@@ -52,10 +53,10 @@ def dismiss(unit: UnitOfWork, worker: Worker, reason: Reason, message: str) -> N
 
 def stop_worker(unit: UnitOfWork, worker: Worker, deadline_seconds: float | None = None) -> None:
     """After the commit: tell its runner to end it; whoever asks waits no longer than `deadline_seconds`."""
-    context, grace = unit.context, stop_seconds(unit, worker.task)
+    grace = stop_seconds(unit, worker.task)
     if deadline_seconds is not None:
         grace = min(grace, deadline_seconds)
-    unit.after_commit(lambda: context.engine.stop(worker, grace))
+    unit.after_commit(StopWorker(worker, grace))
 
 
 def stop_seconds(unit: UnitOfWork, key: TaskKey) -> float:
@@ -80,8 +81,7 @@ def finish_party_task(
         if now.party_status is not task.party_status:     # another process of this server was faster: decide anew
             finish_party_task(unit, now, reason, message, exit_code, caused_by)
             return
-    exchange, key, incarnation = unit.context.exchange, task.key, task.incarnation
-    unit.after_commit(lambda: exchange.close(key, incarnation))
+    unit.after_commit(CloseExchange(task.key, task.incarnation))
     tell_initiator(unit, read_again(unit, task))
 
 

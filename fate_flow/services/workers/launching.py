@@ -6,9 +6,7 @@ It goes on with another worker, in which the launch may fail again, or it ends: 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
-from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.job import Answer, Job, Task, TaskKey, Worker
 from fate_flow.core.model.program import ProgramSpec, program_at
 from fate_flow.core.model.reasons import Reason
@@ -28,9 +26,8 @@ from fate_flow.core.planning.replicas import (
     next_step,
     ranks,
 )
-from fate_flow.core.text.os_errors import os_error_text
-from fate_flow.core.text.phrases import sanitized
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.effects import ForgetWorker, LaunchWorker
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.allowed import why_not_now
 from fate_flow.services.workers.ending import dismiss, finish_party_task, living_workers, stop_party_task
@@ -38,7 +35,7 @@ from fate_flow.services.workers.failed_workers import count_here
 from fate_flow.services.workers.launch_orders import launch_order
 from fate_flow.services.workers.moves import exit_worker, move_federated, move_party_task, place_fields, read_again
 from fate_flow.services.workers.outputs import publish_outputs
-from fate_flow.services.workers.reports import LONGEST_MESSAGE, report_of, tell_initiator
+from fate_flow.services.workers.reports import report_of, tell_initiator
 
 A_MOMENT = 1_000
 """Milliseconds: a worker that has lived no longer has a successor with the next poll only."""
@@ -103,25 +100,11 @@ def launch_later(unit: UnitOfWork, worker: Worker, task: Task, spec: JobSpec) ->
 
 
 def _launch(unit: UnitOfWork, worker: Worker, task: Task, spec: JobSpec) -> None:
-    """After the commit: open the exchange, write the worker's folder, wake the spawner."""
     order = launch_order(unit, spec, worker, task)
     if isinstance(order, str):
         _fail_launch(unit, worker, task, order)
         return
-    context = unit.context
-    parties = order.parties
-
-    def launch() -> None:
-        try:
-            context.exchange.open(task.key, task.incarnation, parties, order.speaks_as)
-            context.engine.launch(order)
-        except (OSError, StorageFailed) as error:
-            text = os_error_text(error) if isinstance(error, OSError) else str(error)
-            context.launch_problems[worker.worker_id] = sanitized(text, LONGEST_MESSAGE)
-            raise
-        context.launch_problems.pop(worker.worker_id, None)
-
-    unit.after_commit(launch)
+    unit.after_commit(LaunchWorker(order))
 
 
 def _fail_launch(unit: UnitOfWork, worker: Worker, task: Task, message: str) -> None:
@@ -195,6 +178,5 @@ def _replace(unit: UnitOfWork, task: Task, spec: JobSpec, old: Worker) -> None:
 
 def forget_old(unit: UnitOfWork, new: Worker) -> None:
     """A slot that goes on in one process after the other fills no disk: what the oldest of them have left goes."""
-    engine = unit.context.engine
     for worker in beyond_keeping(unit.tx.workers_of_task(new.task), new):
-        unit.after_commit(partial(engine.forget, worker))
+        unit.after_commit(ForgetWorker(worker))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from fate_flow.core.model.job import Task, TaskKey
@@ -13,6 +12,7 @@ from fate_flow.core.model.spec import READS_BY_NAME
 from fate_flow.core.model.status import TASK_BROKEN, TASK_END, TaskStatus
 from fate_flow.core.planning.actions import MoveTask
 from fate_flow.core.planning.replicas import COLLECTOR
+from fate_flow.services.context.effects import RemoveTableFiles
 from fate_flow.services.context.ports import TaskOutputs
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.store.values import READ, Metric, OutputTable, TableMeta
@@ -55,10 +55,9 @@ def _made_by(unit: UnitOfWork, task: Task) -> TaskOutputs:
 
 def _drop(unit: UnitOfWork, task: Task) -> None:
     """Tables of this attempt; one that was only handed on is somebody else's."""
-    context = unit.context
     for _, table in _made_by(unit, task).tables:
         if table.namespace == f"output_{task.key.job_id}" and unit.tx.table(table.namespace, table.name) is None:
-            unit.after_commit(partial(context.files.drop_table, table))
+            unit.after_commit(RemoveTableFiles((table,)))
 
 
 def publish_outputs(unit: UnitOfWork, task: Task) -> None:

@@ -28,7 +28,7 @@ from fate_flow.core.text.phrases import sanitized
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.failed_workers import count_in, said_in_report
 
-LONGEST_MESSAGE = 4_000         # characters
+_LONGEST_MESSAGE = 4_000         # characters
 _HIGHEST_EXIT_CODE = 255
 
 PLAIN_V1_REASONS = {
@@ -95,7 +95,7 @@ def read_report(body: Mapping[str, Any]) -> Report | None:
         incarnation = check_incarnation(body["incarnation"]) if body.get("incarnation") else ""
     except (BadRequest, ValueError):
         return None
-    message = sanitized(body.get("message"), LONGEST_MESSAGE) or sanitized(body.get("error_report"), LONGEST_MESSAGE)
+    message = sanitized(body.get("message"), _LONGEST_MESSAGE) or sanitized(body.get("error_report"), _LONGEST_MESSAGE)
     start, end = _moment(body.get("start_time")), _moment(body.get("end_time"))
     reason = _reason_in(body, status)
     cause = cause_in(body) or (str(key.party) if reason else "")

@@ -14,6 +14,7 @@ from fate_flow.core.model.errors import BadDocument, Conflict, StorageFailed
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.status import JobStatus
+from fate_flow.services.context.effects import RemoveJobFolder
 from fate_flow.services.context.pending import CapacityNotice, Pending
 from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from tests.kit.services.hand_server import HandServer
@@ -24,19 +25,24 @@ CHECK = Command(CommandKind.CHECK, JOB_ID, HOST, body={"turn": 1})
 FIELDS = [one.name for one in fields(Pending)]
 
 
-def do_all(unit: UnitOfWork, done: list[str], word: str) -> None:
+def done(server: HandServer) -> list[str]:
+    """What the effects of `do_all` were about, in their order."""
+    return [about for _, about in server.files.calls]
+
+
+def do_all(unit: UnitOfWork, word: str) -> None:
     unit.send(CHECK)
     unit.touch(word)
     unit.free("9999", word)
-    unit.after_commit(lambda: done.append(word))
+    unit.after_commit(RemoveJobFolder(word))
     unit.wake_at(7)
     unit.lengthen_queue()
 
 
-def leave_everything_and_fail(unit: UnitOfWork, done: list[str]) -> None:
+def leave_everything_and_fail(unit: UnitOfWork) -> None:
     """All that may follow from a unit."""
     before = unit.pending
-    do_all(unit, done, "undone")
+    do_all(unit, "undone")
     unit.moves(HistoryLevel.JOB, JOB_ID, None, JobStatus.READY)
     unit.inform("10000")
     unit.reconsider(JOB_ID)
@@ -47,40 +53,40 @@ def leave_everything_and_fail(unit: UnitOfWork, done: list[str]) -> None:
     raise Conflict
 
 
-def do_and_fail(unit: UnitOfWork, done: list[str], word: str) -> None:
-    do_all(unit, done, word)
+def do_and_fail(unit: UnitOfWork, word: str) -> None:
+    do_all(unit, word)
     raise Conflict
 
 
 def test_effects_run_after_the_commit_in_their_order() -> None:
-    server, done = HandServer(), list[str]()
+    server = HandServer()
     with unit_of_work(server.context) as unit:
-        do_all(unit, done, "first")
-        do_all(unit, done, "second")
-        assert done == []
-    assert done == ["first", "second"]
+        do_all(unit, "first")
+        do_all(unit, "second")
+        assert done(server) == []
+    assert done(server) == ["first", "second"]
     assert len(server.outbox()) == 2
 
 
 def test_effects_wait_for_the_commit_itself() -> None:
     """After the last statement is too early: a process would start for a row that nobody has."""
-    server, order = HandServer(), list[str]()
+    server = HandServer()
     begin = server.store.transaction
 
     @contextmanager
     def transaction() -> Iterator[Any]:
         with begin() as tx:
             yield tx
-        order.append("commit")
+        server.files.calls.append(("said", "commit"))
 
     server.store.transaction = transaction
     with unit_of_work(server.context) as unit:
-        unit.after_commit(lambda: order.append("effect"))
-    assert order == ["commit", "effect"]
+        unit.after_commit(RemoveJobFolder("effect"))
+    assert done(server) == ["commit", "effect"]
 
 
 def test_nothing_happens_when_the_commit_is_refused() -> None:
-    server, done = HandServer(), list[str]()
+    server = HandServer()
     begin = server.store.transaction
 
     @contextmanager
@@ -91,15 +97,15 @@ def test_nothing_happens_when_the_commit_is_refused() -> None:
 
     server.store.transaction = transaction
     with pytest.raises(StorageFailed), unit_of_work(server.context) as unit:
-        do_all(unit, done, "first")
-    assert done == []
+        do_all(unit, "first")
+    assert done(server) == []
 
 
 def test_nothing_happens_when_the_block_raises() -> None:
-    server, done = HandServer(), list[str]()
+    server = HandServer()
     with pytest.raises(Conflict), unit_of_work(server.context) as unit:
-        do_and_fail(unit, done, "first")
-    assert done == []
+        do_and_fail(unit, "first")
+    assert done(server) == []
     assert server.outbox() == []
 
 
@@ -113,26 +119,26 @@ def test_a_command_carries_the_number_of_its_row() -> None:
 
 
 def test_a_part_that_raises_is_undone_with_all_that_was_to_follow_from_it() -> None:
-    server, done = HandServer(), list[str]()
+    server = HandServer()
     with server.unit() as unit:
         unit.touch("kept")
-        unit.after_commit(lambda: done.append("kept"))
+        unit.after_commit(RemoveJobFolder("kept"))
         before = unit.pending
         with pytest.raises(Conflict), unit.part():
-            leave_everything_and_fail(unit, done)
+            leave_everything_and_fail(unit)
         assert unit.pending == before
         assert unit.binding(JOB_ID) is None
-    assert done == ["kept"]
+    assert done(server) == ["kept"]
     assert server.outbox() == []
 
 
 def test_a_part_that_goes_well_stays() -> None:
-    server, done = HandServer(), list[str]()
+    server = HandServer()
     with server.unit() as unit:
         with unit.part():
-            do_all(unit, done, "inner")
+            do_all(unit, "inner")
         assert unit.pending.is_queue_longer
-    assert done == ["inner"]
+    assert done(server) == ["inner"]
 
 
 def test_what_stands_apart_fails_the_whole_unit_when_it_is_not_careful() -> None:
@@ -142,15 +148,15 @@ def test_what_stands_apart_fails_the_whole_unit_when_it_is_not_careful() -> None
 
 
 def test_a_careful_unit_survives_what_stands_apart(caplog: pytest.LogCaptureFixture) -> None:
-    server, done = HandServer(), list[str]()
+    server = HandServer()
     with unit_of_work(server.context, is_careful=True) as unit:
-        do_all(unit, done, "before")
+        do_all(unit, "before")
         with unit.isolated("job 7"):
-            do_all(unit, done, "undone")
+            do_all(unit, "undone")
             raise ZeroDivisionError
         with unit.isolated("job 8"):
-            do_all(unit, done, "after")
-    assert done == ["before", "after"]
+            do_all(unit, "after")
+    assert done(server) == ["before", "after"]
     assert "job 7 failed and is left as it was" in caplog.text
 
 

@@ -1,0 +1,99 @@
+"""What is done after a commit: each effect is a value, and says what was to be done without a closure."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from fate_flow.core.model.errors import StorageFailed
+from fate_flow.core.model.job import TaskKey, Worker
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, WorkerStatus
+from fate_flow.core.planning.actions import MoveJob
+from fate_flow.services.context.effects import (
+    CloseExchange,
+    Effect,
+    ForgetWorker,
+    LaunchWorker,
+    RemoveJobFolder,
+    RemoveMessages,
+    RemoveTableFiles,
+    StopWorker,
+    WriteConfs,
+    carry_out,
+)
+from fate_flow.services.context.ports import LaunchOrder
+from fate_flow.store.values import TableMeta
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.party_commands import DOCUMENT
+from tests.kit.values import HOST, INCARNATION, JOB_ID, a_job
+
+KEY = TaskKey(JOB_ID, "a", 0, HOST)
+WORKER = Worker("w1", KEY, WorkerStatus.CREATED, "/w1")
+ORDER = LaunchOrder(WORKER, "Work", INCARNATION, (("host", "10000"),), {}, (), (), 1, 60, 5.0, "w1")
+TABLES = (TableMeta("n", "one", "uri", 1, {}), TableMeta("n", "two", "uri", 1, {}))
+JOB = a_job(JobStatus.WAITING)
+
+OPENED = ("open", KEY, INCARNATION, ORDER.parties, "w1")
+CASES: list[tuple[Effect, list[Any]]] = [
+    (LaunchWorker(ORDER), [OPENED, ORDER]),
+    (StopWorker(WORKER, 7.0), ["w1", 7.0]),
+    (ForgetWorker(WORKER), ["forgotten", "w1"]),
+    (CloseExchange(KEY, INCARNATION), [("close", KEY, INCARNATION)]),
+    (WriteConfs(JOB.key, DOCUMENT), [("write_confs", JOB.key, DOCUMENT)]),
+    (RemoveJobFolder(JOB_ID), [("remove_job", JOB_ID)]),
+    (RemoveMessages(JOB_ID, ("/up",)), [("purge", JOB_ID), ("drop_upload", "/up")]),
+    (RemoveTableFiles(TABLES), [("drop_table", table) for table in TABLES]),
+]
+
+
+def asked_of(server: HandServer) -> list[Any]:
+    engine = server.engine
+    forgotten = [text for one in engine.forgotten for text in ("forgotten", one)]
+    return [
+        *server.exchange.calls, *server.files.calls, *engine.launched, *engine.stopped, *engine.graces, *forgotten,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("effect", "asked"), CASES, ids=lambda one: type(one).__name__)
+def test_each_asks_for_what_it_names(effect: Effect, asked: list[Any]) -> None:
+    server = HandServer("10000")
+    carry_out(server.context, effect)
+    assert asked_of(server) == asked
+
+
+def test_every_kind_has_a_case() -> None:
+    assert {type(effect) for effect, _ in CASES} == set(get_args(Effect))
+
+
+@pytest.mark.parametrize(("error", "problem"), [
+    (OSError(28, "No space left on device", "/w1/spec.json"), "disk is full"),
+    (StorageFailed("the exchange has no space"), "the exchange has no space"),
+])  # fmt: skip
+def test_what_keeps_a_worker_from_starting_is_known_until_it_starts(
+    error: Exception, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = HandServer("10000")
+
+    def refuse(_: LaunchOrder) -> None:
+        raise error
+
+    monkeypatch.setattr(server.engine, "launch", refuse)
+    with pytest.raises(type(error)):
+        carry_out(server.context, LaunchWorker(ORDER))
+    assert problem in server.context.launch_problems["w1"]
+    monkeypatch.undo()
+    carry_out(server.context, LaunchWorker(ORDER))
+    assert server.context.launch_problems == {}
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_the_messages_of_a_job_that_has_begun_again_stay(is_over: bool) -> None:
+    server = HandServer("10000")
+    with server.unit() as unit:
+        unit.tx.add_job(JOB, DOCUMENT)
+        if is_over:
+            unit.tx.move_job(JOB, MoveJob(JobStatus.FAILED, Reason.STOPPED), 5)
+    carry_out(server.context, RemoveMessages(JOB_ID, ()))
+    assert server.exchange.calls == ([("purge", JOB_ID)] if is_over else [])
