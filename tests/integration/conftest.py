@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,9 +11,8 @@ import pytest
 
 from tests.kit.servers.engine_site import Site
 from tests.kit.servers.lending import LIMITS, PARTIES, Servers, a_root
+from tests.kit.servers.mariadb import mariadb_url
 from tests.kit.servers.party_servers import BASE_PORT, Cluster, dropped_databases, running_cluster
-
-MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 
 
 @pytest.fixture(scope="session")
@@ -25,13 +23,11 @@ def sqlite_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers
 
 @pytest.fixture(scope="session")
 def mariadb_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    server = os.environ.get(MYSQL)
-    if not server:
-        pytest.skip(f"{MYSQL} names no MySQL or MariaDB server (bin/test starts one)")
+    server = mariadb_url()
 
     @contextmanager
     def start() -> Iterator[Cluster]:
-        template = f"{server.rstrip('/')}/flow_{secrets.token_hex(4)}_{{party_id}}"
+        template = f"{server}/flow_{secrets.token_hex(4)}_{{party_id}}"
         root = a_root(tmp_path_factory)
         with (
             dropped_databases(template, PARTIES),

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.kit.servers.party_servers import (
+    EVERYBODY,
     GUEST,
-    HOST,
     OTHER,
     READER,
     Answer,
@@ -42,7 +42,6 @@ def _numbers(request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(name).has_table("numbers")
 
 
-EVERYBODY = {"guest": [GUEST], "host": [HOST, OTHER]}
 
 
 def three_party_job(**parameters: Any) -> Document:

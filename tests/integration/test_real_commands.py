@@ -18,6 +18,7 @@ from fate_flow.engines.local.worker import RUNNER, Started
 from tests.kit.servers.lending import PARTIES, Servers, a_root
 from tests.kit.servers.party_servers import (
     BASE_PORT,
+    EVERYBODY,
     GUEST,
     HOST,
     OTHER,
@@ -31,7 +32,6 @@ from tests.kit.servers.programs import PYTHON, command, printed, python, refusal
 pytestmark = pytest.mark.timeout(900)
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-EVERYBODY = {"guest": [GUEST], "host": [HOST, OTHER]}
 SCRIPT = "#!/bin/sh\nls\n"          # a Python in a path with blanks cannot be named in a first line
 SENT = f"sha256:{hashlib.sha256(SCRIPT.encode()).hexdigest()}"
 SECRET = "wk3qz7-what-nobody-else-knows"

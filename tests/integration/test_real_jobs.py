@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kit.servers.party_servers import (
+    EVERYBODY,
     GUEST,
     HOST,
     OTHER,
@@ -24,7 +25,6 @@ from tests.kit.servers.party_servers import (
 
 pytestmark = pytest.mark.timeout(900)
 
-EVERYBODY = {"guest": [GUEST], "host": [HOST, OTHER]}
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import stat
 from collections.abc import Iterator
@@ -20,21 +19,18 @@ from fate_flow.components.tables.table import Schema, Table, TableExists, TableW
 from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.components.worker.task import TaskContext
 from fate_flow.core.model.spec import Party
+from tests.kit.servers.mariadb import mariadb_url
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, Cluster, csv_text, open_mariadb, running_cluster
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.timeout(900)]
 
-MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 PASSWORD = "hidden:w@rd/1"
 ROWS = [("b", "1", "ä\n'`%s"), ("a", "2", "")]
 
 
 @pytest.fixture(scope="module")
 def server() -> str:
-    url = os.environ.get(MYSQL)
-    if not url:
-        pytest.skip(f"{MYSQL} names no MySQL or MariaDB server (bin/test starts one)")
-    return url.rstrip("/")
+    return mariadb_url()
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from fate_flow.store.database import migrations
 from fate_flow.store.database.migrations import Migration, bind_party, statements, upgrade, version
 from fate_flow.store.database.models import MODELS, JobRow, SeatRow, TaskRow, WorkerRow
 from fate_flow.store.database.opening import create_if_missing, open_database
+from tests.kit.servers.mariadb import mariadb_url
 
-MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 OWN_TABLES = {"t_migration", "t_owner"}
 """Tables of the migrations themselves, which no model reads."""
 
@@ -63,10 +63,7 @@ def opened(kind: str, home: Path, name: str) -> Iterator[Any]:
         yield found
         found.close()
         return
-    server = os.environ.get(MYSQL)
-    if not server:
-        pytest.skip(f"{MYSQL} names no MySQL or MariaDB server (bin/test starts one)")
-    url = f"{server.rstrip('/')}/fate_flow_{name}_{os.getpid()}"
+    url = f"{mariadb_url()}/fate_flow_{name}_{os.getpid()}"
     create_if_missing(url)
     found = open_database(url, home)
     yield found

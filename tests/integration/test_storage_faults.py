@@ -33,11 +33,11 @@ from fate_flow.store.database.migrations import upgrade
 from fate_flow.store.database.opening import create_if_missing, open_database
 from fate_flow.store.sql.store import SqlStore, SqlTransaction
 from fate_flow.store.values import Document
+from tests.kit.servers.mariadb import mariadb_url
 from tests.kit.values import a_job, a_seat
 
 JOB = a_job(JobStatus.WAITING)
 ENDED = replace(JOB, key=JobKey("ended", JOB.party))
-MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 MARIADB = Path(__file__).parents[2] / "bin" / "_mariadb.py"
 
 pytestmark = pytest.mark.timeout(900)
@@ -45,10 +45,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture
 def a_server() -> str:
-    url = os.environ.get(MYSQL)
-    if not url:
-        pytest.skip(f"{MYSQL} names no MySQL or MariaDB server (bin/test starts one)")
-    return url.rstrip("/")
+    return mariadb_url()
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ from store_contract import (  # noqa: E402
 from store_contract_bindings import BindingContract  # noqa: E402
 from store_contract_moves import MoveContract  # noqa: E402
 
-MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
+from tests.kit.servers.mariadb import MYSQL, mariadb_url  # noqa: E402
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -66,10 +66,7 @@ def open_and_close(url: str, home: Path) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def mysql() -> Iterator[Any]:
     """An empty database on the server, made once for all tests of this file."""
-    server = os.environ.get(MYSQL)
-    if not server:
-        pytest.skip(f"{MYSQL} names no MySQL or MariaDB server (bin/test starts one)")
-    url = f"{server.rstrip('/')}/fate_flow_store_{os.getpid()}"
+    url = f"{mariadb_url()}/fate_flow_store_{os.getpid()}"
     create_if_missing(url)
     with open_and_close(url, Path()) as database:
         yield database

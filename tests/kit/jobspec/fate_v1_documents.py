@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.core.model.modules import ModuleInfo
-from fate_flow.core.model.spec import JobParameters, JobSpec
+from fate_flow.core.model.spec import JobParameters, JobSpec, Party
 from fate_flow.jobspec.fate_v1.reader import parse, problems
+
+GUEST, HOST, SECOND_HOST, ARBITER = (
+    Party("guest", "9001"), Party("host", "9002"), Party("host", "9004"), Party("arbiter", "9003"))
 
 DEFAULTS = JobParameters(task_cores=4, timeout_seconds=259200)
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fate_flow.core.model.errors import BadDocument
-from fate_flow.core.model.spec import Party
 from tests.kit.jobspec.fate_v1_documents import read
 
-GUEST, HOST, SECOND_HOST, ARBITER = (
-    Party("guest", "9001"), Party("host", "9002"), Party("host", "9004"), Party("arbiter", "9003"))
 COMMON = "job_runtime_conf.job_parameters.common"
 READER = {"module": "Reader", "output": {"data": ["raw"], "model": ["m"], "cache": ["c"]}}
 

@@ -6,7 +6,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from fate_flow.jobspec.fate_v1.reader import problems
+from fate_flow.core.model.spec import JobSpec
+from fate_flow.jobspec.fate_v1.reader import parse, problems
 from fate_flow.jobspec.native.reader import NativeJob, read_native
 from tests.kit.jobspec.fate_v1_documents import DEFAULTS, MODULES
 
@@ -82,3 +83,8 @@ def wrong_with(document: Any) -> list[str]:
         return wrong
     found = problems(job.dsl, job.runtime_conf, modules=MODULES, defaults=DEFAULTS, strict=True)
     return list(map(job.paths.rendered, found))
+
+
+def spec_of(document: dict[str, Any]) -> JobSpec:
+    job = translated(document)
+    return parse(job.dsl, job.runtime_conf, modules=MODULES, defaults=DEFAULTS)

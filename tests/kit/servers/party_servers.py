@@ -36,6 +36,7 @@ from fate_flow.engines.local.worker import RUNNER, Started
 from tests.kit.signing import signature_of_clients
 
 GUEST, HOST, OTHER = "9999", "10000", "10001"
+EVERYBODY = {"guest": [GUEST], "host": [HOST, OTHER]}
 CORES = 20
 _RUN, _PROCESS = os.getppid(), int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 BASE_PORT = 11_000 + (_RUN % 20 * 4 + _PROCESS % 4) * 200     # away from a cluster that somebody works with

@@ -18,3 +18,4 @@ def made(name: str, namespace: str = "out") -> Observation:
 RUNS = Observation("running", 7, 70)
 FAILED = Observation("exited", 7, 70, "exited", 1, None, False, "it went wrong")
 STOPPED = Observation("exited", 7, 70, "stopped", None, 15)
+SUCCEEDED = Observation("exited", 7, 70, "exited", 0, None, True)

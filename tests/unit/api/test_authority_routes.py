@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.peers.wire import read_program
 from fate_flow.relay.spool import Spool, SpoolLimits
-from tests.kit.api.client_world import World, make_world
+from tests.kit.api.client_world import World
 from tests.kit.values import GUEST, HOST
 
 K = CommandKind
@@ -65,13 +64,6 @@ PATHS = {
     K.STANDING: f"initiator/{JOB}/guest/9999/standing",
     K.LOOK_AGAIN: f"initiator/{JOB}/guest/9999/ready",
 }
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = make_world(tmp_path)
-    yield world
-    world.store.close()
 
 
 def with_spool(world: World, folder: Path) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from fate_flow.core.model.spec import JobParameters
 from fate_flow.core.model.status import JobStatus
 from fate_flow.jobspec.fate_v1.reader import problems
 from fate_flow.store.values import Document, OutputTable
-from tests.kit.api.client_world import GUEST, START, World, make_world
+from tests.kit.api.client_world import GUEST, START, World
 
 UNKNOWN = "202601010000000000000"
 ROWS = [("a", "1", "2"), ("b", "3", "4")]
@@ -40,11 +39,6 @@ CONF = {
     },
 }
 SEAT = {"role": "guest", "party_id": 9999}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return make_world(tmp_path)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,6 @@ from fate_flow.jobspec.ceilings import Ceilings
 from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
 
 TOYS = "c_first", "a_second", "b_third"
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = make_world(tmp_path)
-    yield made
-    made.store.close()
 
 
 def a_chain(*names: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import io
 import json
 import re
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,6 @@ from fate_flow.store.values import Document
 from tests.kit.api.client_world import GUEST, HOST, LOCAL, START, TOY_CONF, TOY_DSL, World, make_world
 
 UPLOAD_DSL = {"components": {"upload_0": {"module": "Upload"}}}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = make_world(tmp_path)
-    yield world
-    world.store.close()
 
 
 def local_conf(file: str, **job_parameters: Any) -> dict[str, Any]:

@@ -18,11 +18,6 @@ from tests.kit.site_keys import private_pem, site_key, write_private_key
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return make_world(tmp_path)
-
-
-@pytest.fixture
 def pems(tmp_path: Path) -> tuple[str, str]:
     one, two = (write_private_key(tmp_path / f"{number}.pem", number).public.pem for number in (1, 2))
     return one, two

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +34,6 @@ tasks:
     component: SecureAddExample
     parameters: {data_num: 10}
 """
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = make_world(tmp_path)
-    yield world
-    world.store.close()
 
 
 @pytest.fixture

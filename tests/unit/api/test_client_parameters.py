@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,15 +10,10 @@ import pytest
 from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.values import Document
-from tests.kit.api.client_world import TOY, World, make_world
+from tests.kit.api.client_world import TOY, World
 
 CHANGE = {"component_parameters": {"common": {"toy_0": {"data_num": 20}}}}
 WILLING = Answer(data={"previewed": True})
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return make_world(tmp_path)
 
 
 def add_ended(world: World, document: Document = TOY) -> str:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.kit.api.client_world import World, make_world
+from tests.kit.api.client_world import World
 
 NUMBERS = {"namespace": "it", "name": "numbers"}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return make_world(tmp_path)
 
 
 def granted(world: World, party_id: object = "10000") -> object:

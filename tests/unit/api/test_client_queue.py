@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -13,14 +11,7 @@ from fate_flow.core.access.authority import document_digest
 from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
-from tests.kit.api.client_world import GUEST, HOST, World, make_world
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = make_world(tmp_path)
-    yield world
-    world.store.close()
+from tests.kit.api.client_world import GUEST, HOST, World
 
 
 def test_a_waiting_job_is_given_a_priority(world: World) -> None:

@@ -11,15 +11,10 @@ from fate_flow.components.tables.table_uri import parse_uri
 from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.store.values import Metric
-from tests.kit.api.client_world import GUEST, START, World, make_world
+from tests.kit.api.client_world import GUEST, START, World
 
 UNKNOWN = "202601010000000000000"
 ROWS = [("a", "1", "2"), ("b", "3", "4")]
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return make_world(tmp_path)
 
 
 def add_done(world: World, job_id: str = "", status: JobStatus = JobStatus.SUCCESS) -> tuple[str, Path]:

@@ -6,8 +6,6 @@ import io
 import json
 import tarfile
 import tracemalloc
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,14 +13,7 @@ import pytest
 from fate_flow.components.tables.table import drop
 from fate_flow.core.model.job import Answer, TaskKey
 from fate_flow.store.values import Metric
-from tests.kit.api.client_world import GUEST, HOST, START, World, make_world
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = make_world(tmp_path)
-    yield world
-    world.store.close()
+from tests.kit.api.client_world import GUEST, HOST, START, World
 
 
 @pytest.fixture

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
-from tests.kit.api.client_world import TOY_CONF, TOY_DSL, World, make_world
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = make_world(tmp_path)
-    yield world
-    world.store.close()
+from tests.kit.api.client_world import TOY_CONF, TOY_DSL, World
 
 
 def test_validate_shows_what_each_party_would_run(world: World) -> None:

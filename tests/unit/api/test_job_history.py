@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from threading import Barrier
 from typing import Any
 
@@ -15,16 +14,9 @@ from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import Answer, Seat
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import SeatStatus
-from tests.kit.api.client_world import GUEST, HOST, World, make_world
+from tests.kit.api.client_world import GUEST, HOST, World
 
 OTHER = Party("host", "10001")
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = make_world(tmp_path)
-    yield world
-    world.store.close()
 
 
 def with_history(world: World, initiator: Party = GUEST, seats: tuple[Party, ...] = (), **seat: Any) -> str:

@@ -15,11 +15,6 @@ from tests.kit.api.client_world import World, make_world
 KEYS = ClientKeys("our-clients", "secret-of-9999")
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return make_world(tmp_path)
-
-
 def ask(world: World, path: str = "/v1/version/get", **headers: str) -> TestResponse:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return world.client.post(path, data=b"{}", headers={"Content-Type": "text/plain", **named})

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import WorkerStatus
-from tests.kit.api.client_world import GUEST, START, World, make_world
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = make_world(tmp_path)
-    yield made
-    made.store.close()
+from tests.kit.api.client_world import GUEST, START, World
 
 
 def add_worker(world: World, job_id: str, version: int, printed: bytes, end: Reason | None = None) -> Path:

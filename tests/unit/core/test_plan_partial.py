@@ -14,8 +14,8 @@ from fate_flow.core.model.retry import RetryRule
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import Action, LoseShares, MoveJob, MoveSeat, MoveTask, NewVersion, Send
-from fate_flow.core.planning.plan import plan_job
 from fate_flow.core.planning.view import JobView
+from tests.kit.core.policy_views import plan
 from tests.kit.values import (
     FRESH_ID,
     GUEST,
@@ -53,12 +53,6 @@ def of_job(*tasks: Task, fewest: int = 1, graph: Any = None, goes_on: bool = Tru
     tasks_of = {name: replace(one, **minimum, **rules) for name, one in spec.tasks.items()}
     known = {"seats": seats(SeatStatus.STARTED, *ALL), **view}
     return a_view(known.pop("job", None), spec=replace(spec, tasks=tasks_of), tasks=tasks, **known)
-
-
-def plan(view: JobView) -> list[Action]:
-    found = plan_job(view)
-    assert plan_job(view) == found
-    return list(found)
 
 
 def described(found: list[Action], kind: CommandKind) -> list[tuple[Party, Any]]:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.dag import downstream_of, may_start
-from fate_flow.core.model.spec import JobSpec, Party
+from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.planning.partial import absent
 from fate_flow.core.planning.rerun import RerunRequest, tasks_anew
 from fate_flow.jobspec.fate_v1.reader import parse, problems
 from tests.kit.jobspec.fate_v1_documents import DEFAULTS, MODULES
-from tests.kit.jobspec.native_documents import a_file, translated, wrong_with
+from tests.kit.jobspec.native_documents import a_file, spec_of, translated, wrong_with
 from tests.kit.values import GUEST, HOST, a_seat, a_spec, a_task, a_view
 
 T = TaskStatus
@@ -28,11 +28,6 @@ def a_job_file(**after: Any) -> dict[str, Any]:
     for name, others in after.items():
         tasks[name]["after"] = others
     return a_file(tasks=tasks)
-
-
-def spec_of(document: dict[str, Any]) -> JobSpec:
-    job = translated(document)
-    return parse(job.dsl, job.runtime_conf, modules=MODULES, defaults=DEFAULTS)
 
 
 def test_a_task_comes_after_those_that_it_names() -> None:

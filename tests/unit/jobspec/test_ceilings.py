@@ -12,10 +12,8 @@ from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.jobspec.ceilings import Ceilings, refusals, stop_allowed
 from fate_flow.jobspec.effective import capped_text, effective_at
 from fate_flow.jobspec.fate_v1.layers import blocks_for, place_in
-from tests.kit.jobspec.fate_v1_documents import a_conf, a_dsl, read
+from tests.kit.jobspec.fate_v1_documents import ARBITER, GUEST, HOST, SECOND_HOST, a_conf, a_dsl, read
 
-GUEST, HOST, SECOND_HOST, ARBITER = (
-    Party("guest", "9001"), Party("host", "9002"), Party("host", "9004"), Party("arbiter", "9003"))
 COMMON = "job_runtime_conf.job_parameters.common"
 
 

@@ -10,11 +10,15 @@ from fate_flow.components.worker.catalogue import CATALOGUE
 from fate_flow.core.model.spec import DeclaredOutput, Input, JobParameters, Party, Source
 from fate_flow.jobspec.fate_v1.reader import component_parameters_on, effective_document, parse
 from tests.kit.jobspec.fate_v1_documents import (
+    ARBITER,
     ARBITER_CONF,
     ARBITER_DSL,
     DEFAULTS,
     EXAMPLES,
+    GUEST,
+    HOST,
     MODULES,
+    SECOND_HOST,
     TOY_CONF,
     TOY_DSL,
     TWO_CONF,
@@ -24,8 +28,6 @@ from tests.kit.jobspec.fate_v1_documents import (
     read,
 )
 
-GUEST, HOST, SECOND_HOST, ARBITER = (
-    Party("guest", "9001"), Party("host", "9002"), Party("host", "9004"), Party("arbiter", "9003"))
 LOCAL = Party("local", "0")
 
 

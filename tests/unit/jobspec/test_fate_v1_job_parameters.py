@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kit.jobspec.fate_v1_documents import a_conf, a_dsl, problems_of, read, with_job_parameters
-from tests.kit.jobspec.fate_v1_problems import COMMON, GUEST, HOST, READER, message_of
+from tests.kit.jobspec.fate_v1_documents import GUEST, HOST, a_conf, a_dsl, problems_of, read, with_job_parameters
+from tests.kit.jobspec.fate_v1_problems import COMMON, READER, message_of
 
 
 @pytest.mark.parametrize(("key", "sent", "field", "kept"), [

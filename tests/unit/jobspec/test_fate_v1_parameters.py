@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kit.jobspec.fate_v1_documents import a_conf, a_dsl, read, with_parameters
-from tests.kit.jobspec.fate_v1_problems import GUEST, HOST, SECOND_HOST, message_of
+from tests.kit.jobspec.fate_v1_documents import GUEST, HOST, SECOND_HOST, a_conf, a_dsl, read, with_parameters
+from tests.kit.jobspec.fate_v1_problems import message_of
 
 
 def _value(block):

@@ -7,8 +7,8 @@ import pytest
 from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.jobspec.fate_v1 import reader as fate_v1
 from fate_flow.jobspec.fate_v1.job_parameters import REMOVED_KEYS_WARNING
-from tests.kit.jobspec.fate_v1_documents import TOY_CONF, TOY_DSL, a_conf, a_dsl, changed, problems_of, read
-from tests.kit.jobspec.fate_v1_problems import COMMON, GUEST, READER, message_of
+from tests.kit.jobspec.fate_v1_documents import GUEST, TOY_CONF, TOY_DSL, a_conf, a_dsl, changed, problems_of, read
+from tests.kit.jobspec.fate_v1_problems import COMMON, READER, message_of
 
 
 def test_as_many_parties_as_the_documents_say_and_no_more():

@@ -9,21 +9,12 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.retry import Backoff, RetryEvent, RetryRule
-from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.jobspec.native.reader import read_native
 from fate_flow.jobspec.native.schema import JOB
 from fate_flow.jobspec.text.document import MAX_DEPTH
-from tests.kit.jobspec.fate_v1_documents import DEFAULTS, MODULES, TWO_CONF, TWO_DSL
-from tests.kit.jobspec.native_documents import FULL, RETRY, SMALL, a_file, translated, with_task, wrong_with
-
-GUEST, HOST, SECOND_HOST = Party("guest", "9001"), Party("host", "9002"), Party("host", "9004")
-
-
-def spec_of(document: dict[str, Any]) -> JobSpec:
-    job = translated(document)
-    return parse(job.dsl, job.runtime_conf, modules=MODULES, defaults=DEFAULTS)
-
+from tests.kit.jobspec.fate_v1_documents import DEFAULTS, GUEST, HOST, MODULES, SECOND_HOST, TWO_CONF, TWO_DSL
+from tests.kit.jobspec.native_documents import FULL, RETRY, SMALL, a_file, spec_of, translated, with_task, wrong_with
 
 # ---------------------------------------------------------------------- what it means
 

@@ -10,9 +10,19 @@ import pytest
 from fate_flow.core.model.spec import Party
 from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.jobspec.sources import Sources
-from tests.kit.jobspec.fate_v1_documents import DEFAULTS, MODULES, UPLOAD_CONF, UPLOAD_DSL, FakeModule, a_conf, a_dsl
+from tests.kit.jobspec.fate_v1_documents import (
+    DEFAULTS,
+    GUEST,
+    HOST,
+    MODULES,
+    SECOND_HOST,
+    UPLOAD_CONF,
+    UPLOAD_DSL,
+    FakeModule,
+    a_conf,
+    a_dsl,
+)
 
-GUEST, HOST, SECOND_HOST = Party("guest", "9001"), Party("host", "9002"), Party("host", "9004")
 JOB = "job_runtime_conf.job_parameters"
 
 

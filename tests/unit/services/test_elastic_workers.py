@@ -21,11 +21,10 @@ from tests.kit.job_documents import job
 from tests.kit.modules import Module
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import DOCUMENT, command, create, task_command
-from tests.kit.services.sights import FAILED, RUNS, STOPPED
+from tests.kit.services.sights import FAILED, RUNS, STOPPED, SUCCEEDED
 from tests.kit.values import HOST, JOB_ID, NOW, a_job
 
 OTHER_JOB = "202601010000000000077"
-ENDED = Observation("exited", 7, 70, "exited", 0, None, True)
 
 
 class Open:
@@ -184,11 +183,11 @@ def test_nothing_new_begins_at_a_party_that_is_on_hold() -> None:
 @pytest.mark.parametrize(
     ("parameters", "end", "again"),
     [
-        ({}, ENDED, []),
+        ({}, SUCCEEDED, []),
         ({}, FAILED, [2]),
-        ({"max_failed_workers": 0, "restart_completed_workers": True}, ENDED, [2]),
+        ({"max_failed_workers": 0, "restart_completed_workers": True}, SUCCEEDED, [2]),
         ({"max_failed_workers": 0, "size": 1}, FAILED, []),
-        ({"max_failed_workers": 0, "size": 1}, ENDED, []),
+        ({"max_failed_workers": 0, "size": 1}, SUCCEEDED, []),
     ],
 )
 def test_one_that_ends_by_itself(parameters: dict[str, Any], end: Observation, again: list[int]) -> None:
@@ -214,7 +213,7 @@ def test_an_elastic_worker_that_fails_too_often_breaks_the_share_as_the_others_d
 def test_when_all_ranks_are_done_they_are_sent_home_and_hold_nothing_any_more() -> None:
     host = a_host(cores=5)
     for slot in (0, 1):
-        see(host, slot, RUNS, ENDED)
+        see(host, slot, RUNS, SUCCEEDED)
     assert sorted(stopped(host)) == [2, 3, 4]
     tend(host)
     for slot in (2, 3, 4):

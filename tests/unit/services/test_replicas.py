@@ -17,10 +17,9 @@ from tests.kit.job_documents import job
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import command, create, task_command
 from tests.kit.services.replicas import START, ProgramPolicy, a_server, replicas, see
-from tests.kit.services.sights import FAILED, RUNS, STOPPED, made
+from tests.kit.services.sights import FAILED, RUNS, STOPPED, SUCCEEDED, made
 from tests.kit.values import HOST, JOB_ID
 
-ENDED = Observation("exited", 7, 70, "exited", 0, None, True)
 KILLED = Observation("exited", 7, 70, "exited", None, 9)
 
 
@@ -60,9 +59,9 @@ def test_the_share_has_succeeded_when_every_rank_has() -> None:
     host = a_host(replicas=2)
     see(host, RUNS, None)
     assert share(host) == (TaskStatus.RUNNING, None)
-    see(host, ENDED, RUNS)
+    see(host, SUCCEEDED, RUNS)
     assert share(host) == (TaskStatus.RUNNING, None)
-    see(host, None, ENDED)
+    see(host, None, SUCCEEDED)
     assert share(host) == (TaskStatus.SUCCESS, Reason.DONE)
     assert {(one.status, one.reason) for one in replicas(host)} == {(WorkerStatus.EXITED, Reason.DONE)}
 
@@ -70,7 +69,7 @@ def test_the_share_has_succeeded_when_every_rank_has() -> None:
 def test_what_they_leave_is_collected_by_one_more_and_known_when_the_task_has_succeeded_everywhere() -> None:
     host = a_host(replicas=2, outputs=[{"name": "data", "path": "x.csv", "kind": "table"}])
     see(host, RUNS, RUNS)
-    see(host, ENDED, ENDED)
+    see(host, SUCCEEDED, SUCCEEDED)
     assert share(host) == (TaskStatus.RUNNING, None)
     order = host.engine.launched[-1]
     assert (order.worker.slot, order.worker.rank, order.program) == (COLLECTOR, None, None)
@@ -85,14 +84,14 @@ def test_what_they_leave_is_collected_by_one_more_and_known_when_the_task_has_su
 
 def test_what_cannot_be_collected_fails_the_share() -> None:
     host = a_host(outputs=[{"name": "data", "path": "x.csv", "kind": "table"}])
-    see(host, ENDED)
+    see(host, SUCCEEDED)
     see(host, FAILED, slots=(COLLECTOR,))
     assert (share(host), host.task().message) == ((TaskStatus.FAILED, Reason.WORKER_ERROR), "it went wrong")
 
 
 def test_a_stop_ends_what_collects() -> None:
     host = a_host(outputs=[{"name": "data", "path": "x.csv", "kind": "table"}])
-    see(host, ENDED)
+    see(host, SUCCEEDED)
     host.handle(task_command(CommandKind.TASK_STOP))
     assert host.engine.stopped == [replicas(host)[0].worker_id]
     see(host, STOPPED, slots=(COLLECTOR,))
@@ -102,7 +101,7 @@ def test_a_stop_ends_what_collects() -> None:
 def test_spare_ones_are_sent_home_when_every_rank_has_succeeded() -> None:
     host = a_host(replicas=3, size=2)
     see(host, RUNS, RUNS, RUNS)
-    see(host, ENDED, ENDED)
+    see(host, SUCCEEDED, SUCCEEDED)
     assert host.engine.stopped == [replicas(host)[2].worker_id]
     assert share(host) == (TaskStatus.RUNNING, None)
     see(host, None, None, STOPPED)
@@ -205,7 +204,7 @@ def test_one_that_lived_for_a_moment_is_begun_again_by_the_poll() -> None:
 def test_the_workers_of_a_service_begin_again() -> None:
     host = a_host(restart_completed_workers=True)
     host.steady = 5_000
-    see(host, ENDED)
+    see(host, SUCCEEDED)
     assert share(host) == (TaskStatus.RUNNING, None)
     assert [order.worker.attempt for order in host.engine.launched] == [0, 1]
 

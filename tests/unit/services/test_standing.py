@@ -14,11 +14,10 @@ from fate_flow.services.use_cases.use_cases import UseCases
 from tests.kit.services.hand_maintenance import RULES, Watched
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import HOLD, JOIN, RUN, a_host
-from tests.kit.values import GUEST, JOB_ID
+from tests.kit.values import ELSE_ID, GUEST, JOB_ID
 
 K = CommandKind
 ASKED = Command(K.STANDING, JOB_ID, GUEST)
-OTHER_JOB = f"{JOB_ID[:-1]}9"
 
 
 def asked_of(host: HandServer) -> list[str]:
@@ -38,7 +37,7 @@ def described(host: HandServer, data: Any, run: int = 0) -> None:
 def test_a_job_that_runs_here_and_is_twice_not_named_is_asked_about() -> None:
     host = a_host(*RUN)
     use_cases = use_cases_of(host)
-    for jobs in ([(JOB_ID, 0)], [(OTHER_JOB, 0)], [(JOB_ID, 0)], [(OTHER_JOB, 0)]):
+    for jobs in ([(JOB_ID, 0)], [(ELSE_ID, 0)], [(JOB_ID, 0)], [(ELSE_ID, 0)]):
         use_cases.commands.heartbeat("9999", jobs)
     assert asked_of(host) == []
     use_cases.commands.heartbeat("9999", [])
