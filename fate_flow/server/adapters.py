@@ -265,7 +265,9 @@ def _decision(key: TaskKey, result: Mapping[str, Any], places: _Places) -> tuple
         return True, "", _made(key, result, places)
     except (BadRequest, AttributeError, LookupError, TypeError, ValueError) as error:
         # Written by a component that may be anybody's: what cannot be read is a failure of it, not of ours.
-        return False, f"what result.json says was made is not well formed: {sanitized(str(error), 200)}", TaskOutputs()
+        # Other parties read the message, and the error may name a path or a table of this one.
+        LOG.error("%s: result.json is wrong: %s", key, sanitized(str(error), _LONGEST_MESSAGE))
+        return False, "result.json says wrongly what was made; this party's log has the details", TaskOutputs()
 
 
 def _made(key: TaskKey, result: Mapping[str, Any], places: _Places) -> TaskOutputs:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 import yaml
 
 from fate_flow.components.tables.table import Schema, TableWriter
@@ -66,7 +67,9 @@ def test_of_two_uploads_of_one_table_the_file_says_what_it_holds(tmp_path: Path)
         assert found() == says
 
 
-def test_what_a_result_file_names_lies_where_the_worker_may_leave_it(tmp_path: Path) -> None:
+def test_what_a_result_file_names_lies_where_the_worker_may_leave_it_and_only_the_own_log_has_the_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     folder, wakeup = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
     workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
     folder.mkdir()
@@ -81,7 +84,8 @@ def test_what_a_result_file_names_lies_where_the_worker_may_leave_it(tmp_path: P
         (folder / RESULT).write_text(json.dumps({"status": {"code": 0}, "io_meta": {"outputs": outputs}}))
         seen = workers.observe(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
         assert (seen.made.tables, seen.made.metrics) == ((), ())
-        return seen.message
+        assert seen.message == "result.json says wrongly what was made; this party's log has the details"
+        return caplog.records[-1].getMessage()
 
     assert "does not lie in" in said("table", format_uri(tmp_path / "elsewhere", "demo", "a"))
     assert "is not that of table demo.a" in said("table", format_uri(data_dir, "demo", "b"))

@@ -13,9 +13,10 @@ TO_REPLACE = (
 class ComponentError(FlowError):
     """The component failed.
 
-    Its message becomes `exceptions` of the result file and so crosses to the initiator: it may hold what a party
-    agreed to tell (names, counts, row numbers), never an id or a value of a row. Only `Upload`, which runs at its own
-    party alone, may name an id.
+    Its message becomes `exceptions` of the result file and so crosses to the initiator: it may hold what the
+    job's document says and what a party agreed to tell (counts, row numbers), never the name of another table, an id
+    or a value of a row. Only components that run at their own party alone (`Upload`, `Download`, `Writer`, `Fetch`)
+    may name tables and ids.
     """
 
 

@@ -158,8 +158,8 @@ class Table:
         if name not in self.schema.header:
             table = f"table {self.namespace}.{self.name}"
             log.error("%s has the columns %s", table, ", ".join(self.schema.header) or "none")
-            # Other parties read this, too: the names of the columns are for this one alone.
-            raise ComponentError(f"{table} has no column {shown(name)}; this party's log lists its columns")
+            # Other parties read this, too: the names of the table and its columns are for this one alone.
+            raise ComponentError(f"the table has no column {shown(name)}; this party's log names it and its columns")
         query = f"SELECT v{self.schema.header.index(name)} FROM rows ORDER BY rowid"  # noqa: S608  # a number
         return (value for (value,) in self._connection.execute(query))
 

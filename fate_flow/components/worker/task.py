@@ -5,6 +5,7 @@ The file formats are those of docs/reference/contracts.md, "Task configuration" 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Any
 
 from fate_flow.components.base.errors import BadConfig, ComponentError, shown
 from fate_flow.components.base.exchange import Channel, open_http_channel
-from fate_flow.components.tables.table import Table, table_exists
+from fate_flow.components.tables.table import NoSuchTable, Table, table_exists
 from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.components.worker.catalogue import own_parameters
 from fate_flow.core.model.spec import Party
+
+log = logging.getLogger(__name__)
 
 FILE_SCHEME = "file://"
 
@@ -78,7 +81,16 @@ class TaskContext:
         uris = self.inputs.get(key, ())
         if len(uris) != 1:
             raise ComponentError(f"input {key} has {len(uris)} tables, {self.component} takes one")
-        return Table(uris[0])
+        return self.existing_table(uris[0], f"input {key}")
+
+    def existing_table(self, uri: str, key: str) -> Table:
+        """Open the table that `key` stands for. Raises NoSuchTable; its name goes to this party's log alone, because
+        other parties read the message."""
+        try:
+            return Table(uri)
+        except NoSuchTable as error:
+            log.error("%s: %s", key, error.message)
+            raise NoSuchTable(f"{key}: the table is no longer here; this party's log names it") from error
 
     def table_uri(self, namespace: str, name: str) -> str:
         return format_uri(self.data_dir, namespace, name)

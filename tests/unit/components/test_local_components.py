@@ -8,6 +8,7 @@ from fate_flow.components.base.errors import ComponentError
 from fate_flow.components.builtin import download, reader, upload, writer
 from fate_flow.components.tables.csv_source import BadCsv
 from fate_flow.components.tables.table import NoSuchTable, Table, TableExists, TableWriter
+from fate_flow.components.tables.table_uri import parse_uri
 from fate_flow.core.model.spec import Party
 from tests.kit.components.memory_channel import GUEST, a_table, a_task
 
@@ -147,10 +148,17 @@ def test_reader_hands_on_the_table_itself(tmp_path):
     assert outcome.metrics[0].data == [("count", 1)]
 
 
-def test_reader_names_a_table_that_is_not_there(tmp_path):
+def test_a_table_that_is_not_there_is_named_in_the_log_of_its_own_party_alone(tmp_path, caplog):
     parameters = {"table": {"namespace": "demo", "name": "gone"}}
-    with pytest.raises(NoSuchTable, match="no table 'gone' in namespace 'demo'"):
-        reader.run(a_task("reader", GUEST, data_dir=tmp_path, parameters=parameters))
+    uri = a_table(tmp_path, "a", [("b", "1")], ["x"])
+    task = a_task("reader", GUEST, data_dir=tmp_path, parameters=parameters, inputs={"data": (uri,)})
+    with pytest.raises(NoSuchTable, match=r"^table: the table is no longer here; this party's log names it$"):
+        reader.run(task)
+    assert "table: there is no table 'gone' in namespace 'demo'" in caplog.text
+    parse_uri(uri).path.unlink()
+    with pytest.raises(NoSuchTable, match=r"^input data: the table is no longer here; this party's log names it$"):
+        task.input_table()
+    assert "input data: there is no table 'a'" in caplog.text
 
 
 def test_a_disk_that_is_full_is_said_as_text(tmp_path, an_upload, monkeypatch):
