@@ -1,7 +1,7 @@
-"""What follows from a unit of work once it is stored, as one value.
+"""What follows from a unit of work once it is stored, as one immutable value.
 
-Each method answers a new value and leaves the old one as it was, so that a part of a unit that fails is undone by going
-back to the value from before it.
+Each method returns a new value and does not change the old one. So a part of a unit that fails is undone by going back
+to the value before it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fate_flow.services.context.effects import Effect
 
 @dataclass(frozen=True)
 class CapacityNotice:
-    """Another party says that there is capacity for a job which it had none for."""
+    """Another party's notice that it has capacity again for a job that it refused."""
 
     job_id: str
     party_id: str
@@ -26,30 +26,30 @@ class CapacityNotice:
 
 @dataclass(frozen=True)
 class Pending:
-    """What the use cases of one transaction have left for its end, and for those who are told of it."""
+    """What the use cases of one transaction leave for its end, for the scheduler and for the sender."""
 
     effects: tuple[Effect, ...] = ()
-    outgoing: tuple[Command, ...] = ()                        # of the outbox: stored by this unit, or found there
-    moved: tuple[HistoryEntry, ...] = ()                      # what is written into the history with the rest
+    outgoing: tuple[Command, ...] = ()                        # commands in the outbox, stored by this unit or read
+    moved: tuple[HistoryEntry, ...] = ()                      # entries of the history, written at the end
     dirty: Mapping[str, None] = field(default_factory=dict)   # jobs of this initiator to look at, in order
-    freed: Mapping[str, frozenset[str]] = field(default_factory=dict)  # where cores came free, and the jobs that gave
-    informed_parties: frozenset[str] = frozenset()            # parties whom an answer tells what is free here
+    freed: Mapping[str, frozenset[str]] = field(default_factory=dict)  # parties with freed cores, and their jobs
+    informed_parties: frozenset[str] = frozenset()            # parties that learn by an answer how much is free here
     is_queue_longer: bool = False                             # a job has begun to wait
-    to_reconsider: Mapping[str, None] = field(default_factory=dict)  # jobs that the queue looks at whatever it knows
-    capacity_notices: tuple[CapacityNotice, ...] = ()         # what the scheduler is to hear
-    is_notice_declined: bool = False                          # somebody has no use for a notice that he got
+    to_reconsider: Mapping[str, None] = field(default_factory=dict)  # jobs that the queue must look at in any case
+    capacity_notices: tuple[CapacityNotice, ...] = ()         # for the scheduler
+    is_notice_declined: bool = False                          # a job has declined a capacity notice
     hints: tuple[Command, ...] = ()                           # sent once after the commit, and not stored
-    alarms: tuple[int, ...] = ()                              # steady time at which something put off is due
-    bindings: Mapping[str, JobBinding] = field(default_factory=dict)  # by job: as this transaction has left them
+    alarms: tuple[int, ...] = ()                              # steady times at which the scheduler must look again
+    bindings: Mapping[str, JobBinding] = field(default_factory=dict)  # by job id: the bindings in this transaction
 
     @property
     def informed_party(self) -> str:
-        """The one initiator that knows what came free here; empty: there are others, or it does not."""
+        """The only initiator that knows by an answer what came free here; empty if there is none or several."""
         return next(iter(self.informed_parties)) if len(self.informed_parties) == 1 else ""
 
     @property
     def concerns_queue(self) -> bool:
-        """Whether jobs that wait may begin a reservation round."""
+        """Whether the queue must run, because waiting jobs may begin a reservation round."""
         return self.is_queue_longer or bool(self.freed) or bool(self.to_reconsider)
 
     def with_effect(self, effect: Effect) -> Pending:
@@ -83,7 +83,7 @@ class Pending:
         return replace(self, to_reconsider={**self.to_reconsider, job_id: None})
 
     def with_dirty(self, job_ids: Iterable[str]) -> Pending:
-        """A job that is there already keeps its place."""
+        """Add jobs; one that is there already keeps its place."""
         new = {job_id: None for job_id in job_ids if job_id not in self.dirty}
         return replace(self, dirty={**self.dirty, **new}) if new else self
 
@@ -96,7 +96,7 @@ class Pending:
         return replace(self, freed={**self.freed, party_id: jobs | {job_id}})
 
     def without_freed(self, party_id: str, job_id: str) -> Pending:
-        """A party where no other job has freed any is out of it."""
+        """Remove the job from a party's jobs, and the party if it has no other job."""
         if job_id not in self.freed.get(party_id, ()):
             return self
         left = self.freed[party_id] - {job_id}

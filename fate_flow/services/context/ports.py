@@ -1,4 +1,4 @@
-"""What the use cases need from outside, as protocols: real things in `runtime.py`, fakes in a simulation."""
+"""What the use cases need from outside, as protocols. `server/` implements them; the simulation has fakes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Record(Protocol):
     def http_response(self, job_id: str, endpoint: str, text: str, body: object, *, stacklevel: int = 1) -> None: ...
 
     def access(self, address: str, method: str, path: str, status: int) -> None:
-        """One request that was served."""
+        """Write a line about one request that was served."""
 
     def flush(self) -> None: ...
 
@@ -46,12 +46,12 @@ class InputTable:
 
 @dataclass(frozen=True)
 class Program:
-    """The user's own program, and what its worker is told of its place."""
+    """The user's own program, and what its worker learns about its place."""
 
     command: ProgramSpec
     env: Mapping[str, str]
     peers: tuple[Mapping[str, Any], ...]
-    initiator: str                       # the id of the party whose job it is
+    initiator: str                       # the party id of the job's initiator
 
 
 @dataclass(frozen=True)
@@ -61,22 +61,22 @@ class LaunchOrder:
     worker: Worker
     module: str
     incarnation: str
-    parties: tuple[tuple[str, str], ...]         # (role, party id) of everyone in the task
+    parties: tuple[tuple[str, str], ...]         # (role, party id) of each party in the task
     parameters: Mapping[str, Any]
     inputs: tuple[InputTable, ...]
     outputs: tuple[str, ...]                     # aliases of the data outputs, in the order of the component's keys
     task_cores: int
     timeout_seconds: int
     stop_seconds: float
-    speaks_as: str                               # the worker whose token opens the exchange to all of the party task
+    speaks_as: str                               # the worker whose token all workers of the party task use
     stage: str = "default"
     program: Program | None = None               # None: a built-in component
-    work_folders: tuple[str, ...] = ()           # of the ranks that such a program had, for what collects from them
+    work_folders: tuple[str, ...] = ()           # for the collector: the working folders of the program's ranks
 
 
 @dataclass(frozen=True)
 class TaskOutputs:
-    """What a finished worker says it made."""
+    """The outputs that a finished worker reports."""
 
     tables: tuple[tuple[str, TableMeta], ...] = ()        # (data name, table)
     metrics: tuple[tuple[str, str, tuple[tuple[Any, Any], ...], Mapping[str, Any]], ...] = ()
@@ -85,7 +85,7 @@ class TaskOutputs:
 
 @dataclass(frozen=True)
 class Observation:
-    """What is to be seen of a worker from outside."""
+    """The state of a worker, as seen from outside."""
 
     state: str                       # created, running, exited or lost
     pid: int = 0
@@ -99,7 +99,7 @@ class Observation:
 
 
 class Engine(Protocol):
-    """What runs workers. Calls are idempotent and never wait for the worker."""
+    """Runs workers. Calls are idempotent and never wait for the worker."""
 
     def folder_for(self, key: TaskKey, worker_id: str) -> str: ...
 
@@ -110,22 +110,23 @@ class Engine(Protocol):
     def stop(self, worker: Worker, grace_seconds: float) -> None: ...
 
     def forget(self, worker: Worker) -> None:
-        """Remove what one that has exited has left: what it printed, and its working folder."""
+        """Remove the output and the working folder of a worker that has exited."""
 
 
 class ProgramPolicy(Protocol):
-    """What this party lets the jobs of others, and its own, run here."""
+    """Which programs this party runs for its own jobs and those of others."""
 
     @property
     def reads_programs(self) -> bool:
         """Whether `objection` may take long for a program or file that it has not seen before."""
 
     def objection(self, command: ProgramSpec, initiator: str) -> str:
-        """Why this party does not run it for that one, naming the key of its configuration; empty when it does."""
+        """Return why this party does not run the program for this initiator, naming the configuration key; empty if
+        it does."""
 
 
 class DenyAll:
-    """Lets nothing run."""
+    """Allows no program."""
 
     reads_programs = False
 
@@ -143,7 +144,7 @@ class Exchange(Protocol):
     def purge(self, job_id: str) -> None: ...
 
     def sweep(self, is_over: Callable[[str], bool]) -> None:
-        """Purge the jobs that are over: of some that ended in a crash there is still something left."""
+        """Purge the jobs that are over: a crash at their end may have left messages."""
 
 
 class Files(Protocol):
@@ -154,38 +155,38 @@ class Files(Protocol):
     def remove_job(self, job_id: str) -> None: ...
 
     def drop_upload(self, path: str) -> None:
-        """Remove a file that a client sent; one that lies elsewhere is its owner's and stays."""
+        """Remove a file that a client sent; a file elsewhere belongs to its owner and stays."""
 
     def drop_table(self, table: TableMeta) -> None: ...
 
     def has_confs(self, key: JobKey) -> bool:
-        """Whether all that `write_confs` writes is there."""
+        """Return whether all files of `write_confs` exist."""
 
     def has_living_worker(self, job_id: str) -> bool:
-        """Whether a worker runs, or is about to, in the folder of this job."""
+        """Return whether a worker runs, or is about to run, in the folder of this job."""
 
     def jobs_on_disk(self) -> Iterable[str]:
-        """Ids of the jobs that have a folder."""
+        """Return the ids of the jobs that have a folder."""
 
     def uploads_before(self, at: int) -> Iterable[str]:
-        """Files that clients sent before this time and that are whole."""
+        """Return the complete files that clients sent before this time."""
 
     def logs_before(self, at: int) -> Iterable[str]:
-        """Ids of the jobs to whose logs nobody has written since."""
+        """Return the ids of the jobs whose logs were last written before this time."""
 
     def has_logs(self, job_id: str) -> bool: ...
 
     def logs_beyond(self, most_bytes: int, measure_all: bool) -> Iterable[str]:
-        """Jobs whose logs go, those that were written to longest ago first, until the rest takes no more than that.
+        """Return the jobs whose logs to remove, oldest first, until the rest takes at most `most_bytes`.
 
-        Without `measure_all`, logs that nobody has written to for minutes may count as they were measured last."""
+        Without `measure_all`, logs that were not written for minutes may count with their last measured size."""
         ...
 
     def remove_logs(self, job_id: str) -> None: ...
 
 
 class Transport(Protocol):
-    """Carries what the outbox holds to other parties; answers come back as events, whenever they do."""
+    """Sends the commands of the outbox to other parties; answers come back as events."""
 
     def post(self, commands: tuple[Command, ...]) -> None: ...
 
@@ -194,7 +195,7 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class Rules:
-    """The settings that decide something. Times in milliseconds unless the name says otherwise."""
+    """The settings that decisions depend on. Times are in milliseconds unless the name says otherwise."""
 
     poll_interval: int = 2_000
     hold: int = 60_000
@@ -215,18 +216,18 @@ class Rules:
     queue_ageing: int = 60_000
     resource_waiting: int = 0
     scheduler_silence: int = 10_000
-    copy_check: int = 60_000         # from one look at jobs of others that wait here to the next
+    copy_check: int = 60_000         # between two checks of other parties' jobs that wait here
 
 
 @dataclass(frozen=True)
 class Keep:
-    """How long what is over is kept, in milliseconds; 0: for ever."""
+    """How long data of ended jobs is kept, in milliseconds; 0: for ever."""
 
     finished_jobs: int = 0
     job_logs: int = 0
-    job_logs_bytes: int = 0          # of all jobs together; 0: any number
+    job_logs_bytes: int = 0          # of all jobs together; 0: no limit
     output_tables: int = 0
-    most_finished_jobs: int = 0      # rows of jobs that are over; 0: any number
+    most_finished_jobs: int = 0      # rows of ended jobs; 0: no limit
 
 
 BoundEffect = Callable[[], None]
@@ -241,7 +242,7 @@ def in_place(effects: Iterable[BoundEffect]) -> None:
 
 @dataclass(frozen=True)
 class Context:
-    """What every use case shares."""
+    """What all use cases of a server share."""
 
     party_id: str
     url: str                                          # of the own server, for the log
@@ -255,7 +256,7 @@ class Context:
     engine_size: EngineSize
     defaults: JobParameters
     rules: Rules
-    routes: frozenset[str]                            # party ids we know the way to
+    routes: frozenset[str]                            # ids of parties with a configured route
     clock: Callable[[], int]                          # milliseconds since the epoch
     fresh_id: Callable[[], str]                       # 32 hex digits
     specs: dict[str, JobSpec] = field(default_factory=dict)          # by the digest of their document
@@ -269,7 +270,7 @@ class Context:
     site: SiteRule = field(default_factory=SiteRule)
 
     def read(self, observe: Callable[[Transaction], T]) -> T:
-        """What is found, without a lock. Raises StorageFailed."""
+        """Return what `observe` reads, without a lock. Raises StorageFailed."""
 
         def once() -> T:
             with self.store.reading() as tx:
@@ -278,7 +279,7 @@ class Context:
         return self.retry(once, is_repeatable=True)
 
     def write(self, act: Callable[[Transaction], T], is_repeatable: bool = False) -> T:
-        """One transaction that nothing follows from. Raises StorageFailed."""
+        """Run `act` in one transaction without effects, and return its result. Raises StorageFailed."""
 
         def once() -> T:
             with self.store.transaction() as tx:

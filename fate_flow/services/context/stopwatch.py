@@ -1,13 +1,13 @@
-"""Durations, on the observer's own monotonic clock: nobody's wall clock is compared with anybody's, or with its past.
+"""Clocks for durations. All use the observer's own monotonic clock; no rule compares wall clocks.
 
-`Stopwatch`: how long something has stood still. Leases, holds and silence are judged by it: a token that does not
-change for so long. A restart of the observer starts the watch anew, which errs on the side of patience.
+`Stopwatch` measures how long something has not changed. Leases, holds and silence use it: a token that has stayed the
+same for so long. If the observer restarts, the watch starts from zero, so that a limit is reached late, never early.
 
-`SteadyClock`: for what is stored and due later (a retry, the end of a drain, a timeout). It counts on from where the
-last scheduler of this party stopped counting, so it never goes back, and stands still while nobody schedules.
+`SteadyClock` is for stored times (a retry, the end of a drain, a timeout). It counts on from where the last scheduler
+of this party stopped, so it never goes back, and it stands still while no process schedules.
 
-`AwakeClock`: what both count by. A server that was stopped, or whose machine slept, has watched
-nothing meanwhile; answers and reports of that time wait in its sockets, and are to be read before anything is overdue.
+`AwakeClock` is the base of both. A server that was stopped, or whose machine slept, has seen nothing meanwhile. Answers
+and reports of that time wait in its sockets and must be read before anything counts as overdue.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable
 
 
 class AwakeClock:
-    """A monotonic clock that leaves out the time for which its process stood still; for one thread."""
+    """A monotonic clock that leaves out the time while its process stood still; for use by one thread."""
 
     def __init__(self, monotonic: Callable[[], float], slack_seconds: float = 1.0) -> None:
         self._monotonic = monotonic
@@ -33,7 +33,7 @@ class AwakeClock:
         return now - self._asleep
 
     def expect(self, seconds: float) -> None:
-        """From now on readings come this often: after a longer pause the process stood still meanwhile."""
+        """Set the longest time between readings; after a longer pause the process counts as stopped meanwhile."""
         self()
         self._expected = seconds
 
@@ -44,7 +44,7 @@ class Stopwatch:
         self._seen: dict[Hashable, tuple[object, float]] = {}
 
     def unchanged_seconds(self, key: Hashable, token: object) -> float:
-        """Seconds since this key was first seen with this token; 0 when the token is new."""
+        """Return the seconds since this key was first seen with this token; 0 if the token is new."""
         now = self._monotonic()
         known = self._seen.get(key)
         if known is None or known[0] != token:
@@ -53,7 +53,7 @@ class Stopwatch:
         return now - known[1]
 
     def keep_only(self, keys: set[Hashable]) -> None:
-        """Forget what is not watched any more."""
+        """Forget all other keys."""
         for key in set(self._seen) - keys:
             del self._seen[key]
 
@@ -66,7 +66,7 @@ class SteadyClock:
         self._read, self._since = 0, monotonic()
 
     def go_on_from(self, milliseconds: int) -> None:
-        """Count on from what was written down last."""
+        """Count on from the time that was stored last."""
         self._read, self._since = milliseconds, self._monotonic()
 
     def now(self) -> int:

@@ -1,4 +1,4 @@
-"""One unit of work: a transaction, and what is to happen after its commit.
+"""A unit of work: a transaction, and its effects after the commit.
 
 Effects (effects.py: launching a worker, closing a session, removing files) run only once the rows that order them are
 stored. Each is idempotent and can be derived from the rows again, so a crash in between costs one poll.
@@ -34,28 +34,28 @@ _SPECS_KEPT = 2_000
 
 @dataclass
 class UnitOfWork:
-    """What the use cases of one transaction share."""
+    """The shared state of the use cases in one transaction."""
 
     context: Context
     tx: Transaction
-    now: int                                                  # wall clock, to be shown; nothing is due by it
-    pending: Pending = field(default_factory=Pending)         # what follows from it
+    now: int                                                  # wall clock, for people; no deadline depends on it
+    pending: Pending = field(default_factory=Pending)         # what follows after the commit
     is_careful: bool = False                                  # see `isolated`
-    known_steady: int | None = None                           # the scheduler knows it, others read it
+    known_steady: int | None = None                           # set by the scheduler; others read it
 
     @property
     def steady(self) -> int:
-        """Steady time (stopwatch.py): what every duration is measured by. Outside the scheduler a poll late at most."""
+        """Steady time (stopwatch.py) in ms, the base of all durations. Outside the scheduler at most one poll late."""
         if self.known_steady is None:
             self.known_steady = self.tx.steady()
         return self.known_steady
 
     @contextmanager
     def isolated(self, what: object) -> Iterator[None]:
-        """Something that the rest of this unit does not depend on.
+        """Run a block that the rest of this unit does not depend on.
 
-        A careful unit survives its failure, which undoes this alone; that costs a savepoint each, so the first try
-        of a transaction does without."""
+        In a careful unit, a failure undoes only the block. This costs a savepoint each time, so the first try of a
+        transaction does without."""
         if not self.is_careful:
             yield
             return
@@ -67,7 +67,7 @@ class UnitOfWork:
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """A part that is undone as a whole when it raises: what it wrote, and what was to follow from it."""
+        """Run a block that is undone as a whole if it raises: its writes and its effects."""
         before = self.pending
         try:
             with self.tx.savepoint():
@@ -77,7 +77,7 @@ class UnitOfWork:
             raise
 
     def note(self, event: Event, **fields: object) -> None:
-        """One line in the log files that operators read."""
+        """Write one line into the log files that operators read."""
         self.context.record.emit(event, stacklevel=2, **fields)
 
     def moves(
@@ -85,7 +85,7 @@ class UnitOfWork:
         task: str = "",
         version: int = 0, reason: Reason | None = None, message: str = "", caused_by: str = "", exit_status: str = "",
     ) -> None:  # fmt: skip
-        """A line of the job's history: this has moved, and is stored with what moved it."""
+        """Add an entry to the job's history; it is stored in the same transaction as the move."""
         entry = HistoryEntry(
             job_id, level, str(old.value) if old else "", str(new.value), self.now, party, task, version,
             reason.value if reason else "", message, caused_by, exit_status,
@@ -96,35 +96,35 @@ class UnitOfWork:
         self.pending = self.pending.with_effect(effect)
 
     def touch(self, *job_ids: str) -> None:
-        """Something about these jobs has changed: the initiator is to look at them."""
+        """Note that these jobs have changed, so that their initiator looks at them."""
         self.pending = self.pending.with_dirty(job_ids)
 
     def untouch(self, *job_ids: str) -> None:
-        """The initiator looks at them now, or has."""
+        """Note that the initiator looks at these jobs now, or has done so."""
         self.pending = self.pending.without_dirty(job_ids)
 
     def free(self, party_id: str, job_id: str = "") -> None:
-        """Cores may have come free at a party, because of this job if it is known."""
+        """Note that cores may have come free at a party, by this job if one is given."""
         self.pending = self.pending.with_freed(party_id, job_id)
 
     def undo_free(self, party_id: str, job_id: str) -> None:
-        """What this job gave back there is nothing new: it has only undone what it took."""
+        """Withdraw what `free` noted for this job: it only undid its own reservation."""
         self.pending = self.pending.without_freed(party_id, job_id)
 
     def inform(self, party_id: str) -> None:
-        """This initiator knows by an answer what is free here."""
+        """Note that this party learns by an answer how much is free here."""
         self.pending = self.pending.with_informed(party_id)
 
     def lengthen_queue(self) -> None:
-        """A job has begun to wait."""
+        """Note that a job has begun to wait, or may reserve now."""
         self.pending = self.pending.with_longer_queue()
 
     def reconsider(self, job_id: str) -> None:
-        """The queue is to look at this job whatever it knows."""
+        """Note that the queue must look at this job in any case."""
         self.pending = self.pending.with_reconsidered(job_id)
 
     def wake_at(self, steady: int) -> None:
-        """Something that was put off is due then."""
+        """Let the scheduler look again at this steady time."""
         self.pending = self.pending.with_alarm(steady)
 
     def send(self, command: Command) -> None:
@@ -133,9 +133,9 @@ class UnitOfWork:
         self.pending = self.pending.with_outgoing([stored])
 
     def spec(self, job_id: str) -> JobSpec | None:
-        """The parsed document that the job is bound to; each is parsed once a process.
+        """Return the parsed document of the job; None if the job is unknown. A process parses each document once.
 
-        Raises OperationFailed where the rows of the job have another one."""
+        Raises OperationFailed if the rows of the job have another document than its binding."""
         binding = self.binding(job_id)
         if binding is None:
             return None
@@ -145,7 +145,7 @@ class UnitOfWork:
             if document is None:
                 return None
             if digest_of(document) != binding.digest:
-                # Read without a lock: another process has revised it between the two reads.
+                # Without a lock, another process may have revised the document between the two reads.
                 self.forget_binding(job_id)
                 binding = self.binding(job_id)
             if binding is None or digest_of(document) != binding.digest:
@@ -156,7 +156,7 @@ class UnitOfWork:
         return specs[binding.digest]
 
     def binding(self, job_id: str) -> JobBinding | None:
-        """What the job id stands for here; None: nothing yet."""
+        """Return what the job id is bound to here; None if it is not bound."""
         known = self.pending.bindings.get(job_id)
         if known is not None:
             return known
@@ -170,21 +170,21 @@ class UnitOfWork:
         self.pending = self.pending.without_binding(job_id)
 
     def _binding_of_rows(self, job_id: str) -> JobBinding | None:
-        """Of a job that was created before bindings were written down."""
+        """Derive the binding of a job that was created by a release without stored bindings."""
         rows, document = self.tx.jobs_here(job_id), self.tx.document(job_id)
         if not rows or document is None:
             return None
         return replace(binding_of(rows[0]), digest=digest_of(document))
 
     def bind(self, binding: JobBinding) -> bool:
-        """False when somebody else has bound the job id meanwhile."""
+        """Bind a job id; False if another process has bound it meanwhile."""
         if not self.tx.bind(binding):
             return False
         self.pending = self.pending.with_binding(binding)
         return True
 
     def rebind(self, old: JobBinding, digest: str, revision: int) -> bool:
-        """Another document is in force; False when `old` is not what the job is bound to any more."""
+        """Bind the job to another document; False if `old` is no longer its binding."""
         new = replace(old, digest=digest, revision=revision)
         done = self.tx.rebind(old, digest, revision) or (self.tx.binding(old.job_id) is None and self.tx.bind(new))
         if done:
@@ -193,8 +193,8 @@ class UnitOfWork:
 
 
 def binding_of(job: Job) -> JobBinding:
-    """What the job of this row is bound to, without its digest: a row is made only as its job is bound, and who
-    initiates a job and sits in it never changes."""
+    """Return the binding of this row's job, without the digest. A row exists only for a bound job, and initiator and
+    parties never change."""
     return JobBinding(job.job_id, job.initiator, frozenset(job.parties), "", job.revision)
 
 
@@ -203,13 +203,13 @@ def digest_of(document: Document) -> str:
 
 
 def read_spec(context: Context, document: Document) -> JobSpec:
-    """Raises BadDocument with the path of the offending key."""
+    """Parse a document. Raises BadDocument with the path of the offending key."""
     return parse(document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults)
 
 
 @contextmanager
 def unit_of_work(context: Context, is_careful: bool = False, steady: int | None = None) -> Iterator[UnitOfWork]:
-    """Commits at the end of the block, then runs the effects; nothing of both when the block raises."""
+    """Run the block in a transaction, commit, then run the effects. If the block raises, do neither."""
     with context.store.transaction() as tx:
         unit = UnitOfWork(context, tx, context.clock(), is_careful=is_careful, known_steady=steady)
         yield unit

@@ -1,4 +1,4 @@
-"""What the answers of parties to commands mean for the rows."""
+"""Taking the answers of parties to commands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ANSWERED_BY_TASK = frozenset(
 
 
 class Answers:
-    """Takes what parties, also the own one, said to commands of this initiator."""
+    """Takes the answers of parties, also of the own one, to commands of this initiator."""
 
     def __init__(self, dispatch: Dispatch, actions: PlanActions) -> None:
         self._dispatch = dispatch
@@ -46,7 +46,7 @@ class Answers:
             MakeAnew: self._make_anew,
             InviteAgain: self._invite_again,
         }
-        """Of actions that only answers lead to, or that need what the answer says; all others are as in a plan."""
+        """Handlers of actions that only follow from answers, or need their data; all others are those of plans."""
 
     def take(self, unit: UnitOfWork, command: Command, answer: Answer) -> None:
         job_id = command.job_id
@@ -80,7 +80,7 @@ class Answers:
             handler(unit, job, action, data)
 
     def _make_anew(self, unit: UnitOfWork, job: Job, action: MakeAnew, _: Mapping[str, Any]) -> None:
-        """What the run that begins was to read, and a party has not kept."""
+        """Run tasks again in the run that begins, because a party has not kept its shares of them."""
         spec = unit.spec(job.job_id)
         assert spec is not None, "it was parsed when it was taken"
         text = f"job {job.job_id}: {action.seat.party} has not kept {', '.join(action.names)}: made again"
@@ -132,7 +132,7 @@ def _seat_of(unit: UnitOfWork, command: Command) -> Seat | None:
 
 
 def is_to_ask_later(unit: UnitOfWork, command: Command, answer: Answer) -> bool:
-    """Whether the party cannot take the command yet, and is to be asked the same again."""
+    """Return whether the party cannot take the command yet, so that it must be sent again."""
     if answer.retcode != NOT_EFFECTIVE:
         return False
     seat = _seat_of(unit, command)

@@ -1,4 +1,4 @@
-"""Paths of commands and envelopes of answers, as party-api-v1 has them."""
+"""Paths of commands and envelopes of answers (party-api-v1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fate_flow.core.model.job import Answer, Command, CommandKind
 
 
 def endpoint_of(command: Command) -> str:
-    """The v1 path of a command, without the leading `/v1` (party-api-v1)."""
+    """Return the v1 path of a command, without the leading `/v1` (party-api-v1)."""
     role, party_id = command.to.role, command.to.party_id
     if command.kind is CommandKind.REPORT:
         body = command.body
@@ -36,7 +36,7 @@ def endpoint_of(command: Command) -> str:
 
 
 def body_of(answer: Answer) -> dict[str, Any]:
-    """The v1 envelope of an answer; what is null is left out."""
+    """Return the v1 envelope of an answer, without `data` if it is null."""
     body: dict[str, Any] = {"retcode": answer.retcode, "retmsg": answer.retmsg}
     return body if answer.data is None else {**body, "data": answer.data}
 

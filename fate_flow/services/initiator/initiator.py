@@ -1,8 +1,8 @@
-"""What the initiator does: takes a submit, carries out plans, handles answers and reports.
+"""The coordinator: it takes submits, carries out plans, and handles answers and reports.
 
-Every method runs inside the unit of work it is given. A command to the own party is carried out at once, by the
-same code and with the same records as at any other party; a command to another one goes to the outbox, and its answer
-comes back as an event.
+Every method runs in the unit of work that it is given. A command to the own party is carried out at once, by the
+same code and with the same log lines as at any other party. A command to another party goes to the outbox, and its
+answer comes back as an event.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from fate_flow.services.participant.participant import Participant
 from fate_flow.store.values import Document
 
 _MOST_STEPS = 64
-"""Of one job in one transaction; a job of many passed tasks takes more, and goes on in the next one."""
+"""The most plans for one job in one transaction. A job with many passed tasks needs more, and goes on in the next."""
 
 
 class Coordinator:
     """The use cases of the party that decides for a job."""
 
     def __init__(self, party: Participant, owner: str = "") -> None:
-        """`owner`: the process whose reservation rounds these are; empty where none are begun."""
+        """`owner`: the process that begins reservation rounds; empty if this one begins none."""
         self._party = party
         self._capacity = KnownCapacity()
         self._actions = PlanActions(self._dispatch, ReservationRounds(owner, self._capacity))
@@ -53,9 +53,9 @@ class Coordinator:
     # ------------------------------------------------------------------ plans
 
     def advance(self, unit: UnitOfWork, job_id: str, may_begin_round: bool = False) -> None:
-        """Carry out what is to happen next about this job until nothing is left to do at once.
+        """Plan and carry out the next actions of this job, until there are none for now.
 
-        Raises OperationFailed for a plan that changes nothing and would be made again for ever."""
+        Raises OperationFailed if a plan changes nothing and would be made again for ever."""
         last: Plan = ()
         for _ in range(_MOST_STEPS):
             job = unit.tx.job_here(job_id)
@@ -70,11 +70,11 @@ class Coordinator:
             for action in plan:
                 self._actions.carry_out(unit, job, action)
             last = plan
-            may_begin_round = False  # one reservation round; when it ends at once, the next one is the queue's to give
+            may_begin_round = False  # one round only: if it ends at once, the queue decides about the next
         unit.wake_at(unit.steady)
 
     def _dispatch(self, unit: UnitOfWork, command: Command) -> None:
-        """To the own party at once, to another through the outbox."""
+        """Carry out a command to the own party at once; send one to another party through the outbox."""
         own = unit.context.party_id
         if command.to.party_id not in (own, "0"):
             unit.send(command)
@@ -89,32 +89,32 @@ class Coordinator:
     # ------------------------------------------------------------------ from users
 
     def submit(self, unit: UnitOfWork, job_id: str, document: Document, request_id: str) -> str:
-        """Take a job: its id, or the one that this request id got before.
+        """Take a job, and return its id; if the request id was used before, return the job id that it got then.
 
-        Raises BadDocument for a document that is wrong, Refused when this party itself cannot take part, Conflict when
-        the request id was used for other content."""
+        Raises BadDocument if the document is wrong; Refused if this party itself cannot take part; Conflict if the
+        request id was used for other content."""
         return take_submit(unit, self._party, self._dispatch, job_id, document, request_id)
 
     def check_own(self, unit: UnitOfWork, spec: JobSpec) -> None:
-        """Raises BadDocument for a job that this party may not initiate, or with a party it knows no way to."""
+        """Check that this party may initiate the job and has a route to all its parties. Raises BadDocument."""
         check_own(unit, spec)
 
     def rerun(self, unit: UnitOfWork, job_id: str, request: RerunRequest, only: JobStatus | None = None) -> None:
-        """Have an ended job begin again; `only`: when it has ended so.
+        """Run an ended job again; `only`: only if it has ended with this status.
 
-        Raises JobNotFound, BadRequest for a component that it has not, Conflict for a job that may not or need not."""
+        Raises JobNotFound; BadRequest for an unknown component; Conflict if the job cannot run again or need not."""
         user_requests.begin_rerun(unit, self._actions, job_id, request, only)
         self.advance(unit, job_id)
 
     def preview_change(self, unit: UnitOfWork, job_id: str, change: Change) -> Revised:
-        """What a job would be with other parameters; nothing is written.
+        """Return the job as it would be with other parameters, and write nothing.
 
-        Raises JobNotFound; Conflict, OperationFailed for a job whose parameters cannot be changed now or here;
-        BadRequest for what cannot be changed, or not so."""
+        Raises JobNotFound; Conflict or OperationFailed if its parameters cannot be changed now or here; BadRequest if
+        the change is not possible."""
         return preview_change(unit, user_requests.that_may_begin_again(unit, job_id, "change"), change)
 
     def change_parameters(self, unit: UnitOfWork, job_id: str, change: Change, base: int) -> Revised:
-        """The job has them from now on; `base` is that of the preview. Raises as that, and Refused."""
+        """Change the parameters; `base` is that of the preview. Raises the same errors as the preview, and Refused."""
         job = user_requests.that_may_begin_again(unit, job_id, "change")
         unit.touch(job_id)
         return change_parameters(unit, job, change, base, lambda command: self._dispatch(unit, command))
@@ -122,75 +122,75 @@ class Coordinator:
     def request_stop(
         self, unit: UnitOfWork, job_id: str, reason: Reason, message: str, by_user: bool, caused_by: str
     ) -> bool:
-        """Ask that the job ends; False when it has ended already. Raises JobNotFound."""
+        """Request the end of the job; False if it has ended already. Raises JobNotFound."""
         return user_requests.request_stop(unit, job_id, reason, message, by_user, caused_by)
 
     def request_force_stop(self, unit: UnitOfWork, job_id: str) -> None:
-        """What drains for the end of this job is to be killed now. To be called once its stop is asked for."""
+        """Request that draining workers of this job are killed. Call it after the stop was requested."""
         user_requests.request_force_stop(unit, job_id)
 
     def set_priority(self, unit: UnitOfWork, job_id: str, priority: int) -> None:
-        """Where a waiting job stands from now on. Raises JobNotFound, Conflict for one that does not wait."""
+        """Set the priority of a waiting job. Raises JobNotFound; Conflict if the job does not wait."""
         user_requests.set_priority(unit, job_id, priority)
 
     def hold(self, unit: UnitOfWork, job_id: str, hold: Hold) -> None:
-        """No reservation round for a waiting job until it is released. Raises JobNotFound, Conflict for one that does
-        not wait."""
+        """Put a waiting job on hold: no reservation round until it is released. Raises JobNotFound; Conflict if the job
+        does not wait."""
         user_requests.hold_job(unit, job_id, hold)
 
     def let_go(self, unit: UnitOfWork, job_id: str, by: str) -> None:
-        """Raises JobNotFound, Conflict for a job that nobody holds."""
+        """Release a job from its hold. Raises JobNotFound; Conflict if the job is not on hold."""
         user_requests.let_go(unit, job_id, by)
 
     def ask_again(self, unit: UnitOfWork, party_id: str, job_id: str = "") -> None:
-        """A party may be ready now for what it was not ready for: the first that waits for it, and this job."""
+        """Let the queue ask a party again that may be ready now: for the head that waits for it, and for this job."""
         user_requests.ask_again(unit, party_id, job_id)
 
     # ------------------------------------------------------------------ from other parties
 
     def on_answer(self, unit: UnitOfWork, command: Command, answer: Answer) -> None:
-        """What another party, or the own one, said to a command of ours."""
+        """Handle the answer of another party, or of the own one, to a command."""
         self._answers.take(unit, command, answer)
 
     def must_ask_later(self, unit: UnitOfWork, command: Command, answer: Answer) -> bool:
-        """Whether the party cannot take the command yet, and is to be asked the same again."""
+        """Return whether the party cannot take the command yet, so that it must be sent again."""
         return is_to_ask_later(unit, command, answer)
 
     def take_report(self, unit: UnitOfWork, report: Report) -> bool:
-        """A party says how its share stands. False when that is out of date: another version, incarnation or order."""
+        """Take a party's report on its share; False if it is out of date: another version, incarnation or order."""
         return reports.take_report(unit, report)
 
     def take_report_of(self, unit: UnitOfWork, body: Mapping[str, Any], caller: str) -> None:
-        """A report that came with the answer to a heartbeat: taken as one that this party sends itself."""
+        """Take a report that came with the answer to a heartbeat, like one that the party sends itself."""
         reports.take_report_of(unit, body, caller)
 
     def uncollected(self, unit: UnitOfWork) -> set[TaskKey]:
-        """What parties that speak plain v1 were told to run and have not ended."""
+        """Return the shares that run at plain v1 parties."""
         return reports.uncollected(unit)
 
     def give_up(self, unit: UnitOfWork, command: Command) -> bool:
-        """Drop a command that nobody has answered for very long; False while the job it is about is not over here.
+        """Drop a command that was not answered for very long; return False if its job is not over here.
 
-        A seat that was to learn the end of its job stays unconfirmed, and is told when its party answers again."""
+        A seat that was to learn the end of its job becomes unconfirmed, and is told when its party answers again."""
         return lost_parties.give_up(unit, command)
 
     def tell_again(self, unit: UnitOfWork, party_id: str) -> None:
-        """A party answers that has never said that it knows how these jobs ended."""
+        """Tell a party that answers again the ends of jobs that it never confirmed."""
         lost_parties.tell_again(unit, party_id)
 
     # ------------------------------------------------------------------ capacity of other parties
 
     @property
     def free(self) -> dict[str, int]:
-        """By other party: the cores that its last answer said are free."""
+        """The free cores in the last answer of each other party, by party id."""
         return self._capacity.free
 
     def known_free(self, unit: UnitOfWork) -> dict[str, int]:
-        """By party: the cores that are free there, as far as they are known."""
+        """Return the free cores by party id, as far as they are known, with those of this party."""
         return self._capacity.with_own(unit)
 
     def take_capacity_notice(self, unit: UnitOfWork, notice: CapacityNotice) -> None:
-        """A party has capacity for a job that waits for it: the queue looks at it at once."""
+        """Take the notice that a party has capacity for a waiting job, so that the queue looks at the job at once."""
         self._capacity.take_notice(unit, notice)
 
 
@@ -198,13 +198,13 @@ def _plan(unit: UnitOfWork, job: Job, may_begin_round: bool) -> Plan:
     spec = unit.spec(job.job_id)
     if spec is None:
         return ()
-    # Tasks are not read while the job only queues: nothing about them is to be decided.
+    # Tasks are not read while the job waits in the queue: there is nothing to decide about them.
     queues = job.status in (JobStatus.READY, JobStatus.WAITING)
     return plan_job(view_of(unit, job, spec, () if queues else unit.tx.tasks(job.job_id), may_begin_round))
 
 
 def _settle_seats(unit: UnitOfWork, job_id: str) -> None:
-    """Rows of a job that somebody else decides: one that was told its end takes it when it has drained."""
+    """End the rows of another party's job that were told to end and have drained."""
     for job in unit.tx.jobs_here(job_id):
         if job.status is JobStatus.STOPPING and job.stop_by and job.reason is not None:
             end_job_here(unit, job, job.reason, job.message)

@@ -45,7 +45,7 @@ def change_status(unit: UnitOfWork, job: Job, move: MoveJob) -> None:
 
 
 def _end(unit: UnitOfWork, job: Job, move: MoveJob) -> None:
-    assert move.reason is not None, "nothing ends without a reason"
+    assert move.reason is not None, "every end has a reason"
     unit.note(Event.JOB_FINISHING, job_id=job.job_id, status=move.new)
     _close_tasks(unit, job, move)
     release(unit, job)
@@ -60,7 +60,7 @@ def _end(unit: UnitOfWork, job: Job, move: MoveJob) -> None:
 
 
 def _close_tasks(unit: UnitOfWork, job: Job, move: MoveJob) -> None:
-    """Rows that never came to anything end with the job, here and in what is held for others."""
+    """End the task rows that have not ended, both of this party and those kept for others."""
     if move.reason is Reason.DONE and not move.missing:
         return
     reason = reason_for_shares(move.reason) if move.reason else Reason.STOPPED
@@ -120,7 +120,7 @@ def disarm(unit: UnitOfWork, job: Job, action: Disarm) -> None:
 
 
 def _timers(unit: UnitOfWork, job: Job) -> dict[str, int]:
-    """As earlier actions of the same plan have left them."""
+    """Read the timers again, because earlier actions of the same plan may have changed them."""
     return dict((unit.tx.job(job.key) or job).timers)
 
 

@@ -1,4 +1,4 @@
-"""What is read of a job for its plan."""
+"""Builds the view of a job from the database, for its plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fate_flow.services.participant.ends import has_workers
 def view_of(
     unit: UnitOfWork, job: Job, spec: JobSpec, tasks: tuple[Task, ...], may_begin_round: bool = False
 ) -> JobView:
-    """`tasks`: none while the job only queues, for then nothing about them is to be decided."""
+    """Return the view of a job. `tasks` may be empty while the job waits in the queue: plans do not need them then."""
     rules = unit.context.rules
     return JobView(
         job=job,

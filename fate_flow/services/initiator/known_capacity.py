@@ -1,4 +1,4 @@
-"""What is known of the free cores of all parties, and which jobs wait for them."""
+"""The known free cores of all parties, and the jobs that wait for them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from fate_flow.services.initiator.seats import is_refused
 
 
 class KnownCapacity:
-    """What this process has heard of the free cores of other parties; a process that begins knows nothing."""
+    """What this process knows of the free cores of other parties; a new process knows nothing."""
 
     def __init__(self) -> None:
-        self.free: dict[str, int] = {}          # by other party: the cores that its last answer said are free
-        # by job: the reservation round, and who has capacity though it refuses
+        self.free: dict[str, int] = {}          # by id of another party: the free cores in its last answer
+        # by job id: the reservation round, and the party whose notice came before its refusal
         self._overtaken: dict[str, tuple[int, str]] = {}
 
     def with_own(self, unit: UnitOfWork) -> dict[str, int]:
-        """By party: the cores that are free there, as far as they are known."""
+        """Return the free cores by party id, as far as they are known, with those of this party."""
         engine = unit.tx.engine()
         return {**self.free, unit.context.party_id: engine.free_cores if engine is not None else 0}
 
     def take_notice(self, unit: UnitOfWork, notice: CapacityNotice) -> None:
-        """A party has capacity for a job that waits for it: the queue looks at it at once.
+        """Take the notice that a party has capacity for a waiting job, so that the queue looks at the job at once.
 
-        The notice may overtake the refusal that it follows: then the reservation round has to end first."""
+        The notice may arrive before the refusal that it follows; then the reservation round has to end first."""
         job = unit.tx.job_here(notice.job_id)
         if job is None or not awaits_capacity(unit, job, notice.party_id):
             return
@@ -45,12 +45,12 @@ class KnownCapacity:
         unit.note(Event.JOB_NOTE, job_id=job.job_id, text=text)
 
     def take_overtaken(self, job_id: str) -> tuple[int, str] | None:
-        """The round and the party of a notice that overtook the refusal before it; it is forgotten."""
+        """Return and forget the round and the party of a notice that came before its refusal; None if there is none."""
         return self._overtaken.pop(job_id, None)
 
 
 def awaits_capacity(unit: UnitOfWork, job: Job, party_id: str) -> bool:
-    """Whether capacity at this party is what a job waits for, or what it is asking for in its reservation round."""
+    """Return whether a job waits for capacity at this party, or is asking for it in its reservation round."""
     if job.status is not JobStatus.WAITING or job.reason is not None or job.rerun_signal or job.hold is not None:
         return False
     if not job.ready_owner:
@@ -65,7 +65,7 @@ def _seats_at(unit: UnitOfWork, job: Job, notice: CapacityNotice) -> list[Seat]:
 
 
 def asked_by(unit: UnitOfWork) -> Asked:
-    """The cores that the jobs of this initiator ask for, by party; each is read once."""
+    """Return a function that gives the cores that a job requests, by party id; each job is read once."""
 
     @cache
     def asked(job_id: str) -> Mapping[str, int]:
@@ -78,7 +78,7 @@ def asked_by(unit: UnitOfWork) -> Asked:
 
 
 def count_in(data: object, key: str) -> int | None:
-    """A count that another party told, such as its free cores; None when it is not there or is none."""
+    """Return a count from another party, such as its free cores; None if it is missing or not a count."""
     value = data.get(key) if isinstance(data, Mapping) else None
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_VERSION
     return value if is_count else None

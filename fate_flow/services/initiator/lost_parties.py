@@ -1,4 +1,4 @@
-"""Parties that have not answered for very long: what is dropped, and what they are told once they answer."""
+"""Parties that have not answered for very long: commands that are dropped, and commands for when they answer again."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fate_flow.services.initiator.seats import note_seat
 
 
 def give_up(unit: UnitOfWork, command: Command) -> bool:
-    """Drop a command that nobody has answered for very long; False while the job it is about is not over here.
+    """Drop a command that was not answered for very long; return False if its job is not over here.
 
-    A seat that was to learn the end of its job stays unconfirmed, and is told when its party answers again."""
-    # A request may come to nothing. A report may not: without it the job would wait for this party for ever.
+    A seat that was to learn the end of its job becomes unconfirmed, and is told when its party answers again."""
+    # A request to stop may be dropped at any time. A report may not: without it the job would wait for ever.
     is_stop_request = command.kind is CommandKind.ASK_STOP
     if not is_stop_request and not all(row.is_final for row in unit.tx.jobs_here(command.job_id)):
         return False
@@ -35,7 +35,7 @@ def give_up(unit: UnitOfWork, command: Command) -> bool:
 
 
 def tell_again(unit: UnitOfWork, party_id: str) -> None:
-    """A party answers that has never said that it knows how these jobs ended."""
+    """Tell a party that answers again the ends of jobs that it never confirmed."""
     seats = [seat for seat in unit.tx.unconfirmed_seats() if seat.party.party_id == party_id]
     notice = {(one.job_id, one.to) for one in unit.tx.commands_after(0)} if seats else set()
     for seat in seats:

@@ -1,8 +1,8 @@
-"""What is wrong with the ways to and from other parties, kept where every process of this server finds it.
+"""Troubles with the connections to and from other parties, stored for all processes of this server.
 
-A party is silent since the first request that it did not answer, and cut off since it first said, in the answer to a
-heartbeat, that it cannot reach this server. The process that schedules writes both down and forgets them when it
-begins: it measures anew.
+A party is silent since the first request that it did not answer. It is cut off since it first answered a heartbeat
+with the statement that it cannot reach this server. The scheduler process stores both. A new scheduler deletes them
+and measures again.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ class PeerWatch:
         self._suspects: frozenset[str] = frozenset()      # parties of which a trouble may be stored
 
     def check(self, tx: Transaction) -> None:
-        """To be called now and then: what another thread or a rolled back transaction has left is found."""
+        """Read the stored troubles again, because another thread or a rolled-back transaction may have changed them."""
         self._suspects = frozenset(tx.peer_troubles())
 
     def is_suspect(self, party_id: str) -> bool:
-        """Whether it is new that this party answers, and reaches this server."""
+        """Return whether a trouble of this party may be stored."""
         return party_id in self._suspects
 
     def troubles(self, unit: UnitOfWork) -> tuple[PeerTrouble, ...]:
         return tuple(unit.tx.peer_troubles().values()) if self._suspects else ()
 
     def fails(self, unit: UnitOfWork, party_id: str, seconds: float, error: str) -> None:
-        """It has not answered for so many seconds."""
+        """Store that the party has not answered for so many seconds."""
         self._suspects |= {party_id}
         known, why = _known(unit, party_id), sanitized(error, LONGEST_ERROR)
         since = known.silent_since or max(1, unit.steady - int(seconds * 1000))
@@ -39,13 +39,13 @@ class PeerWatch:
             unit.tx.note_trouble(replace(known, silent_since=since, silence=why))
 
     def answers(self, unit: UnitOfWork, party_id: str) -> None:
-        """It has answered."""
+        """Store that the party has answered."""
         known = _known(unit, party_id)
         if known.silent_since:
             unit.tx.note_trouble(known.without_silence())
 
     def way_back(self, unit: UnitOfWork, party_id: str, way_back: WayBack | None) -> PeerTrouble:
-        """What it says of its way to this server: what is wrong with it since when."""
+        """Store the party's statement about its connection to this server, and return the trouble."""
         known = _known(unit, party_id)
         if way_back is None:
             found = PeerTrouble(party_id)
@@ -58,7 +58,7 @@ class PeerWatch:
         return found
 
     def forget_way_back(self, unit: UnitOfWork, trouble: PeerTrouble) -> None:
-        """Nobody asks the party any more: how long it is cut off is counted anew once somebody does."""
+        """Forget since when a party is cut off that gets no heartbeats now; a later heartbeat measures again."""
         if trouble.cut_off_since:
             unit.tx.note_trouble(replace(trouble, cut_off_since=0, cut_off=""))
 

@@ -1,4 +1,4 @@
-"""What the initiator makes of the answers of a party that speaks plain v1, as the servers of FATE Flow 1.x do."""
+"""How the initiator handles parties that speak plain v1, as the servers of FATE Flow 1.x do."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from fate_flow.store.contract.transaction import Transaction
 def handle_join_reply(
     unit: UnitOfWork, seat: Seat, command: Command, outcome: ReplyOutcome, components: object
 ) -> ReplyOutcome:
-    """The party has accepted the job and offers no extensions: it is known from now on to speak plain v1.
+    """Mark a party that accepted the job without extensions as plain v1.
 
-    It counts as refused if it could never run what it accepts, or says in `components` that it will not."""
+    It counts as refused if the job cannot run with a plain v1 party, or if its `components` say that it will not run
+    a task."""
     unit.tx.mark_plain_v1(seat)
     spec, text = unit.spec(seat.job_id), ""
     if spec is not None and seat.run == 0:
@@ -29,9 +30,9 @@ def handle_join_reply(
 
 
 def refusal_of(command: Command, answer: Answer) -> str:
-    """Why a share cannot begin, or does not run, at the party that says this; empty for any other answer.
+    """Return why a share cannot start or does not run, by the party's answer; empty for any other answer.
 
-    A plain v1 party answers 0 to a start of which nothing comes, so each command before and after it counts."""
+    A plain v1 party also answers 0 to a start that fails, so the commands before and after the start count as well."""
     is_asked_again = command.kind is CommandKind.TASK_COLLECT and answer.is_silence
     if answer.is_ok or answer.retcode == NOT_EFFECTIVE or is_asked_again:
         return ""
@@ -50,26 +51,26 @@ def refusal_of(command: Command, answer: Answer) -> str:
 
 
 def is_before_rerun(command: Command, job: Job) -> bool:
-    """Whether the job waits to begin again, and this is about its next run: there is no share yet that could fail."""
+    """Return whether the command belongs to the rerun of a job that still waits: no share could fail yet."""
     return job.status is JobStatus.WAITING and command.run == job.run
 
 
 def failed_report(command: Command, message: str, now: int) -> Report:
-    """The share as its party would report it."""
+    """Return the report of a failed share that its party does not send itself."""
     incarnation = str(command.body.get("incarnation") or "")
     return Report(command.task_key, incarnation, TaskStatus.FAILED, Reason.LAUNCH_FAILED, message, 0, now)
 
 
 @dataclass(frozen=True)
 class Beats:
-    """Signs of life: by party what runs there, for a heartbeat of ours; to those that speak plain v1 one `align`."""
+    """The heartbeats to send: the jobs that run at each party of ours, and one `align` for each plain v1 party."""
 
     jobs: Mapping[str, tuple[tuple[str, int], ...]]
     aligns: tuple[Command, ...]
 
 
 def beats_for(tx: Transaction, party_ids: Iterable[str], doubtful: Sequence[Seat]) -> Beats:
-    """`doubtful`: seats of parties that are to be told an end once more, or count as silent."""
+    """Return the heartbeats to these parties. `doubtful`: seats that must be told an end again, or count as silent."""
     jobs: dict[str, tuple[tuple[str, int], ...]] = {}
     aligns: list[Command] = []
     for party_id in party_ids:
@@ -84,7 +85,7 @@ def beats_for(tx: Transaction, party_ids: Iterable[str], doubtful: Sequence[Seat
 
 
 def _align_about(tx: Transaction, seat: Seat) -> Command | None:
-    """The heartbeat of plain v1, about the job of this seat."""
+    """Return the heartbeat of plain v1, `align`, about the job of this seat."""
     job = tx.job_here(seat.job_id)
     if job is None:
         return None

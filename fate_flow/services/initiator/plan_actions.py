@@ -1,4 +1,4 @@
-"""Carries out plans: each type of action has its handler."""
+"""Carries out plans: each type of action has a handler."""
 
 from __future__ import annotations
 

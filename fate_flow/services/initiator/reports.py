@@ -1,4 +1,4 @@
-"""What the reports of other parties on their shares mean for the rows."""
+"""Taking the reports of other parties on their shares."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fate_flow.services.workers.reports import read_report, within_its_say
 
 
 def take_report_of(unit: UnitOfWork, body: Mapping[str, Any], caller: str) -> None:
-    """A report that came with the answer to a heartbeat: taken as one that this party sends itself."""
+    """Take a report that came with the answer to a heartbeat, like one that the party sends itself."""
     report = read_report(body)
     job = unit.tx.job_here(report.task.job_id) if report is not None else None
     if report is None or job is None:
@@ -29,14 +29,14 @@ def take_report_of(unit: UnitOfWork, body: Mapping[str, Any], caller: str) -> No
 
 
 def take_body(unit: UnitOfWork, body: Mapping[str, Any], party: Party) -> None:
-    """A report in this party's answer to a command; one on the share of another party is ignored."""
+    """Take a report in this party's answer to a command; ignore it if it is on the share of another party."""
     report = read_report(body)
     if report is not None and report.task.party == party:
         take_report(unit, report)
 
 
 def take_report(unit: UnitOfWork, report: Report) -> bool:
-    """A party says how its share stands. False when that is out of date: another version, incarnation or order."""
+    """Take a party's report on its share; False if it is out of date: another version, incarnation or order."""
     task = unit.tx.task(report.task)
     if task is None or task.runs_here:
         return False
@@ -48,7 +48,7 @@ def take_report(unit: UnitOfWork, report: Report) -> bool:
     report = _within_its_say(unit, report)
     take_count(unit, report)
     if report.status in (TaskStatus.SUCCESS, TaskStatus.STOPPING) and task.party_status is TaskStatus.WAITING:
-        # The report that it runs was overtaken or lost; this one implies it.
+        # The report of `running` was lost or comes later; this one implies it.
         start = report.start_time or unit.now
         if unit.tx.take_report(task, replace(report, status=TaskStatus.RUNNING, reason=None, start_time=start)):
             note_share(unit, task, TaskStatus.RUNNING, None, "")
@@ -59,11 +59,11 @@ def take_report(unit: UnitOfWork, report: Report) -> bool:
     now = unit.tx.task(report.task)
     if now is None or now.party_status is task.party_status:
         return False
-    return take_report(unit, report)      # another process of this server moved it meanwhile: decide anew
+    return take_report(unit, report)      # another process of this server moved it meanwhile: decide again
 
 
 def _within_its_say(unit: UnitOfWork, said: Report) -> Report:
-    """What is taken of it; what is not is on record."""
+    """Return the part of a report that a party may state, and log the rest."""
     job = unit.tx.job_here(said.task.job_id)
     taken = within_its_say(said, job.parties if job is not None else ())
     for key, asked, found in (
@@ -77,14 +77,14 @@ def _within_its_say(unit: UnitOfWork, said: Report) -> Report:
 
 
 def _ended(report: Report, now: int) -> Report:
-    """A final report needs an end; a plain v1 peer may send none."""
+    """Return the report with an end time if it is final; a plain v1 peer may send none."""
     if report.end_time or report.status not in TASK_END:
         return report
     return replace(report, end_time=now)
 
 
 def uncollected(unit: UnitOfWork) -> set[TaskKey]:
-    """What parties that speak plain v1 were told to run and have not ended."""
+    """Return the shares that run at plain v1 parties."""
     found = set()
     for seat in unit.tx.plain_v1_seats():
         for task in unit.tx.tasks(seat.job_id):

@@ -1,4 +1,4 @@
-"""Actions about seats and reservation rounds."""
+"""Carries out the actions about seats and reservation rounds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def move_seat(unit: UnitOfWork, job: Job, action: MoveSeat) -> None:
 
 
 class ReservationRounds:
-    """The rounds of one process. `owner`: its name, under which it sets the ready signal."""
+    """The reservation rounds of one process. `owner`: the name with which it sets the ready signal."""
 
     def __init__(self, owner: str, capacity: KnownCapacity) -> None:
         self._owner = owner
@@ -51,7 +51,7 @@ class ReservationRounds:
             raise Conflict(f"job {job.job_id}: its turn is {job.ready_owner or 'nobody'}'s, not {self._owner}'s")
         overtaken = self._capacity.take_overtaken(job.job_id)
         if action.wait_reason:
-            # A party with two seats that had capacity for one: it has no more capacity now than before.
+            # A party with two seats had capacity for one only: it has no more capacity now than before.
             unit.undo_free(action.blocked_on, job.job_id)
             unit.wake_at(retry_at)
             unit.note(Event.RESOURCE_ANSWERED, job_id=job.job_id, operation="apply", outcome="failed")
@@ -63,7 +63,7 @@ class ReservationRounds:
         unit.note(Event.READY_SIGNAL_RESET, job_id=job.job_id, done=True)
 
     def _count_passes(self, unit: UnitOfWork, job: Job) -> None:
-        """The job has started: earlier ones that lack what it took have been passed."""
+        """Count a pass for each earlier job that waits for capacity which the started job took."""
         heads = [head for head in unit.tx.queue_heads() if head.order < job.order]
         if not heads:
             return
@@ -77,7 +77,9 @@ class ReservationRounds:
 
 
 def _jitter(unit: UnitOfWork, conflicts: int) -> int:
-    """After a conflict two initiators must not meet again in step: up to a second more each time, capped."""
+    """Return a random delay (ms), so that two initiators do not meet again after a conflict.
+
+    Its limit grows by one second with each conflict, up to eight."""
     if not conflicts:
         return 0
     return int(unit.context.fresh_id()[:6], 16) % (1000 * min(conflicts, 8))

@@ -1,4 +1,4 @@
-"""Rows of seats: their history and their leases."""
+"""The rows of seats: their history and their leases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import SeatStatus
 from fate_flow.services.context.unit_of_work import UnitOfWork
 
-_LONGEST_LEASE = 1e9      # seconds; what is longer, or no number at all, is none
+_LONGEST_LEASE = 1e9      # seconds; a longer lease is ignored
 
 
 def note_seat(unit: UnitOfWork, seat: Seat, new: SeatStatus, message: str) -> None:
@@ -19,7 +19,7 @@ def note_seat(unit: UnitOfWork, seat: Seat, new: SeatStatus, message: str) -> No
 
 
 def lease_seat(unit: UnitOfWork, seat: Seat, lease: int) -> None:
-    """The party keeps what it holds for so many milliseconds; it is asked again after a third of them."""
+    """Store for how many milliseconds the party keeps its reservation; it is renewed after a third of them."""
     renew_at = unit.steady + lease // 3 if lease else 0
     unit.tx.lease_seat(seat, lease, renew_at)
     if lease:
@@ -27,7 +27,9 @@ def lease_seat(unit: UnitOfWork, seat: Seat, lease: int) -> None:
 
 
 def lease_in(data: Mapping[str, Any]) -> int:
-    """Milliseconds; 0 for a party that says none that can be kept, such as a plain v1 one."""
+    """Return the lease in the data of an answer, in milliseconds; 0 if there is none that makes sense.
+
+    A plain v1 party states none."""
     seconds = data.get("lease_seconds")
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < _LONGEST_LEASE:
         return 0
@@ -35,10 +37,10 @@ def lease_in(data: Mapping[str, Any]) -> int:
 
 
 def is_refused(seat: Seat) -> bool:
-    """In the present reservation round."""
+    """Return whether the party has refused in the present reservation round."""
     return seat.status is SeatStatus.JOINED and seat.message != ""
 
 
 def place_of(party: Party) -> dict[str, str]:
-    """As events of the log name a party."""
+    """Return the fields that name a party in events of the log."""
     return {"role": party.role, "party_id": party.party_id}

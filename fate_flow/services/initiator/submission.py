@@ -1,4 +1,4 @@
-"""A submit is taken: the own seat, the rows for other parties, and the `create` that invites them."""
+"""Taking a submit: the own seat, the rows for other parties, and the `create` commands that invite them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from fate_flow.store.values import Document, Submission
 def take_submit(
     unit: UnitOfWork, party: Participant, dispatch: Dispatch, job_id: str, document: Document, request_id: str
 ) -> str:
-    """Take a job: its id, or the one that this request id got before.
+    """Take a job, and return its id; if the request id was used before, return the job id that it got then.
 
-    Raises BadDocument for a document that is wrong, Refused when this party itself cannot take part, Conflict when
-    the request id was used for other content."""
+    Raises BadDocument if the document is wrong; Refused if this party itself cannot take part; Conflict if the request
+    id was used for other content."""
     digest = digest_of(document)
     known = unit.tx.begin_submission(Submission(request_id, job_id, digest), unit.now)
     if known is not None:
@@ -38,7 +38,7 @@ def take_submit(
         return known.job_id
     spec = read_spec(unit.context, document)
     check_own(unit, spec)
-    # Sent and stored with every default filled in, so that a party with other defaults reads the same job.
+    # All defaults are filled in before it is sent and stored, so that a party with other defaults reads the same job.
     complete = replace(document, runtime_conf=with_model(spec.conf, spec.roles, job_id))
     _take_seat(unit, party, dispatch, job_id, complete, spec)
     unit.touch(job_id)
@@ -46,7 +46,7 @@ def take_submit(
 
 
 def check_own(unit: UnitOfWork, spec: JobSpec) -> None:
-    """Raises BadDocument for a job that this party may not initiate, or with a party it knows no way to."""
+    """Check that this party may initiate the job and has a route to all its parties. Raises BadDocument."""
     own = unit.context.party_id
     initiator = spec.initiator
     if initiator.party_id != own and initiator.role != "local":
@@ -85,7 +85,7 @@ def _take_seat(
 
 
 def _hold_rows(unit: UnitOfWork, job_id: str, party: Party, spec: JobSpec, incarnations: Mapping[str, str]) -> None:
-    """Rows for what runs at another party; a party with the same id keeps its own rows in this database."""
+    """Add the initiator's task rows for another party. A seat of this party already has rows in this database."""
     job, document = unit.tx.job_here(job_id), unit.tx.document(job_id)
     assert job is not None, "the own seat was just taken"
     assert document is not None, "a job row has its document"
@@ -99,7 +99,7 @@ def _hold_rows(unit: UnitOfWork, job_id: str, party: Party, spec: JobSpec, incar
 
 
 def create_body(document: Document, spec: JobSpec, job_id: str, incarnations: Mapping[str, str]) -> dict[str, Any]:
-    """The body of `create` (party-api-v1, section 2), with our extensions announced."""
+    """Return the body of `create` (party-api-v1, section 2), with our extensions announced."""
     return {
         "job_id": job_id,
         "name": document.name,
@@ -137,5 +137,5 @@ def _holder(key: TaskKey, incarnation: str, auto_retries: int, now: int) -> Task
 
 
 def capped(data: object) -> str:
-    """What a party that accepts a job allows less of than was asked, for the history and for who submitted it."""
+    """Return text about what an accepting party limits below the request, for the history and for the client."""
     return capped_text(data.get("effective") if isinstance(data, Mapping) else None)

@@ -1,4 +1,4 @@
-"""Actions about the tasks of a job."""
+"""Carries out the actions about the tasks of a job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def move_task(unit: UnitOfWork, job: Job, move: MoveTask) -> None:
 def new_version(unit: UnitOfWork, job: Job, action: NewVersion) -> None:
     document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     assert document is not None, "a running job has its document"
-    assert spec is not None, "and it could be read"
+    assert spec is not None, "the document of a job can be parsed"
     task = spec.tasks[action.name]
     here = (unit.context.party_id, "0")
     rows = [

@@ -1,4 +1,4 @@
-"""What users, and limits that are exceeded, ask of a job: that it stops, waits, goes first or begins again."""
+"""Requests of users, and of exceeded limits, about a job: stop, hold, priority, rerun."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fate_flow.store.contract.changes import SUBMIT_FAILED
 
 
 def request_stop(unit: UnitOfWork, job_id: str, reason: Reason, message: str, by_user: bool, caused_by: str) -> bool:
-    """Ask that the job ends; False when it has ended already. Raises JobNotFound."""
+    """Request the end of the job; False if it has ended already. Raises JobNotFound."""
     job = unit.tx.job_here(job_id)
     if job is None:
         raise JobNotFound(f"can not found job {job_id} as its initiator")
@@ -37,7 +37,7 @@ def request_stop(unit: UnitOfWork, job_id: str, reason: Reason, message: str, by
 
 
 def request_force_stop(unit: UnitOfWork, job_id: str) -> None:
-    """What drains for the end of this job is to be killed now. To be called once its stop is asked for."""
+    """Request that draining workers of this job are killed. Call it after the stop was requested."""
     job = unit.tx.job_here(job_id)
     if job is not None and not job.is_final:
         unit.tx.request_force_stop(job.key)
@@ -45,7 +45,7 @@ def request_force_stop(unit: UnitOfWork, job_id: str) -> None:
 
 
 def set_priority(unit: UnitOfWork, job_id: str, priority: int) -> None:
-    """Where a waiting job stands from now on. Raises JobNotFound, Conflict for one that does not wait."""
+    """Set the priority of a waiting job. Raises JobNotFound; Conflict if the job does not wait."""
     job = _queued(unit, job_id)
     place = queue_key(job.enqueued, priority, unit.context.rules.queue_ageing)
     if not unit.tx.set_priority(job.key, priority, place):
@@ -55,11 +55,11 @@ def set_priority(unit: UnitOfWork, job_id: str, priority: int) -> None:
 
 
 def hold_job(unit: UnitOfWork, job_id: str, hold: Hold) -> None:
-    """No reservation round for a waiting job until it is released. Raises JobNotFound, Conflict for one that does
-    not wait."""
+    """Put a waiting job on hold: no reservation round until it is released. Raises JobNotFound; Conflict if the job
+    does not wait."""
     job = _queued(unit, job_id)
     if job.hold is not None:
-        hold = replace(hold, since=job.hold.since)      # other words for the same hold
+        hold = replace(hold, since=job.hold.since)      # only the message of the hold changes
     begins = (SeatStatus.STARTING, SeatStatus.STARTED)
     if any(seat.status in begins for seat in unit.tx.seats(job_id)) or not unit.tx.hold_job(job.key, hold):
         status = "being started" if job.status is JobStatus.WAITING else job.status.value
@@ -70,7 +70,7 @@ def hold_job(unit: UnitOfWork, job_id: str, hold: Hold) -> None:
 
 
 def let_go(unit: UnitOfWork, job_id: str, by: str) -> None:
-    """Raises JobNotFound, Conflict for a job that nobody holds."""
+    """Release a job from its hold. Raises JobNotFound; Conflict if the job is not on hold."""
     job = _queued(unit, job_id)
     if not unit.tx.release_job(job.key, unit.steady):
         raise Conflict(f"job {job_id} is {job.status.value} and not on hold")
@@ -79,7 +79,7 @@ def let_go(unit: UnitOfWork, job_id: str, by: str) -> None:
 
 
 def ask_again(unit: UnitOfWork, party_id: str, job_id: str = "") -> None:
-    """A party may be ready now for what it was not ready for: the first that waits for it, and this job."""
+    """Let the queue ask a party again that may be ready now: for the head that waits for it, and for this job."""
     job = unit.tx.job_here(job_id)
     due = {job_id} if job is not None and job.blocked_on == party_id else set()
     for one in sorted(due | {head.job_id for head in unit.tx.queue_heads() if head.blocked_on == party_id}):
@@ -90,9 +90,9 @@ def ask_again(unit: UnitOfWork, party_id: str, job_id: str = "") -> None:
 def begin_rerun(
     unit: UnitOfWork, actions: PlanActions, job_id: str, request: RerunRequest, only: JobStatus | None
 ) -> None:
-    """Have an ended job begin again; `only`: when it has ended so.
+    """Run an ended job again; `only`: only if it has ended with this status.
 
-    Raises JobNotFound, BadRequest for a component that it has not, Conflict for a job that may not or need not."""
+    Raises JobNotFound; BadRequest for an unknown component; Conflict if the job cannot run again or need not."""
     job = _to_rerun(unit, job_id, only)
     spec = unit.spec(job_id)
     assert spec is not None, "it was parsed when it was taken"
@@ -108,7 +108,7 @@ def begin_rerun(
 
 
 def _to_rerun(unit: UnitOfWork, job_id: str, only: JobStatus | None) -> Job:
-    """The job, when nothing here speaks against it. Raises JobNotFound, Conflict."""
+    """Return the job if it can be rerun. Raises JobNotFound, Conflict."""
     job = that_may_begin_again(unit, job_id, "rerun")
     if only is not None and job.status is not only:
         raise Conflict(f"job {job_id} is {job.status.value}: only a job that is {only.value} can be resumed")
@@ -116,7 +116,9 @@ def _to_rerun(unit: UnitOfWork, job_id: str, only: JobStatus | None) -> Job:
 
 
 def that_may_begin_again(unit: UnitOfWork, job_id: str, what: str) -> Job:
-    """The job, when it is this initiator's and nothing of its last run is left. Raises JobNotFound, Conflict."""
+    """Return the job if this party is its initiator, and no worker of its last run is left.
+
+    Raises JobNotFound, Conflict."""
     rows, job = unit.tx.jobs_here(job_id), unit.tx.job_here(job_id)
     if not rows:
         raise JobNotFound("can not found job")
@@ -143,7 +145,7 @@ def _note_kept(unit: UnitOfWork, view: JobView, plan: Plan) -> None:
 
 
 def _queued(unit: UnitOfWork, job_id: str) -> Job:
-    """Raises JobNotFound."""
+    """Return the job of this initiator. Raises JobNotFound."""
     job = unit.tx.job_here(job_id)
     if job is None:
         raise JobNotFound(f"can not found job {job_id} as its initiator, whose queue it stands in")
@@ -151,7 +153,7 @@ def _queued(unit: UnitOfWork, job_id: str) -> Job:
 
 
 def _note_word(unit: UnitOfWork, job: Job, why: str) -> None:
-    """What somebody has done about a job that goes on waiting: in its log and its history."""
+    """Note a user's change of a waiting job in its log and its history."""
     unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id}: {why}")
     party = job.party
     unit.moves(HistoryLevel.JOB, job.job_id, job.status, job.status, party=party, message=why, caused_by=str(party))

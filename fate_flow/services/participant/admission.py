@@ -1,4 +1,4 @@
-"""Whether a job is taken here, and what is set aside for it."""
+"""Whether this party accepts a job, and how much it would reserve for it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from fate_flow.services.workers.tables import TablesAtSubmit
 from fate_flow.store.values import Document
 
 EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping": 1, "room": 1}
-"""What we offer beyond plain v1; announced in `create` and in its answer."""
+"""Our extensions of plain v1; announced in `create` and in its answer."""
 _LONGEST_NAME = 500
 
 
 @dataclass(frozen=True)
 class Admitted:
-    """A job that this party takes part in, and what it would be bound to."""
+    """A job that this party takes part in, and the binding that it would get."""
 
     document: Document
     spec: JobSpec
@@ -39,24 +39,24 @@ class Admitted:
 
 
 def accept(unit: UnitOfWork, spec: JobSpec) -> None:
-    """Whether all seats of this party take part in the job: what one may not do, none does.
+    """Check that all seats of this party can take part in the job; if one cannot, none does.
 
-    Raises Refused naming all that this party allows less of than the job asks for; PermissionDenied naming what
-    its initiator was not granted; OperationFailed for a table that is not there or disabled, a column that it has
-    not, or a program that it does not run; FlowError (103) as `request`."""
+    Raises Refused, naming all limits that the job exceeds; PermissionDenied, naming what its initiator was not
+    granted; OperationFailed for a table that is missing or disabled, a missing column, or a program that this party
+    does not run; FlowError (103) as in `request`."""
     for seat in own_seats(unit.context, spec):
         _accept(unit, spec, seat)
 
 
 def own_seats(context: Context, spec: JobSpec) -> tuple[Party, ...]:
-    """The seats of the job that are this party's; party 0 is the server of its initiator."""
+    """Return this party's seats in the job; party 0 is the server of its initiator."""
     own = context.party_id
     here = (own, PARTY_0) if spec.initiator.party_id in (own, PARTY_0) else (own,)
     return tuple(seat for seat in spec.parties if seat.party_id in here)
 
 
 def _accept(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
-    # First: who was granted nothing here learns nothing else of this party.
+    # Checked first, so that a party without a grant learns nothing else about this party.
     if why := not_granted(unit, spec, party):
         raise PermissionDenied(why)
     if why := above_ceilings(unit, spec, party):
@@ -74,10 +74,10 @@ def _check_programs(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
 
 
 def request(unit: UnitOfWork, spec: JobSpec, party: Party) -> Request:
-    """What the job sets aside for this seat.
+    """Return what the job reserves for this seat.
 
-    Raises FlowError (103) when this party can never give what all its seats of the job need; how much it has is for
-    the own people alone."""
+    Raises FlowError (103) if this party can never give what all its seats in the job need. Only the party's own users
+    learn how much it has."""
     size = unit.context.engine_size
     requests = [request_of(seat, spec.parameters[seat], size.nodes) for seat in own_seats(unit.context, spec)]
     cores, memory = sum(one.cores for one in requests), sum(one.memory for one in requests)
@@ -93,9 +93,9 @@ def request(unit: UnitOfWork, spec: JobSpec, party: Party) -> Request:
 
 
 def check_early(context: Context, document: Document) -> None:
-    """Before a transaction begins in which the job is accepted: read the programs that are known by their content.
+    """Read programs that are allowed by their digest, before the transaction in which the job is accepted.
 
-    What is wrong with the document, whatever it is, the use case itself runs into."""
+    Errors in the document are ignored here; the use case itself finds them."""
     if not context.program_policy.reads_programs:
         return
     with suppress(Exception):
@@ -106,7 +106,7 @@ def check_early(context: Context, document: Document) -> None:
 
 
 def _programs_of(spec: JobSpec, party: Party) -> Iterator[tuple[str, ProgramSpec]]:
-    """By task: what the user's own programs at this seat are."""
+    """Yield the user's own programs at this seat, each with the name of its task."""
     for task in spec.tasks_of(party):
         program = None if party in task.passed_at else program_at(task, party)
         if program is not None:
@@ -122,7 +122,7 @@ def _check_tables(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
 
 
 def effective_here(context: Context, spec: JobSpec, party: Party) -> tuple[Effective, ...]:
-    """What holds here for the workers of this seat, where that is not what the job asks for."""
+    """Return the limits for the workers of this seat that differ from what the job asks for."""
     rules = context.rules
     return effective_at(party, spec, context.ceilings, rules.stop_grace_seconds, rules.longest_stop_seconds)
 
@@ -135,7 +135,7 @@ def _too_much(message: str, *keys: str) -> FlowError:
 
 
 def document_in(body: Mapping[str, Any]) -> Document:
-    """Of a `create`. Raises BadRequest."""
+    """Read the document in the body of a `create`. Raises BadRequest."""
     for key in ("dsl", "runtime_conf"):
         if not isinstance(body.get(key), Mapping):
             raise BadRequest(f"{key}: is missing or is not an object")
@@ -144,10 +144,10 @@ def document_in(body: Mapping[str, Any]) -> Document:
 
 
 def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str) -> Admitted:
-    """The job that a `create` brings, when this party takes part in it with all its seats.
+    """Return the job in a `create`, if this party takes part in it with all its seats.
 
-    Raises BadDocument, BadRequest for what is wrong with it; PermissionDenied where it is not this caller's to create
-    here, or not so; and as `accept`."""
+    Raises BadDocument or BadRequest if the job is wrong; PermissionDenied if this caller may not create it, or not
+    with this content; and the errors of `accept`."""
     document = document_in(command.body)
     spec = read_spec(unit.context, document)
     revision = whole_in(command, "revision", 0)
@@ -163,8 +163,8 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
 
 
 def _check_keys(unit: UnitOfWork, party: Party, spec: JobSpec) -> None:
-    """Raises PermissionDenied for a job with a party whose requests could not be believed here: workers send theirs to
-    each other without the initiator, too."""
+    """Check that this party has the keys of all other parties in the job, because their workers also send requests
+    directly to each other. Raises PermissionDenied."""
     others = sorted({one.party_id for one in spec.parties} - {unit.context.party_id, "0"})
     lacking = [one for one in others if unit.context.site.needs_key(one) and unit.tx.site_key(one) is None]
     if lacking:

@@ -1,4 +1,4 @@
-"""What several of the modules beside this one say, and what they read in a body."""
+"""Readers of body fields, and writes and notes that several modules of this folder share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LONGEST_TEXT = 4_000
 
 
 def plain_v1_incarnation(job_id: str, name: str, version: int) -> str:
-    """What an initiator that speaks plain v1 does not give: of this attempt, and the same at every party of ours."""
+    """Return the incarnation of an attempt, the same at every party of ours: a plain v1 initiator gives none."""
     return hashlib.sha256(f"{job_id} {name} {version}".encode()).hexdigest()[:32]
 
 
@@ -45,7 +45,7 @@ def new_task(unit: UnitOfWork, spec: JobSpec, key: TaskKey, incarnation: str, au
 
 
 def job_end_in(text: str, key: str) -> JobStatus:
-    """The status that ends a job. Raises BadRequest."""
+    """Read a final status of a job. Raises BadRequest."""
     known = {status.value: status for status in JOB_END}
     if text not in known:
         raise BadRequest(f"{key}: {shown(text)} is not one of {', '.join(sorted(known))}")
@@ -59,7 +59,9 @@ def place_of(job: Job) -> dict[str, str]:
 def note_beginning(
     unit: UnitOfWork, spec: JobSpec, key: TaskKey, why: Mapping[str, Any] = MappingProxyType({})
 ) -> None:
-    """Once at each party, whatever seats it has; at the initiator's it is written with what decides it."""
+    """Note a new version of a task in the history, once at each party, for any number of seats.
+
+    At the initiator the history already has it from the decision."""
     own = unit.context.party_id
     first = next((one for one in spec.tasks[key.name].parties if one.party_id == own), None)
     if key.party != first or spec.initiator.party_id in (own, "0"):
@@ -76,13 +78,13 @@ def reason_given(text: object) -> Reason | None:
 
 
 def parties_in(value: object, job: Job) -> tuple[str, ...]:
-    """Those parties of the job that a list names."""
+    """Return the parties of the job that a list names."""
     named = value if isinstance(value, list) else []
     return tuple(str(party) for party in sorted(job.parties) if str(party) in named)
 
 
 def federated_move(command: Command, job: Job, task: Task, new: TaskStatus) -> MoveTask:
-    """What the initiator says of a task over all its parties; without a reason that fits, what the end stands for."""
+    """Return the move to the federated status that the initiator sends; without a fitting reason, the default one."""
     move = MoveTask(task.key.name, task.key.version, task.status, new)
     if new not in TASK_END:
         return move
@@ -96,7 +98,7 @@ def federated_move(command: Command, job: Job, task: Task, new: TaskStatus) -> M
 
 
 def move_job(unit: UnitOfWork, job: Job, move: MoveJob, caused_by: str = "") -> bool:
-    """Write the status, with the lines that operators follow it by."""
+    """Write the status of a job, with the log lines for operators. Returns False if the row has moved on."""
     unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=move.new)
     done = unit.tx.move_job(job, move, unit.now, caused_by)
     if done:
@@ -110,7 +112,8 @@ def move_job(unit: UnitOfWork, job: Job, move: MoveJob, caused_by: str = "") -> 
 
 
 def reason_in(text: object, status: JobStatus) -> Reason:
-    """The reason an initiator gave, where it may; a plain v1 peer gives none, so the status stands for it."""
+    """Read the initiator's reason for a status; return the default reason of the status if there is none, as from a
+    plain v1 peer, or if it does not fit."""
     try:
         reason = Reason(text)
         if job_status_for(reason) is status and may_say(Author.INITIATOR, reason):
@@ -129,7 +132,7 @@ _PLAIN_V1 = {
 
 
 def seconds_in(value: object, key: str) -> float | None:
-    """A duration in a body; None when it is not there. Raises BadRequest."""
+    """Read a duration in seconds from a body; None if it is missing. Raises BadRequest."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < _LONGEST_SECONDS:
@@ -141,7 +144,7 @@ _LONGEST_SECONDS = 1e9
 
 
 def order_in(command: Command) -> int | None:
-    """Where the job stands in the queue of its initiator; a plain v1 one does not say. Raises BadRequest."""
+    """Read the job's place in the queue of its initiator; None if it is missing, as in plain v1. Raises BadRequest."""
     value = command.body.get("order")
     if value is None:
         return None
@@ -154,6 +157,6 @@ _MOST_ORDER = 2**62
 
 
 def whole_in(command: Command, key: str, default: int) -> int:
-    """A counter in a body. Raises BadRequest for one that no column takes."""
+    """Read a counter from a body; `default` if it is missing. Raises BadRequest if it does not fit a column."""
     value = command.body.get(key)
     return default if value is None else check_version(value, key)

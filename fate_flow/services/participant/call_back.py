@@ -1,8 +1,8 @@
-"""Whether this party reaches an initiator, asked before it takes part in a job that it could never report of.
+"""The call-back test: whether this party reaches an initiator, before it takes part in a job that it must report on.
 
-Only the configured route of the caller is asked, by a short question that asks nothing back, outside of any
-transaction. Few handlers may wait for that at once, and a good answer holds for a while: neither many callers nor two
-parties that create at each other can use up the handlers of a server.
+The test is one short request to the configured route of the caller, outside of any transaction; it causes no request
+back. Only a few handlers may wait for it at once, and a success is remembered for a while. So neither many callers nor
+two parties that send `create` to each other can use up the handlers of a server.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 from fate_flow.core.model.job import Answer, Command, CommandKind
 
 CALL_BACK = "call_back"
-"""In the body of `create`, `validate` and `intake`: the caller wants to know whether it can be reached."""
+"""The key in the body of `create`, `validate` and `intake` by which the caller asks whether it can be reached."""
 
 Reach = Callable[[str], str]
-"""Why this party does not reach the server of another one; empty when it does, or nobody knows."""
+"""Given a party id, returns why this party does not reach that party's server; empty if it does, or if unknown."""
 
 
 def reaches_all(_: str) -> str:
@@ -28,10 +28,10 @@ class CallBack:
     def __init__(
         self, ask: Reach, most: int = 4, seconds: float = 10.0, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """`most` may be asked at once; a good answer holds for so many `seconds`."""
+        """`most`: tests at the same time; a success is remembered for `seconds`."""
         self._ask, self._seconds, self._monotonic = ask, seconds, monotonic
         self._slots = threading.Semaphore(most)
-        self._reached: dict[str, float] = {}      # by party: when it was reached last
+        self._reached: dict[str, float] = {}      # by party id: when it was reached last
 
     def __call__(self, party_id: str) -> str:
         reached = self._reached.get(party_id)
@@ -55,7 +55,7 @@ def wants_call_back(command: Command) -> bool:
 
 
 def refused(commands: Iterable[Command], caller: str, reach: Reach) -> dict[int, Answer]:
-    """By place: the answers to those of these commands that are refused since their caller cannot be reached."""
+    """Return the refusals of commands whose caller cannot be reached, by the place of the command."""
     wanting = [place for place, command in enumerate(commands) if wants_call_back(command)]
     problem = reach(caller) if wanting else ""
     return dict.fromkeys(wanting, Answer(103, cannot_reach(caller, problem))) if problem else {}

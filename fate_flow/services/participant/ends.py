@@ -1,4 +1,4 @@
-"""How a job's row ends here, what of it is stopped and given back."""
+"""The end of a job's row at this party: stopping its tasks, releasing its cores, removing its files."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _IN_PROCESS = (TaskStatus.RUNNING, TaskStatus.STOPPING)
 
 
 def has_workers(unit: UnitOfWork, job: Job) -> bool:
-    """Whether a worker of this seat still lives, as far as is known: also one that the end did not wait for."""
+    """Return whether a worker of this seat still lives, as far as is known, even if the end did not wait for it."""
     workers = unit.tx.workers_of(job.job_id)
     return any(one.task.party == job.party and one.status is not WorkerStatus.EXITED for one in workers)
 
 
 def forget_seat(unit: UnitOfWork, job: Job) -> Answer:
-    """Nothing of a job that was refused elsewhere stays here."""
+    """Remove the seat of a job that was refused elsewhere, and with the last seat its files."""
     unit.tx.forget_seat(job.key)
     unit.forget_binding(job.job_id)     # with the last seat it has gone
     if not unit.tx.jobs_here(job.job_id):
@@ -40,14 +40,14 @@ def forget_seat(unit: UnitOfWork, job: Job) -> Answer:
 def end_job_here(
     unit: UnitOfWork, job: Job, reason: Reason, message: str, deadline_seconds: float | None = None, caused_by: str = ""
 ) -> None:
-    """The job is over for this party: at once when nothing runs any more, else when its workers have gone.
+    """End the job for this party: at once if nothing runs any more, else when its workers have ended.
 
-    They have this party's own grace for it, or less where the initiator waits for less. Without a cause it is the
-    initiator's doing. `job.exit_code` is taken over: that of the worker that is the cause."""
+    The workers have this party's own grace time, or less if the initiator waits for less. An empty `caused_by` means
+    the initiator. `job.exit_code`, that of the worker that is the cause, is kept."""
     caused_by = caused_by or job.caused_by or str(job.initiator)
     busy = stop_tasks_here(unit, job, reason, deadline_seconds, caused_by)
     if job.is_plain_v1 and job.status is JobStatus.STOPPING:
-        busy = has_workers(unit, job)      # also of a version that has been followed by the one of the next run
+        busy = has_workers(unit, job)      # also workers of an older version, if the next run's versions exist already
     if not busy:
         finalise(unit, job, reason, message, caused_by)
     elif job.status is not JobStatus.STOPPING:
@@ -59,28 +59,28 @@ def end_job_here(
 
 
 def with_code(job: Job, body: Mapping[str, Any]) -> Job:
-    """The job with the exit code that a body gives it."""
+    """Return the job with the exit code in a body, if there is one."""
     code = exit_code_in(body)
     return job if code is None else replace(job, exit_code=code)
 
 
 ENDS_WHEN_DRAINED = 1
-"""In `stop_by` of a row that is not the initiator's: it ends by itself when its last worker has gone."""
+"""The `stop_by` of a row that is not the initiator's: it ends by itself when its last worker has ended."""
 
 
 def finalise(unit: UnitOfWork, job: Job, reason: Reason, message: str, caused_by: str) -> None:
-    """This party's row takes its final status and holds nothing any more."""
+    """Give this party's row its final status, and release its reservation."""
     release(unit, job)
     now = unit.tx.job(job.key) or job
     end = job_status_for(reason)
     move_job(unit, now, MoveJob(end, reason, message, exit_code=job.exit_code), caused_by)
     if reason is Reason.INITIATOR_LOST:
-        close_tasks(unit, job, end)     # nobody else will say how they ended
+        close_tasks(unit, job, end)     # the initiator will not send their ends
     clean_up(unit, job.job_id)
 
 
 def close_tasks(unit: UnitOfWork, job: Job, end: JobStatus) -> None:
-    """The federated status of what the initiator has not told the end of: the job is over, and so is every task."""
+    """Give each task whose end the initiator has not sent a final federated status, because the job is over."""
     now = unit.tx.job(job.key) or job
     for task in unit.tx.tasks(job.job_id):
         is_left = task.status is TaskStatus.WAITING and stays_waiting(job, task)
@@ -99,14 +99,14 @@ def close_tasks(unit: UnitOfWork, job: Job, end: JobStatus) -> None:
 
 
 def cut_off(task: Task, reason: Reason | None, message: str, caused_by: str) -> MoveTask:
-    """A task that has not ended, of a job that has: `reason`, `message` and cause are those of the job."""
+    """Return the end of a task that its job cut off; `reason`, `message` and `caused_by` are those of the job."""
     known = Reason.STOPPED_BY_USER if reason is Reason.STOPPED_BY_USER else Reason.STOPPED
     key = task.key
     return MoveTask(key.name, key.version, task.status, TaskStatus.CANCELED, known, message, caused_by=caused_by)
 
 
 def clean_up(unit: UnitOfWork, job_id: str) -> None:
-    """Once no seat of the job is open here: its messages go, and the files that were sent to be uploaded."""
+    """Remove the job's messages and the files that were sent for uploads, once all its seats here have ended."""
     if not all(row.is_final for row in unit.tx.jobs_here(job_id)):
         return
     spec = unit.spec(job_id)
@@ -120,11 +120,13 @@ def clean_up(unit: UnitOfWork, job_id: str) -> None:
 
 
 def release(unit: UnitOfWork, job: Job, at_most_round: int | None = None) -> bool:
-    """Give back what the reservation recorded; False when nothing was held."""
+    """Release the reservation; False if nothing was held.
+
+    `at_most_round`: only a reservation of this round or an earlier one."""
     if not unit.tx.give_back(job.key, at_most_round, unit.now):
         return False
     engine = unit.tx.engine()
-    assert engine is not None, "something was held, so there is an engine"
+    assert engine is not None, "a reservation needs an engine"
     note_resource(unit, job, "return", job.claim, engine)
     unit.free(unit.context.party_id, job.job_id)
     return True
@@ -133,7 +135,7 @@ def release(unit: UnitOfWork, job: Job, at_most_round: int | None = None) -> boo
 def stop_tasks_here(
     unit: UnitOfWork, job: Job, reason: Reason, deadline_seconds: float | None = None, caused_by: str = ""
 ) -> bool:
-    """End every task of this seat; True while workers are still going. Without a cause it is its initiator's doing."""
+    """Stop every task of this seat; return whether workers still run. An empty `caused_by` means the initiator."""
     busy = False
     for task in unit.tx.tasks(job.job_id):
         if task.key.party != job.party or not task.runs_here or task.is_over_here or stays_waiting(job, task):
@@ -146,7 +148,7 @@ def stop_tasks_here(
 
 
 def reason_for_shares(reason: Reason) -> Reason:
-    """By which a share ends that the end of its job cuts off: also in what the initiator holds for another party."""
+    """Return the reason for shares that the end of their job cuts off, also in rows kept for other parties."""
     return reason if reason in (Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST) else Reason.STOPPED
 
 

@@ -1,4 +1,4 @@
-"""What a party answers to the heartbeat of an initiator: which jobs are over, and what it could not deliver."""
+"""A party's answer to the heartbeat of an initiator: the jobs that are over, and reports that it could not deliver."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _MOST_MISSED = 2
 class Heartbeats:
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._missed: dict[str, dict[tuple[str, int], int]] = {}     # by caller: copies that run and were not named
+        self._missed: dict[str, dict[tuple[str, int], int]] = {}     # by caller: running copies that it did not name
         self._lock = threading.Lock()
 
     def missing(self, caller: str, jobs: Collection[tuple[str, int]]) -> list[str]:
-        """Jobs of the caller that run here and that it has not named twice: it may know nothing of them any more."""
+        """Return jobs of the caller that run here, but were missing in two heartbeats: it may have forgotten them."""
         copies = self._context.read(lambda tx: tx.copies_that_run(caller))
         with self._lock:
             before = self._missed.pop(caller, {})
@@ -33,9 +33,9 @@ class Heartbeats:
         return sorted(job_id for job_id, _ in doubtful)
 
     def answer(self, caller: str, jobs: Sequence[tuple[str, int]]) -> HeartbeatReply:
-        """`jobs`: what the caller believes to run here, each in one of its runs."""
+        """Record a heartbeat and answer it. `jobs`: the jobs, with their runs, that run here as the caller knows."""
         self._context.write(lambda tx: tx.record_heartbeat(caller), is_repeatable=True)
-        # However many jobs: nobody waits for the lock meanwhile.
+        # Read without a lock, because there may be many jobs.
         return self._context.read(lambda tx: _reply(tx, caller, jobs))
 
 
@@ -49,7 +49,7 @@ def _reply(tx: Transaction, caller: str, jobs: Sequence[tuple[str, int]]) -> Hea
 
 
 def _ended(tx: Transaction, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:
-    """The jobs of this initiator among these that are over here, and why."""
+    """Return which of these jobs of the initiator are over or unknown here, and why."""
     ended: dict[str, str] = {}
     running = dict(tx.copies_that_run(caller)) if jobs else {}
     for job_id, run in jobs:

@@ -1,4 +1,4 @@
-"""What an initiator asks of a job: its status, its start, its parameters, its stop."""
+"""The commands of an initiator about a job: status, start, parameters, stop."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ from fate_flow.store.values import Document
 
 
 def in_later_run(unit: UnitOfWork, command: Command, job: Job) -> Answer:
-    """The initiator has begun the job again: that it waits, or already how it ended, is the first that says so."""
+    """Handle a command of a later run than the row is in. Its first command is a status: `waiting` or a final one."""
     if command.kind is not CommandKind.STATUS:
         return Answer(NOT_EFFECTIVE, f"job {job.job_id} is in run {job.run}, not {command.run}")
-    # The run is over for every seat here, and new parameters are taken by all of them.
+    # The old run is over for every seat here, because new parameters must reach all of them together.
     for row in _in_earlier_run(unit, command):
         if not row.is_final:
             end_last_run(unit, command, row)
@@ -66,7 +66,7 @@ def in_later_run(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     job = with_parameters(unit, command, unit.tx.job(job.key) or job)
     document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     assert document is not None, "a job row has its document"
-    assert spec is not None, "and it could be read"
+    assert spec is not None, "the document of a job can be parsed"
     tasks = tasks_anew(unit, command, job)
     begin_again(unit, job, command.run)
     _add_tasks(unit, job, command.run, document, spec, tasks)
@@ -82,7 +82,7 @@ def _add_tasks(
 
 
 def _add_missing_tasks(unit: UnitOfWork, command: Command, job: Job) -> None:
-    """The run that begins makes more anew than was said at first: another party has not kept its share of it."""
+    """Add tasks that were added to the run that begins, because another party has not kept its shares of them."""
     document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     if document is not None and spec is not None:
         new = [task for task in tasks_anew(unit, command, job) if unit.tx.task(task.key) is None]
@@ -114,19 +114,20 @@ def take_status(unit: UnitOfWork, command: Command, job: Job) -> Answer:
 
 
 def _how_it_ended(unit: UnitOfWork, job: Job, answer: Answer) -> Answer:
-    """Where the row has come to, or goes: it may have ended before, since its initiator was silent for too long."""
+    """Return the answer with the status in which the row has ended or will end. It may differ from the initiator's,
+    if the row ended because the initiator was silent for too long."""
     now = unit.tx.job(job.key) or job
     end = now.status if now.is_final else now.target
     return answer if end is None else replace(answer, data={**(answer.data or {}), "ended_as": end.value})
 
 
 def _why(command: Command, new: JobStatus) -> tuple[Reason, str]:
-    """The reason and the message that a command to end carries."""
+    """Read the reason and the message of a command to end."""
     return reason_in(command.body.get("reason"), new), sanitized(command.body.get("message"), LONGEST_TEXT)
 
 
 def _accept(unit: UnitOfWork, command: Command, job: Job) -> Answer:
-    """It waits: every party has accepted it, or it gives back what the reservation round that is named has reserved."""
+    """Handle `status/waiting`: every party has accepted the job; or, with a round, release what that round reserved."""
     if job.status is JobStatus.READY:
         move_job(unit, job, MoveJob(JobStatus.WAITING))
     elif command.body.get("turn") is not None:
@@ -137,7 +138,7 @@ def _accept(unit: UnitOfWork, command: Command, job: Job) -> Answer:
 
 
 def _requeue_here(unit: UnitOfWork, job: Job, round_number: int) -> Answer:
-    """Also when it comes late: what a later reservation round has reserved or started stays."""
+    """Make a running job wait again. A late command changes nothing of a later reservation round."""
     if job.is_final or job.status is JobStatus.STOPPING:
         return Answer(103, f"{job.key} is {job.status.value} ({job.reason.value if job.reason else 'no reason'})")
     if job.status is not JobStatus.RUNNING or job.claim.round_number != round_number:
@@ -149,8 +150,7 @@ def _requeue_here(unit: UnitOfWork, job: Job, round_number: int) -> Answer:
 
 
 def start(unit: UnitOfWork, command: Command, job: Job) -> Answer:
-    """A hold becomes a running claim; a late one, of a reservation round that was given up, starts nothing of a later
-    reservation round."""
+    """Start a job that holds a reservation. A late command of an earlier reservation round starts nothing."""
     if job.status is JobStatus.RUNNING:
         return OK
     if whole_in(command, "turn", job.claim.round_number) != job.claim.round_number:
@@ -165,23 +165,24 @@ def start(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     move_job(unit, job, MoveJob(JobStatus.RUNNING))
     now = unit.tx.job(job.key)
     if now is None or not now.holds:
-        # On MySQL another process may have taken the hold back since the row was read; the move locks the row.
+        # On MySQL, another process may have released the reservation since the row was read; the move locks the row.
         raise OperationFailed(f"{job.key} holds nothing any more")
     unit.note(Event.PARTY_STARTED, job_id=job.job_id, **place_of(job))
     return OK
 
 
 def align(unit: UnitOfWork, job: Job, caller: str) -> Answer:
-    """The heartbeat of plain v1 servers, each to all others of a job. Only the initiator's life is anything to us.
+    """Answer `align`, the heartbeat that each plain v1 server sends to all others of a job. Only that of the initiator
+    matters here.
 
-    What else FATE puts into it, tables that are taken over from another job, does not exist here."""
+    FATE also uses it for tables that are taken over from another job; this feature does not exist here."""
     if job.is_plain_v1 and caller == job.initiator.party_id:
         unit.tx.record_heartbeat(caller)
     return answer_align(job)
 
 
 def update(unit: UnitOfWork, command: Command, job: Job) -> Answer:
-    """The named list of columns that an initiator may write: progress."""
+    """Update the columns that an initiator may write: only the progress."""
     progress = command.body.get("progress")
     if isinstance(progress, int) and not job.is_final:
         unit.tx.set_progress(job.key, max(0, min(100, progress)))
@@ -189,7 +190,7 @@ def update(unit: UnitOfWork, command: Command, job: Job) -> Answer:
 
 
 def stop(unit: UnitOfWork, command: Command, job: Job) -> Answer:
-    """Ends the tasks here, and the row with the last of them; the initiator's own row is for it to end."""
+    """Stop the tasks here; the row ends with the last of them. The initiator ends its own row itself."""
     reason, message = _why(command, job_end_in(command.argument, "stop_status"))
     deadline = seconds_in(command.body.get("deadline_seconds"), "deadline_seconds")
     caused_by = cause_in(command.body)

@@ -1,4 +1,4 @@
-"""A job that begins again here: in its next run, or in the one it is in."""
+"""A job that waits again at this party: in its next run, or in the present one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from fate_flow.services.workers.reports import cause_in
 
 
 def with_parameters(unit: UnitOfWork, command: Command, job: Job) -> Job:
-    """The row with the parameters that come with the message of a rerun. Raises FlowError where it cannot take them."""
+    """Take the parameters in the command of a rerun, if there are any, and return the row. Raises FlowError if this
+    party cannot take them."""
     given = command.body.get("parameters")
     if not isinstance(given, Mapping):
         return job
@@ -31,7 +32,7 @@ def with_parameters(unit: UnitOfWork, command: Command, job: Job) -> Job:
 
 
 def end_last_run(unit: UnitOfWork, command: Command, job: Job) -> Job:
-    """The initiator knows that it is over, and this party has never heard of it."""
+    """End the last run at this party, which has not heard of its end; the command of the next run says how it ended."""
     last = command.body.get("last")
     given = last if isinstance(last, Mapping) else {"status": JobStatus.CANCELED.value}
     new = job_end_in(str(given.get("status")), "last.status")
@@ -44,10 +45,10 @@ def end_last_run(unit: UnitOfWork, command: Command, job: Job) -> Job:
 
 
 def missing_shares(unit: UnitOfWork, command: Command, job: Job) -> list[str]:
-    """Of the tasks that the initiator keeps: those of which this party has not kept its share.
+    """Return the tasks that the initiator keeps, but of which this party has not kept its share.
 
-    It has dropped what it made when it ended the job by itself and had not heard that the task had succeeded. Raises
-    BadRequest."""
+    The party dropped the share's outputs if it ended the job by itself before it heard that the task had succeeded.
+    Raises BadRequest."""
     spec, given = unit.spec(job.job_id), command.body.get(KEPT_THERE)
     assert spec is not None, "a job row has its document"
     versions = given if isinstance(given, Mapping) else {}
@@ -61,10 +62,12 @@ def _keeps(row: Task | None) -> bool:
 
 
 def begin_again(unit: UnitOfWork, job: Job, run: int, wait_reason: str = "", *, is_loss: bool = False) -> None:
-    """The ended row waits in a later run, on record. Raises NotEffective when another process has moved it."""
+    """Move the ended row to `waiting` in a later run, with an entry in its history.
+
+    Raises NotEffective if another process has moved the row."""
     unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
     if not unit.tx.begin_again(job, run, unit.steady, wait_reason, is_loss=is_loss):
-        # To be asked again: then the row shows what the other process has made of it.
+        # The initiator sends the command again, and then the row shows what the other process did.
         raise NotEffective(f"{job.key} is no longer {job.status.value} in run {job.run}", data={STILL_ENDS: True})
     unit.moves(
         HistoryLevel.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party,
@@ -75,14 +78,14 @@ def begin_again(unit: UnitOfWork, job: Job, run: int, wait_reason: str = "", *, 
 
 
 def tasks_anew(unit: UnitOfWork, command: Command, job: Job) -> list[Task]:
-    """The new versions that come with the message of a rerun. Raises BadRequest."""
+    """Return the new versions of tasks in the command of a rerun. Raises BadRequest."""
     spec, given = unit.spec(job.job_id), command.body.get("tasks")
     assert spec is not None, "a job row has its document"
     found = []
     for name, one in given.items() if isinstance(given, Mapping) else ():
         path = f"tasks.{shown_key(name)}"
         if name not in spec.tasks or job.party not in spec.tasks[name].parties or not isinstance(one, Mapping):
-            raise BadRequest(f"{path}: is no component of job {job.job_id} on {job.party}")
+            raise BadRequest(f"{path}: is not a component of job {job.job_id} on {job.party}")
         key = TaskKey(job.job_id, name, check_version(one.get("version"), f"{path}.version"), job.party)
         incarnation = check_incarnation(one.get("incarnation"), f"{path}.incarnation")
         left = check_version(one.get("auto_retries"), f"{path}.auto_retries")
@@ -91,7 +94,9 @@ def tasks_anew(unit: UnitOfWork, command: Command, job: Job) -> list[Task]:
 
 
 def requeue_job(unit: UnitOfWork, job: Job, wait_reason: str = "", retry_at: int = 0) -> None:
-    """The running row waits, on record, and holds nothing. Raises NotEffective when another process has moved it."""
+    """Move the running row back to `waiting`, with an entry in its history, and release its reservation.
+
+    Raises NotEffective if another process has moved the row."""
     unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
     if not unit.tx.requeue_job(job, wait_reason, retry_at):
         raise NotEffective(f"{job.key} is no longer {job.status.value}", data={STILL_ENDS: True})
@@ -105,9 +110,9 @@ def requeue_job(unit: UnitOfWork, job: Job, wait_reason: str = "", retry_at: int
 
 
 def rerun_of_plain_v1(unit: UnitOfWork, job: Job) -> Answer:
-    """An initiator that speaks plain v1 knows no runs: each time that an ended job is to wait is the next one.
+    """Begin the next run of an ended job for a plain v1 initiator, which knows no runs.
 
-    It says so once, also while workers of the last run still end here."""
+    It sends the status once, perhaps while workers of the last run still end here."""
     if job.status is JobStatus.STOPPING and unit.tx.rerun_after_end(job):
         return OK
     if has_workers(unit, job):
@@ -117,7 +122,7 @@ def rerun_of_plain_v1(unit: UnitOfWork, job: Job) -> Answer:
 
 
 def rerun_as_asked(unit: UnitOfWork, before: Job) -> None:
-    """The row has ended, if its last worker has; `before`: as it was. What was said meanwhile holds from now on."""
+    """Begin the next run if a plain v1 initiator asked for it while the row was ending; `before`: the row as it was."""
     now = unit.tx.job(before.key)
     if before.rerun_signal and now is not None and now.is_final:
         begin_again(unit, now, now.run + 1)

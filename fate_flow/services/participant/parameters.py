@@ -1,9 +1,8 @@
-"""Other parameters for a job that has not begun, or is over: at its initiator, and at each of its parties.
+"""Changes of the parameters of a job that has not begun, or is over: at its initiator and at each party.
 
-The initiator counts its changes (`f_revision`). It tells every party at once, and once more with the rerun itself, so
-that a party which has missed the message takes parameters and run together or not at all; a waiting job has no
-reservation round at a party that lacks a revision. A plain v1 party is told before the rerun, in the order in which it
-is sent.
+The initiator counts its changes (`f_revision`). It sends each change to every party at once, and again with a rerun, so
+that a party that missed the command takes parameters and run together or not at all. A waiting job cannot reserve at a
+party that lacks a revision. A plain v1 party gets the change before the rerun; its commands arrive in order.
 """
 
 from __future__ import annotations
@@ -34,22 +33,21 @@ from fate_flow.store.values import Document
 
 @dataclass(frozen=True)
 class Revised:
-    """A job as a change makes it."""
+    """A job after a change of its parameters."""
 
     document: Document
     spec: JobSpec
-    components: tuple[str, ...]          # whose own parameters are others now
-    base: int                            # the revision that the change is made to
-    is_change: bool                      # anything is otherwise
+    components: tuple[str, ...]          # components whose own parameters have changed
+    base: int                            # the revision before the change
+    is_change: bool                      # whether anything differs
     plain_v1: tuple[Party, ...]          # parties that speak plain v1
-    warnings: tuple[str, ...]            # of the change; those of the job itself were told when it was submitted
+    warnings: tuple[str, ...]            # new ones; those of the job itself were in the answer to its submit
 
 
 def preview_change(unit: UnitOfWork, job: Job, change: Change) -> Revised:
-    """What the job would be; nothing is written.
+    """Return the job as it would be after the change, and write nothing.
 
-    Raises OperationFailed for a job whose parameters cannot be changed now, BadRequest for what cannot be changed, or
-    not so."""
+    Raises OperationFailed if the parameters cannot be changed now; BadRequest if this change is not possible."""
     _check_changeable(unit, job)
     document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     assert document is not None, "a job row has its document"
@@ -71,17 +69,17 @@ def preview_change(unit: UnitOfWork, job: Job, change: Change) -> Revised:
 def change_parameters(
     unit: UnitOfWork, job: Job, change: Change, base: int, dispatch: Callable[[Command], None]
 ) -> Revised:
-    """The job is so from now on, at this party and, as soon as they hear of it, at all others.
+    """Change the parameters at this party, and send the change to all others.
 
-    `base`: the revision that the client has seen previewed. Raises as `preview_change`; Refused when this party does
-    not take part in such a job."""
+    `base`: the revision in the preview that the client has seen. Raises the errors of `preview_change`, and those of
+    `accept` if this party does not take part in the changed job."""
     revised = preview_change(unit, job, change)
     if revised.base != base:
         raise OperationFailed(f"job {job.job_id}: somebody else has changed its parameters meanwhile; try again")
     if not revised.is_change:
         return revised
     revision = job.revision + 1
-    # What waits has all of them before it; what is over has to make them again.
+    # A waiting job has all its tasks before it; the rerun of an ended job must run the changed ones again.
     anew = {*job.changed, *(revised.components if job.is_final else ())}
     changed = tuple(name for name in revised.spec.tasks if name in anew)
     terms = _Terms(revision, revised.document, revised.spec, revised.components, changed)
@@ -99,12 +97,12 @@ def change_parameters(
 
 
 def take_parameters(unit: UnitOfWork, job: Job, body: Mapping[str, Any]) -> Answer:
-    """What a party does with the parameters that its initiator sends: `parameter/update`, or a part of a rerun.
+    """Take the parameters that the initiator sends in `parameter/update` or with a rerun.
 
-    A revision that it has already changes nothing. Raises FlowError for parameters that it does not agree to."""
+    A revision that this party has already changes nothing. Raises FlowError if it does not accept the parameters."""
     bound, document = unit.binding(job.job_id), unit.tx.document(job.job_id)
     assert bound is not None, "a job row has its binding"
-    assert document is not None, "and its document"
+    assert document is not None, "a job row has its document"
     given = body.get("revision")
     revision = bound.revision + 1 if given is None else check_version(given, "revision")
     if revision < bound.revision:
@@ -116,7 +114,7 @@ def take_parameters(unit: UnitOfWork, job: Job, body: Mapping[str, Any]) -> Answ
     document = replace(document, runtime_conf={**document.runtime_conf, **parts})
     offered = replace(bound, digest=digest_of(document), revision=revision)
     if offered == bound or (given is None and offered.digest == bound.digest):
-        return Answer()       # plain v1 counts no revisions, and tells each of our seats
+        return Answer()       # plain v1 counts no revisions, and sends the same change to each of our seats
     if why := difference(bound, offered):
         raise OperationFailed(why)
     spec, named = read_spec(unit.context, document), body.get("components")
@@ -127,18 +125,19 @@ def take_parameters(unit: UnitOfWork, job: Job, body: Mapping[str, Any]) -> Answ
 
 
 def take_document(unit: UnitOfWork, admitted: Admitted, caller: str) -> None:
-    """What a `create` for a seat that is not here yet makes of the binding: the first one binds the job, a later
-    revision is taken by all seats that are here. Raises NotEffective, OperationFailed, PermissionDenied."""
+    """Bind the job at the first `create`; at the `create` of a later revision, revise all seats that exist here.
+
+    Raises NotEffective, OperationFailed, PermissionDenied."""
     offered, bound = admitted.offered, unit.binding(admitted.offered.job_id)
     if bound is None:
         if unit.bind(offered):
             return
-        # On MySQL another process has bound it since it was looked for.
+        # On MySQL, another process has bound it since it was read.
         bound = unit.binding(offered.job_id)
         why = objection(Said(CommandKind.CREATE, caller, unit.context.party_id, None, offered), bound)
         if why:
             raise PermissionDenied(why)
-        assert bound is not None, "somebody has bound it"
+        assert bound is not None, "another process has bound it"
     if offered.revision < bound.revision:
         raise NotEffective(f"job {bound.job_id} is at revision {bound.revision} here, not {offered.revision}")
     if offered.revision > bound.revision:
@@ -147,7 +146,7 @@ def take_document(unit: UnitOfWork, admitted: Admitted, caller: str) -> None:
 
 
 def _check_dsl(unit: UnitOfWork, job_id: str, document: Document) -> None:
-    """The seats here keep the DSL that they have, which is what people see who approve. Raises OperationFailed."""
+    """Check that the DSL is the same as here, because people have approved that one. Raises OperationFailed."""
     here = unit.tx.document(job_id)
     if here is not None and document_digest(here.dsl, {}) != document_digest(document.dsl, {}):
         raise OperationFailed(f"job {job_id} has another dsl here: a later revision changes parameters alone")
@@ -155,17 +154,17 @@ def _check_dsl(unit: UnitOfWork, job_id: str, document: Document) -> None:
 
 @dataclass(frozen=True)
 class _Terms:
-    """What all rows of a job here take."""
+    """The new values for all rows of a job here."""
 
     revision: int
     document: Document
     spec: JobSpec
-    components: tuple[str, ...]          # that are others by this revision
-    changed: tuple[str, ...] = ()        # that the next run has to make again
+    components: tuple[str, ...]          # components that this revision changes
+    changed: tuple[str, ...] = ()        # components that the next run must run again
 
 
 def _revise(unit: UnitOfWork, bound: JobBinding, terms: _Terms) -> None:
-    """All seats here take them in one transaction, or none does. Raises NotEffective."""
+    """Revise all seats here in one transaction, or none. Raises NotEffective."""
     rows = unit.tx.jobs_here(bound.job_id)
     for row in rows:
         if not (row.is_final or (row.status is JobStatus.WAITING and not row.holds)):
@@ -177,7 +176,7 @@ def _revise(unit: UnitOfWork, bound: JobBinding, terms: _Terms) -> None:
 
 
 def _revise_row(unit: UnitOfWork, job: Job, terms: _Terms) -> None:
-    """On record. Whoever has to approve the job here has to approve it anew."""
+    """Revise one row, with an entry in its history. If the job needs approval here, it needs it again."""
     spec, revision = terms.spec, terms.revision
     asked = request(unit, spec, job.party)
     new = replace(
@@ -187,7 +186,7 @@ def _revise_row(unit: UnitOfWork, job: Job, terms: _Terms) -> None:
     )  # fmt: skip
     document = replace(terms.document, on_party=effective_document(spec, job.party))
     if not unit.tx.revise(job, new, document):
-        # To be asked again: then the row shows what another process has made of it.
+        # The initiator sends the command again, and then the row shows what the other process did.
         raise NotEffective(f"{job.key} has moved on", data={STILL_ENDS: True})
     if job.consent is not None:
         unit.tx.decide_consent(job.key, Consent(Approval.PENDING))
@@ -202,14 +201,14 @@ def _revise_row(unit: UnitOfWork, job: Job, terms: _Terms) -> None:
 
 
 def _consent_to(unit: UnitOfWork, job: Job) -> Consent | None:
-    """Of a row that is revised: one that came before this party wanted to approve such jobs has to be approved now."""
+    """Return the consent of a revised row. A job from before this party required approval needs approval now."""
     own = unit.context.party_id
     asks = unit.context.approval.asks(party_id_of(job.initiator, own), own)
     return Consent(Approval.PENDING) if job.consent is None and asks else job.consent
 
 
 def _check_changeable(unit: UnitOfWork, job: Job) -> None:
-    """Raises OperationFailed unless the job waits for its reservation round, or is over."""
+    """Check that the job waits for its reservation round, or is over. Raises OperationFailed."""
     if job.is_final:
         return
     if job.status is not JobStatus.WAITING:
@@ -223,8 +222,9 @@ def _check_changeable(unit: UnitOfWork, job: Job) -> None:
 
 
 def _why_not_now(unit: UnitOfWork, job: Job) -> str:
-    """What a waiting job is in the middle of, and what can be done; empty: nothing. Between two attempts it is in the
-    middle of nothing once all parties know that it waits."""
+    """Return why a waiting job cannot be changed now, and what to do; empty if it can.
+
+    Between two attempts it can be changed once all parties know that it waits."""
     if job.reason is not None:
         return "is being stopped: flow job rerun begins it again with the new parameters when it is over"
     all_joined = all(seat.status is SeatStatus.JOINED for seat in unit.tx.seats(job.job_id))
@@ -236,7 +236,7 @@ def _why_not_now(unit: UnitOfWork, job: Job) -> str:
 
 
 def _check_not_done(unit: UnitOfWork, job: Job, components: tuple[str, ...]) -> None:
-    """Raises OperationFailed for a component that this run does not begin any more."""
+    """Check that none of these components has already succeeded in this run. Raises OperationFailed."""
     done = [task.key.name for task in unit.tx.tasks(job.job_id) if task.status in KEPT]
     late = [name for name in components if name in done]
     if late:
@@ -247,7 +247,9 @@ def _check_not_done(unit: UnitOfWork, job: Job, components: tuple[str, ...]) -> 
 
 
 def _check_all_know_revisions(job: Job, plain_v1: tuple[Party, ...]) -> None:
-    """Raises OperationFailed for a party that may be asked for its cores before it has heard of the change."""
+    """Check that every party knows revisions. A plain v1 one could be asked for cores before it knows the change.
+
+    Raises OperationFailed."""
     if plain_v1:
         raise OperationFailed(
             f"job {job.job_id} waits, and {plain_v1[0]} speaks plain FATE v1, to which it cannot be changed meanwhile: "

@@ -1,7 +1,7 @@
-"""What a party does when an initiator asks: the receiving side of `/v1/party/...` (party-api-v1, sections 2 and 3).
+"""The participant: the receiving side of `/v1/party/...` (party-api-v1, sections 2 and 3).
 
-Every command may come twice, late, or for something that is long over; each answers the same again or says that it
-changes nothing. Who may ask what is decided from the job's own row: only its initiator commands it.
+Every command may come twice, late, or for something that is long over. Then the answer is the same again, or says that
+nothing was changed. The job's own row decides who may send a command: only its initiator.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ log = logging.getLogger(__name__)
 
 
 class Participant:
-    """The use cases of a party. All run inside the unit of work they are given."""
+    """The use cases of a participant. All run in the unit of work that they are given."""
 
     def handle(self, unit: UnitOfWork, command: Command, caller: str) -> Answer:
-        """Carry out one command of the party with id `caller`. Never raises for what the caller did wrong.
+        """Carry out one command of the party with id `caller`. Errors of the caller become answers.
 
-        Raises StorageFailed: nothing was changed, and who asked is to ask again."""
+        Raises StorageFailed; then nothing was changed, and the caller has to ask again."""
         try:
             with unit.part():
                 if command.kind is CommandKind.CREATE:
@@ -57,7 +57,7 @@ class Participant:
         except FlowError as error:
             return Answer(error.retcode, error.message, error.data)
         except Exception:
-            # One command that we stumble over must not take the others of its batch with it.
+            # An unexpected error in one command must not fail the other commands of its batch.
             incident = unit.context.fresh_id()[:12]
             log.exception(
                 "%s of party %s for job %s failed: error %s", command.kind.value, caller, command.job_id, incident
@@ -73,8 +73,8 @@ class Participant:
         if command.kind is CommandKind.ALIGN:
             return align(unit, job, caller)
         if job.is_plain_v1:
-            unit.tx.record_heartbeat(caller)  # it sends no heartbeats of ours: whatever it says is one
-        if command.run < job.run and command.kind is not CommandKind.PARAMETERS:      # those have revisions
+            unit.tx.record_heartbeat(caller)  # plain v1 has no heartbeats, so each of its commands counts as one
+        if command.run < job.run and command.kind is not CommandKind.PARAMETERS:      # parameters have revisions
             return Answer(NOT_EFFECTIVE, f"job {job.job_id} is in run {job.run}, not {command.run}")
         if job.run < command.run < ANY_RUN:
             return in_later_run(unit, command, job)
@@ -125,7 +125,7 @@ class Participant:
         return Answer(data={**said, "effective": capped} if capped else said)
 
     def preview(self, unit: UnitOfWork, command: Command, caller: str) -> Answer:
-        """What a `create` like this would come to; nothing is written. Never raises for what the caller did wrong."""
+        """Return the answer that this `create` would get, and write nothing. Errors of the caller become answers."""
         try:
             spec = admit(unit, Query.VALIDATE, command, caller).spec
         except FlowError as error:
@@ -138,7 +138,7 @@ def _absent(command: Command) -> Answer:
     is_status = command.kind is CommandKind.STATUS
     if is_status and command.argument not in OTHER_STATUSES | {JobStatus.WAITING.value}:
         job_end_in(command.argument, "status")
-        return OK       # what was never here, or is forgotten, is over
+        return OK       # a job that was never here, or is forgotten, is over
     if command.kind in (CommandKind.RETURN, CommandKind.STOP):
         return Answer(data={"tasks": []})
     code = 102 if command.kind.value.startswith("task") else 103
@@ -150,7 +150,7 @@ def _nothing(_: UnitOfWork, __: Command, ___: Job) -> Answer:
 
 
 def _none_reusable(_: UnitOfWork, __: Command, ___: Job) -> Answer:
-    """No component here takes over what another job or an earlier run has made."""
+    """Answer that no component can be reused from another job: this server does not reuse outputs that way."""
     return Answer(data=[])
 
 
@@ -164,7 +164,7 @@ _HANDLERS: Mapping[CommandKind, Callable[[UnitOfWork, Command, Job], Answer]] = 
     CommandKind.PARAMETERS: change_parameters,
     CommandKind.ALIGN: _nothing,
     CommandKind.STOP: stop,
-    CommandKind.MODEL: _nothing,         # nothing of ours makes one: answers 0, as FATE does for a local job
+    CommandKind.MODEL: _nothing,         # our components make no models; answers 0, as FATE does for a local job
     CommandKind.CLEAN: _nothing,
     CommandKind.FIND_REUSABLE: _none_reusable,
     CommandKind.TASK_CREATE: task_create,

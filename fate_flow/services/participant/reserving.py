@@ -1,4 +1,4 @@
-"""Whether the job may have what it needs here, that it has it, and that it gives it back."""
+"""Reservations at this party: the check before, `apply` and `return`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fate_flow.services.workers.elastic import oldest_pending, reclaim_capacity
 
 
 def check(unit: UnitOfWork, command: Command, job: Job) -> Answer:
-    """Nothing of ours has to be brought first; a job that is over says so."""
+    """Answer the dependence check: whether the job could reserve here now. There are no dependencies to install."""
     if job.is_final:
         return Answer(103, f"{job.key} is {job.status.value}")
     revision = whole_in(command, "revision", 0)
@@ -34,7 +34,7 @@ def _ready(job: Job) -> Answer:
 
 
 def _not_ready(unit: UnitOfWork, job: Job) -> Answer | None:
-    """What keeps this party from reserving anything for the job, if something does."""
+    """Return why this party reserves nothing for the job now, such as a missing approval or a hold; None if it does."""
     if job.holds:
         return None
     if job.consent is not None and not job.consent.is_given:
@@ -76,10 +76,10 @@ def apply(unit: UnitOfWork, command: Command, job: Job) -> Answer:
 
 
 def _who_would_be_blocked(unit: UnitOfWork, job: Job, order: int | None) -> Job | None:
-    """The seat of another job that has waited for capacity here for longer, and that this one takes capacity from.
+    """Return the seat at the head of the pending requests here, if this job takes capacity from it.
 
-    None also when there is no capacity for this one, when that seat could not be served even by an idle engine, and
-    when both have one initiator, whose own queue has this one first."""
+    Returns None if there is no such seat, if this job waits for longer or does not fit, if the head could not be
+    served even by an idle engine, or if both have the same initiator and its queue has this job first."""
     engine = unit.tx.engine()
     head = unit.tx.first_pending(oldest_pending(unit))
     if engine is None or head is None or head.job_id == job.job_id:
@@ -94,23 +94,23 @@ def _who_would_be_blocked(unit: UnitOfWork, job: Job, order: int | None) -> Job 
 
 
 def needed_here(unit: UnitOfWork, job: Job) -> Claim:
-    """What all seats of the job here still have to reserve."""
+    """Return what all seats of the job here still have to reserve."""
     seats = [seat.asked for seat in unit.tx.jobs_here(job.job_id) if not seat.holds and not seat.is_final]
     return Claim(sum(one.cores for one in seats), sum(one.memory for one in seats))
 
 
 def _behind(unit: UnitOfWork, job: Job, head: Job, order: int | None) -> Answer:
-    """There is capacity, and it is kept for a job that has been passed often enough: for others nothing is free."""
+    """Refuse a job because the capacity is kept for a job that was passed as often as allowed."""
     unit.tx.pending(job.key, unit.steady, order)
     _note_refusal(unit, job)
-    # Whose job it is, is not the business of whoever asks.
+    # The text does not name the older job, because it may belong to a third party.
     why = f"keeps its capacity for an older job, which has been passed there {counted(head.pending.passes, 'time')}"
     return _no_capacity(job, why, Claim())
 
 
 def _granted(unit: UnitOfWork, job: Job) -> Answer:
     engine = unit.tx.engine()
-    assert engine is not None, "something was reserved, so there is an engine"
+    assert engine is not None, "a reservation needs an engine"
     note_resource(unit, job, "apply", job.asked, engine)
     return Answer(
         data={
@@ -124,7 +124,7 @@ def _granted(unit: UnitOfWork, job: Job) -> Answer:
 
 
 def hold_of(rules: Rules, job: Job) -> int:
-    """Milliseconds that this party keeps what the job holds and does not start."""
+    """Return for how many milliseconds this party keeps the reservation of a job that does not start."""
     return rules.plain_hold if job.is_plain_v1 else rules.hold
 
 
@@ -148,14 +148,14 @@ def _short(unit: UnitOfWork, job: Job, order: int | None) -> Answer:
 
 
 def _asked_here(unit: UnitOfWork, job: Job) -> Claim:
-    """What all seats of the job here reserve together."""
+    """Return what all seats of the job here reserve together."""
     seats = [seat.asked for seat in unit.tx.jobs_here(job.job_id)]
     return Claim(sum(one.cores for one in seats), sum(one.memory for one in seats))
 
 
 def _note_refusal(unit: UnitOfWork, job: Job) -> None:
     engine = unit.tx.engine()
-    assert engine is not None, "without one nothing is asked of it"
+    assert engine is not None, "without an engine the caller refuses earlier"
     unit.note(
         Event.RESOURCE_ENGINE_FAILED, job_id=job.job_id, operation="apply", engine=engine.name, **place_of(job)
     )
@@ -171,7 +171,7 @@ def _no_capacity(job: Job, why: str, free: Claim, more: Mapping[str, bool] = Map
 
 
 def give_back(unit: UnitOfWork, command: Command, job: Job) -> Answer:
-    """Undoes an apply that was not started; what runs is returned by its end."""
+    """Release a reservation that was not started. A running job releases its reservation when it ends."""
     if job.status is JobStatus.RUNNING:
         return Answer(NOT_EFFECTIVE, f"{job.key} is running: its end returns what it holds")
     is_back = release(unit, job, None if command.body.get("turn") is None else whole_in(command, "turn", 0))
@@ -181,8 +181,8 @@ def give_back(unit: UnitOfWork, command: Command, job: Job) -> Answer:
 
 
 def _stays_pending(unit: UnitOfWork, job: Job, still_wants: object) -> None:
-    """Another party had no capacity for the job: what it held here is kept for it. When it lacks something else,
-    not."""
+    """Keep the request pending if the job still waits for capacity at another party; forget it if it waits for
+    something else."""
     if still_wants is True:
         unit.tx.pending(job.key, unit.steady)
     elif still_wants is False:
@@ -190,7 +190,7 @@ def _stays_pending(unit: UnitOfWork, job: Job, still_wants: object) -> None:
 
 
 def what_is_left(unit: UnitOfWork, job: Job) -> Answer:
-    """After cores may have come back: how many are free now, so that the initiator asks for as many and no more."""
+    """Answer after a release with the number of free cores, so that the initiator asks for no more than these."""
     engine = unit.tx.engine()
     unit.inform(job.initiator.party_id)
     return OK if engine is None else Answer(data={"remaining_cores": engine.free_cores})

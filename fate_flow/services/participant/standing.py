@@ -1,7 +1,7 @@
-"""How a job of another party stands, asked of its initiator where there is reason to doubt that it still runs there.
+"""The standing of a job: a participant asks the initiator whether the job still runs, if there is reason to doubt it.
 
-A copy may be left over: its party was restored from an older home, or the initiator was. Nobody speaks of such a job
-any more, while the heartbeats for other jobs go on and keep its cores.
+A copy may be left over after this party or the initiator was restored from an older home. No command about such a job
+comes any more, while the heartbeats for other jobs go on and keep its cores reserved.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ENDS = frozenset(status.value for status in JOB_END)
 
 
 def ask_standing(unit: UnitOfWork, job_ids: Iterable[str]) -> None:
-    """Of jobs of others that are not over here."""
+    """Ask the initiators of these jobs for their standing, unless the jobs are over here."""
     for job_id in job_ids:
         row = next((one for one in unit.tx.jobs_here(job_id) if _is_open_copy(one)), None)
         if row is not None:
@@ -28,7 +28,7 @@ def ask_standing(unit: UnitOfWork, job_ids: Iterable[str]) -> None:
 
 
 def standing_of(job: Job | None) -> Answer:
-    """What an initiator says of its job."""
+    """Return an initiator's answer about its job; None: the job is not known here."""
     if job is None:
         return Answer(data={"is_unknown": True})
     said: dict[str, Any] = {"run": job.run, "status": job.status.value}
@@ -39,7 +39,7 @@ def standing_of(job: Job | None) -> Answer:
 
 
 def take_standing(unit: UnitOfWork, command: Command, answer: Answer) -> None:
-    """A copy that is over at its initiator, or that this one does not know, ends as that says."""
+    """End a copy if the initiator answers that the job is over, in a later run, or unknown."""
     data = answer.data
     if not answer.is_ok or not isinstance(data, Mapping):
         return

@@ -1,4 +1,4 @@
-"""What an initiator asks of a task."""
+"""The commands of an initiator about a task."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def task_create(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     of_job = spec.tasks.get(command.task) if spec is not None else None
     if document is None or spec is None or of_job is None:
         return Answer(100, f"job {job.job_id} has no component {command.task}")
-    if job.party not in of_job.parties:      # nothing of it was looked at for this seat
+    if job.party not in of_job.parties:      # the admission checked nothing of this task for this seat
         return Answer(100, f"component {command.task} of job {job.job_id} does not run at {job.party}")
     is_ending = job.is_final or job.status is JobStatus.STOPPING
-    if is_ending and not job.is_plain_v1:           # a rerun of plain v1 begins with the tasks
+    if is_ending and not job.is_plain_v1:           # a rerun by plain v1 sends the tasks first, then the status
         return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}: no task begins there")
     given = command.body.get("incarnation")
     incarnation = check_incarnation(given) if given else plain_v1_incarnation(job.job_id, command.task, command.version)
@@ -75,8 +75,9 @@ def task_start(unit: UnitOfWork, command: Command, job: Job) -> Answer:
 
 
 def _needs_them(unit: UnitOfWork, task: Task, without: tuple[str, ...]) -> str:
-    """Why this party does not begin without these, in words: only the document says how few are enough, since with
-    fewer of them each learns more of the others. Empty: it does."""
+    """Return text that says why this party does not start without these parties; empty if it does.
+
+    Only the accepted document says how few are enough, because with fewer parties each learns more of the others."""
     spec = unit.spec(task.key.job_id) if without else None
     if spec is None:
         return ""

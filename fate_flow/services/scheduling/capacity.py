@@ -1,7 +1,7 @@
-"""A party has capacity again: the initiators of the jobs that it had to refuse are told so, and need not ask in vain.
+"""Capacity notices: a party that has capacity again tells the initiators of jobs that it refused.
 
-That is a hint and no more. It is sent once, after the commit, and stored nowhere; a lost one costs a pause of the queue
-(`retry_wait`). Who was told is known to one process, and forgotten with it.
+A notice is only a hint. It is sent once, after the commit, and not stored; a lost one costs a pause of the queue
+(`retry_wait`). One process remembers which jobs were notified; when it ends, this is forgotten.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from fate_flow.services.workers.elastic import oldest_pending
 
 
 class CapacityNotifier:
-    """Tells as many jobs as there is capacity for, in the order in which they were refused, each once until it asks
-    again.
+    """Notifies as many jobs as there is capacity for, in the order of their refusals, each once until it asks again.
 
-    What a job was told of is kept out of what others are told for one pause, unless it turns out not to come."""
+    For one pause, capacity offered to one job is not offered to another, unless the first job declines."""
 
     def __init__(self) -> None:
-        self._notified: dict[str, int] = {}    # by job: the steady time
-        self._declined: set[str] = set()       # of those
-        self._silent: dict[str, int] = {}      # by party that did not answer: the steady time
+        self._notified: dict[str, int] = {}    # by job id: the steady time of the notice
+        self._declined: set[str] = set()       # notified jobs that declined
+        self._silent: dict[str, int] = {}      # by id of a party that did not answer: the steady time
 
     def notify(self, unit: UnitOfWork, informed_party: str) -> None:
-        """Leave in `unit.pending.hints` who is to be told of what is free now; `informed_party` knows it already."""
+        """Put the notices about free capacity into `unit.pending.hints`; `informed_party` needs none."""
         engine = unit.tx.engine()
         if engine is None or not (engine.free_cores or engine.free_memory) or unit.tx.intake_hold() is not None:
             return
@@ -44,8 +43,8 @@ class CapacityNotifier:
         unit.pending = unit.pending.with_hints(hints)
 
     def sent(self, unit: UnitOfWork) -> None:
-        """What `notify` left is on its way."""
-        old = oldest_pending(unit)    # what was asked for before that is no request any more
+        """Note that the notices in `unit.pending.hints` are sent."""
+        old = oldest_pending(unit)    # older requests have expired
         self._notified = {job_id: at for job_id, at in self._notified.items() if at > old}
         self._silent = {party_id: at for party_id, at in self._silent.items() if at > old}
         self._notified.update((hint.job_id, unit.steady) for hint in unit.pending.hints)
@@ -53,15 +52,15 @@ class CapacityNotifier:
         self._declined.difference_update(hint.job_id for hint in unit.pending.hints)
 
     def declined(self, unit: UnitOfWork, hint: Command, answer: Answer) -> None:
-        """The job does not come: others are to be told of what it was told of."""
+        """Note that the job declined, so that its capacity can be offered to others."""
         self._declined.add(hint.job_id)
         if answer.is_silence:
             self._silent[hint.to.party_id] = unit.steady
 
     def _may_come(self, unit: UnitOfWork, job: Job) -> bool:
-        """Whether it can be told, or has been told lately and did not decline."""
+        """Return whether the job can be notified, or was notified lately and did not decline."""
         pause, initiator = unit.context.rules.retry_wait, job.initiator.party_id
-        # the own queue has had its reservation round already
+        # jobs of this party are no concern here: its own queue has run already
         if job.is_plain_v1 or initiator in (unit.context.party_id, "0"):
             return False
         if self._is_notified(job):
@@ -69,12 +68,12 @@ class CapacityNotifier:
         return initiator not in self._silent or unit.steady - self._silent[initiator] >= pause
 
     def _is_notified(self, job: Job) -> bool:
-        """And has not asked since."""
+        """Return whether the job was notified and has not asked since."""
         return job.pending.asked < self._notified.get(job.job_id, 0)
 
 
 def _first_seats(seats: Iterable[Job]) -> list[Job]:
-    """One seat of each job, in order, with the last time that any of its seats was asked for."""
+    """Return one seat of each job, in order, with the time of the last request for any of its seats."""
     found: dict[str, Job] = {}
     for seat in seats:
         first = found.setdefault(seat.job_id, seat)
@@ -84,7 +83,7 @@ def _first_seats(seats: Iterable[Job]) -> list[Job]:
 
 
 class _Capacity:
-    """What is free here, less what is promised: as `apply` would give it out, one job after the other."""
+    """The free capacity minus what notices promise, given out one job after the other as `apply` would."""
 
     def __init__(self, unit: UnitOfWork, engine: EngineState, head: Job) -> None:
         self.free = Claim(engine.free_cores, engine.free_memory)
@@ -95,7 +94,7 @@ class _Capacity:
             self._head = None
 
     def takes(self, unit: UnitOfWork, job: Job) -> bool:
-        """Promise a job what all its seats here need; False when there is less, or it is kept for the head."""
+        """Promise a job what all its seats here need; False if there is less, or if it is kept for the head."""
         if not fits(job.asked, self.free):
             return False
         needed = needed_here(unit, job)
@@ -116,7 +115,7 @@ class _Capacity:
 
 
 def _goes_first(job: Job, head: Job) -> bool:
-    """In the queue of the initiator that both have."""
+    """Return whether both jobs have the same initiator, and its queue has `job` before `head`."""
     return job.initiator.party_id == head.initiator.party_id and job.queue_key < head.queue_key
 
 

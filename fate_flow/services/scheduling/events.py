@@ -1,4 +1,4 @@
-"""What happens to a server, as its scheduler is told."""
+"""The events that the scheduler handles."""
 
 from __future__ import annotations
 
@@ -27,27 +27,32 @@ class OutboxFilled:
 class QueueChanged:
     """Another process of this server has added to the queue, or has freed cores here.
 
-    `knower`: the other party that knows it, since it was told in an answer how many are free."""
+    `informed_party`: the other party that knows of the free cores already, by an answer."""
 
     informed_party: str = ""
 
 
 @dataclass(frozen=True)
 class WorkerChanged:
+    """A worker has changed its state."""
+
     worker_id: str
 
 
 @dataclass(frozen=True)
 class Answered:
+    """A party has answered a command, or the sender has given up on an answer."""
+
     command: Command
     answer: Answer
 
 
 @dataclass(frozen=True)
 class HeartbeatAnswered:
-    """`ended`: jobs that are over, or not known, at that party, with the reason; `runs`: which run was asked about.
+    """A party has answered a heartbeat.
 
-    `way_back`: what it says of its way to this server; `reports`: on shares, which it could not deliver that way."""
+    `ended`: jobs that are over or unknown there, with the reason; `runs`: by job, the run in the heartbeat.
+    `way_back`: its connection to this server, if it is broken; `reports`: reports of shares that could not be sent."""
 
     party_id: str
     ended: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +63,7 @@ class HeartbeatAnswered:
 
 @dataclass(frozen=True)
 class PartySilent:
-    """A party has not answered anything for longer than the initiator allows."""
+    """A party has answered nothing for longer than the initiator allows."""
 
     party_id: str
     seconds: float
@@ -66,7 +71,7 @@ class PartySilent:
 
 @dataclass(frozen=True)
 class PartyFails:
-    """A party has not answered a try, and nothing for so many seconds."""
+    """A party has not answered a request, and nothing for so many seconds."""
 
     party_id: str
     seconds: float

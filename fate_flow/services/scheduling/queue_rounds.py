@@ -1,4 +1,4 @@
-"""Which of the jobs that wait begin a reservation round, and in which order."""
+"""Which waiting jobs begin a reservation round, and in which order."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _ANY = 1 << 30
 
 
 class QueueRounds:
-    """The queue of one initiator, gone through whenever something may have become free."""
+    """Runs through the queue of one initiator whenever capacity may have become free."""
 
     def __init__(
         self, context: Context, initiator: Coordinator, advance: Callable[[UnitOfWork, str, bool], None]
     ) -> None:
         self._context = context
         self._initiator = initiator
-        self._advance = advance          # a job, by its id, as far as it goes; whether it may begin a round
+        self._advance = advance          # takes unit, job id, and whether the job may begin a round
 
     def run(self, unit: UnitOfWork) -> None:
-        """First in first out among the jobs that can run (core/planning/queue.py)."""
+        """Begin rounds, first in, first out, among the jobs that can run (core/planning/queue.py)."""
         heads = unit.tx.queue_heads()
         candidates = self._candidates(unit, heads)
         if not candidates:
@@ -55,8 +55,7 @@ class QueueRounds:
         return sorted(found.values(), key=lambda job: job.order)
 
     def _reconsidered(self, unit: UnitOfWork, head: Waiting) -> Iterator[Waiting]:
-        """Of the jobs that are blocked on one party: the first when it is time, and as many as there is capacity
-        for."""
+        """Yield jobs that are blocked on one party: the head when it is due, and as many as there is capacity for."""
         party_id, is_due = head.blocked_on, head.retry_at <= unit.steady
         if is_due:
             yield head
@@ -68,7 +67,7 @@ class QueueRounds:
                     yield job
 
     def _capacity_at(self, unit: UnitOfWork, party_id: str) -> int:
-        """The cores that are free there, as far as we know; a party that freed some and does not say: any number."""
+        """Return the free cores there, as far as they are known; if a party freed an unknown number: any number."""
         if party_id == self._context.party_id:
             engine = unit.tx.engine()
             return engine.free_cores if engine is not None else 0
@@ -84,7 +83,7 @@ class QueueRounds:
         if row is None:
             return
         retry_at = unit.steady + self._context.rules.retry_wait
-        if job.blocked_by is Blocker.SIZE:  # what it waits for is still that, and not the head
+        if job.blocked_by is Blocker.SIZE:  # it still waits for that, not for the head
             unit.tx.postpone(row.key, row.wait_reason, row.blocked_on, job.blocked_cores, retry_at)
         else:
             unit.tx.postpone(row.key, behind.text, behind.party_id, job.blocked_cores, retry_at)

@@ -1,9 +1,9 @@
-"""The DAG scheduler of one server: takes events, decides, hands commands to the transport.
+"""The DAG scheduler of one server: it takes events, decides, and hands commands to the transport.
 
-One process schedules at a time. It is chosen by a row that counts its signs of life: a process that finds the counter
-standing still for long enough replaces the owner, and every transaction of a scheduler begins by counting up its own
-row, so that one that was stopped and wakes finds its writes refused. Events are handled in groups, one transaction a
-group: a commit costs a disk flush, whatever the number of jobs in it.
+One process schedules at a time; it holds the scheduler lease, a row with its name and a counter. Every transaction of
+the scheduler begins by counting up the row. A process that sees the counter stand still for long enough takes the
+lease. If the old owner was only stopped and wakes up, it cannot count up any more, and its writes are refused. Events
+are handled in groups, one transaction for each group, because a commit costs a disk flush for any number of jobs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from fate_flow.store.contract.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
-_COMMITS_AT_ONCE = 64       # a command gets its number before its commit: that may be later than one with a higher
+_COMMITS_AT_ONCE = 64       # ids are given before the commit, so a lower id may be committed after a higher one
 
 
 
@@ -68,8 +68,8 @@ class Scheduler:
         self._initiator = Coordinator(self._party, owner)
         self._watch = WorkerWatch()
         self._peers = PeerWatch()
-        self._asked: frozenset[str] = frozenset()           # parties that had the last heartbeat
-        self._initiators: frozenset[str] = frozenset()      # other parties for whose jobs something runs here
+        self._asked: frozenset[str] = frozenset()           # parties that got the last heartbeat
+        self._initiators: frozenset[str] = frozenset()      # other parties whose jobs run here
         self._owner_watch = Stopwatch(monotonic)
         self._steady = SteadyClock(monotonic)
         self._maintenance = Maintenance(self._initiator, self._watch, Stopwatch(monotonic))
@@ -80,12 +80,12 @@ class Scheduler:
         self._newest_command = 0
         self._alarms: list[int] = []            # steady time
         self._collecting: set[TaskKey] = set()
-        self._unsure: frozenset[str] = frozenset()      # parties whose next answer is new, whatever it says
+        self._unsure: frozenset[str] = frozenset()      # parties of which any answer is an event
 
     # ------------------------------------------------------------------ who schedules
 
     def is_chosen(self) -> bool:
-        """Whether this process schedules; tries to take over from one that has stood still."""
+        """Return whether this process schedules; try to take the lease if its owner stands still."""
         if self._is_chosen:
             return True
         taken = self.context.write(self._take_over)
@@ -100,10 +100,10 @@ class Scheduler:
         return self._is_chosen
 
     def _take_over(self, tx: Transaction) -> tuple[str, ...] | None:
-        """The jobs that were in the middle of a reservation round; None while another process schedules."""
+        """Return the jobs that were in the middle of a reservation round; None while another process schedules."""
         owner, counter = tx.scheduler()
         still = self._owner_watch.unchanged_seconds("scheduler", (owner, counter))
-        # A process of the same home has died, or this one would not run: no need to wait for its silence.
+        # An owner of the same home must be dead, otherwise this process would not run: there is no need to wait.
         is_dead = not owner or owner.startswith(self._home_id)
         may_take = is_dead or still * 1000 >= self.context.rules.scheduler_silence
         if not may_take or not tx.take_scheduler_lease(owner, counter, self.owner):
@@ -121,7 +121,7 @@ class Scheduler:
         self.step([OutboxFilled()])
 
     def release_scheduler_lease(self) -> None:
-        """On a clean stop: let the next one take over at once."""
+        """Release the lease on a clean stop, so that the next process can take it at once."""
         if self._is_chosen:
             self.context.write(
                 lambda tx: tx.take_scheduler_lease(self.owner, tx.scheduler()[1], ""), is_repeatable=True
@@ -131,7 +131,7 @@ class Scheduler:
     # ------------------------------------------------------------------ events
 
     def step(self, events: Sequence[SchedulerEvent]) -> None:
-        """Take in what has happened and carry out what follows, in one transaction."""
+        """Handle events and carry out what follows, in one transaction."""
 
         def take_all(unit: UnitOfWork) -> None:
             for one in events:
@@ -140,13 +140,13 @@ class Scheduler:
             self._settle(unit)
 
         if not self._carry_out(take_all):
-            # An answer that could not be stored has to be asked for again.
+            # The answers could not be stored, so their commands must be sent again.
             self._in_flight.difference_update(one.command.id for one in events if isinstance(one, Answered))
 
     def _carry_out(self, act: Callable[[UnitOfWork], None]) -> bool:
-        """One transaction; when it fails, once more with every job by itself: one must not stop the others.
+        """Run one transaction. If it fails, run it again with each job isolated, so that one cannot stop the others.
 
-        False when neither got through: what it was about is found in the rows again by the next poll."""
+        Returns False if both fail; the next poll finds the work in the rows again."""
         try:
             self._transact(act, is_careful=False)
         except LeaseLost:
@@ -208,7 +208,7 @@ class Scheduler:
                 self._peers.fails(unit, party_id, seconds, error)
 
     def _take_heartbeat(self, unit: UnitOfWork, one: HeartbeatAnswered) -> None:
-        """A party that cannot reach this server is silent to those that wait for its reports."""
+        """Handle the answer to a heartbeat. A party that cannot reach this server counts as silent: no report comes."""
         for body in one.reports:
             self._initiator.take_report_of(unit, body, one.party_id)
         trouble = self._peers.way_back(unit, one.party_id, one.way_back)
@@ -249,12 +249,12 @@ class Scheduler:
             unit.pending = unit.pending.with_declined_notice()
 
     def _take_sign_of_life(self, unit: UnitOfWork, align: Command, answer: Answer) -> None:
-        """Whatever a plain v1 party says to it; of its silence the transport tells."""
+        """Count any answer of a plain v1 party to `align` as a heartbeat; the transport reports its silence."""
         if not answer.is_silence and self.is_unsure_of(align.to.party_id):
             self._take(unit, HeartbeatAnswered(align.to.party_id))
 
     def _note_free(self, unit: UnitOfWork, command: Command, answer: Answer) -> None:
-        """What a party said about its free cores, and which commands free some."""
+        """Note the free cores that a party stated, and whether the command has freed some."""
         party_id = command.to.party_id
         for key in ("remaining_cores", "free_cores"):
             free = count_in(answer.data, key)
@@ -269,17 +269,17 @@ class Scheduler:
         return job is not None and job.blocked_on == party_id
 
     def _pick_up(self, unit: UnitOfWork) -> None:
-        """Commands that another process of this server stored, and those that are left from before a restart.
+        """Send commands that another process of this server stored, and those left from before a restart.
 
-        What was sent from here says nothing of what else is stored: only what was read here counts as seen."""
+        Only commands read here count as seen: those sent by this process say nothing about what others stored."""
         found = unit.tx.commands_after(max(0, self._newest_command - _COMMITS_AT_ONCE))
         self._newest_command = max([self._newest_command, *(command.id for command in found)])
         unit.pending = unit.pending.with_outgoing(one for one in found if one.id not in self._in_flight)
 
     def _collect(self, unit: UnitOfWork) -> None:
-        """Ask parties that speak plain v1 how their shares stand: not all of them report, and none as often as ours do.
+        """Ask plain v1 parties for the status of their shares: some never report, and none as often as ours.
 
-        One question at a time for each task; a lost one is asked again by the next poll."""
+        There is one request at a time for each task; the next poll repeats a lost one."""
         wanted = self._initiator.uncollected(unit)
         self._collecting &= wanted
         for key in sorted(wanted - self._collecting):
@@ -287,7 +287,7 @@ class Scheduler:
             unit.send(Command(CommandKind.TASK_COLLECT, key.job_id, key.party, 0, key.name, key.version))
 
     def _drop_old_commands(self, unit: UnitOfWork) -> None:
-        """What a party that is gone for good will never answer. Its own lease has ended there what it was about."""
+        """Drop commands to parties that are gone for good. Their own leases have ended the shares there."""
         for command in unit.tx.commands_before(unit.steady - self.context.rules.command_keep):
             if self._initiator.give_up(unit, command):
                 self._in_flight.discard(command.id)
@@ -310,13 +310,13 @@ class Scheduler:
     def _advance(self, unit: UnitOfWork, job_id: str, may_begin_round: bool = False) -> None:
         with unit.isolated(f"job {job_id}"):
             self._initiator.advance(unit, job_id, may_begin_round)
-        unit.untouch(job_id)     # it was carried as far as it goes
+        unit.untouch(job_id)     # nothing is left to do for it now
 
     def _after(self, unit: UnitOfWork) -> None:
-        """Persist, then speak."""
+        """Send what the committed transaction has stored."""
         for at in unit.pending.alarms:
             heapq.heappush(self._alarms, at)
-        # By their numbers: a poll that decides something finds its commands in the outbox once more.
+        # By id, because a poll reads the commands that it has just stored from the outbox again.
         fresh = {one.id: one for one in unit.pending.outgoing if one.id not in self._in_flight}
         self._in_flight.update(fresh)
         if fresh:
@@ -325,10 +325,10 @@ class Scheduler:
             self._notifier.sent(unit)
             self._transport.post(unit.pending.hints)
 
-    # ------------------------------------------------------------------ the net below
+    # ------------------------------------------------------------------ polling
 
     def poll(self) -> None:
-        """Look at everything that is not over: what an event told and was lost is found here."""
+        """Look at everything that is not over, to find what lost events were about."""
 
         def observe_all(unit: UnitOfWork) -> None:
             jobs = self._maintenance.run(unit)
@@ -371,7 +371,7 @@ class Scheduler:
         unit.note(Event.ROUND_FINISHED, kind=kind)
 
     def fire_alarms(self) -> bool:
-        """Whether something that was put off until now is due."""
+        """Return whether an alarm is due, and remove the due ones."""
         is_due, now = False, self._steady.now()
         while self._alarms and self._alarms[0] <= now:
             heapq.heappop(self._alarms)
@@ -379,13 +379,13 @@ class Scheduler:
         return is_due
 
     def seconds_to_alarm(self) -> float | None:
-        """How long it is until the next thing that was put off is due."""
+        """Return the seconds until the next alarm; None if there is none."""
         return max(0.0, (self._alarms[0] - self._steady.now()) / 1000) if self._alarms else None
 
     def beat(self) -> None:
-        """One heartbeat to every party that runs something for us, whatever the number of jobs.
+        """Send one heartbeat to every party that runs something for us, for any number of jobs.
 
-        Also to each for whose jobs something runs here: only so a way that leads nowhere is noticed in time."""
+        Also send one to each party whose jobs run here, so that a broken connection is noticed in time."""
         beats = self.context.read(self._elsewhere)
         self._asked = frozenset(beats.jobs)
         for party_id, jobs in beats.jobs.items():
@@ -394,11 +394,11 @@ class Scheduler:
             self._transport.post(beats.aligns)
 
     def is_unsure_of(self, party_id: str) -> bool:
-        """Whether it is new that the party answers: it is to be told an end once more, or counts as silent."""
+        """Return whether any answer of the party is an event: it must be told an end again, or it counts as silent."""
         return party_id in self._unsure or self._peers.is_suspect(party_id)
 
     def _elsewhere(self, tx: Transaction) -> Beats:
-        """What runs for us at other parties; nothing at a party that is only to be told an end once more."""
+        """Return the heartbeats to send; one without jobs for a party that only must be told an end again."""
         self._peers.check(tx)
         doubtful = (*tx.unconfirmed_seats(), *tx.silent_seats())
         self._unsure = frozenset(seat.party.party_id for seat in doubtful)
@@ -407,5 +407,5 @@ class Scheduler:
 
 
 def _runs_for_another(job: Job) -> bool:
-    """One that speaks plain v1 has no heartbeats."""
+    """Return whether another party's job runs here. Plain v1 initiators do not count: they know no heartbeats."""
     return not (job.is_initiator or job.is_plain_v1) and job.status in (JobStatus.RUNNING, JobStatus.STOPPING)

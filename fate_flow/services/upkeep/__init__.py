@@ -1,1 +1,1 @@
-"""What is looked after without a request."""
+"""Maintenance and retention: work that needs no request."""

@@ -1,6 +1,6 @@
-"""What has to be looked after on every poll: holds, silence, timeouts, workers.
+"""The periodic checks of every poll: reservations, silence, time limits, workers.
 
-Each check finds its work in the rows and leaves it done or unchanged; all durations are measured on this process's
+Each check finds its work in the rows, and leaves it done or unchanged. All durations are measured with this process's
 own monotonic clock, by a stopwatch or in steady time (stopwatch.py).
 """
 
@@ -41,11 +41,11 @@ class Maintenance:
         self._initiator = initiator
         self._watch = watch
         self._stopwatch = stopwatch
-        self._copies_asked = (0, "")       # how often some were, and the last of them
+        self._copies_asked = (0, "")       # how often copies were asked about, and the last job id
 
     def run(self, unit: UnitOfWork) -> tuple[Job, ...]:
-        """Do all of it; the jobs that are not over."""
-        # Before this transaction ends any: what is purged cannot come back when it is not committed.
+        """Run all checks, and return the jobs that are not over."""
+        # The sweep comes before this transaction ends a job: if the commit failed, purged messages would be lost.
         with unit.isolated("the sweep of the exchange"):
             sweep_exchange(unit.context, unit.tx)
         self._watch.observe_all(unit)
@@ -76,7 +76,7 @@ class Maintenance:
             self._time_out(unit, job, f"took longer than {job.timeout_seconds} s in all, {_WITH_QUEUE}")
 
     def _watch_loss(self, unit: UnitOfWork, job: Job) -> None:
-        """A job that waits for a party which it has lost does so for as long as its rule says."""
+        """Stop a job that has waited for its lost party for longer than its retry rule allows."""
         spec = unit.spec(job.job_id)
         limit = spec.retry.duration if spec is not None else 0
         if job.status is JobStatus.WAITING and 0 < limit * 1000 < unit.steady - job.lost_since:
@@ -99,10 +99,10 @@ class Maintenance:
                 self._stop(unit, job, Reason.NO_CAPACITY, f"waited longer than {limit // 1000} s: {job.wait_reason}")
 
     def _watch_drains(self, unit: UnitOfWork) -> set[Hashable]:
-        """A task that is stopped everywhere, to begin again or to end the job, waits for no party for ever.
+        """Stop jobs with a stopped task that a party does not end in time; return the keys of the watched drains.
 
-        As long as a party may be silent, and a drain beyond that: a partition that the job could ride out costs it
-        nothing. What is watched."""
+        The limit is the time that a party may be silent, plus a drain, so that a job survives a network partition as
+        long as elsewhere."""
         rules, keys = unit.context.rules, set[Hashable]()
         for task in unit.tx.stopping_tasks():
             key, patience = ("drain", task.key), rules.party_silence + rules.drain
@@ -121,22 +121,24 @@ class Maintenance:
     def seats_ended(
         self, unit: UnitOfWork, party_id: str, ended: Mapping[str, str], runs: Mapping[str, int]
     ) -> None:
-        """A party says that jobs which we believed to run there, each in one of its runs, are over."""
+        """Stop jobs that are over at a party, as it says, but run there as far as this initiator knows.
+
+        `ended`: reason by job id; `runs`: the run of each job in the heartbeat."""
         for job_id, why in ended.items():
             job = unit.tx.job_here(job_id)
             seat = next((one for one in unit.tx.seats(job_id) if _runs_at(one, party_id)), None)
             if job is not None and seat is not None and runs.get(job_id, seat.run) == seat.run:
                 is_lost = why == Reason.INITIATOR_LOST.value
                 reason = Reason.INITIATOR_LOST if is_lost else Reason.PARTY_REFUSED
-                cause = job.party if is_lost else seat.party      # whoever was silent, and not who found that out
+                cause = job.party if is_lost else seat.party      # the silent party, not the one that noticed it
                 self._stop(unit, job, reason, f"{seat.party} has ended it: {sanitized(why, 200)}", str(cause))
 
     def party_lost(self, unit: UnitOfWork, party_id: str, seconds: float) -> None:
-        """A party has been silent for too long: what runs there counts as lost. Told again and again while it is."""
+        """Count all that runs at a party as lost, because it was silent for too long. Called again while that lasts."""
         self._lose(unit, party_id, lambda _job, _seat: f"party {party_id} has not answered for {seconds:.0f} s")
 
     def party_cut_off(self, unit: UnitOfWork, trouble: PeerTrouble) -> None:
-        """A party that has not reached this server for too long counts as silent."""
+        """Count a party as silent if it has not reached this server for too long."""
         cut_off, since = trouble.without_silence(), trouble.cut_off_since
         if since and unit.steady - since > unit.context.rules.party_silence:
             self._lose(unit, cut_off.party_id, lambda job, seat: cut_off.explain(seat.party, job.party, unit.steady))
@@ -158,7 +160,7 @@ class Maintenance:
         return is_running and spec is not None and (has_policies(spec) or has_minimum(spec))
 
     def party_answers(self, unit: UnitOfWork, party_id: str) -> None:
-        """What was put off because it was silent is dropped."""
+        """Note that the party answers, so that policies waiting for its silence do not act."""
         for seat in unit.tx.silent_seats():
             if seat.party.party_id == party_id:
                 unit.tx.answers_again(seat)
@@ -186,7 +188,8 @@ class Maintenance:
                     tell_given_up(unit, job)
 
     def _ask_of_waiting_copies(self, unit: UnitOfWork) -> None:
-        """Now and then, some at a time: nobody else would notice one that its initiator knows nothing of any more."""
+        """Ask for the standing of some waiting copies from time to time, to find those that their initiator has
+        forgotten."""
         if not self._stands_still(_COPIES, self._copies_asked, unit.context.rules.copy_check):
             return
         found = unit.tx.copies_that_wait(self._copies_asked[1], _COPIES_AT_ONCE)
@@ -208,7 +211,7 @@ _WITH_QUEUE = "the time in the queue included"
 
 
 def _waited_for(unit: UnitOfWork, job: Job) -> str:
-    """The party that a waiting job lacks something of; empty where that is nobody."""
+    """Return the party that a waiting job is blocked on; empty if there is none."""
     if job.blocked_by is None:
         return ""
     seats = [seat for seat in unit.tx.seats(job.job_id) if seat.party.party_id == job.blocked_on]
@@ -220,7 +223,7 @@ def _runs_at(seat: Seat, party_id: str) -> bool:
 
 
 def _released_while_waiting(unit: UnitOfWork, job: Job) -> bool:
-    """Give the hold back, but not one that another process has just turned into a running claim (MySQL only)."""
+    """Release the reservation, unless another process has just started the job (possible on MySQL only)."""
     try:
         with unit.part():
             done = release(unit, job)

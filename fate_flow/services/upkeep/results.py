@@ -1,4 +1,4 @@
-"""What the tasks of jobs left at this party, and what becomes of it when somebody wants it gone."""
+"""Removal of what the tasks of a job made at this party, on request."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Scope, TableMeta
 
 MADE = "output"          # the origin of a table that a task wrote
-_MOST_TABLES = 1_000     # that go at once
+_MOST_TABLES = 1_000     # removed at once
 
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What has gone."""
+    """What was removed."""
 
     tables: tuple[TableMeta, ...]
     metrics: int
 
 
 def clean_job(unit: UnitOfWork, scope: Scope) -> Cleaned:
-    """Tables that the job did not make, which its readers hand on, are their owner's and stay."""
+    """Remove the results in `scope`. Tables that the job did not make, but only handed on, stay."""
     check_over(unit, scope.job_id)
     made = tables_made(unit.tx, scope)
     _drop(unit, made)
@@ -37,14 +37,14 @@ def clean_job(unit: UnitOfWork, scope: Scope) -> Cleaned:
 
 
 def tables_made(tx: Transaction, scope: Scope) -> tuple[TableMeta, ...]:
-    """The tables that these tasks wrote; those that readers hand on are somebody else's."""
+    """Return the tables that these tasks wrote, without those that readers handed on."""
     named = {(one.namespace, one.name) for one in tx.results_of(scope.job_id) if scope.has(one.task)}
     found = [tx.table(namespace, name) for namespace, name in sorted(named)]
     return tuple(one for one in found if one is not None and (one.origin, one.job_id) == (MADE, scope.job_id))
 
 
 def check_over(unit: UnitOfWork, job_id: str) -> None:
-    """Raises JobNotFound; OperationFailed while a seat of it here is not over, or a worker of it lives."""
+    """Check that the job is over here. Raises JobNotFound; OperationFailed if a seat is not over or a worker lives."""
     rows = unit.tx.jobs_here(job_id)
     if not rows:
         raise JobNotFound(f"can not found job {job_id}")

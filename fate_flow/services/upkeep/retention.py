@@ -1,12 +1,11 @@
-"""What is over is kept for as long as the settings say, and what a crash left behind is tidied up.
+"""Retention: remove data of ended jobs after the time in the settings, and clean up after crashes.
 
-Everything here is looked for in the rows and on the disk, so a pass that was cut off is simply made again. It is done
-in small pieces, each with transactions of its own, and only to what is over: whether it is, is asked right before, and
-for rows once more in the transaction that removes them. The rows of a job go last, so that a crash in between leaves
-nothing that is not found again; logs and output tables have an age of their own, whether their job is still known or
-not.
+A pass finds its work in the rows and on the disk, so an interrupted pass is simply repeated. It works in small pieces
+with their own transactions, and removes only what is over. This is checked right before, and for rows once more in the
+transaction that removes them. The rows of a job are removed last, so that the next pass finds what a crash has left.
+Logs and output tables have limits of their own, whether their job is still known or not.
 
-The pieces of a pass are values (`Piece`), so that `fate_flow admin clean --dry-run` shows just what would be done.
+The pieces of a pass are values (`Piece`), so that `fate_flow admin clean --dry-run` shows exactly what would be done.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _AT_ONCE = 20
-_LEFT_OVER_SECONDS = 3_600.0      # what a crash leaves is not urgent, and looking for it reads folders
-_UPLOAD_GRACE = 3_600_000         # a file that was sent may still be waiting for the row of its job
+_LEFT_OVER_SECONDS = 3_600.0      # cleaning up after a crash is not urgent, and it has to read folders
+_UPLOAD_GRACE = 3_600_000         # ms; the row of the job that uploads the file may come later
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One thing to be done: its kind, its name, and how. `do` says whether it was done."""
+    """One removal or repair: its kind, its name, and the function that does it and returns whether it did."""
 
     what: str
     name: str
@@ -53,16 +52,16 @@ Pieces = Iterator[list[Piece]]
 
 
 class RetentionSweeper:
-    """Passes over all that is over, a few pieces at a time."""
+    """Runs passes over all data of ended jobs, a few pieces at a time."""
 
     def __init__(self, context: Context, keep: Keep, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._context, self._keep, self._monotonic = context, keep, monotonic
         self._pass: Pieces | None = None
-        self._left_over_done: float | None = None           # when it was looked for last, to the end
-        self._mentioned: dict[tuple[str, str], frozenset[str]] = {}     # by open job and digest: texts of its conf
+        self._left_over_done: float | None = None           # when the last complete clean-up ended
+        self._mentioned: dict[tuple[str, str], frozenset[str]] = {}     # by open job and digest: texts in its conf
 
     def step(self) -> bool:
-        """Do a few pieces; False at the end of a pass. Raises StorageFailed: the next step begins a new pass."""
+        """Do a few pieces; False at the end of a pass. Raises StorageFailed; the next step begins a new pass then."""
         if self._pass is None:
             self._pass = self._all_due()
         try:
@@ -77,7 +76,7 @@ class RetentionSweeper:
         return pieces is not None
 
     def do(self, piece: Piece) -> bool:
-        """Whether it was done. What fails is told and left for the next pass: it must not stop the others."""
+        """Do a piece, and return whether it was done. A failure is logged and left for the next pass."""
         try:
             done = piece.do()
         except StorageUnavailable:
@@ -95,16 +94,16 @@ class RetentionSweeper:
         if is_due:
             yield from self.left_over()
             yield from self.old_logs()
-            self._left_over_done = self._monotonic()        # only now: a pass that is cut off begins with it again
+            self._left_over_done = self._monotonic()        # set at the end, so an interrupted pass repeats it
         yield from self.logs_beyond(measure_all=is_due)
         yield from self.old_tables()
         yield from self.jobs_past_ttl()
         yield from self.old_jobs()
 
-    # ------------------------------------------------------------------ what has been kept long enough
+    # ------------------------------------------------------------------ old data
 
     def old_jobs(self) -> Pieces:
-        """Jobs that ended long ago, and those that too many have ended after."""
+        """Yield jobs that ended too long ago, or that are beyond the number of ended jobs to keep."""
         before = self._context.read(self._jobs_kept_from)
         after = (0, "")
         while found := self._context.read(_bound(lambda tx, after: tx.ended_jobs(before, after, _AT_ONCE), after)):
@@ -112,7 +111,7 @@ class RetentionSweeper:
             yield [self.job(job_id) for job_id in self._unread(dict.fromkeys(job_id for _, job_id in found))]
 
     def jobs_past_ttl(self) -> Pieces:
-        """Jobs that are to leave nothing once so long has passed since their end."""
+        """Yield jobs whose own time to live after their end has passed."""
         now, least, after = self._context.clock(), self._context.ceilings.ttl_of(0), ""
         while found := self._context.read(
             _bound(lambda tx, after: tx.jobs_past_ttl(now, least, after, _AT_ONCE), after)
@@ -122,7 +121,7 @@ class RetentionSweeper:
             yield [Piece("job past its ttl", job_id, _bound(self._remove_all, job_id)) for job_id in unread]
 
     def _remove_all(self, job_id: str) -> bool:
-        """The tables that it made, its logs, and what goes of an old job; no part of it while a table is still read."""
+        """Remove a job with its tables and logs; stop at the first table that is still read."""
         context = self._context
         if context.read(lambda tx: tx.is_open(job_id)):
             return False
@@ -133,7 +132,7 @@ class RetentionSweeper:
         return self._remove_job(job_id)
 
     def _unread(self, job_ids: Iterable[str]) -> list[str]:
-        """Those that no unfinished job names, whose Reader may look for what they made."""
+        """Return the jobs that no unfinished job names; a Reader could still look for their outputs."""
         named = tuple(self._open_jobs().values())
         return [job_id for job_id in job_ids if not any(job_id in texts for texts in named)]
 
@@ -144,7 +143,7 @@ class RetentionSweeper:
         return max(by_age, by_number)
 
     def job(self, job_id: str) -> Piece:
-        """An ended job: its folders and messages, then its rows."""
+        """Return the piece that removes an ended job: its folders and messages, then its rows."""
         return Piece("job", job_id, lambda: self._remove_job(job_id))
 
     def _remove_job(self, job_id: str) -> bool:
@@ -156,7 +155,9 @@ class RetentionSweeper:
         return context.write(lambda tx: tx.forget_ended(job_id), is_repeatable=True)
 
     def whole_job(self, job_id: str) -> tuple[Piece, ...]:
-        """An ended job of any age with its logs; what its tasks made stays. Raises JobNotFound, Conflict."""
+        """Return the pieces that remove an ended job of any age with its logs, without its tables.
+
+        Raises JobNotFound; Conflict if a part of the job still goes on."""
         jobs, is_open = self._context.read(lambda tx: (tx.jobs_here(job_id), tx.is_open(job_id)))
         if not jobs:
             raise JobNotFound(f"job {job_id} is not known here")
@@ -168,16 +169,16 @@ class RetentionSweeper:
         return (self.job(job_id), self._log(job_id))
 
     def old_logs(self) -> Pieces:
-        """Logs of jobs that nobody has written to for long, whether the job is still known or not."""
+        """Yield job logs that were last written too long ago, whether the job is still known or not."""
         if self._keep.job_logs:
             before = self._context.clock() - self._keep.job_logs
             for some in _few(self._context.files.logs_before(before)):
                 yield [self._log(job_id) for job_id in some]
 
     def logs_beyond(self, measure_all: bool = True) -> Pieces:
-        """Logs of jobs that have ended, the oldest first, while those of all jobs take too much.
+        """Yield logs of ended jobs, oldest first, while the logs of all jobs together take too much space.
 
-        Asked for in every pass: at five jobs a second they grow by gigabytes in an hour."""
+        Every pass does this: at five jobs a second the logs grow by gigabytes in an hour."""
         if self._keep.job_logs_bytes:
             for some in _few(self._context.files.logs_beyond(self._keep.job_logs_bytes, measure_all)):
                 yield [self._log(job_id) for job_id in some]
@@ -192,7 +193,7 @@ class RetentionSweeper:
         return True
 
     def old_tables(self) -> Pieces:
-        """Tables that tasks made long ago and no unfinished job names."""
+        """Yield output tables that are too old; removal skips those that an unfinished job names."""
         if not self._keep.output_tables:
             return
         before = self._context.clock() - self._keep.output_tables
@@ -215,7 +216,7 @@ class RetentionSweeper:
         return context.write(lambda tx: _drop_as_read(tx, table), is_repeatable=True)
 
     def _open_jobs(self) -> Mapping[tuple[str, str], frozenset[str]]:
-        """By unfinished job: what its configuration names, tables and files among it."""
+        """Return all texts in the configuration of each unfinished job; they include its tables and files."""
         open_jobs = self._context.read(
             lambda tx: {(job_id, _digest_of(tx, job_id)) for job_id in {key.job_id for key in tx.open_seats()}}
         )
@@ -227,12 +228,12 @@ class RetentionSweeper:
                 self._mentioned[job] = frozenset(_texts(document.runtime_conf))
         return self._mentioned
 
-    # ------------------------------------------------------------------ what a crash has left behind
+    # ------------------------------------------------------------------ after a crash
 
     def left_over(self) -> Pieces:
-        """Effects that a crash cut off: folders and uploads of nobody, missing files of unfinished jobs.
+        """Yield repairs after a crash: folders and uploads without a job, missing files of unfinished jobs.
 
-        Messages are looked after by every poll (`Maintenance`)."""
+        Left-over messages are removed by every poll (`Maintenance`)."""
         files = self._context.files
         for some in _few(files.jobs_on_disk()):
             yield [Piece("folder of no job", job_id, _bound(self._remove_folder, job_id)) for job_id in some]
@@ -243,7 +244,7 @@ class RetentionSweeper:
             yield [Piece("written again: files of", str(key), _bound(self._write_confs, key)) for key in keys]
 
     def _unused_bindings(self) -> Pieces:
-        """Job ids of which nothing is left here: neither rows, nor logs, nor output tables."""
+        """Yield bindings of job ids of which nothing else is left here: no rows, logs or output tables."""
         after = ""
         while found := self._context.read(_bound(lambda tx, after: tx.unused_bindings(after, _AT_ONCE), after)):
             after = found[-1]
@@ -254,7 +255,7 @@ class RetentionSweeper:
         return self._context.write(lambda tx: tx.unbind(job_id), is_repeatable=True)
 
     def _remove_folder(self, job_id: str) -> bool:
-        # A row is committed before its folder is made, so a folder without one has lost it.
+        # A row is committed before its folder is made, so the row of a folder without one was removed.
         files = self._context.files
         if self._context.read(lambda tx: tx.jobs_here(job_id)) or files.has_living_worker(job_id):
             return False
@@ -278,13 +279,13 @@ class RetentionSweeper:
         return True
 
     def _at(self, document: Document, key: JobKey) -> Document:
-        """The document as this seat sees it; the one that was read may be another seat's."""
+        """Return the document as this seat sees it; the stored one may be that of another seat."""
         spec = read_spec(self._context, document)
         return Document(document.dsl, document.runtime_conf, effective_document(spec, key.party))
 
 
 def _bound(act: Callable[..., T], *last: Any) -> Callable[..., T]:
-    """`act` with its last arguments given now, whatever the loop around it does later."""
+    """Return `act` with its last arguments bound now, so that the loop around it does not change them."""
     return lambda *first: act(*first, *last)
 
 
@@ -300,12 +301,12 @@ def _digest_of(tx: Transaction, job_id: str) -> str:
 
 
 def _drop_as_read(tx: Transaction, table: TableMeta) -> bool:
-    """Not one that was made anew under its name meanwhile."""
+    """Drop the table, unless another one was made with its name meanwhile."""
     return tx.table(table.namespace, table.name) == table and tx.drop_table(table.namespace, table.name)
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Every text in a JSON value."""
+    """Yield every text in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -1,1 +1,1 @@
-"""What the HTTP endpoints ask for."""
+"""The use cases behind the HTTP endpoints."""

@@ -1,7 +1,7 @@
-"""What an operator does by hand on the party's own database, with the server running or not.
+"""An operator's actions on the party's own database, while the server runs or not.
 
-The same use cases and guards as everywhere: a row that the server moves meanwhile is not moved twice, and what is
-written here the scheduler finds with its next poll. Nothing that a running worker needs is taken from under it.
+They use the same use cases and guards as the server: a row that the server moves meanwhile is not moved twice, and the
+scheduler finds the changes with its next poll. A running worker loses nothing that it needs.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from fate_flow.services.workers.watch import WorkerWatch
 from fate_flow.store.contract.transaction import Transaction
 
 _LOOK_SECONDS = 0.2
-_AFTER_GRACE_SECONDS = 10.0      # from SIGKILL until the runner has said so
+_AFTER_GRACE_SECONDS = 10.0      # from SIGKILL until the runner has recorded the end
 
 
 @dataclass(frozen=True)
 class Held:
-    """What the engine has, and the jobs that hold something of it."""
+    """The engine, and the jobs and workers that hold cores or memory of it."""
 
     engine: EngineState | None
     jobs: tuple[Job, ...]
-    elastic: tuple[Worker, ...]      # workers that hold something beside the claims of those
+    elastic: tuple[Worker, ...]      # elastic workers, which hold cores beside the claims of the jobs
 
 
 class Operator:
-    """The operator's use cases, for one process that is not the server's."""
+    """The operator's use cases, for a process outside the server."""
 
     def __init__(
         self, context: Context, monotonic: Callable[[], float] = time.monotonic,
@@ -49,14 +49,14 @@ class Operator:
         self._watch = WorkerWatch()
 
     def held(self) -> Held:
-        """What is held here, and by whom."""
+        """Return what is held here, and by which jobs and workers."""
         return self._context.read(_held)
 
     def release(self, key: JobKey, why: str, stops: bool) -> Claim:
-        """Give back by force what a seat of a job holds, and end the job there if it has started: what came back.
+        """Release the reservation of a seat by force, and end the job there if it has started; return what was held.
 
-        Workers of it that live are stopped first if `stops`. Raises JobNotFound; Conflict when nothing is held, or when
-        workers live and are not to be stopped; OperationFailed when they do not end."""
+        If `stops`, live workers of the job are stopped first. Raises JobNotFound; Conflict if nothing is held, or if
+        workers live and `stops` is false; OperationFailed if the workers do not end."""
         claim, is_released = self._context.retry(lambda: self._begin(key, why, stops))
         if not is_released:
             self._await_release(key, why)
@@ -76,7 +76,7 @@ class Operator:
             return job.claim, not living and self._release(unit, key, why)
 
     def _end(self, unit: UnitOfWork, job: Job, message: str) -> None:
-        """A job that has started is to end here, through the normal way; one that waits keeps its place."""
+        """End a started job in the normal way; a waiting job keeps its place."""
         if job.status not in (JobStatus.RUNNING, JobStatus.STOPPING):
             return
         if job.is_initiator:
@@ -94,7 +94,7 @@ class Operator:
             self._sleep(_LOOK_SECONDS)
 
     def _remaining(self, key: JobKey, why: str) -> bool:
-        """Whether the workers have gone, and what was held with them."""
+        """Release the reservation once all workers have ended; return whether that is done."""
         with unit_of_work(self._context) as unit:
             for worker in _unfinished(unit.tx, key):
                 self._watch.observe(unit, worker.worker_id)
@@ -103,7 +103,7 @@ class Operator:
 
     def _release(self, unit: UnitOfWork, key: JobKey, why: str) -> bool:
         job = unit.tx.job(key)
-        assert job is not None, "a row never goes while it holds something"
+        assert job is not None, "a row with a reservation is never removed"
         unit.tx.add_message(key, f"released by an operator: {why}")
         release(unit, job)
         text = f"what {key} held was released by an operator: {why}"

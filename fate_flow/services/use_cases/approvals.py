@@ -1,4 +1,4 @@
-"""Whether this party takes part in a job of another party, as its people decide."""
+"""Decisions of this party's people whether it takes part in a job of another party."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ class Approvals:
     def approve(
         self, job_id: str, reason: str, by: str, revision: int | None = None, digest: str = ""
     ) -> JobBinding:
-        """This party takes part in a job of another; `revision` and `digest`: as that was looked at. What was approved.
+        """Approve a job of another party, and return what was approved.
 
-        Raises JobNotFound, Conflict when nobody has to approve it, or it has another document by now."""
+        `revision` and `digest` name the document that the user has read. Raises JobNotFound; Conflict if the job needs
+        no approval, or if its document has changed since."""
         return self._decide(job_id, Approval.APPROVED, by, reason, revision, digest)
 
     def reject(self, job_id: str, reason: str, by: str) -> None:
-        """This party takes no part in it: the job ends, and says why. Raises as `approve`."""
+        """Reject a job of another party: it ends with the reason. Raises the same errors as `approve`."""
         self._decide(job_id, Approval.REJECTED, by, reason)
 
     def _decide(
@@ -61,10 +62,10 @@ class Approvals:
 
 
 def _check_decidable(row: Job, consent: Consent) -> None:
-    """Whether it is time for this consent. What was rejected is over, and can be approved for a rerun; what runs though
-    nobody has approved its document was approved by an older release, and can be approved anew.
+    """Check that this decision is possible now.
 
-    Raises Conflict."""
+    A rejected job is over, and can be approved for a rerun. A job that runs with a pending approval was approved by an
+    older release, and can be approved again. Raises Conflict."""
     if row.consent is None:
         raise Conflict(f"{row.key} needs no approval here (approval in service_conf.yaml)")
     is_anew = (row.consent.approval, consent.approval) == (Approval.PENDING, Approval.APPROVED)

@@ -1,4 +1,4 @@
-"""What clients ask of a job that exists, here or at its initiator."""
+"""Requests of clients about an existing job, carried out here or at its initiator."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from fate_flow.services.participant.parameters import Revised
 from fate_flow.services.use_cases.units import Units
 
 STOPS = {"canceled": Reason.STOPPED_BY_USER, "failed": Reason.TASK_FAILED, "timeout": Reason.JOB_TIMEOUT}
-"""The reason of a stop that is asked for with this status."""
-_WHOLE_PIPELINE = "pipeline"      # FATE's word for no component in particular
+"""The reason of a stop, by the requested status."""
+_WHOLE_PIPELINE = "pipeline"      # FATE's name for all components together
 
 
 class Jobs:
@@ -30,10 +30,10 @@ class Jobs:
         self._units, self._initiator = units, initiator
 
     def stop(self, job_id: str, status: str = "canceled", *, now: bool = False) -> str:
-        """Ask for the end of a job, here or at its initiator: what was done, as text.
+        """Ask for the end of a job, here or at its initiator; return text about what was done.
 
-        `now` leaves its workers no time to finish, also when an earlier stop did. An initiator that cannot be told
-        now will be. Raises JobNotFound."""
+        `now` leaves its workers no time to finish, even if an earlier stop did. If the initiator cannot be reached,
+        the request is sent again until it answers. Raises JobNotFound; BadRequest for an unknown status."""
         reason = STOPS.get(status)
         if reason is None:
             raise BadRequest(f"stop_status: {status!r} is not one of {', '.join(sorted(STOPS))}")
@@ -45,7 +45,7 @@ class Jobs:
             raise JobNotFound("can not found job")
         own = next((row for row in rows if row.is_initiator), None)
         shown = own or rows[0]
-        if shown.is_final:          # 0 all the same: FATE answers so, and what was asked for is true
+        if shown.is_final:          # retcode 0, as in FATE: the job is over, as was asked
             return f"job {job_id} is over already: it ended as {shown.status.value}; nothing was stopped"
         if own is not None:
             message = f"stopped by a user at party {self._units.context.party_id}"
@@ -60,58 +60,61 @@ class Jobs:
         return "stop job on this party success; stop job on all party success"
 
     def rerun(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Have an ended job begin again: `component_name` and `force` in the body say what of it.
+        """Run an ended job again; `component_name` and `force` in the body select the tasks.
 
-        Raises JobNotFound, BadRequest; Conflict for a job that is not over or has nothing left to do."""
+        Raises JobNotFound, BadRequest; Conflict if the job is not over or has nothing left to do."""
         request = read_rerun_request(body)
         self._units.carry_out(lambda unit: self._initiator.rerun(unit, job_id, request), is_repeatable=False)
 
     def resume(self, job_id: str) -> None:
-        """Have a canceled job go on where it was. Raises JobNotFound, Conflict for a job that is not canceled."""
+        """Continue a canceled job where it was stopped. Raises JobNotFound; Conflict if it is not canceled."""
         self._units.carry_out(
             lambda unit: self._initiator.rerun(unit, job_id, RerunRequest(), only=JobStatus.CANCELED),
             is_repeatable=False
         )
 
     def preview_change(self, job_id: str, change: Change) -> Revised:
-        """What a job would be with other parameters; nothing is written. Raises as `Coordinator.preview_change`."""
+        """Return the job as it would be with other parameters, and write nothing.
+
+        Raises the same errors as `Coordinator.preview_change`."""
         context = self._units.context
         return context.read(
             lambda tx: self._initiator.preview_change(UnitOfWork(context, tx, context.clock()), job_id, change)
         )
 
     def change_parameters(self, job_id: str, change: Change, base: int) -> Revised:
-        """The job has them from now on, at all parties. Raises as `Coordinator.change_parameters`."""
+        """Change the parameters of a job at all parties. Raises the same errors as `Coordinator.change_parameters`."""
         return self._units.carry_out(
             lambda unit: self._initiator.change_parameters(unit, job_id, change, base), is_repeatable=False
         )
 
     def set_priority(self, job_id: str, priority: int) -> None:
-        """Raises JobNotFound where this is not its initiator, Conflict for a job that does not wait."""
+        """Set the priority of a waiting job. Raises JobNotFound if this party is not its initiator; Conflict if it
+        does not wait."""
         self._units.carry_out(lambda unit: self._initiator.set_priority(unit, job_id, priority))
 
     def hold(self, job_id: str, message: str, by: str) -> None:
-        """No reservation round for a waiting job. Raises JobNotFound, Conflict for a job that does not wait."""
+        """Put a waiting job on hold: no reservation round. Raises JobNotFound; Conflict if the job does not wait."""
         self._units.carry_out(lambda unit: self._initiator.hold(unit, job_id, Hold(message, by, unit.now, unit.steady)))
 
     def release(self, job_id: str, by: str) -> None:
-        """Raises JobNotFound, Conflict for a job that nobody holds."""
+        """Release a job from its hold. Raises JobNotFound; Conflict if the job is not on hold."""
         self._units.carry_out(lambda unit: self._initiator.let_go(unit, job_id, by), is_repeatable=False)
 
     def describe(self, key: JobKey, notes: str) -> None:
-        """Notes on a job, as this party keeps them. Raises JobNotFound."""
+        """Store this party's notes on a job. Raises JobNotFound."""
 
         def describe(unit: UnitOfWork) -> None:
-            # Looked for first: a write that finds no row would leave its statement in the log of a job that is none.
+            # The row is read first, because the statement of a write without a row would create a job's log folder.
             if unit.tx.job(key) is None or not unit.tx.describe(key, notes):
                 raise JobNotFound(f"can not found {key}")
 
         self._units.carry_out(describe)
 
     def return_resources(self, job_id: str) -> list[tuple[Job, bool]]:
-        """Give back what this party holds for a job that does not run: each seat and whether something came back.
+        """Release what this party holds for a job that does not run; return each seat and whether it held something.
 
-        Raises JobNotFound; Conflict while the job runs, since its end returns what it holds."""
+        Raises JobNotFound; Conflict if the job runs, because its end releases what it holds."""
 
         def give_back(unit: UnitOfWork) -> list[tuple[Job, bool]]:
             rows = unit.tx.jobs_here(job_id)
@@ -128,7 +131,7 @@ class Jobs:
 
 
 def read_rerun_request(body: Mapping[str, Any]) -> RerunRequest:
-    """What a client wants of a rerun. Raises BadRequest."""
+    """Read the body of a rerun request. Raises BadRequest."""
     force, component = body.get("force"), body.get("component_name")
     if force is not None and not isinstance(force, bool):
         raise BadRequest(f"force: {shown(force)} is neither true nor false")

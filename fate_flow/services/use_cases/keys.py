@@ -1,4 +1,4 @@
-"""The public keys of other parties, as this party's own clients save and delete them."""
+"""The public keys of other parties, which clients of this party save and delete."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from fate_flow.store.contract.transaction import Transaction
 
 
 def save_key(context: Context, key: SiteKey, replaces: str) -> bool:
-    """What the requests of a party are checked with from now on; whether it had no key before.
+    """Save the key that the requests of a party are checked with from now on; return whether it had no key before.
 
-    `replaces` is the id of the key that it has, when that is another one; empty when it has none. Raises Conflict."""
+    `replaces` is the id of the saved key if there is another one; empty if there is none. Raises Conflict if that is
+    not so."""
 
     def save(tx: Transaction) -> SiteKey | None:
         old = tx.site_key(key.party_id)
@@ -33,7 +34,7 @@ def save_key(context: Context, key: SiteKey, replaces: str) -> bool:
 
 
 def delete_key(context: Context, party_id: str) -> None:
-    """Nothing that this party signs is believed from now on. Raises NotFound."""
+    """Delete the key of a party: its signatures are not accepted from now on. Raises NotFound."""
 
     def delete(tx: Transaction) -> SiteKey:
         found = tx.site_key(party_id)

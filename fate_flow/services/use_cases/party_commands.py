@@ -1,4 +1,4 @@
-"""What other parties ask of this one: commands, of its participant and of its initiator, and signs of life."""
+"""Requests of other parties: commands to this party as participant or as initiator, and heartbeats."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class PartyCommands:
     """Commands and heartbeats of other parties."""
 
     def __init__(self, units: Units, party: Participant, initiator: Coordinator, reach: Reach) -> None:
-        """`reach`: whether this party can report to another one, where that asks to be called back."""
+        """`reach` tests whether this party can reach another one that asks to be called back."""
         self.reach = reach
         self._units, self._party, self._initiator = units, party, initiator
         self._heartbeats = Heartbeats(units.context)
 
     def carry_out(self, commands: Sequence[Command], caller: str) -> list[Answer]:
-        """Commands of another party, in their order, in one transaction."""
+        """Carry out commands of another party, in their order, in one transaction."""
         for command in commands:
             if command.kind is CommandKind.CREATE:
                 with suppress(BadRequest):
@@ -48,14 +48,14 @@ class PartyCommands:
         ])
 
     def preview(self, command: Command, caller: str) -> Answer:
-        """What another party would be answered to this `create`; nothing is written."""
+        """Return the answer that another party would get to this `create`, and write nothing."""
         for answer in refused([command], caller, self.reach).values():
             return replace(answer, data={"previewed": True})
         context = self._units.context
         return context.read(lambda tx: self._party.preview(UnitOfWork(context, tx, context.clock()), command, caller))
 
     def heartbeat(self, caller: str, jobs: Sequence[tuple[str, int]]) -> HeartbeatReply:
-        """A sign of life of an initiator, which believes that these jobs run here."""
+        """Answer the heartbeat of an initiator, which names the jobs that run here as far as it knows."""
         reply, doubtful = self._heartbeats.answer(caller, jobs), self._heartbeats.missing(caller, jobs)
         if doubtful:
             self._units.carry_out(lambda unit: ask_standing(unit, doubtful))
@@ -84,7 +84,7 @@ class PartyCommands:
                 return self._capacity_notice(unit, command, caller, job)
             case CommandKind.STANDING:
                 return standing_of(job)
-        if job is not None:     # no more than a hint: whether the party is ready, its answer to the next check says
+        if job is not None:     # only a hint: the answer to the next check says whether the party is ready
             self._initiator.ask_again(unit, caller, job.job_id)
         return Answer()
 
@@ -112,7 +112,7 @@ class PartyCommands:
         return standing_of(job) if job.is_final else Answer()
 
     def _ask_rerun(self, unit: UnitOfWork, command: Command, job: Job | None) -> Answer:
-        """As a FATE server asks for its client."""
+        """Rerun a job for another party, as FATE servers ask on behalf of their clients."""
         if job is None:
             return Answer(102, f"can not found job {command.job_id}")
         try:
@@ -125,7 +125,7 @@ class PartyCommands:
         return Answer()
 
     def _capacity_notice(self, unit: UnitOfWork, command: Command, caller: str, job: Job | None) -> Answer:
-        """A party that had no capacity for a job has some; 10 when the job has no use for it."""
+        """Take the notice that a party has capacity for a waiting job; retcode 10 if the job has no use for it."""
         cores = count_in(command.body, "free_cores")
         if cores is None:
             return Answer(101, f"free_cores: {shown(command.body.get('free_cores'))} is not a number of cores")
@@ -136,8 +136,8 @@ class PartyCommands:
 
 
 def _seat_in(command: Command) -> Party:
-    """The seat that the command is about: of a report and of capacity that of the party that says it, as in the
-    body."""
+    """Return the seat that the command is about: the sender's seat in the body for a report or a capacity notice,
+    otherwise the addressed seat."""
     role, party_id = command.body.get("role"), command.body.get("party_id")
     is_of_sender = command.kind in (CommandKind.REPORT, CommandKind.CAPACITY)
     return Party(str(role), str(party_id)) if is_of_sender else command.to

@@ -1,4 +1,4 @@
-"""What jobs of other parties may use here."""
+"""Grants: which components and tables the jobs of other parties may use here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Permissions:
         self._units = units
 
     def grant(self, party_id: str, things: Sequence[Thing]) -> None:
-        """Jobs of this party may use these here from now on."""
+        """Allow jobs of this party to use these things here."""
 
         def grant(unit: UnitOfWork) -> None:
             unit.tx.grant(party_id, things)
@@ -27,7 +27,8 @@ class Permissions:
         self._units.carry_out(grant)
 
     def revoke(self, party_id: str, things: Sequence[Thing]) -> None:
-        """No worker that needs it starts any more; what runs goes on. Raises Conflict for what was not granted."""
+        """Revoke grants. No worker that needs them starts any more; running ones go on. Raises Conflict for a thing
+        that was not granted."""
 
         def revoke(unit: UnitOfWork) -> None:
             granted = unit.tx.granted(party_id)

@@ -1,4 +1,4 @@
-"""What operators ask of all waiting jobs of this party at once."""
+"""Requests of operators about all waiting jobs of this party."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Queue:
         self._units, self._initiator = units, initiator
 
     def hold_intake(self, message: str, by: str) -> None:
-        """This party reserves nothing for any job that does not hold something already."""
+        """Put the party on hold: it reserves only for jobs that hold a reservation already."""
 
         def hold(unit: UnitOfWork) -> None:
             found = Hold(message, by, unit.now, unit.steady)
@@ -29,7 +29,7 @@ class Queue:
         self._units.carry_out(hold)
 
     def release_intake(self, by: str) -> None:
-        """Jobs that wait for this party are asked for again at once. Raises Conflict when it was not held."""
+        """End the hold, and let waiting jobs ask again at once. Raises Conflict if the party is not on hold."""
 
         def release(unit: UnitOfWork) -> None:
             party_id = self._units.context.party_id
@@ -44,7 +44,7 @@ class Queue:
         self._units.carry_out(release, is_repeatable=False)
 
     def clean_queue(self) -> dict[str, int]:
-        """Cancel every waiting job of this initiator: 0 for each that was told to end."""
+        """Cancel every waiting job of this initiator; return 0 for each job id."""
 
         def clean(unit: UnitOfWork) -> dict[str, int]:
             found = {}

@@ -1,4 +1,4 @@
-"""Removing what the tasks of ended jobs have left at this party."""
+"""Removal of the results of ended jobs at this party."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Results:
         self._units = units
 
     def clean_job(self, scope: Scope) -> Cleaned:
-        """What tasks of an ended job left here goes: the tables they made, what is known of them, metrics, summaries.
+        """Remove the tables that tasks of an ended job made here, with their rows, metrics and summaries.
 
-        Raises JobNotFound; OperationFailed for a job that is not over."""
+        Raises JobNotFound; OperationFailed if the job is not over."""
         return self._units.carry_out(lambda unit: clean_job(unit, scope))
 
     def drop_metrics(self, scope: Scope) -> int:
-        """The metrics of an ended job go: how many. Raises as `clean_job`."""
+        """Remove the metrics of an ended job, and return how many. Raises the same errors as `clean_job`."""
 
         def drop(unit: UnitOfWork) -> int:
             check_over(unit, scope.job_id)

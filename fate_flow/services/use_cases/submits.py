@@ -1,8 +1,8 @@
-"""Submitting a job, and checking a document without submitting it.
+"""Submitting a job, and checking a document without a submit.
 
-A submit waits until every party has accepted, which takes other parties' threads and this server's scheduler, never
-another handler of this server. How many may wait at once, validations that ask other parties among them, is bounded,
-so that there are always threads left for what others ask.
+A submit waits until every party has accepted. This needs threads of other parties and this server's scheduler, but no
+other request handler of this server. The number of submits and validations that wait at the same time is limited, so
+that threads are always left for requests of other parties.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class Submits:
         self, units: Units, initiator: Coordinator, most_waiting: int, timeout: float,
         monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
     ) -> None:  # fmt: skip
-        """`most_waiting`: handlers that wait for other parties at once; `timeout`: seconds that a submit waits."""
+        """`most_waiting`: handlers that may wait for other parties at once; `timeout`: seconds that a submit waits."""
         self._units, self._initiator = units, initiator
         self._monotonic, self._sleep = monotonic, sleep
         self._slots = threading.Semaphore(most_waiting)
         self._timeout = timeout
 
     def submit(self, job_id: str, document: Document, request_id: str = "") -> str:
-        """Take a job and wait until every party has accepted it: its id.
+        """Take a job, wait until every party has accepted it, and return its id.
 
-        Raises BadDocument, Refused naming the party, Busy, Conflict for a request id that was used for something else.
+        Raises BadDocument; Refused, naming the party; Busy; Conflict if the request id was used for other content.
         A refused submit leaves nothing at any party, and its request id is free again."""
         with self.waiting():
             check_early(self._units.context, document)
@@ -67,7 +67,7 @@ class Submits:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """One of the few handlers that may wait for other parties at the same time. Raises Busy."""
+        """Take one of the slots for handlers that wait for other parties. Raises Busy if none is free."""
         if not self._slots.acquire(blocking=False):
             raise Busy("too many submits are waiting for other parties to accept; try again in a second")
         try:
@@ -76,13 +76,13 @@ class Submits:
             self._slots.release()
 
     def validate(self, document: Document) -> JobSpec:
-        """The checks of a submit, without one. Raises BadDocument."""
+        """Parse and check a document, without a look at the state of this party. Raises BadDocument."""
         return read_spec(self._units.context, document)
 
     def examine(self, document: Document) -> JobSpec:
-        """All that this server can check of a submit by itself; nothing is stored.
+        """Check all that this server can check of a submit by itself, and store nothing.
 
-        Raises BadDocument for a document that is wrong, FlowError (103) when this party can never give the cores."""
+        Raises BadDocument if the document is wrong; FlowError (103) if this party can never give the cores."""
         spec = read_spec(self._units.context, document)
         check_early(self._units.context, document)
 
@@ -94,7 +94,7 @@ class Submits:
         return spec
 
     def _take(self, unit: UnitOfWork, job_id: str, document: Document, request_id: str) -> str:
-        is_begun_anew = unit.tx.job_here(job_id) is not None     # what was committed after all needs no second push
+        is_begun_anew = unit.tx.job_here(job_id) is not None     # an earlier try was committed after all
         known = self._initiator.submit(unit, job_id, document, request_id)
         if known == job_id and not is_begun_anew:
             unit.note(Event.SUBMIT_ASKED, job_id=known, body=_summary(document))
@@ -105,11 +105,11 @@ class Submits:
         deadline = self._monotonic() + self._timeout
         pause = _FIRST_PAUSE
         while True:
-            # The job is stored: a database that has gone since then says nothing about whether it is accepted.
+            # The job is stored; a database that is gone for a moment does not change whether it is accepted.
             with suppress(StorageUnavailable):
                 decided = self._submission(job_id)
                 if decided is None:
-                    message = f"job {job_id} was refused; who submitted it first with this request id has been told why"
+                    message = f"job {job_id} was refused; the first submit with this request id got the reason"
                     raise OperationFailed(message)
                 if decided.retcode is not None:
                     return decided
@@ -125,12 +125,12 @@ class Submits:
         return self._units.context.read(lambda tx: tx.submission_of(job_id))
 
     def _forget(self, job_id: str) -> None:
-        # What stays because the database is gone goes at the next start; the refusal is what the client has to hear.
+        # If the database is gone, the next start removes the rest; the client must learn of the refusal now.
         with suppress(StorageFailed):
             self._units.context.write(lambda tx: tx.forget_submission(job_id), is_repeatable=True)
 
     def _give_up(self, job_id: str) -> Submission | str:
-        """The decision that came just in time; who did not answer when the submit was given up."""
+        """Return the decision if it came just in time; otherwise stop the job, and name the silent parties."""
 
         def give_up(unit: UnitOfWork) -> Submission | str:
             decided = unit.tx.submission_of(job_id)
@@ -139,7 +139,7 @@ class Submits:
                 decided = unit.tx.submission_of(job_id)     # there still: accepted since it was read (MySQL only)
             if decided is not None:
                 return decided
-            # Decided and forgotten since it was looked for: there is nothing left to give up.
+            # The job may have been decided and forgotten since it was read: then nothing is left to stop.
             why = unanswered_text(unit.tx, job_id, f"within {self._timeout:g} s")
             with suppress(JobNotFound):
                 self._initiator.request_stop(unit, job_id, Reason.PARTY_REFUSED, why, False, caused_by="")

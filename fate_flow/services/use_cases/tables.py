@@ -1,4 +1,4 @@
-"""Tables of this party and the connectors to where others are, as clients manage them."""
+"""Tables of this party, and connectors to tables elsewhere, as clients manage them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Tables:
         self._units = units
 
     def drop_table(self, namespace: str, name: str) -> None:
-        """The table is gone, row and file. Raises NotFound."""
+        """Remove a table, row and file. Raises NotFound."""
 
         def drop(unit: UnitOfWork) -> None:
             table = _table(unit, namespace, name)
@@ -31,11 +31,11 @@ class Tables:
         self._units.carry_out(drop, is_repeatable=False)
 
     def drop_disabled_tables(self) -> tuple[TableMeta, ...]:
-        """All tables that jobs may not read. Raises NotFound where there is none."""
+        """Remove all tables that jobs may not read, and return them. Raises NotFound if there is none."""
         return self._units.carry_out(drop_disabled_tables, is_repeatable=False)
 
     def allow_table(self, namespace: str, name: str, is_allowed: bool) -> None:
-        """Whether jobs may read the table from now on. Raises NotFound."""
+        """Set whether jobs may read the table. Raises NotFound."""
 
         def allow(unit: UnitOfWork) -> None:
             table = _table(unit, namespace, name)
@@ -44,7 +44,7 @@ class Tables:
         self._units.carry_out(allow)
 
     def save_connector(self, connector: Connector) -> None:
-        """Clients may name it from now on; one of this name is replaced."""
+        """Save a connector, which clients can then name; it replaces one of the same name."""
 
         def save(unit: UnitOfWork) -> None:
             unit.tx.save_connector(connector, unit.now)

@@ -1,4 +1,4 @@
-"""One unit of work for each use case, and the scheduler woken afterwards."""
+"""Run each use case in a unit of work, and wake the scheduler afterwards."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from fate_flow.services.context.ports import Context
 from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 
 Wake = Callable[[Sequence[str], bool, bool, str, Sequence[CapacityNotice]], None]
-"""Wakes the scheduler: ids of jobs that changed, whether the outbox has something new, whether the queue has to be
-looked at, since it is longer or cores came free here, which party knows that by an answer, and what others said of
-theirs."""
+"""Wakes the scheduler with: ids of changed jobs; whether the outbox has new commands; whether the queue must run,
+because it is longer or cores came free here; the party that knows of these cores by an answer; and capacity notices of
+other parties."""
 
 T = TypeVar("T")
 
 
 class Units:
-    """Carries out acts in units of work, and wakes the scheduler where one of them gives it something to do."""
+    """Carries out acts in units of work, and wakes the scheduler if one gives it something to do."""
 
     def __init__(self, context: Context, wake: Wake) -> None:
         self.context = context
         self._wake = wake
 
     def carry_out(self, act: Callable[[UnitOfWork], T], is_repeatable: bool = True) -> T:
-        """What `act` answers; `is_repeatable` as `Retry` has it. Raises StorageFailed."""
+        """Run `act` in a unit of work and return its result; `is_repeatable` as in `Retry`. Raises StorageFailed."""
 
         def once() -> T:
             with self._unit() as unit:

@@ -1,4 +1,4 @@
-"""The use cases: what the HTTP routes ask for, each in one unit of work. A request handler holds no state."""
+"""The use cases behind the HTTP routes, each in one unit of work. A request handler holds no state."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from fate_flow.services.use_cases.units import Units, Wake
 
 
 class UseCases:
-    """The use cases that other servers and clients reach over HTTP, by what they are about."""
+    """The use cases that other servers and clients reach over HTTP, grouped by subject."""
 
     def __init__(
         self, context: Context, wake: Wake, waiting_submits: int, submit_timeout: float,
         monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
         reach: Reach = reaches_all,
     ) -> None:  # fmt: skip
-        """`reach`: whether this party can report to another one, where that asks to be called back."""
+        """`reach` tests whether this party can reach another one that asks to be called back."""
         party = Participant()
         initiator = Coordinator(party)
         units = Units(context, wake)

@@ -1,5 +1,5 @@
-"""What this party lets a job do at one of its seats, at this moment: asked when the job comes, and whenever a worker
-of it starts (docs/explanation/authority.md)."""
+"""What this party allows a job at one of its seats now: checked when the job comes, and whenever one of its workers
+starts (docs/explanation/authority.md)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _MOST_NAMED = 10          # one message between parties is 1,000 characters long
 
 
 def not_granted(unit: UnitOfWork, spec: JobSpec, party: Party, task: str = "") -> str:
-    """Words for what the job, or one of its tasks, needs here and its initiator was not granted; empty: nothing.
+    """Return text about what the job, or only its task `task`, needs here without a grant; empty if nothing.
 
-    A job that runs nothing here (`need_run: false`) still sets cores aside: its initiator needs any grant at all."""
+    A job that runs nothing here (`need_run: false`) still reserves cores, so its initiator needs at least one grant."""
     rule, initiator = unit.context.permission, spec.initiator.party_id
     if not rule.is_on or initiator in (unit.context.party_id, PARTY_0):
         return ""
@@ -31,16 +31,16 @@ def not_granted(unit: UnitOfWork, spec: JobSpec, party: Party, task: str = "") -
 
 
 def above_ceilings(unit: UnitOfWork, spec: JobSpec, party: Party) -> str:
-    """Words for all that this party allows less of than the job asks for; empty: nothing."""
+    """Return text about all ceilings of this party that the job exceeds; empty if there is none."""
     refused = refusals(unit.context.ceilings, spec, party, unit.context.engine_size.nodes)
     more = len(refused) - _MOST_NAMED
     return "; ".join((*refused[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])))
 
 
 def why_not_now(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> str:
-    """Why no worker of this share may start now, though its job was taken; empty: it may.
+    """Return why no worker of this share may start now, although its job was accepted; empty if it may.
 
-    The tables that it names are looked at with its other inputs, and its program by what begins it."""
+    Tables that the task names are checked with its other inputs, and its program is checked when it is launched."""
     return (
         _not_approved(unit, key)
         or not_granted(unit, spec, key.party, key.name)
@@ -49,7 +49,7 @@ def why_not_now(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> str:
 
 
 def _not_approved(unit: UnitOfWork, key: TaskKey) -> str:
-    """An approval is of one document: of the one that the job is bound to, or it is none."""
+    """Return text if the document that the job is bound to has not been approved: an approval is for one document."""
     job, bound = unit.tx.job(JobKey(key.job_id, key.party)), unit.binding(key.job_id)
     if job is None or bound is None or job.consent is None or job.consent.is_of(bound.digest):
         return ""

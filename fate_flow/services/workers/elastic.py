@@ -1,8 +1,7 @@
-"""Elastic workers (core/planning/elastic.py): begun where there is capacity that nobody waits for, and stopped when
-somebody does.
+"""Elastic workers (core/planning/elastic.py): started on capacity that no job waits for, and stopped when one does.
 
-All of it is this party's own matter: its claims, and what its initiators know of them, stay what they are. What such a
-worker holds comes back with its end, in the transaction that notes it; nothing else gives it back.
+This is a local matter of this party: the claims of jobs, and what initiators know of them, do not change. The cores of
+an elastic worker come free only in the transaction that stores its end.
 """
 
 from __future__ import annotations
@@ -23,21 +22,22 @@ from fate_flow.services.workers.ending import dismiss
 from fate_flow.services.workers.launching import A_MOMENT, forget_old, launch_later, new_worker
 
 PENDING_LASTS = 8_000
-"""Milliseconds beyond four pauses (`retry_wait`): what initiators wait at most after conflicts."""
+"""How long a request stays pending without being repeated, in ms beyond four pauses (`retry_wait`): the longest time
+that an initiator waits after conflicts."""
 
 
 def oldest_pending(unit: UnitOfWork) -> int:
-    """Steady time: whoever has not asked since then waits no more."""
+    """Return the steady time before which requests have expired, unless they were repeated since."""
     return max(0, unit.steady - PENDING_LASTS - 4 * unit.context.rules.retry_wait)
 
 
-# ---------------------------------------------------------------------- they begin
+# ---------------------------------------------------------------------- starting them
 
 
 def tend_elastic(unit: UnitOfWork) -> None:
-    """Begin those that there is capacity for, in the shares that run here, the oldest first.
+    """Start as many as there is capacity for, in the shares that run here, oldest share first.
 
-    Where the configuration has less than is in use, they go first."""
+    If more is in use than the configuration has, stop elastic workers instead."""
     engine = unit.tx.engine()
     if engine is None:
         return
@@ -50,18 +50,18 @@ def tend_elastic(unit: UnitOfWork) -> None:
 
 
 def begin_elastic(unit: UnitOfWork, key: TaskKey) -> None:
-    """The same for one share, which has just been started. Most have no such workers, and ask the database nothing."""
+    """Do the same for one share that was just started. A share without elastic workers needs no database access."""
     if _program_of(unit, key) is not None and unit.tx.engine() is not None and _has_spare_capacity(unit):
         _begin(unit, key)
 
 
 def _has_spare_capacity(unit: UnitOfWork) -> bool:
-    """Whether nobody waits for capacity here, and the party takes reservations."""
+    """Return whether no job waits for capacity here, and the party takes reservations."""
     return unit.tx.intake_hold() is None and unit.tx.first_pending(oldest_pending(unit)) is None
 
 
 def _program_of(unit: UnitOfWork, key: TaskKey) -> tuple[JobSpec, ProgramSpec] | None:
-    """Of a share that may have elastic workers."""
+    """Return the job and the program of a share that may have elastic workers; None for any other share."""
     spec = unit.spec(key.job_id)
     command = program_at(spec.tasks[key.name], key.party) if spec is not None else None
     return (spec, command) if spec is not None and command is not None and command.elastic else None
@@ -98,19 +98,19 @@ def _next_in(unit: UnitOfWork, key: TaskKey, slot: int, before: Worker | None, p
 
 
 def _may_still_hold(unit: UnitOfWork, job_id: str) -> int:
-    """How many cores the job has less than one job may have here."""
+    """Return how many more cores the job may hold here."""
     claimed = sum(seat.claim.cores for seat in unit.tx.jobs_here(job_id) if seat.holds)
     elastic = sum(worker.cores for worker in unit.tx.elastic_workers() if worker.task.job_id == job_id)
     return unit.context.engine_size.job_limit - claimed - elastic
 
 
-# ---------------------------------------------------------------------- they go
+# ---------------------------------------------------------------------- stopping them
 
 
 def reclaim_capacity(unit: UnitOfWork, needed: Claim) -> bool:
-    """Have elastic workers go for a job that waits for so much, where that gives it enough; whether that is so.
+    """Stop elastic workers so that `needed` comes free for a waiting job; return whether that is enough.
 
-    Where even all of them would not be enough they stay: the job waits for others as well, and asks again."""
+    If even all of them are not enough, none is stopped: the job waits for other jobs as well, and asks again."""
     engine = unit.tx.engine()
     if engine is None:
         return False

@@ -1,6 +1,6 @@
-"""Stopping a share of this party and its workers, and the party's final word on it.
+"""Stopping a share of this party and its workers, and writing its final status.
 
-The party is the finaliser of its party tasks.
+Only the party itself writes the final status of its party tasks.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def stop_party_task(
     unit: UnitOfWork, task: Task, reason: Reason, message: str = "", deadline_seconds: float | None = None,
     exit_code: int | None = None, caused_by: str = "",
 ) -> None:  # fmt: skip
-    """A party task that has not ended is to end: at once when no worker was ordered, else when it has gone.
+    """Stop a party task: it ends at once if it has no living worker, else when its workers have ended.
 
-    `caused_by`: the party that is the cause of it, when it is not this one itself.
-    `deadline_seconds`: who asks waits no longer than this; without it the worker has this party's own grace."""
+    `caused_by`: the party that is the cause, if it is not this one.
+    `deadline_seconds`: the caller waits no longer; None: the workers have this party's own grace time."""
     if task.is_over_here:
         return
     workers = living_workers(unit, task)
@@ -46,7 +46,7 @@ def stop_party_task(
 
 
 def dismiss(unit: UnitOfWork, worker: Worker, reason: Reason, message: str) -> None:
-    """A worker is not needed any more while others of its share go on."""
+    """Stop a worker that is no longer needed, while others of its share go on."""
     unit.tx.mark_stopping(worker.worker_id, WorkerEnd(reason, message, str(worker.task.party)))
     stop_worker(unit, worker)
 
@@ -60,7 +60,7 @@ def stop_worker(unit: UnitOfWork, worker: Worker, deadline_seconds: float | None
 
 
 def stop_seconds(unit: UnitOfWork, key: TaskKey) -> float:
-    """From SIGTERM to SIGKILL: what the job asks for, as far as this party allows, else what this party has."""
+    """Return the seconds from SIGTERM to SIGKILL: as the job asks, within this party's limit, else this party's own."""
     rules, spec = unit.context.rules, unit.spec(key.job_id)
     asked = spec.tasks[key.name].stop_seconds if spec is not None and key.name in spec.tasks else None
     return stop_allowed(asked, rules.stop_grace_seconds, rules.longest_stop_seconds)
@@ -69,16 +69,16 @@ def stop_seconds(unit: UnitOfWork, key: TaskKey) -> float:
 def finish_party_task(
     unit: UnitOfWork, task: Task, reason: Reason, message: str, exit_code: int | None = None, caused_by: str = ""
 ) -> None:
-    """The final word of this party on its share; told to the initiator."""
+    """Write the final status of this party's share, and report it to the initiator."""
     if task.is_over_here:
         return
     if task.party_status is TaskStatus.STOPPING and task.reason is not None:
-        # A stop that was ordered beats what came of it.
+        # The reason of an ordered stop wins over how the workers ended.
         reason, message, caused_by = task.reason, task.message, task.caused_by
     end = task_status_for(reason)
     if not move_party_task(unit, task, end, reason, message, exit_code=exit_code, caused_by=caused_by):
         now = read_again(unit, task)
-        if now.party_status is not task.party_status:     # another process of this server was faster: decide anew
+        if now.party_status is not task.party_status:     # another process of this server was faster: decide again
             finish_party_task(unit, now, reason, message, exit_code, caused_by)
             return
     unit.after_commit(CloseExchange(task.key, task.incarnation))
@@ -86,7 +86,7 @@ def finish_party_task(
 
 
 def living_workers(unit: UnitOfWork, task: Task) -> list[Worker]:
-    """The workers of this party task that have been ordered and have not exited."""
+    """Return the workers of this party task that have been ordered and have not exited."""
     if not task.worker_id:
         return []
     if task.module == COMMAND:

@@ -1,8 +1,8 @@
-"""The workers of a job that have failed in its run, over all its tasks and parties, where the job bounds their number.
+"""The number of failed workers in a run of a job, over all its tasks and parties, if the job limits it.
 
-Each party counts those of its own shares, replaced ones too, and says so in its reports; the initiator keeps the counts
-by party task, the highest that it has heard, and adds them up. A party that does not count (plain v1) has one for each
-share that failed by its own fault. Interruptions are not counted: nobody's program is to blame for them.
+Each party counts the failed workers of its own shares, including replaced ones, and states the count in its reports.
+The initiator keeps the highest count for each party task, and adds them up. A party that does not count (plain v1) has
+one for each share that failed by its own fault. Interruptions do not count, because they are not a program's fault.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEY = "failed_workers"
 
 
 def count_here(unit: UnitOfWork, spec: JobSpec, task: Task) -> int:
-    """How many have failed of this share, which runs here; kept where this party is the initiator."""
+    """Count the failed workers of a share of this party; store the count if this party is the initiator."""
     if spec.max_failed_workers is None:
         return 0
     count = failed_of(unit.tx.workers_of_task(task.key))
@@ -34,20 +34,20 @@ def count_here(unit: UnitOfWork, spec: JobSpec, task: Task) -> int:
 
 
 def said_in_report(unit: UnitOfWork, task: Task) -> dict[str, Any]:
-    """What a report on this share says of it; nothing where the job does not bound it."""
+    """Return the field of a report with the count; empty if the job does not limit it."""
     spec = unit.spec(task.key.job_id)
     count = count_here(unit, spec, task) if spec is not None else 0
     return {_KEY: count} if count else {}
 
 
 def count_in(body: Mapping[str, Any]) -> int:
-    """What another party says that it has counted; 0 for what is no count."""
+    """Read another party's count from a report; 0 if it is missing or not a count."""
     value = body.get(_KEY)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_COUNTED else 0
 
 
 def take_count(unit: UnitOfWork, report: Report) -> None:
-    """Keep what the report of another party says of its workers, or what follows from how its share has ended."""
+    """Store the count in the report of another party; if there is none, derive it from how its share has ended."""
     spec = unit.spec(report.task.job_id)
     if spec is None or spec.max_failed_workers is None:
         return
@@ -57,5 +57,5 @@ def take_count(unit: UnitOfWork, report: Report) -> None:
 
 
 def is_failure(reason: Reason | None) -> bool:
-    """Whether a share that ended so failed by its own fault."""
+    """Return whether a share that ended with this reason failed by its own fault."""
     return (RULES[reason].retry_event if reason else RetryEvent.ERROR) not in (None, RetryEvent.INTERRUPTION)

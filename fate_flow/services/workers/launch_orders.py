@@ -1,4 +1,4 @@
-"""The order for a worker: inputs, parameters, its program and its place among the others, or what is missing for it."""
+"""Building the launch order for a worker: inputs, parameters, its program and its place among the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fate_flow.store.contract.transaction import Transaction
 
 
 def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) -> LaunchOrder | str:
-    """All that the worker needs, or what is missing for it."""
+    """Return the order with all that the worker needs, or text about what is missing."""
     key = task.key
     task_spec = spec.tasks[key.name]
     inputs = _inputs(unit.tx, key, task_spec)
@@ -52,7 +52,7 @@ def _work_folders(tx: Transaction, worker: Worker) -> tuple[str, ...]:
 
 
 def _program(spec: JobSpec, worker: Worker, task: Task, cores: int) -> Program | None:
-    """The user's own program with what it is told of its place; None for a built-in component."""
+    """Return the user's own program with its place among the others; None for a built-in component."""
     of_task = spec.tasks[worker.task.name]
     command = program_at(of_task, worker.task.party)
     if command is None or worker.slot == COLLECTOR:

@@ -1,6 +1,6 @@
-"""Launching the workers of a share, and how the share goes on when one of them has ended.
+"""Launching the workers of a share, and continuing the share when one of them has ended.
 
-It goes on with another worker, in which the launch may fail again, or it ends: so both are in one module.
+A share continues with another worker, whose launch may fail again; therefore both are in one module.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ from fate_flow.services.workers.outputs import publish_outputs
 from fate_flow.services.workers.reports import report_of, tell_initiator
 
 A_MOMENT = 1_000
-"""Milliseconds: a worker that has lived no longer has a successor with the next poll only."""
+"""Milliseconds. The successor of a worker that lived for less starts with the next poll, not at once."""
 
 
 def start_worker(unit: UnitOfWork, job: Job, task: Task, without: tuple[str, ...] = ()) -> Answer:
-    """Order the workers of this party task, or pass it over where the job says so; `without`: who is missing."""
+    """Order the workers of this party task, or pass it if the job says that it does not run here.
+
+    `without`: the missing parties. Returns the answer to the initiator's command."""
     spec = unit.spec(job.job_id)
     if spec is None:
         return Answer(100, f"job {job.job_id} has no document")
@@ -59,13 +61,13 @@ def start_worker(unit: UnitOfWork, job: Job, task: Task, without: tuple[str, ...
     for worker in workers:
         now = read_again(unit, task)
         if now.party_status is not TaskStatus.WAITING:
-            break                     # what is missing for one is missing for all: the first has said so
+            break                     # if an input is missing for one worker, it is missing for all
         _launch(unit, worker, now, spec)
     return Answer(data=report_of(read_again(unit, task)))
 
 
 def _fixed(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> list[tuple[int, int | None]]:
-    """Slot and rank of each worker that a party task begins with: those that its reservation is for."""
+    """Return slot and rank of each worker that the reservation covers; a party task starts with these."""
     command = program_at(spec.tasks[key.name], key.party)
     if command is None:
         return [(0, 0)]
@@ -82,7 +84,7 @@ def _order(unit: UnitOfWork, key: TaskKey, slot: int, rank: int | None, attempt:
 
 
 def new_worker(unit: UnitOfWork, key: TaskKey, slot: int, rank: int | None, attempt: int) -> Worker:
-    """One that is to be stored and launched."""
+    """Return a new worker, which is to be stored and launched."""
     worker_id = unit.context.fresh_id()
     return Worker(
         worker_id, key, WorkerStatus.CREATED, unit.context.engine.folder_for(key, worker_id), unit.now,
@@ -91,7 +93,7 @@ def new_worker(unit: UnitOfWork, key: TaskKey, slot: int, rank: int | None, atte
 
 
 def launch_later(unit: UnitOfWork, worker: Worker, task: Task, spec: JobSpec) -> None:
-    """One more worker of a share that has begun, which ends when it may not go on here any more."""
+    """Launch one more worker of a share that has begun; if the share is no longer allowed here, stop it."""
     if why := why_not_now(unit, spec, task.key):
         exit_worker(unit, worker, task, Reason.NOT_ALLOWED, why)
         stop_party_task(unit, read_again(unit, task), Reason.NOT_ALLOWED, why)
@@ -113,7 +115,8 @@ def _fail_launch(unit: UnitOfWork, worker: Worker, task: Task, message: str) -> 
 
 
 def _publish_upstream(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> None:
-    """What this task reads has been made at all parties, else it would not begin: the word of that may come later."""
+    """Publish the outputs that this task reads. The upstream tasks have succeeded at all parties, otherwise this task
+    would not start; the command that says so may come later."""
     upstream = spec.tasks[key.name].producers
     for task in unit.tx.tasks(key.job_id) if upstream else ():
         if task.key.party != key.party or task.key.name not in upstream:
@@ -127,11 +130,11 @@ def _publish_upstream(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> None:
             )  # fmt: skip
             move_federated(unit, key.job_id, done)
         elif all(one.task.version != task.key.version for one in unit.tx.outputs(key.job_id, task.key.name, key.party)):
-            publish_outputs(unit, task)        # of an earlier run, which ended before it was told
+            publish_outputs(unit, task)        # of an earlier run that ended before that command came
 
 
 def continue_share(unit: UnitOfWork, task: Task, reason: Reason, message: str, exit_code: int | None = None) -> None:
-    """A worker of this party task has ended so: what follows for the share of this party."""
+    """Continue or end this party's share after a worker has ended."""
     task = read_again(unit, task)
     spec = unit.spec(task.key.job_id)
     command = program_at(spec.tasks[task.key.name], task.key.party) if spec is not None else None
@@ -168,8 +171,8 @@ def _next_step(
 
 
 def _replace(unit: UnitOfWork, task: Task, spec: JobSpec, old: Worker) -> None:
-    """The slot goes on in another process: at once, or with the next poll when the last one lived for a moment only, so
-    that what cannot run does not keep the server busy."""
+    """Start another process in the slot: at once, or with the next poll if the last one lived only for a moment, so
+    that a program that cannot run does not keep the server busy."""
     new = _order(unit, task.key, old.slot, old.rank, old.attempt + 1)
     forget_old(unit, new)
     if unit.steady - old.since >= A_MOMENT:

@@ -1,4 +1,4 @@
-"""Writing the states of tasks, of the shares of this party and of its workers, each move with its line on record."""
+"""Writing the states of tasks, of this party's shares and of its workers, with the history and the log lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def move_party_task(
     unit: UnitOfWork, task: Task, new: TaskStatus, reason: Reason | None = None, message: str = "",
     target: TaskStatus | None = None, exit_code: int | None = None, caused_by: str = "",
 ) -> bool:  # fmt: skip
-    """Write the party status, with the lines that operators follow it by."""
+    """Write the party status, with the log lines for operators. Returns False if the row has moved on."""
     caused_by = (caused_by or str(task.key.party)) if reason else ""
     unit.note(Event.TASK_STATUS_ASKED, **version_fields(task.key))
     done = unit.tx.move_party_task(task, new, unit.now, reason, message, target, exit_code, caused_by)
@@ -29,10 +29,10 @@ def move_party_task(
 
 
 def move_federated(unit: UnitOfWork, job_id: str, move: MoveTask, is_decided: bool = True) -> None:
-    """Write the federated status where it is not this party's to decide, or ends with the job, on record.
+    """Write a federated status that another party has decided, or that follows from the end of the job.
 
-    `is_decided`: the initiator says so. What only ends here with the job may have succeeded everywhere, and be kept by
-    a rerun: nothing of it is dropped."""
+    `is_decided`: the initiator has decided it. A task that only ends here with the job may have succeeded everywhere,
+    and a rerun may keep it, so its outputs are not dropped."""
     version = {"job_id": job_id, "task_id": f"{job_id}_{move.name}", "task_version": move.version}
     unit.note(Event.TASK_STATUS_ASKED, **version)
     done = unit.tx.move_task(job_id, move, unit.now)
@@ -47,7 +47,7 @@ def move_federated(unit: UnitOfWork, job_id: str, move: MoveTask, is_decided: bo
 def note_share(
     unit: UnitOfWork, task: Task, new: TaskStatus, reason: Reason | None, message: str, caused_by: str = ""
 ) -> None:
-    """The share of one party in a task has moved."""
+    """Add to the history that the share of one party in a task has moved."""
     key = task.key
     unit.moves(
         HistoryLevel.PARTY_TASK, key.job_id, task.party_status, new, party=key.party, task=key.name,
@@ -57,7 +57,7 @@ def note_share(
 
 
 def note_task(unit: UnitOfWork, job_id: str, move: MoveTask) -> None:
-    """The federated status of a task has moved."""
+    """Add to the history that the federated status of a task has moved."""
     unit.moves(
         HistoryLevel.TASK, job_id, move.old, move.new, task=move.name, version=move.version, reason=move.reason,
         message=move.message, caused_by=move.caused_by,
@@ -68,7 +68,7 @@ def note_task(unit: UnitOfWork, job_id: str, move: MoveTask) -> None:
 def note_version(
     unit: UnitOfWork, key: TaskKey, caused_by: str, reason: Reason | None = None, message: str = ""
 ) -> None:
-    """A version of a task has come to be at all its parties: why, and whose doing it is."""
+    """Add to the history that a version of a task begins at all its parties: why, and which party is the cause."""
     unit.moves(
         HistoryLevel.TASK, key.job_id, None, TaskStatus.WAITING, task=key.name, version=key.version, reason=reason,
         message=message, caused_by=caused_by,
@@ -76,7 +76,7 @@ def note_version(
 
 
 def _which(worker: Worker) -> str:
-    """Which of several workers; nothing for the first one of its party task."""
+    """Return text that names one of several workers; empty for the first one of its party task."""
     if worker.slot == 0 == worker.attempt:
         return ""
     if worker.slot == COLLECTOR:
@@ -87,14 +87,14 @@ def _which(worker: Worker) -> str:
 
 
 def exit_text(code: int | None) -> str:
-    """An exit code as a history has it; empty where there is none."""
+    """Return an exit code as text for the history; empty if there is none."""
     return "" if code is None else f"exit code {code}"
 
 
 def exit_worker(
     unit: UnitOfWork, worker: Worker, task: Task, reason: Reason, message: str, exit_status: str = ""
 ) -> None:
-    """A worker has exited, by this reason where nobody had told it to stop."""
+    """Write that a worker has exited: with the reason of its stop if it was told to stop, else with this reason."""
     given = (worker.reason, worker.message, worker.caused_by) if worker.is_stopping else (None, "", "")
     if given[0] is not None:
         end = WorkerEnd(given[0], given[1], given[2], exit_status)
@@ -107,9 +107,9 @@ def exit_worker(
 def move_worker(
     unit: UnitOfWork, worker: Worker, new: WorkerStatus, process: tuple[int, int] = (0, 0), end: WorkerEnd | None = None
 ) -> None:
-    """Write the state of a worker, and give back what it held when it has exited.
+    """Write the state of a worker, and note that its own cores came free if it has exited.
 
-    `process`: its pid, and when that began."""
+    `process`: its pid and the start time of that process."""
     if unit.tx.move_worker(worker, new, unit.now, *process, end):
         key, given = worker.task, end.message if end else ""
         unit.moves(
@@ -122,17 +122,17 @@ def move_worker(
 
 
 def version_fields(key: TaskKey) -> dict[str, object]:
-    """How a line of the operator log names a version of a task."""
+    """Return the fields that name a version of a task in the operator log."""
     return {"job_id": key.job_id, "task_id": key.task_id, "task_version": key.version}
 
 
 def place_fields(key: TaskKey) -> dict[str, object]:
-    """How a line of the operator log names the share of one party in a version of a task."""
+    """Return the fields that name one party's share in a version of a task in the operator log."""
     return {**version_fields(key), "role": key.party.role, "party_id": key.party.party_id}
 
 
 def read_again(unit: UnitOfWork, task: Task) -> Task:
-    """The task as it is by now in this transaction."""
+    """Return the task as it is now in this transaction."""
     found = unit.tx.task(task.key)
-    assert found is not None, "a task row never goes while its job runs"
+    assert found is not None, "a task row is never removed while its job runs"
     return found

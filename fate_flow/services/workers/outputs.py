@@ -1,4 +1,4 @@
-"""What the shares of a task have made: published when the task has succeeded at all its parties, else dropped."""
+"""The outputs of the shares of a task: published when the task has succeeded at all its parties, else dropped."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from fate_flow.store.values import READ, Metric, OutputTable, TableMeta
 
 WRITTEN, _BOUND = "writer", "table_bind"
 _ORIGIN_OF = {"Upload": "upload", "Writer": WRITTEN, "Fetch": _BOUND}
-"""Of tables that users name: they are nobody's to clean up."""
+"""By module, the origin of tables that users name. The removal of a job's results does not touch these tables."""
 
 
 def settle_outputs(unit: UnitOfWork, job_id: str, move: MoveTask) -> None:
-    """What this party's shares of a task have made, now that the initiator has said how it ended over all parties:
-    published when it succeeded, else dropped. Follows the move of the federated status, so it is done once.
+    """Publish the outputs of this party's shares if the task has succeeded at all parties, else drop them.
 
-    Until then it is prepared only: it stands in the worker's folder and in files that no row names, so that nobody
-    reads what one party has finished and another one has to make anew."""
+    This follows the move of the federated status, so it is done once. Until then the outputs exist only in the worker's
+    folder and in files that no row names. So no task reads an output of one party while another party still has to
+    make its own."""
     for task in _finished_here(unit, job_id, move):
         if move.new is TaskStatus.SUCCESS:
             publish_outputs(unit, task)
@@ -36,7 +36,7 @@ def settle_outputs(unit: UnitOfWork, job_id: str, move: MoveTask) -> None:
 
 
 def _finished_here(unit: UnitOfWork, job_id: str, move: MoveTask) -> list[Task]:
-    """This party's shares that succeeded, of a task that ends with this move."""
+    """Return this party's successful shares of a task that ends with this move."""
     if move.new not in TASK_END:
         return []
     keys = [TaskKey(job_id, move.name, move.version, seat.party) for seat in unit.tx.jobs_here(job_id)]
@@ -61,7 +61,7 @@ def _drop(unit: UnitOfWork, task: Task) -> None:
 
 
 def publish_outputs(unit: UnitOfWork, task: Task) -> None:
-    """Make what the worker wrote known: tables, metrics, summary."""
+    """Store what the worker made: tables, metrics, summary."""
     made, names = _made_by(unit, task), _aliases(unit, task)
     outputs = []
     for key, table in made.tables:
@@ -74,7 +74,8 @@ def publish_outputs(unit: UnitOfWork, task: Task) -> None:
 
 
 def _read_by(unit: UnitOfWork, task: Task) -> list[OutputTable]:
-    """What it found by its parameters, for the way of that table; a Reader hands it on, which tells of it."""
+    """Return the table that the task read by its parameters, for the lineage. A Reader needs no entry: it hands the
+    table on as its output."""
     spec = unit.spec(task.key.job_id)
     if spec is None or task.module not in READS_BY_NAME:
         return []
@@ -83,13 +84,13 @@ def _read_by(unit: UnitOfWork, task: Task) -> list[OutputTable]:
 
 
 def _upload_settings(unit: UnitOfWork, task: Task) -> Mapping[str, Any]:
-    """Its parameters here."""
+    """Return the parameters of the task at this party."""
     spec = unit.spec(task.key.job_id)
     return spec.tasks[task.key.name].parameters.get(task.key.party, {}) if spec is not None else {}
 
 
 def _aliases(unit: UnitOfWork, task: Task) -> dict[str, str]:
-    """The names that the DSL gives to what a component makes, by the component's own names, in their order."""
+    """Return the DSL's names of a component's outputs, by the component's own names, in their order."""
     spec = unit.spec(task.key.job_id)
     if spec is None:
         return {}
@@ -98,7 +99,7 @@ def _aliases(unit: UnitOfWork, task: Task) -> dict[str, str]:
 
 
 def _save_table(unit: UnitOfWork, task: Task, table: TableMeta) -> TableMeta:
-    """What is known of it from now on. Who hands on a table that somebody else wrote leaves its record alone."""
+    """Store the row of a table. A component that only hands on a table does not change its row."""
     is_named = task.module in _ORIGIN_OF
     known = unit.tx.table(table.namespace, table.name)
     if known is not None and known.uri == table.uri and not is_named:
@@ -109,7 +110,7 @@ def _save_table(unit: UnitOfWork, task: Task, table: TableMeta) -> TableMeta:
 
 
 def _as_uploaded(unit: UnitOfWork, task: Task, table: TableMeta) -> TableMeta:
-    """The table as who asked for it described it."""
+    """Return the table with the settings that the parameters of the task give."""
     given = _upload_settings(unit, task)
     origin = _BOUND if given.get("is_bound") else _ORIGIN_OF[task.module]
     return replace(

@@ -1,7 +1,7 @@
-"""What a party tells of its share: the report that it sends to the initiator, and how one is read.
+"""Reports: a party's statement about its share, how it is sent to the initiator, and how it is read.
 
-A report carries version and incarnation. What a peer sends is not trusted to be well formed, nor to say more than is
-a party's to say.
+A report contains version and incarnation. A received report may be malformed, or may state more than a party may; both
+are checked.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ PLAIN_V1_REASONS = {
     TaskStatus.CANCELED: Reason.STOPPED,
     TaskStatus.TIMEOUT: Reason.TASK_TIMEOUT,
 }
-"""What a report of a plain v1 peer, which gives no reason, stands for."""
+"""The reason of a report from a plain v1 peer, which gives none, by status."""
 
 
 def tell_initiator(unit: UnitOfWork, task: Task) -> None:
-    """Report this party's share to whoever decides; the own server is told by looking at the job."""
+    """Report this party's share to the initiator; if that is this party, only note that the job has changed."""
     job_id = task.key.job_id
     if unit.tx.job_here(job_id) is not None:
         unit.touch(job_id)
@@ -50,7 +50,7 @@ def tell_initiator(unit: UnitOfWork, task: Task) -> None:
     own = next((job for job in unit.tx.jobs_here(job_id) if job.party == task.key.party), None)
     if own is None:
         return
-    unit.touch(job_id)      # a row that ends when it has drained may end now
+    unit.touch(job_id)      # a row that is draining may end now
     key, body = task.key, {**report_of(task, own.is_plain_v1), **said_in_report(unit, task)}
     unit.send(
         Command(
@@ -60,9 +60,9 @@ def tell_initiator(unit: UnitOfWork, task: Task) -> None:
 
 
 def report_of(task: Task, is_plain_v1: bool = False) -> dict[str, Any]:
-    """The wire form of a report (party-api-v1, section 4); `reason`, `message` and `incarnation` are ours.
+    """Return the body of a report (party-api-v1, section 4); `reason`, `message` and `incarnation` are our extensions.
 
-    `is_plain_v1`: for an initiator that speaks plain v1, in which what is stopping still runs."""
+    `is_plain_v1`: for a plain v1 initiator, which has no `stopping`; it gets `running` instead."""
     key = task.key
     text = {TaskStatus.STOPPING: TaskStatus.RUNNING} if is_plain_v1 else {}
     status, party_status = text.get(task.status, task.status), text.get(task.party_status, task.party_status)
@@ -88,7 +88,7 @@ def report_of(task: Task, is_plain_v1: bool = False) -> dict[str, Any]:
 
 
 def read_report(body: Mapping[str, Any]) -> Report | None:
-    """The report in this body, or None when it is none: what a peer sends is not trusted to be well formed."""
+    """Read the report in a body; None if it is malformed."""
     try:
         key = _task_in(body)
         status = TaskStatus(body.get("party_status"))
@@ -103,9 +103,10 @@ def read_report(body: Mapping[str, Any]) -> Report | None:
 
 
 def within_its_say(report: Report, parties: Collection[Party]) -> Report:
-    """The report without what is not a party's to say: a reason of the initiator's, and somebody else as the cause.
+    """Return the report without what a party may not state: a reason of the initiator, and another party as cause.
 
-    Another party of the job can be the cause only where the initiator may have said so: where a share was stopped."""
+    Another party of the job may be named as cause only if the share was stopped, because then the initiator may have
+    named it."""
     reason = report.reason
     if reason is not None and not may_say(Author.PARTY, reason):
         reason = PLAIN_V1_REASONS.get(report.status)
@@ -115,13 +116,13 @@ def within_its_say(report: Report, parties: Collection[Party]) -> Report:
 
 
 def _may_name_cause(reason: Reason) -> bool:
-    """Whether a share ends by it at somebody else's word, and not by what became of its workers."""
+    """Return whether a share with this reason was ended from outside, not by its own workers."""
     rule = RULES[reason]
     return may_say(Author.INITIATOR, reason) and rule.retry_event is None and TaskStatus(rule.status) in TASK_BROKEN
 
 
 def cause_in(body: Mapping[str, Any]) -> str:
-    """The party that a body names as the cause (`host 10000`); empty where it names none."""
+    """Read the party that a body names as the cause (`host 10000`); empty if it names none."""
     value = body.get("caused_by")
     role, _, party_id = value.partition(" ") if isinstance(value, str) else ("", "", "")
     try:
@@ -131,7 +132,7 @@ def cause_in(body: Mapping[str, Any]) -> str:
 
 
 def _task_in(body: Mapping[str, Any]) -> TaskKey:
-    """Raises BadRequest."""
+    """Read the key of the share. Raises BadRequest."""
     job_id = check_job_id(body.get("job_id"))
     name = body.get("component_name") or check_task_id(body.get("task_id")).removeprefix(f"{job_id}_")
     party = Party(check_role(body.get("role")), check_party_id(body.get("party_id")))
@@ -139,7 +140,7 @@ def _task_in(body: Mapping[str, Any]) -> TaskKey:
 
 
 def _reason_in(body: Mapping[str, Any], status: TaskStatus) -> Reason | None:
-    """The reason it gives, where the status follows from it; else what the status stands for by itself."""
+    """Read the reason; if the status does not follow from it, return the default reason of the status."""
     try:
         reason = Reason(body.get("reason"))
     except ValueError:
@@ -149,13 +150,13 @@ def _reason_in(body: Mapping[str, Any], status: TaskStatus) -> Reason | None:
 
 
 def exit_code_in(body: Mapping[str, Any]) -> int | None:
-    """Of its worker, where the party tells it."""
+    """Read the exit code of the worker; None if there is none."""
     code = body.get("exit_code")
     return code if isinstance(code, int) and not isinstance(code, bool) and 0 <= code <= _HIGHEST_EXIT_CODE else None
 
 
 def _moment(value: object) -> int:
-    """Milliseconds since the epoch; 0 for what no column takes."""
+    """Read a time in milliseconds since the epoch; 0 if it does not fit a column."""
     if isinstance(value, bool) or not isinstance(value, int):
         return 0
     return value if 0 <= value < 2**62 else 0

@@ -1,4 +1,4 @@
-"""The tables of this party that tasks name: what a job is refused for, and what a worker is told."""
+"""The tables of this party that tasks name: the checks at a submit and at a launch, and the parameters of a worker."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MOST_COLUMNS = 50
 
 
 def problem_with_table(tx: Transaction, task: TaskSpec, party: Party, is_own: bool) -> str:
-    """Why this task may not read here what its parameters name; empty where it may, or where no such table is known.
+    """Return why this task may not read the table that its parameters name; empty if it may, or if none is named.
 
-    `is_own`: the job is one of this party. Others hear only the names that they have written themselves."""
+    `is_own`: the job is one of this party. Other parties only see the names that they wrote themselves."""
     table = table_of_output(tx, task, party) if task.output_at(party) else table_named(tx, task, party)
     if isinstance(table, str):
         return table
@@ -39,7 +39,7 @@ def table_named(tx: Transaction, task: TaskSpec, party: Party) -> TableMeta | No
 
 
 def table_of_output(tx: Transaction, task: TaskSpec, party: Party) -> TableMeta | str:
-    """The table behind the output of another job that the parameters name, or why there is none."""
+    """Return the table of the other job's output that the parameters name, or text that says why there is none."""
     output = task.output_at(party)
     assert output is not None, "the parameters name an output"
     made = {one.data_name: one for one in tx.outputs(output.job_id, output.task, party)}
@@ -49,7 +49,7 @@ def table_of_output(tx: Transaction, task: TaskSpec, party: Party) -> TableMeta 
 
 
 def parameters_with_table(tx: Transaction, task: TaskSpec, party: Party) -> Mapping[str, Any]:
-    """What a worker of this task is told: a table that was named as an output of another job has its own name."""
+    """Return the parameters for a worker, with an output of another job replaced by the name of its table."""
     given = task.parameters.get(party, {})
     table = table_of_output(tx, task, party) if task.output_at(party) else ""
     return given if isinstance(table, str) else {**given, "table": {"namespace": table.namespace, "name": table.name}}
@@ -57,10 +57,10 @@ def parameters_with_table(tx: Transaction, task: TaskSpec, party: Party) -> Mapp
 
 @dataclass(frozen=True)
 class TablesAtSubmit:
-    """The tables of a job at one seat of this party, before anything of the job runs.
+    """The check of a job's tables at one seat of this party, before any task runs.
 
-    What another task of the job makes here need not be there yet, and nothing is known of its columns. A rerun is not
-    asked again: it reads the table that is there."""
+    A table that another task of the job makes need not exist yet; its columns are unknown then. A rerun is not checked
+    again: it reads the table that exists."""
 
     tx: Transaction
     modules: Mapping[str, ModuleInfo]
@@ -69,7 +69,7 @@ class TablesAtSubmit:
     own_seats: tuple[Party, ...]
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with the tables that tasks read here, each beginning with the task."""
+        """Yield what is wrong with the tables that tasks read here; each text begins with the task."""
         for task in self.spec.tasks_of(self.party):
             if self.party not in task.passed_at:
                 problem = problem_with_table(self.tx, task, self.party, self._is_own) or self._missing(task)
@@ -87,11 +87,11 @@ class TablesAtSubmit:
         return self.spec.initiator in self.own_seats
 
     def _is_spared(self, task: TaskSpec) -> bool:
-        """Whether the job may go on without this party's share of the task."""
+        """Return whether the job may go on without this party's share of the task."""
         return self.party.role in task.min_available and self.party.role in task.goes_on_without
 
     def _made_here(self) -> set[tuple[str, str] | None]:
-        """Tables that tasks of this job make at this server, by the names that their parameters give them."""
+        """Return namespace and name of the tables that tasks of this job make at this server by their parameters."""
         found: set[tuple[str, str] | None] = set()
         for task in self.spec.tasks.values():
             module = self.modules.get(task.module)
@@ -117,15 +117,14 @@ class TablesAtSubmit:
                 )
 
     def _there_are(self, column: str, columns: tuple[str, ...]) -> str:
-        """The names of a table's columns are for its own party alone."""
+        """Return text about the table's columns. Only its own party sees their names."""
         if not self._is_own:
             return " (flow table info, there, lists its columns)"
         more = f" and {len(columns) - _MOST_COLUMNS} more" if len(columns) > _MOST_COLUMNS else ""
         return f"; its columns are: {', '.join(columns[:_MOST_COLUMNS]) or 'none'}{more}{nearest(column, columns)}"
 
     def _read_by(self, task: TaskSpec) -> tuple[str, tuple[str, ...]] | None:
-        """The table that comes to the one data input of a task, as it is called, and what columns are left of it; None:
-        not known."""
+        """Return name and columns of the table that the only data input of a task gets; None if they are unknown."""
         sources = [source for one in task.inputs if one.kind == "data" for source in one.sources]
         return self._made_by(self.spec.tasks[sources[0].producer]) if len(sources) == 1 else None
 

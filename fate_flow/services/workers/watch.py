@@ -1,6 +1,6 @@
-"""Looking at workers, and how they ended.
+"""Observing workers, and how they ended.
 
-What a worker did is read from its folder (runner, exit and result files), never from what somebody claims.
+The state of a worker is read from its folder (runner, exit and result files), never from a message.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _BEGINNING = (TaskStatus.WAITING, TaskStatus.RUNNING)
 
 
 class WorkerWatch:
-    """Looks at workers and moves their party tasks accordingly."""
+    """Observes workers and moves their party tasks accordingly."""
 
     def observe(self, unit: UnitOfWork, worker_id: str) -> None:
-        """Look at one worker that has events, or that it is time to look at."""
+        """Observe one worker, after an event or because it is due."""
         worker = unit.tx.worker(worker_id)
         if worker is not None and worker.status is not WorkerStatus.EXITED:
             self._follow(unit, worker)
 
     def observe_all(self, unit: UnitOfWork) -> None:
-        """The safety net: every worker that has not exited."""
+        """Observe every worker that has not exited, in case an event was lost."""
         for worker in unit.tx.unfinished_workers():
             with unit.isolated(f"worker {worker.worker_id} of {worker.task}"):
                 self._follow(unit, worker)
@@ -70,11 +70,11 @@ class WorkerWatch:
         text = f"no process came up within {unit.context.rules.launch // 1000} s"
         message = f"{text}: {problem}" if problem else text
         exit_worker(unit, worker, task, Reason.LAUNCH_FAILED, message)
-        stop_worker(unit, worker)      # a process that comes up after all must not run beside the next attempt's
+        stop_worker(unit, worker)      # if the process starts after all, it must not run beside the next attempt
         continue_share(unit, task, Reason.LAUNCH_FAILED, message)
 
     def _launch_again(self, unit: UnitOfWork, worker: Worker, task: Task) -> None:
-        """The server may have died between the row and the folder; launching is idempotent by worker id."""
+        """Launch again: the server may have died between row and folder, and a launch is idempotent by worker id."""
         spec = unit.spec(worker.task.job_id)
         is_overdue = unit.steady - worker.since >= unit.context.rules.poll_interval
         if spec is not None and is_overdue and task.party_status in _BEGINNING and not worker.is_stopping:
@@ -94,7 +94,7 @@ class WorkerWatch:
         exit_worker(unit, worker, task, reason, message, _exit_text(observation))
         unit.context.launch_problems.pop(worker.worker_id, None)
         if task.is_over_here:
-            return          # the job did not wait for it: what it made counts no more
+            return          # the job did not wait for it, so its outputs do not count
         if reason is not Reason.DONE and not _is_to_end(worker, task):
             _note_error(unit, task, f"{reason.value}: {message}")
         continue_share(unit, task, reason, message, None if observation.cause in _CAUSES else observation.exit_code)
@@ -105,14 +105,14 @@ def _is_to_end(worker: Worker, task: Task) -> bool:
 
 
 def how_it_ended(task: Task, observation: Observation) -> tuple[Reason, str]:
-    """The reason that follows from what is to be seen. A stop that was ordered beats what came of it."""
+    """Return reason and message for the end of a worker. The reason of an ordered stop wins over its exit."""
     if task.party_status is TaskStatus.STOPPING:
         return task.reason or Reason.STOPPED, task.message
     if observation.state == "lost":
         return Reason.WORKER_KILLED, "the process and its runner are gone and left no exit status"
     if observation.cause in _CAUSES:
         reason, text = _CAUSES[observation.cause]
-        # what a process says that we have ended, it says of our signal
+        # the message of a process that we have ended is only about our signal
         return reason, (observation.message if reason is Reason.LAUNCH_FAILED else "") or text
     if observation.succeeded and observation.exit_code == 0:
         return Reason.DONE, ""
@@ -130,7 +130,7 @@ def how_it_ended(task: Task, observation: Observation) -> tuple[Reason, str]:
 _OWN_FAULTS = frozenset({
     Signals.SIGSEGV, Signals.SIGABRT, Signals.SIGBUS, Signals.SIGFPE, Signals.SIGILL, Signals.SIGTRAP, Signals.SIGSYS,
 })  # fmt: skip
-"""What a process brings upon itself: its next attempt does the same. Whoever ends one from outside takes another."""
+"""Signals of a crash that the process causes itself; the next attempt would crash, too. Others come from outside."""
 
 _CAUSES: Mapping[str, tuple[Reason, str]] = {
     "timeout": (Reason.TASK_TIMEOUT, "ran longer than the task may"),
