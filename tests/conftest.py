@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.division import FromBothEnds
 
-pytest.register_assert_rewrite("tests.kit")     # an assertion there that fails shows its values, as in a test
+pytest.register_assert_rewrite("tests.kit", "tests.store_contract")   # a failure shows its values, as in a test
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,7 +8,6 @@ The server is the one that FATE_FLOW_TEST_MYSQL_URL names (mysql://root@127.0.0.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,25 +30,12 @@ from fate_flow.store.views import count_cache
 from fate_flow.store.views.lists import JobQuery, Page
 from fate_flow.store.views.views import Views
 from tests.bench.paging import fill
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-pytest.register_assert_rewrite("store_contract", "store_contract_bindings", "store_contract_moves")
-
-from store_contract import (  # noqa: E402
-    DOCUMENT,
-    HOST,
-    Cases,
-    Each,
-    StoreContract,
-    StoreRaces,
-    a_job,
-    a_task,
-    an_engine,
-)
-from store_contract_bindings import BindingContract  # noqa: E402
-from store_contract_moves import MoveContract  # noqa: E402
-
-from tests.kit.servers.mariadb import MYSQL, mariadb_url  # noqa: E402
+from tests.kit.servers.mariadb import MYSQL, mariadb_url
+from tests.store_contract.bindings import BindingContract
+from tests.store_contract.cases import DOCUMENT, HOST, Cases, Each, a_job, a_task, an_engine
+from tests.store_contract.contract import StoreContract
+from tests.store_contract.moves import MoveContract
+from tests.store_contract.races import StoreRaces
 
 pytestmark = pytest.mark.timeout(900)
 

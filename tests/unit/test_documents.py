@@ -268,7 +268,8 @@ def test_every_test_that_is_named_for_the_life_cycle_is_there() -> None:
     files = {path.name: path for path in (CHECKOUT / "tests").rglob("test_*.py")}
     named_tests = set(each_test_named_in(prose_of(LIFECYCLE))) | set(each_test_named_in(prose_of(ORIGINS)))
     assert len(named_tests) > 50
+    contract = "".join(path.read_text("utf-8") for path in (CHECKOUT / "tests" / "store_contract").glob("*.py"))
     for file, function in sorted(named_tests):
         assert file in files, f"{file} is not there"
-        text = files[file].read_text(encoding="utf-8") + (CHECKOUT / "tests" / "store_contract.py").read_text("utf-8")
+        text = files[file].read_text(encoding="utf-8") + contract
         assert not function or f"def {function}(" in text, f"{file} has no {function}"

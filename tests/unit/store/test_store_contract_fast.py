@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from fate_flow.store.contract.transaction import Store
 from fate_flow.store.memory.store import MemoryStore
 from tests.kit.store.sqlite_in_memory import sqlite_in_memory
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-pytest.register_assert_rewrite("store_contract", "store_contract_bindings", "store_contract_moves")
-
-from store_contract import Each, StoreContract  # noqa: E402
-from store_contract_bindings import BindingContract  # noqa: E402
-from store_contract_moves import MoveContract  # noqa: E402
+from tests.store_contract.bindings import BindingContract
+from tests.store_contract.cases import Each
+from tests.store_contract.contract import StoreContract
+from tests.store_contract.moves import MoveContract
 
 
 @pytest.fixture(params=["memory", "sqlite"])

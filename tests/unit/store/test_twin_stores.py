@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
@@ -21,11 +18,7 @@ from fate_flow.core.planning.actions import MoveJob, MoveTask
 from fate_flow.store.memory.store import MemoryStore
 from fate_flow.store.values import Metric, OutputTable, Submission, TableMeta
 from tests.kit.store.sqlite_in_memory import sqlite_in_memory
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-pytest.register_assert_rewrite("store_contract")
-
-from store_contract import (  # noqa: E402
+from tests.store_contract.cases import (
     ARBITER,
     DOCUMENT,
     GUEST,

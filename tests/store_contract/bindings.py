@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from store_contract import ARBITER, GUEST, HOST, Cases, Each, a_job, with_jobs
-
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.approval import Approval, Consent
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.actions import MoveJob
 from fate_flow.store.values import TableMeta
+from tests.store_contract.cases import ARBITER, GUEST, HOST, Cases, Each, a_job, with_jobs
 
 
 def a_binding(job_id: str = "j1", **fields: object) -> JobBinding:

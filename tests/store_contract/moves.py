@@ -12,24 +12,10 @@ from itertools import product
 from typing import Any, TypeVar
 
 import pytest
-from store_contract import (
-    DOCUMENT,
-    DONE,
-    Cases,
-    Each,
-    a_job,
-    a_seat,
-    a_task,
-    a_worker,
-    with_jobs,
-    with_tasks,
-)
 
 from fate_flow.core.model.job import Job, Report, Seat, Task, Worker
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.status import (
-    _TABLES as status_tables,
-)
+from fate_flow.core.model.status import _TABLES as status_tables
 from fate_flow.core.model.status import (
     JOB_END,
     TASK_END,
@@ -42,6 +28,18 @@ from fate_flow.core.model.status import (
 )
 from fate_flow.core.planning.actions import MoveJob, MoveTask
 from fate_flow.store.contract.transaction import Transaction
+from tests.store_contract.cases import (
+    DOCUMENT,
+    DONE,
+    Cases,
+    Each,
+    a_job,
+    a_seat,
+    a_task,
+    a_worker,
+    with_jobs,
+    with_tasks,
+)
 
 S = TypeVar("S", bound=Enum)
 

@@ -1,0 +1,1 @@
+"""What every store promises, as tests, a module for each subject. `contract.py` has all that one connection needs."""

@@ -1,0 +1,104 @@
+"""Who schedules, signs of life, and what a party has granted and knows of others."""
+
+from __future__ import annotations
+
+from fate_flow.core.access.permission import Kind, Thing
+from fate_flow.core.access.site import SiteKey
+from fate_flow.core.model.peer import PeerTrouble
+from tests.store_contract.cases import Cases, Each
+
+
+class SchedulerCases(Cases):
+    def test_signs_of_life_are_counted(self, each: Each) -> None:
+        assert each.heartbeats() == {}
+        for party_id in ("10000", "9999", "10000"):
+            each.record_heartbeat(party_id)
+        assert each.heartbeats() == {"10000": 2, "9999": 1}
+
+    def test_what_is_wrong_with_the_way_to_a_party_is_kept_until_it_is_over(self, each: Each) -> None:
+        silent = PeerTrouble("10000", 5, "connection refused")
+        cut_off = PeerTrouble("10001", 0, "", 7, "x" * 400)
+        for trouble in (silent, cut_off, PeerTrouble("10002")):
+            each.note_trouble(trouble)
+        assert each.peer_troubles() == {"10000": silent, "10001": cut_off}
+        each.record_heartbeat("10000")
+        assert each.heartbeats() == {"10000": 1}
+        both = PeerTrouble("10000", 5, "no answer in time", 9, "refuses our signature")
+        each.note_trouble(both)
+        each.note_trouble(PeerTrouble("10001"))
+        assert each.peer_troubles() == {"10000": both}
+        each.forget_troubles()
+        assert (each.peer_troubles(), each.heartbeats()) == ({}, {"10000": 1})
+
+    def test_nobody_schedules_at_first(self, each: Each) -> None:
+        assert each.scheduler() == ("", 0)
+        assert each.renew_scheduler_lease("me", 1) is False
+        assert each.take_scheduler_lease("", 0, "me")
+        owner, counter = each.scheduler()
+        assert (owner, counter > 0) == ("me", True)
+
+    def test_every_look_of_the_owner_counts(self, each: Each) -> None:
+        each.scheduler()
+        each.take_scheduler_lease("", 0, "me")
+        before = each.scheduler()[1]
+        assert [each.renew_scheduler_lease(owner, 5) for owner in ("me", "you", "me")] == [True, False, True]
+        assert each.scheduler() == ("me", before + 2)
+
+    def test_steady_time_is_what_the_owner_wrote_down_and_goes_on_from_there(self, each: Each) -> None:
+        assert each.steady() == 0
+        each.scheduler()
+        each.take_scheduler_lease("", 0, "me")
+        assert each.renew_scheduler_lease("me", 70)
+        assert each.renew_scheduler_lease("you", 99) is False
+        assert each.steady() == 70
+        each.take_scheduler_lease(*each.scheduler(), "you")
+        assert each.steady() == 70
+
+    def test_only_one_that_stands_still_is_replaced(self, each: Each) -> None:
+        each.scheduler()
+        each.take_scheduler_lease("", 0, "me")
+        _, seen = each.scheduler()
+        each.renew_scheduler_lease("me", 1)
+        assert each.take_scheduler_lease("me", seen, "you") is False
+        assert each.take_scheduler_lease("you", seen + 1, "you") is False
+        assert each.take_scheduler_lease("me", seen + 1, "you")
+        assert each.renew_scheduler_lease("me", 2) is False, "fenced"
+        assert each.renew_scheduler_lease("you", 2)
+
+
+class PermissionCases(Cases):
+    def test_what_a_party_is_granted_stays_until_it_is_taken_back(self, each: Each) -> None:
+        reader, table = Thing(Kind.COMPONENT, "Reader"), Thing(Kind.DATASET, "t", "demo")
+        everything = Thing(Kind.DATASET, "*", "*")
+        each.grant("9999", [reader, table])
+        each.grant("9999", [reader, everything, Thing(Kind.DATASET, "Reader", "demo")])
+        each.grant("10000", [reader])
+        assert each.granted("9999") == {reader, table, everything, Thing(Kind.DATASET, "Reader", "demo")}
+        each.revoke("9999", [reader, Thing(Kind.DATASET, "t", "other")])
+        assert each.granted("9999") == {table, everything, Thing(Kind.DATASET, "Reader", "demo")}
+        assert (each.granted("10000"), each.granted("10001")) == ({reader}, frozenset())
+
+    def test_names_are_told_apart_as_they_are_written(self, each: Each) -> None:
+        each.grant("9999", [Thing(Kind.DATASET, "t", "demo")])
+        assert Thing(Kind.DATASET, "T", "demo") not in each.granted("9999")
+        each.grant("9999", [Thing(Kind.DATASET, "T", "demo")])
+        assert len(each.granted("9999")) == 2
+
+
+class SiteKeyCases(Cases):
+    def test_a_party_has_one_key_which_is_not_replaced_unseen(self, each: Each) -> None:
+        old, new = SiteKey("10000", "a" * 64, "an old one"), SiteKey("10000", "b" * 64, "a new one")
+        assert (each.site_key("10000"), each.replace_site_key(new, old.key_id, 1)) == (None, False)
+        assert each.add_site_key(old, 1)
+        assert each.add_site_key(new, 2) is False
+        assert each.replace_site_key(new, "c" * 64, 2) is False
+        assert each.site_key("10000") == old
+        assert each.replace_site_key(new, old.key_id, 2)
+        assert (each.site_key("10000"), each.site_key("1000")) == (new, None)
+
+    def test_a_key_that_is_dropped_is_gone(self, each: Each) -> None:
+        each.add_site_key(SiteKey("9999", "a" * 64, "x"), 1)
+        each.add_site_key(SiteKey("10000", "b" * 64, "y"), 1)
+        assert each.drop_site_key("10000")
+        assert each.drop_site_key("10000") is False
+        assert (each.site_key("10000"), each.site_key("9999").pem) == (None, "x")
