@@ -149,10 +149,13 @@ _OPEN = 5
 """Jobs of a stream that are not over: more than run at once."""
 
 
-def flood(world: World, streams: Sequence[tuple[str, str]], seconds: float) -> None:
-    """(initiator, host) each: jobs of half the host's cores, of which some wait at any time."""
+def flood(world: World, streams: Sequence[tuple[str, str]], seconds: float, until: Sequence[str] = ()) -> None:
+    """Stream jobs of half the host's cores from each (initiator, host), so that some wait at any time.
+
+    The flood ends early when all jobs of `until` have succeeded.
+    """
     end = world.now + int(seconds * 1000)
-    while world.now < end:
+    while world.now < end and not (until and all(set(world.status(one).values()) == {"success"} for one in until)):
         for initiator, host in streams:
             document = job({"guest": [initiator], "host": [host]}, cores=2)
             for _ in range(_OPEN - open_jobs(world, initiator, document.runtime_conf["role"])):
@@ -184,7 +187,7 @@ def test_a_big_job_is_not_starved_by_another_initiator(store: str) -> None:
     world.longest_task = 2_000
     flood(world, [("10001", "10000")], 4)
     big = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, cores=4))
-    flood(world, [("10001", "10000")], 60)
+    flood(world, [("10001", "10000")], 60, until=[big])
     assert set(world.status(big).values()) == {"success"}, world.job("9999", big)
     assert started_before(world, big, "10000") <= world.rules.queue_passes
     world.stabilize(400)
@@ -234,7 +237,7 @@ def test_a_job_over_two_scarce_parties_is_passed_no_more_often_than_one_over_one
     streams = [("9999", "10000"), ("9999", "10001")]
     flood(world, streams, 4)
     big = world.submit("9999", job({"guest": ["9999"], "host": ["10000", "10001"]}, cores=4))
-    flood(world, streams, 60)
+    flood(world, streams, 60, until=[big])
     assert set(world.status(big).values()) == {"success"}, world.job("9999", big)
     assert started_before(world, big, "9999") <= world.rules.queue_passes
     world.stabilize(600)
@@ -254,7 +257,7 @@ def test_big_jobs_that_cross_at_two_parties_all_end_while_others_stream_at_each(
         world.submit("10000", job({"guest": ["10000"], "host": ["10001"]}, cores=4)),
         world.submit("10001", job({"guest": ["10001"], "host": ["10000"]}, cores=4)),
     ]
-    flood(world, streams, 80)
+    flood(world, streams, 80, until=big)
     assert [set(world.status(one).values()) for one in big] == [{"success"}] * 4
     world.stabilize(400)
 
