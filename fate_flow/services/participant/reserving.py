@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from fate_flow.core.access.authority import party_id_of
 from fate_flow.core.model.approval import APPROVAL, APPROVED, AWAITS, IS_REJECTED, Approval, Consent
-from fate_flow.core.model.job import NO_CAPACITY, NOT_EFFECTIVE, NOT_READY, Answer, Claim, Command, Job
+from fate_flow.core.model.job import NO_CAPACITY, NOT_EFFECTIVE, NOT_READY, Answer, Claim, Command, EngineState, Job
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.queue import fits, takes_from
 from fate_flow.core.text.phrases import counted
@@ -105,7 +106,7 @@ def _behind(unit: UnitOfWork, job: Job, head: Job, order: int | None) -> Answer:
     _note_refusal(unit, job)
     # The text does not name the older job, because it may belong to a third party.
     why = f"keeps its capacity for an older job, which has been passed there {counted(head.pending.passes, 'time')}"
-    return _no_capacity(job, why, Claim())
+    return _no_capacity(job, why, 0)
 
 
 def _granted(unit: UnitOfWork, job: Job) -> Answer:
@@ -117,7 +118,6 @@ def _granted(unit: UnitOfWork, job: Job) -> Answer:
             "cores": job.asked.cores,
             "memory": job.asked.memory,
             "remaining_cores": engine.free_cores,
-            "remaining_memory": engine.free_memory,
             "lease_seconds": hold_of(unit.context.rules, job) / 1000,
         }
     )
@@ -133,18 +133,26 @@ def _short(unit: UnitOfWork, job: Job, order: int | None) -> Answer:
     if engine is None:
         return Answer(103, "no computing engine is registered", {"why": "has no computing engine"})
     _note_refusal(unit, job)
-    if engine.free_cores < job.asked.cores:
-        free, total, asked, unit_name = engine.free_cores, engine.cores, job.asked.cores, "cores"
-    else:
-        free, total, asked, unit_name = engine.free_memory, engine.memory, job.asked.memory, "MB of memory"
-    why = f"has {free} of {total} {unit_name} free, {asked} asked"
-    capacity = Claim(engine.free_cores, engine.free_memory)
+    why = _shortage(unit, job, engine)
     if not fits(_asked_here(unit, job), Claim(engine.cores, engine.memory)):
         unit.tx.forget_pending(job.key)
-        return _no_capacity(job, f"{why}: the job asks for more than it has in all", capacity, {"never": True})
+        too_much = f"{why}: the job asks for more than it has in all"
+        return _no_capacity(job, too_much, engine.free_cores, {"never": True})
     unit.tx.pending(job.key, unit.steady, order)
     is_coming = reclaim_capacity(unit, needed_here(unit, job))
-    return _no_capacity(job, f"{why}; elastic workers are giving theirs back" if is_coming else why, capacity)
+    return _no_capacity(job, f"{why}; elastic workers are giving theirs back" if is_coming else why, engine.free_cores)
+
+
+def _shortage(unit: UnitOfWork, job: Job, engine: EngineState) -> str:
+    """Return what of the engine the job lacks.
+
+    Cores are for everybody: initiators plan their queues by them. Nobody plans by memory, so its size is for this
+    party's own people alone."""
+    if engine.free_cores < job.asked.cores:
+        return f"has {engine.free_cores} of {engine.cores} cores free, {job.asked.cores} asked"
+    if party_id_of(job.initiator, unit.context.party_id) == unit.context.party_id:
+        return f"has {engine.free_memory} of {engine.memory} MB of memory free, {job.asked.memory} asked"
+    return f"has too little memory free, {job.asked.memory} MB asked"
 
 
 def _asked_here(unit: UnitOfWork, job: Job) -> Claim:
@@ -165,8 +173,8 @@ def _note_refusal(unit: UnitOfWork, job: Job) -> None:
     )  # fmt: skip
 
 
-def _no_capacity(job: Job, why: str, free: Claim, more: Mapping[str, bool] = MappingProxyType({})) -> Answer:
-    data = {"why": why, "free_cores": free.cores, "free_memory": free.memory, **more}
+def _no_capacity(job: Job, why: str, free_cores: int, more: Mapping[str, bool] = MappingProxyType({})) -> Answer:
+    data = {"why": why, "free_cores": free_cores, **more}
     return Answer(NO_CAPACITY, f"apply for job {job.job_id} resource failed", data)
 
 

@@ -16,16 +16,27 @@ from fate_flow.store.values import TableMeta
 _MOST_COLUMNS = 50
 
 
-def problem_with_table(tx: Transaction, task: TaskSpec, party: Party, is_own: bool) -> str:
-    """Return why this task may not read the table that its parameters name; empty if it may, or if none is named.
+def problem_with_table(tx: Transaction, task: TaskSpec, party: Party, is_own: bool, may_come: bool = False) -> str:
+    """Return why this task cannot read the table that its parameters name; empty if it can, or if none is named.
 
-    `is_own`: the job is one of this party. Other parties only see the names that they wrote themselves."""
-    table = table_of_output(tx, task, party) if task.output_at(party) else table_named(tx, task, party)
-    if isinstance(table, str):
-        return table
+    `is_own`: the job is one of this party; the caller then looks for a named table that is missing. Other parties only
+    see the names that they wrote themselves, and not whether a table is missing or disabled. `may_come`: the table
+    need not be here yet."""
+    output, named = task.output_at(party), task.table_at(party)
+    table = table_named(tx, task, party) if output is None else table_of_output(tx, task, party)
+    if is_own:
+        return table if isinstance(table, str) else _disabled(table, party)
+    is_usable = isinstance(table, TableMeta) and not table.is_disabled
+    if is_usable or (output is None and (named is None or may_come)):
+        return ""
+    called = f"table {'.'.join(named)}" if output is None and named is not None else str(output)
+    return f"{called} is missing or disabled at {party} (flow table info, there, says which)"
+
+
+def _disabled(table: TableMeta | None, party: Party) -> str:
     if table is None or not table.is_disabled:
         return ""
-    return f"{_called(table, task, party, is_own)} is disabled at {party} (flow table enable, there)"
+    return f"table {table.namespace}.{table.name} is disabled at {party} (flow table enable, there)"
 
 
 def _called(table: TableMeta, task: TaskSpec, party: Party, is_own: bool) -> str:
@@ -72,14 +83,16 @@ class TablesAtSubmit:
         """Yield what is wrong with the tables that tasks read here; each text begins with the task."""
         for task in self.spec.tasks_of(self.party):
             if self.party not in task.passed_at:
-                problem = problem_with_table(self.tx, task, self.party, self._is_own) or self._missing(task)
+                problem = self._unreadable(task)
                 for one in [problem] if problem else self._columns(task):
                     yield f"{task.name} ({task.module}): {one}"
 
-    def _missing(self, task: TaskSpec) -> str:
+    def _unreadable(self, task: TaskSpec) -> str:
         named = task.table_at(self.party)
-        if self._is_spared(task) or named is None or self.tx.table(*named) is not None or named in self._made_here():
-            return ""
+        may_come = self._is_spared(task) or named in self._made_here()
+        problem = problem_with_table(self.tx, task, self.party, self._is_own, may_come)
+        if problem or may_come or named is None or self.tx.table(*named) is not None:
+            return problem
         return f"there is no table {'.'.join(named)} at {self.party} (flow data upload, there)"
 
     @property
@@ -146,5 +159,7 @@ class TablesAtSubmit:
             table = None if task.table_at(self.party) in self._made_here() else table_named(self.tx, task, self.party)
         header = table.schema.get("header") if isinstance(table, TableMeta) else None
         if not isinstance(table, TableMeta) or not isinstance(header, (list, tuple)):
+            return None
+        if table.is_disabled and not self._is_own:
             return None
         return _called(table, task, self.party, self._is_own), tuple(map(str, header))

@@ -14,7 +14,7 @@ from tests.kit.services.hand_use_cases import Harness
 from tests.kit.services.party_commands import DOCUMENT, RUN, create, task_command
 
 NUMBERS = TableMeta("demo", "numbers", "standalone:///demo/numbers", 3, {})
-TEXT = "table demo.numbers is disabled at host 10000 (flow table enable, there)"
+TEXT = "table demo.numbers is missing or disabled at host 10000 (flow table info, there, says which)"
 READS = replace(DOCUMENT, runtime_conf={
     **DOCUMENT.runtime_conf,
     "component_parameters": {"common": {"a": {"table": {"namespace": "demo", "name": "numbers"}}}},

@@ -36,7 +36,7 @@ def test_reserving_takes_the_cores_once_and_says_what_is_left() -> None:
     host = a_host(*JOIN)
     answer = host.handle(command(K.APPLY, turn=1))
     assert answer.data == {
-        "cores": 2, "memory": 0, "remaining_cores": 6, "remaining_memory": 0, "lease_seconds": 60.0,
+        "cores": 2, "memory": 0, "remaining_cores": 6, "lease_seconds": 60.0,
     }  # fmt: skip
     assert host.handle(command(K.APPLY, turn=2)).data == answer.data
     assert host.free_cores() == 6
@@ -50,8 +50,26 @@ def test_a_refusal_says_what_is_free() -> None:
         assert tx.reserve(JobKey("20260101120000", HOST), 1, 0, "token", 1, NOW)
     answer = host.handle(command(K.APPLY, turn=1))
     assert answer.retcode == 103
-    assert answer.data == {"why": "has 1 of 2 cores free, 2 asked", "free_cores": 1, "free_memory": 0}
+    assert answer.data == {"why": "has 1 of 2 cores free, 2 asked", "free_cores": 1}
     assert not host.job().holds
+
+
+@pytest.mark.parametrize(
+    ("initiator", "why"),
+    [("9999", "has too little memory free, 9 MB asked"), ("10000", "has 3 of 8 MB of memory free, 9 asked")],
+)
+def test_how_much_memory_is_free_is_for_the_people_of_the_party(initiator: str, why: str) -> None:
+    host = a_host()
+    key, busy = JobKey(JOB_ID, HOST), JobKey("20260101120000", HOST)
+    waiting = a_job(JobStatus.WAITING, HOST)
+    asking = replace(waiting, initiator=Party("guest", initiator), asked=Claim(1, 9))
+    with host.store.transaction() as tx:
+        tx.register_engine(EngineState("STANDALONE", 8, 8, 8, 8), {}, NOW)
+        tx.add_job(replace(waiting, key=busy), DOCUMENT)
+        assert tx.reserve(busy, 1, 5, "token", 1, NOW)
+        tx.add_job(replace(asking, key=key), DOCUMENT)
+    answer = host.handle(command(K.APPLY, turn=1), initiator)
+    assert answer.data == {"why": f"{why}: the job asks for more than it has in all", "free_cores": 7, "never": True}
 
 
 # ---------------------------------------------------------------------- whom the party lets go first
@@ -102,8 +120,7 @@ def test_a_job_that_was_passed_often_enough_goes_first() -> None:
     assert party.pending() == PendingRequest(100_000, 100_000, 2)
     answer = party.apply(SMALL)
     assert (answer.retcode, answer.data) == (
-        103, {"why": "keeps its capacity for an older job, which has been passed there 2 times", "free_cores": 0,
-              "free_memory": 0},
+        103, {"why": "keeps its capacity for an older job, which has been passed there 2 times", "free_cores": 0},
     )  # fmt: skip
     party.give_back(JOB_ID)
     assert party.apply(SMALL).retcode == 103
@@ -200,7 +217,7 @@ def test_a_job_that_the_party_has_become_too_small_for_is_told_so_and_keeps_nobo
     assert answer.retcode == 103
     assert answer.data == {
         "why": "has 2 of 3 cores free, 4 asked: the job asks for more than it has in all", "free_cores": 2,
-        "free_memory": 0, "never": True,
+        "never": True,
     }  # fmt: skip
     assert party.pending() == PendingRequest()
 

@@ -26,6 +26,7 @@ READER = {"module": "Reader", "output": {"data": ["data"]}}
 MATCH = {"module": "Intersection", "input": {"data": {"data": ["a.data"]}}, "output": {"data": ["data"]}}
 SUM = {"module": "SecureSum", "input": {"data": {"data": ["b.data"]}}}
 NAMED = {"table": {"namespace": "demo", "name": "people"}}
+UNUSABLE = "is missing or disabled at host 10000 (flow table info, there, says which)"
 OF_JOB = {"table": {"job_id": OLD_JOB, "component_name": "match_0", "data_name": "joined"}}
 
 
@@ -57,7 +58,7 @@ def have(server: HandServer, table: TableMeta = PEOPLE) -> None:
 def test_a_table_that_is_not_there_is_missed_at_the_submit(host: HandServer) -> None:
     answer = host.handle(create(document=a_document()))
     assert answer.retcode == 103
-    assert answer.retmsg == "a (Reader): there is no table demo.people at host 10000 (flow data upload, there)"
+    assert answer.retmsg == f"a (Reader): table demo.people {UNUSABLE}"
     have(host)
     assert host.handle(create(document=a_document())).is_ok
 
@@ -126,9 +127,44 @@ def test_an_output_of_another_job_is_read_as_fate_has_it(host: HandServer) -> No
     assert order.parameters == {"table": {"namespace": f"output_{OLD_JOB}", "name": "t"}}
 
 
+def test_people_of_the_party_hear_which_of_the_two_it_is(host: HandServer) -> None:
+    document = a_document(initiator="host")
+    missing_table = "a (Reader): there is no table demo.people at host 10000 (flow data upload, there)"
+    assert host.handle(create(document=document), "10000").retmsg == missing_table
+    have(host)
+    Harness(host).use_cases.tables.allow_table("demo", "people", False)
+    disabled_table = "a (Reader): table demo.people is disabled at host 10000 (flow table enable, there)"
+    assert host.handle(create(document=document), "10000").retmsg == disabled_table
+
+
+@pytest.mark.parametrize("is_spared", [False, True])
+def test_another_party_cannot_tell_a_disabled_table_from_one_that_is_not_there(is_spared: bool) -> None:
+    """Neither by a refusal, nor by its columns, nor where the job may go on without this party."""
+    document = a_document({"a": READER} if is_spared else None, c={"column": "nowhere"})
+    if is_spared:
+        document.runtime_conf["role"]["host"].append(10001)
+        conf = {**document.runtime_conf, "job_parameters": {"common": {"min_available": {"host": 1}}}}
+        document = replace(document, runtime_conf=conf)
+    answers, messages = [], []
+    for is_there in (False, True):
+        server = HandServer("10000")
+        object.__setattr__(server.context, "modules", CATALOGUE)
+        if is_there:
+            have(server)
+            Harness(server).use_cases.tables.allow_table("demo", "people", False)
+        answers.append(server.handle(create(document=document)))
+        if is_spared:
+            for one in (*RUN[1:], task_command(K.TASK_START)):
+                assert server.handle(one).is_ok
+            messages.append(server.task("a", HOST).message)
+    assert answers[0] == answers[1]
+    assert answers[0].is_ok is is_spared
+    assert messages == ([f"table demo.people {UNUSABLE}"] * 2 if is_spared else [])
+
+
 def test_an_output_that_is_not_there_is_missed_at_the_submit(host: HandServer) -> None:
     answer = host.handle(create(document=a_document({"a": READER}, a=OF_JOB)))
-    assert answer.retmsg.startswith(f"a (Reader): match_0.joined of job {OLD_JOB} has no table at host 10000")
+    assert answer.retmsg == f"a (Reader): match_0.joined of job {OLD_JOB} {UNUSABLE}"
 
 
 def test_one_that_has_gone_since_fails_the_task(host: HandServer) -> None:
@@ -140,7 +176,7 @@ def test_one_that_has_gone_since_fails_the_task(host: HandServer) -> None:
     assert host.handle(task_command(K.TASK_START)).is_ok
     task = host.task("a", HOST)
     assert task.party_status is TaskStatus.FAILED
-    assert task.message.startswith(f"match_0.joined of job {OLD_JOB} has no table")
+    assert task.message == f"match_0.joined of job {OLD_JOB} {UNUSABLE}"
 
 
 @pytest.mark.parametrize(("initiator", "called"), [
@@ -155,7 +191,8 @@ def test_columns_of_an_output_are_known_too(host: HandServer, initiator: str, ca
     assert answer.retmsg.startswith(f"c (SecureSum): column: {called} has no column 'amont' at host 10000")
     Harness(host).use_cases.tables.allow_table(f"output_{OLD_JOB}", "t", False)
     answer = host.handle(create(document=document), caller)
-    assert answer.retmsg == f"a (Reader): {called} is disabled at host 10000 (flow table enable, there)"
+    said = UNUSABLE if initiator == "guest" else "is disabled at host 10000 (flow table enable, there)"
+    assert answer.retmsg == f"a (Reader): {called} {said}"
 
 
 def test_an_output_of_another_job_has_to_be_granted() -> None:
