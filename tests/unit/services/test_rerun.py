@@ -128,7 +128,7 @@ def test_a_job_that_is_not_known_any_more_is_refused() -> None:
 @pytest.mark.parametrize(
     ("tasks", "text"),
     [
-        ({"x": TASKS["a"]}, "tasks.x: is no component"), ({"a": 7}, "tasks.a: is no component"),
+        ({"x": TASKS["a"]}, "tasks.x: is not a component"), ({"a": 7}, "tasks.a: is not a component"),
         ({"a": {**TASKS["a"], "version": -1}}, "tasks.a.version"),
         ({"a": {**TASKS["a"], "incarnation": "../x"}}, "tasks.a.incarnation"),
         ({"a": {**TASKS["a"], "auto_retries": "two"}}, "tasks.a.auto_retries"),
