@@ -1,4 +1,4 @@
-"""The application that clients and other parties reach: every blueprint by name, nothing discovered."""
+"""The application that clients and other parties reach; it registers every blueprint by name."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
-    """What `fateflow.http_port` serves; `spool` takes what the workers of other parties send to ours."""
+    """Return the application for `fateflow.http_port`; `spool` stores messages of other parties' workers to ours."""
     app = Flask("fate_flow", static_folder=None)
     app.url_map.strict_slashes = False
-    app.url_map.merge_slashes = False       # else a redirect, as HTML, to the address that the request says it came to
-    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False       # a method like the others that a path does not have
+    app.url_map.merge_slashes = False       # else Flask sends an HTML redirect to the address in the Host header
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False       # OPTIONS is refused like any other method that a path lacks
     app.config["MAX_CONTENT_LENGTH"] = services.settings.limits.max_request_bytes
     app.request_class = request_class(services.settings)
     app.teardown_request(drop_part)
@@ -63,8 +63,8 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
 
 
 def _check_callers(app: Flask, services: Services) -> None:
-    """No web page of another site is one. Clients and other parties have routes of their own, and checks that do not
-    know each other."""
+    """Install the checks of callers: no web page of another site may call. The routes of clients and those of other
+    parties are separate, and have separate checks."""
     settings, context = services.settings, services.context
     app.before_request(OriginCheck(settings.allowed_hosts).check)
     if settings.client_keys is not None:
@@ -83,12 +83,12 @@ def _check_callers(app: Flask, services: Services) -> None:
 
 
 def now_on_the_wall() -> int:
-    """Milliseconds; what others sign is the time of their own clock, so none other can be compared with it."""
+    """Return wall clock time in milliseconds: others sign the time of their own clocks, so only it can be compared."""
     return time.time_ns() // 1_000_000
 
 
 class AccessLog:
-    """Around an application: one line for each request, once its status is known."""
+    """A wrapper of an application that logs a line for each request, once its status is known."""
 
     def __init__(self, app: WSGIApplication, record: Record) -> None:
         self._app = app
@@ -102,6 +102,6 @@ class AccessLog:
         return self._app(environ, noted)
 
     def _note(self, environ: WSGIEnvironment, status: str) -> None:
-        # Without the query: an upload has its whole configuration there.
+        # Without the query: that of an upload is its whole configuration.
         address, path = environ.get("REMOTE_ADDR", "-"), environ.get("PATH_INFO", "")
         self._record.access(address, environ["REQUEST_METHOD"], path, int(status[:3]))

@@ -1,4 +1,4 @@
-"""A gzip tar that is made while it is sent: whatever it holds, memory holds one chunk."""
+"""A gzip tar that is generated while it is sent: only one chunk of it is in memory."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Member:
 
 
 def tar_response(file_name: str, members: Iterable[Member]) -> Response:
-    """An archive as the body of an answer."""
+    """Return an answer whose body is the archive."""
     headers = {"Content-Disposition": f"attachment; filename={file_name}"}
     return Response(tar_gz(members), mimetype=GZIP, headers=headers)
 
 
 def tar_gz(members: Iterable[Member]) -> Iterator[bytes]:
-    """The bytes of the archive, as they come."""
+    """Yield the bytes of the archive in chunks."""
     packer = zlib.compressobj(wbits=_WINDOW)
     for member in members:
         for data in chain((_header(member),), _exactly(member.chunks(), member.size)):
@@ -58,7 +58,7 @@ def _header(member: Member) -> bytes:
 
 
 def _exactly(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """As many bytes as the header promised, however the file changed since, and what fills the last block."""
+    """Yield as many bytes as the header announced, even if the file has changed since, and the padding of the block."""
     left = size
     for chunk in chunks:
         if not left:
@@ -71,16 +71,16 @@ def _exactly(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
     yield bytes(-size % tarfile.BLOCKSIZE)
 
 
-# ---------------------------------------------------------------------- what goes into one
+# ---------------------------------------------------------------------- members
 
 
 def files_below(folder: Path) -> Iterator[Member]:
-    """The regular files of a folder, by their paths below it; links are left out, they may lead anywhere."""
+    """Yield the regular files below a folder, by their relative paths; not the links, which may lead anywhere."""
     for parent, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
             path = Path(parent, name)
-            with suppress(FileNotFoundError):       # rotated away in between
+            with suppress(FileNotFoundError):       # log rotation may remove it in between
                 found = path.lstat()
                 if stat.S_ISREG(found.st_mode):
                     inside = str(path.relative_to(folder))
@@ -99,14 +99,14 @@ def text_member(name: str, text: str) -> Member:
 
 
 def csv_of(table_uri: str, name: str, limit: int, has_head: bool) -> Member:
-    """A table as CSV, the first `limit` rows, all when negative. Raises NoSuchTable."""
+    """Return a table as CSV: the first `limit` rows, all if it is negative. Raise NoSuchTable."""
 
     def chunks() -> Iterator[bytes]:
         with Table(table_uri) as table:
             head = [(table.schema.sid, *table.schema.header)] if has_head else []
             yield from _csv_chunks(chain(head, islice(table, limit if limit >= 0 else None)))
 
-    # A table never changes, so what is counted now is what is sent later.
+    # A table never changes, so the size counted now is that of the rows sent later.
     return Member(f"{name}.csv", sum(len(chunk) for chunk in chunks()), chunks)
 
 

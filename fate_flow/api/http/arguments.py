@@ -1,7 +1,7 @@
-"""From the body of a client's request to values: each reader takes one thing by its key, or raises BadRequest.
+"""Read values from the body of a client's request: each reader returns the value of a key, or raises BadRequest.
 
-What may reach a path is checked by `core/model/grammar.py`, here and nowhere later. The schemas in capitals tell
-clients what the readers take; a `format` names what no other keyword can say.
+Values that may become part of a path are checked here, and only here, by `core/model/grammar.py`. The schemas in
+capitals document for clients what the readers accept; a `format` names a rule that no other keyword can express.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fate_flow.core.model.spec import Party
 Body = Mapping[str, Any]
 
 MOST_PAGES = 2**31
-MOST_WHOLE = 10**25 - 1          # what a job id is at most, and what else is looked for
+MOST_WHOLE = 10**25 - 1          # the largest job id, and the largest whole number in a filter
 _DIGITS = re.compile(r"-?[0-9]{1,18}")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _FLAGS = {"1": True, "0": False, "true": True, "false": False}
@@ -63,13 +63,13 @@ TABLE: Arguments = {"namespace": NAMESPACE, "table_name": TABLE_NAME}
 
 
 def line(what: str, most: int) -> Schema:
-    """What `read_line` takes."""
+    """Return the schema of what `read_line` accepts."""
     return {"type": "string", "format": "line", "minLength": 1, "maxLength": most, "description": what}
 
 
 def whole(what: str, minimum: int = 0, maximum: int = MOST_PAGES, default: int | None = None) -> Schema:
-    """What `read_whole` takes."""
-    few = len(str(maximum)) - 1      # as text: no more digits than every number of so many may have
+    """Return the schema of what `read_whole` accepts."""
+    few = len(str(maximum)) - 1      # in text: only as many digits as keep every number below the maximum
     digits = f"[1-9][0-9]{{0,{few - 1}}}" if minimum > 0 else f"{'-?' if minimum < -1 else ''}[0-9]{{1,{few}}}"
     found = {
         "type": ["integer", "string"], "minimum": minimum, "maximum": maximum, "pattern": f"^{digits}$",
@@ -79,7 +79,7 @@ def whole(what: str, minimum: int = 0, maximum: int = MOST_PAGES, default: int |
 
 
 def read_job_id(body: Body) -> str:
-    """Digits, which an SDK may send as a number."""
+    """Return the job id; an SDK may send its digits as a number."""
     value = body.get("job_id")
     return check_job_id(str(value) if type(value) is int and abs(value) <= MOST_WHOLE else value)
 
@@ -93,12 +93,12 @@ def read_component(body: Body) -> str:
 
 
 def read_table(body: Body) -> tuple[str, str]:
-    """Namespace and name of a table."""
+    """Return the namespace and the name of a table."""
     return read_table_piece(body, "namespace"), read_table_piece(body, "table_name")
 
 
 def read_table_piece(body: Body, key: str) -> str:
-    """What may name a table or a namespace."""
+    """Return a valid name of a table or a namespace."""
     return check_table_piece(body.get(key), key)
 
 
@@ -112,7 +112,7 @@ def read_text(body: Body, key: str, default: str = "") -> str:
 
 
 def read_file_name(body: Body, key: str) -> str:
-    """A name without folders; empty when there is none. Raises BadRequest."""
+    """Return a file name without folders; "" if there is none. Raise BadRequest."""
     name = read_text(body, key)
     if name and not _FILE_NAME.fullmatch(name):
         raise BadRequest(f"{key}: {shown(name)} is not a plain file name")
@@ -120,7 +120,7 @@ def read_file_name(body: Body, key: str) -> str:
 
 
 def read_line(body: Body, key: str, most: int, default: str = "") -> str:
-    """Words of a person, in one line. Raises BadRequest."""
+    """Return a person's text of one line. Raise BadRequest."""
     text = read_text(body, key, default).strip()
     if not text:
         raise BadRequest(f"{key}: is missing or empty")
@@ -130,7 +130,7 @@ def read_line(body: Body, key: str, most: int, default: str = "") -> str:
 
 
 def read_whole(body: Body, key: str, default: int, minimum: int = 0, maximum: int = MOST_PAGES) -> int:
-    """A whole number, as a number or as its digits."""
+    """Return a whole number, given as a number or as text."""
     value = body.get(key)
     if value is None:
         return default
@@ -142,7 +142,7 @@ def read_whole(body: Body, key: str, default: int, minimum: int = 0, maximum: in
 
 
 def read_flag(body: Body, key: str, default: bool = False) -> bool:
-    """True or false, which clients also write as 1, 0 and as text."""
+    """Return a truth value; clients also write it as 1, 0 or text."""
     value = body.get(key)
     if value is None:
         return default

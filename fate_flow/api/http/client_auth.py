@@ -1,8 +1,8 @@
-"""Whether a client may ask: requests are signed as FATE's clients sign them (client-api-v1, section 1).
+"""Authentication of clients: requests are signed as FATE's clients sign them (client-api-v1, section 1).
 
-The signature covers time, nonce, path with query as sent, and the body. Only routes that take a form are different: for
-a form the signature covers its fields and no file. A request is taken once, and within a minute of its time by the
-clock of this machine (`nonces.py`).
+The signature covers the time, the nonce, the path with the query as sent, and the body. On routes that take a form, the
+signature of a form covers its fields but no file. A request is accepted once (`nonces.py`), and only within a minute of
+its time by the clock of this machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fate_flow.core.model.grammar import shown
 from fate_flow.settings.client_keys import ClientKeys
 
 WINDOW_MS = 60_000
-SIGNED_WITH = ("TIMESTAMP", "NONCE", "APP-KEY", "SIGNATURE")     # a WSGI server has one name for APP_KEY and APP-KEY
+SIGNED_WITH = ("TIMESTAMP", "NONCE", "APP-KEY", "SIGNATURE")     # WSGI makes no difference between APP_KEY and APP-KEY
 _MOST_LETTERS = 200
 _UPLOAD = "multipart/form-data"
 _OF_PARTIES = ("/v1/party/", "/v1/initiator/", "/v1/tracker/", "/v1/exchange/")
@@ -37,8 +37,8 @@ NOT_SIGNED = (
 )
 WRONG_KEY = "APP_KEY: is not the app key of this server's clients; set the right one: flow init --app-key KEY"
 WRONG_SECRET = (
-    "SIGNATURE: is not right, though the app key is: the secret key is probably a wrong one (flow init --secret-key "
-    "SECRET); else something on the way to this server changes requests"
+    "SIGNATURE: is wrong, though the app key is right: the secret key is probably wrong (flow init --secret-key "
+    "SECRET); if not, something between client and server changes requests"
 )
 
 
@@ -49,7 +49,7 @@ class NotAuthenticated(PermissionDenied):
 
 
 class ClientAuth:
-    """Checks each request that is a client's. `clock` tells milliseconds since 1970, by the clock on the wall."""
+    """The check of each client's request. `clock` returns wall clock time in milliseconds since 1970."""
 
     def __init__(self, keys: ClientKeys, nonces: Nonces, clock: Callable[[], int]) -> None:
         self._keys = keys
@@ -57,8 +57,8 @@ class ClientAuth:
         self._clock = clock
 
     def check(self) -> None:
-        """Raises NotAuthenticated."""
-        rule = request.url_rule.rule if request.url_rule else OPEN[0]       # a path that is none has its answer
+        """Raise NotAuthenticated."""
+        rule = request.url_rule.rule if request.url_rule else OPEN[0]       # an unknown path is refused elsewhere
         if rule in OPEN or not is_for_clients(rule):
             return
         if leads_to_a_file(current_app.view_functions[request.endpoint or ""]):
@@ -72,7 +72,7 @@ class ClientAuth:
         if not self._is_good(signature.encode(), timestamp, nonce):
             raise NotAuthenticated(WRONG_SECRET)
         if not self._nonces.is_new(nonce, int(timestamp), now):
-            raise NotAuthenticated("NONCE: a request with this nonce was taken already")
+            raise NotAuthenticated("NONCE: a request with this nonce was already accepted")
 
     def _headers(self) -> tuple[str, str, str, str]:
         timestamp, nonce, app_key, signature = (request.headers.get(name, "")[:_MOST_LETTERS] for name in SIGNED_WITH)
@@ -83,9 +83,9 @@ class ClientAuth:
         return timestamp, nonce, app_key, signature
 
     def _is_good(self, signature: bytes, timestamp: str, nonce: str) -> bool:
-        """Whether this is the signature of the request, in one of the ways in which clients sign it."""
+        """Return whether this is the signature of the request, in one of the ways in which clients sign."""
         key = self._keys.secret_key.encode()
-        for signed in _signed_parts():          # one by one: the next may read a form
+        for signed in _signed_parts():          # lazily: the next item may have to read a form
             for path in _signed_paths():
                 parts = (timestamp, nonce, self._keys.app_key, path)
                 encoded = (part.encode("utf-8", "surrogateescape") for part in parts)
@@ -98,7 +98,7 @@ class ClientAuth:
 
 @dataclass(frozen=True)
 class _Signed:
-    """What a signature may cover of the body."""
+    """The parts of a body that a signature may cover."""
 
     body: bytes = b""
     fields: bytes = b""
@@ -106,8 +106,8 @@ class _Signed:
 
 
 def _signed_paths() -> Iterator[str]:
-    """What may have been signed of path and query: as they came, or before the client's library escaped each `%` of a
-    query once more (`data.py`)."""
+    """Yield the paths with query that may have been signed: as received, and as they were before the client's library
+    escaped each `%` of the query again (`data.py`)."""
     path = str(request.environ.get("RAW_URI", ""))
     yield path
     bare_path, _, query = path.partition("?")
@@ -116,9 +116,9 @@ def _signed_paths() -> Iterator[str]:
 
 
 def _signed_parts() -> Iterator[_Signed]:
-    """The SDK leaves an empty object out of the signature, and sends it all the same."""
+    """Yield the parts that may have been signed. The SDK sends an empty object, but leaves it out of the signature."""
     if request.mimetype == _UPLOAD and _takes_a_form():
-        yield _Signed(is_form_without_fields=True)          # first: the form, which may be large, need not be read
+        yield _Signed(is_form_without_fields=True)          # first, since it needs no reading of a large form
         fields = _fields_of_form()
         if fields is not None:
             yield _Signed(fields=fields)
@@ -130,31 +130,32 @@ def _signed_parts() -> Iterator[_Signed]:
 
 
 def _takes_a_form() -> bool:
-    """Whether the route reads a form, or reads nothing because it is not offered. All others read any body as JSON,
-    whatever its content type says."""
+    """Return whether the route reads a form, or reads nothing since it is not offered.
+
+    All other routes read a body as JSON, whatever its content type."""
     declaration = declaration_of(current_app.view_functions[request.endpoint or ""])
     return declaration is not None and bool(declaration.form or declaration.never)
 
 
 def check_fields_are_signed(fields: Collection[str]) -> None:
-    """Raises NotAuthenticated when the form of this request has fields and its signature covers none."""
+    """Raise NotAuthenticated if the form of this request has fields that its signature does not cover."""
     if fields and g.get("form_signed_without_fields", False):
         raise NotAuthenticated(f"SIGNATURE: does not cover the field {shown(min(fields))} of the form")
 
 
 def _fields_of_form() -> bytes | None:
-    """As the client signs them; None when they cannot be read. The whole form is read, its file to disk: none is read
-    of unknown or excessive length."""
+    """Return the fields as the client signs them; None if they cannot be read. This reads the whole form, with its file
+    to disk; a form of unknown or excessive length is not read."""
     most = request.max_content_length
     if request.content_length is None or (most is not None and request.content_length > most):
         return None
     try:
         fields = sorted(request.form.items())
-    except (BadRequest, HTTPException, OSError):       # no form; nobody has to hear of that who may be anybody
+    except (BadRequest, HTTPException, OSError):       # not a form; an unauthenticated caller need not learn why
         return None
     return urlencode(fields, quote_via=quote, safe="-._~").encode()
 
 
 def is_for_clients(rule: str) -> bool:
-    """Whether a route is one of clients: other parties speak for themselves on routes of their own."""
+    """Return whether a route is for clients; other parties have routes of their own."""
     return rule == _OF_CLIENTS_ALL_THE_SAME or not rule.startswith(_OF_PARTIES)

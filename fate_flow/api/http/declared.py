@@ -1,9 +1,9 @@
-"""What a route takes and answers, said above its handler. `openapi.py` makes the document for clients of these.
+"""Declarations above the handlers of routes: what a route takes and answers. `openapi.py` makes the OpenAPI document.
 
-Schemas are JSON Schema as OpenAPI 3.1 has it. One with a `title` is written once in the document, and referred to.
+Schemas are JSON Schema as in OpenAPI 3.1. A schema with a `title` is written once in the document, and referenced.
 
-Keys of a body that nothing here names are ignored, and the answer of what worked names them: `warnings` in `data`, or
-beside a `data` that has no room for it.
+Keys of a body that no declaration names are ignored, and a successful answer names them: in `warnings` in `data`, or
+beside a `data` that has no place for it.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _KEY = "declaration"
 
 @dataclass(frozen=True)
 class Declaration:
-    """One route, for those who call it."""
+    """The contract of one route, for its callers."""
 
-    what: str                                           # it does, in a sentence
-    needs: Arguments = field(default_factory=dict)      # keys of the body; they are refused as missing when null
-    takes: Arguments = field(default_factory=dict)      # keys that may be left out, or null
-    either: tuple[Schema, ...] = ()                     # of which keys some are needed
-    form: Arguments = field(default_factory=dict)       # keys of a form beside those: files
-    idle: Collection[str] = ()                          # keys that FATE's clients send here, to no effect
+    what: str                                           # what the route does, in a sentence
+    needs: Arguments = field(default_factory=dict)      # required keys of the body; null counts as missing
+    takes: Arguments = field(default_factory=dict)      # optional keys; null counts as left out
+    either: tuple[Schema, ...] = ()                     # alternatives, of which the body must match one
+    form: Arguments = field(default_factory=dict)       # additional keys of a form: files
+    idle: Collection[str] = ()                          # keys that FATE's clients send here, without effect
     headers: Arguments = field(default_factory=dict)
-    data: Schema | None = None                          # of what worked; None: there is none
-    beside: Arguments = field(default_factory=dict)     # keys beside `data` when it worked
-    aside: Arguments = field(default_factory=dict)      # those that may be there, whether it worked or not
-    refused: Schema | None = None                       # `data` that a refusal may bring
-    relays: bool = False                                # another party's refusals come through as they are
-    file: str = ""                                      # its media type: HTTP 200 brings a file, or may
-    content: Schema = field(default_factory=dict)       # of that file, where it is JSON
-    also: Mapping[int, str] = field(default_factory=dict)   # HTTP statuses of its own, and when
-    never: int = 0                                      # not offered: the retcode that says so, whatever is asked
+    data: Schema | None = None                          # `data` of a success; None: there is none
+    beside: Arguments = field(default_factory=dict)     # keys beside `data` of a success
+    aside: Arguments = field(default_factory=dict)      # keys that may be there in a success and in a failure
+    refused: Schema | None = None                       # `data` that a refusal may have
+    relays: bool = False                                # refusals of another party are passed on unchanged
+    file: str = ""                                      # media type, if HTTP 200 brings a file, or may bring one
+    content: Schema = field(default_factory=dict)       # schema of that file, if it is JSON
+    also: Mapping[int, str] = field(default_factory=dict)   # additional HTTP statuses, and when they occur
+    never: int = 0                                      # not offered: the retcode of every answer
 
 
 def declared(what: str, **more: Any) -> Callable[[V], V]:
-    """Marks a handler with a `Declaration` of these fields."""
+    """Return a decorator that marks a handler with a `Declaration` of these fields."""
     declaration = Declaration(what, **more)
 
     def mark(view: V) -> V:
@@ -60,7 +60,7 @@ def declaration_of(view: Callable[..., Any]) -> Declaration | None:
     return found if isinstance(found, Declaration) else None
 
 
-# ---------------------------------------------------------------------- keys that are not known
+# ---------------------------------------------------------------------- unknown keys
 
 WARNINGS = "warnings"
 _OF_EVERY_COMMAND = ("conf_path", "dsl_path", "output_path", "local")
@@ -68,7 +68,7 @@ _OF_EVERY_COMMAND = ("conf_path", "dsl_path", "output_path", "local")
 
 
 def unknown_keys(declaration: Declaration, body: Mapping[str, Any]) -> Iterator[str]:
-    """What of a body no route reads, as text; where a schema has the keys of an object, in that object too."""
+    """Yield a text for each key of a body that the route does not read, also in objects whose keys a schema names."""
     known = {
         **dict.fromkeys((*_OF_EVERY_COMMAND, *declaration.idle), ANYTHING),
         **declaration.form,
@@ -79,17 +79,17 @@ def unknown_keys(declaration: Declaration, body: Mapping[str, Any]) -> Iterator[
 
 
 def reads_a_body(declaration: Declaration) -> bool:
-    """Whether its handler looks at what is sent."""
+    """Return whether the handler reads the body."""
     return bool(declaration.needs or declaration.takes)
 
 
 def warns_in_data(declaration: Declaration) -> bool:
-    """Whether `warnings` stands in `data`: there is none, or it is an object whose keys are all declared."""
+    """Return whether `warnings` is in `data`: if there is no `data`, or it is an object whose keys are all declared."""
     return declaration.data is None or _has_its_keys(declaration.data)
 
 
 def with_warnings(schema: Schema | None) -> Schema:
-    """That of a `data` in which warnings may stand."""
+    """Return the schema of a `data` that may have warnings."""
     found = schema or an_object({})
     if WARNINGS in found["properties"]:
         return found
@@ -98,7 +98,7 @@ def with_warnings(schema: Schema | None) -> Schema:
 
 
 def _unknown(schemas: Iterable[Schema], value: Any, path: str) -> Iterator[str]:
-    """The keys that none of these knows; all may describe the value, or one of them does."""
+    """Yield the keys that none of these schemas names; all may describe the value, or one of them."""
     ways = list(_ways(schemas))
     if isinstance(value, list):
         of_each = [way["items"] for way in ways if "items" in way]
@@ -114,7 +114,7 @@ def _unknown(schemas: Iterable[Schema], value: Any, path: str) -> Iterator[str]:
 
 
 def _ways(schemas: Iterable[Schema]) -> Iterator[Schema]:
-    """With those that they have to choose from."""
+    """Yield the schemas, and those of their `anyOf`."""
     for schema in schemas:
         yield schema
         yield from _ways(schema.get("anyOf", ()))
@@ -125,7 +125,7 @@ def _names_keys(schema: Schema) -> bool:
 
 
 def _inside(schemas: Iterable[Schema], key: str) -> Iterator[Schema]:
-    """What they say of this key; nothing where none of them knows it."""
+    """Yield their schemas of this key; nothing if none of them knows it."""
     for schema in schemas:
         others = schema.get("additionalProperties")
         if key in schema.get("properties", ()):
@@ -138,7 +138,7 @@ def _has_its_keys(schema: Schema) -> bool:
     return schema.get("type") == "object" and schema.get("additionalProperties") is False
 
 
-# ---------------------------------------------------------------------- words for schemas
+# ---------------------------------------------------------------------- shorthands for schemas
 
 TEXT: Schema = {"type": "string"}
 WHOLE: Schema = {"type": "integer"}
@@ -150,11 +150,11 @@ NOTHING: Schema = {"type": "null"}
 FREE: Schema = {"type": "object"}
 DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "SHA-256 of dsl and runtime_conf."}
 TIME: Schema = {"type": "integer", "minimum": 0, "description": "Milliseconds since 1970."}
-IGNORED = "Keys that the server does not know, which it ignored, and the like."
+IGNORED = "Warnings, such as keys that the server does not know and ignored."
 
 
 def an_object(properties: Arguments, optional: Arguments | None = None, **more: Any) -> Schema:
-    """With all of these keys, perhaps the optional ones, and no others."""
+    """Return the schema of an object with all of these keys, perhaps the optional ones, and no others."""
     return {
         "type": "object", "properties": {**properties, **(optional or {})}, "required": sorted(properties),
         "additionalProperties": False, **more,
@@ -166,7 +166,7 @@ def a_list(items: Schema, **more: Any) -> Schema:
 
 
 def by_name(values: Schema, **more: Any) -> Schema:
-    """An object whose keys are data."""
+    """Return the schema of an object whose keys are data."""
     return {"type": "object", "additionalProperties": values, **more}
 
 

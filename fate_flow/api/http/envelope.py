@@ -1,6 +1,6 @@
-"""The v1 envelope (reference: client-api-v1, section 1): how a body is read, an answer written, an error told.
+"""The v1 envelope (reference: client-api-v1, section 1): read a body, write an answer, report an error.
 
-A client finds the outcome in `retcode`; the HTTP status is 200 even for failures, but for those of `STATUS_OF`, for
+A client finds the outcome in `retcode`. The HTTP status is 200 even for failures, except for those in `STATUS_OF`, for
 `error_response`, and for routes whose 200 means that a file follows (`file_follows`).
 """
 
@@ -44,7 +44,7 @@ _RETRY_AFTER = {"Retry-After": "1"}
 
 
 class HttpError(FlowError):
-    """Ends the request with this HTTP status, which is the retcode as well."""
+    """An error that ends the request with this HTTP status, which is also the retcode."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -52,17 +52,17 @@ class HttpError(FlowError):
 
 
 STATUS_OF: Mapping[type[FlowError], int] = {Busy: 503, StorageFailed: 500}
-"""Errors that have an HTTP status of their own wherever they come up; the others answer 200."""
+"""The HTTP statuses of errors on every route; all other errors have 200."""
 
 STATUS_OF_NO_FILE: Mapping[type[FlowError], int] = {BadRequest: 400, PermissionDenied: 403, NotFound: 404}
-"""Those that have one where a file was expected; 500 for all the others there."""
+"""The HTTP statuses of errors on routes that answer with a file; all other errors have 500 there."""
 
 
 # ---------------------------------------------------------------------- reading
 
 
 def silent_json() -> dict[str, Any]:
-    """The body as JSON whatever it calls itself; none, or null, is an empty object. Raises BadRequest."""
+    """Return the body as JSON, whatever its content type; no body, or null, is an empty object. Raise BadRequest."""
     if not request.get_data():
         return {}
     try:
@@ -78,12 +78,12 @@ def silent_json() -> dict[str, Any]:
 
 
 def note_sent(said: Mapping[str, Any]) -> None:
-    """This is what the client says: the answer of a route of clients names the keys of it that are not known."""
+    """Remember what the client sent: the answer of a route for clients names its unknown keys."""
     g.sent = said
 
 
 def install_unread_bodies(app: Flask) -> None:
-    """What is sent to a route of clients that reads no body is read before it acts: its keys are named all the same."""
+    """Read the body for routes of clients that ignore it, before they act: so the answer can name its keys, too."""
 
     @app.before_request
     def read() -> None:
@@ -98,32 +98,32 @@ def install_unread_bodies(app: Flask) -> None:
 
 
 def _declaration() -> Declaration | None:
-    """That of the route that is asked; None without one."""
+    """Return the declaration of the requested route; None if it has none."""
     return declaration_of(current_app.view_functions[request.endpoint]) if request.endpoint else None
 
 
 def arguments(*required: str) -> dict[str, Any]:
-    """The body of the request. Raises BadRequest, in FATE's words, when it lacks one of these keys."""
+    """Return the body of the request. Raise BadRequest with FATE's text if one of these keys is missing."""
     body = silent_json()
     require(body, *required)
     return body
 
 
 def documents() -> dict[str, Any]:
-    """The body of a request that holds what people wrote. Raises BadRequest for a key that stands twice in an object:
-    one of both would be dropped in silence."""
+    """Return the body of a request with documents that people wrote. Raise BadRequest for a key that occurs twice in an
+    object: one of the two would be lost silently."""
     body = arguments()
     try:
         read_json_text(request.get_data())
     except RepeatedKey as error:
         raise BadRequest(str(error)) from error
     except (ValueError, RecursionError):
-        pass        # no JSON, NaN, or too deep: whoever reads the documents says so
+        pass        # not JSON, NaN, or too deep: the reader of the documents reports it
     return body
 
 
 def require(body: Mapping[str, Any], *names: str) -> None:
-    """Raises BadRequest naming all that are missing."""
+    """Raise BadRequest with the names of all missing keys."""
     missing = [name for name in names if body.get(name) is None]
     if missing:
         raise BadRequest(f"required argument are missing: {','.join(missing)}; ")
@@ -133,13 +133,13 @@ def require(body: Mapping[str, Any], *names: str) -> None:
 
 
 def ok(data: Any = None, retmsg: str = SUCCESS, **extra: Any) -> Response:
-    """It worked; `extra` stands beside `data`: jobId, meta."""
+    """Return a success; `extra` has keys beside `data`: jobId, meta."""
     content = {"retcode": 0, "retmsg": retmsg, "data": data, **extra}
     return _envelope(200, {**content, **_warned(data)})
 
 
 def _warned(data: Any) -> dict[str, Any]:
-    """Where the answer names keys that are not known, if there are some."""
+    """Return the keys of the answer that have the warnings about unknown keys; {} if there are none."""
     if "sent" not in g:
         return {}
     declaration = _declaration()
@@ -152,30 +152,30 @@ def _warned(data: Any) -> dict[str, Any]:
 
 
 def failed(retcode: int, retmsg: str, data: Any = None, **extra: Any) -> Response:
-    """It did not work, and the client looks for that in the body alone."""
+    """Return a failure with HTTP status 200; the client finds the retcode in the body."""
     return _envelope(200, {"retcode": retcode, "retmsg": retmsg, "data": data, **extra})
 
 
 def reply(answer: Answer) -> Response:
-    """What a use case answered to another party."""
+    """Return the answer of a use case to another party."""
     return failed(answer.retcode, answer.retmsg, answer.data)
 
 
 def error_response(status: int, retmsg: str) -> Response:
-    """It did not work, and the HTTP status says so too."""
+    """Return a failure whose HTTP status is the retcode."""
     return _envelope(status, {"retcode": status, "retmsg": retmsg})
 
 
 def attached(content: Mapping[str, Any], file_name: str) -> Response:
-    """A file of JSON."""
+    """Return an answer that is a JSON file."""
     headers = {"Content-Disposition": f"attachment; filename={file_name}"}
     return Response(to_json(content), mimetype="application/json", headers=headers)
 
 
 def to_json(value: Any) -> str:
-    """Compact, keys sorted, one line, as FATE writes it; but a JsonText stands in it as it is."""
+    """Return compact JSON with sorted keys in one line, as FATE writes it; a JsonText is inserted unchanged."""
     texts: list[str] = []
-    mark = secrets.token_hex(16)        # that nobody can have written into a row
+    mark = secrets.token_hex(16)        # random, so it cannot occur in a row
 
     def json_value(value: object) -> Any:
         if isinstance(value, JsonText):
@@ -193,7 +193,7 @@ def _envelope(status: int, content: Mapping[str, Any]) -> Response:
 
 
 def _json_value(value: object) -> Any:
-    """What JSON has no word for."""
+    """Return a JSON value for a type that JSON does not have."""
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
     if isinstance(value, Enum):
@@ -211,14 +211,14 @@ def _json_value(value: object) -> Any:
 
 
 def install_errors(app: Flask) -> None:
-    """One handler for each kind of error, for every route that has none of its own."""
+    """Install a handler for each kind of error, for every route without a handler of its own."""
     app.register_error_handler(FlowError, _on_flow_error)
     app.register_error_handler(HTTPException, _on_http_error)
     app.register_error_handler(Exception, _on_any_error)
 
 
 def file_follows(view: Callable[P, Response]) -> Callable[P, Response]:
-    """To the clients of this route HTTP 200 means that a file follows, so no error may come with it."""
+    """Mark a route whose clients take HTTP 200 to mean that a file follows: no error may have that status."""
 
     @wraps(view)
     def marked(*args: P.args, **kwargs: P.kwargs) -> Response:
@@ -233,7 +233,7 @@ _MARK = "leads_to_a_file"
 
 
 def leads_to_a_file(view: Callable[..., Any]) -> bool:
-    """Whether this view is one of `file_follows`, for who refuses a request before the view is asked."""
+    """Return whether `file_follows` marks this view; for checks that refuse a request before the view is called."""
     return bool(getattr(view, _MARK, False))
 
 
@@ -249,7 +249,7 @@ def _on_flow_error(error: FlowError) -> Response:
 
 
 def _traceback_of(error: FlowError) -> FlowError | None:
-    """A database that has gone is no defect of ours: its words are enough."""
+    """Return the error for a traceback in the log; None if the database failed: that is no bug of ours."""
     return None if isinstance(error, (StorageUnavailable, CommitUnknown)) else error
 
 
@@ -269,7 +269,7 @@ def _first(table: Mapping[type[FlowError], int], error: FlowError) -> int | None
 def _on_http_error(error: HTTPException) -> Response:
     if isinstance(error, RequestEntityTooLarge):
         limit = request.max_content_length
-        return error_response(413, f"the body is larger than {limit} bytes, the most that is taken here")
+        return error_response(413, f"the body is larger than {limit} bytes, the limit of this server")
     if isinstance(error, MethodNotAllowed):
         return _other_methods(sorted(error.valid_methods or ()))
     if "file_follows" in g:
@@ -290,7 +290,8 @@ def _on_any_error(error: Exception) -> Response:
 
 
 def unexpected(error: Exception) -> str:
-    """What a caller learns of a defect: the id under which our log has it. Its own words could name anything."""
+    """Return the text for a caller about a bug: the id of the entry in our log. The exception's own text could contain
+    anything."""
     incident = secrets.token_hex(6)
     LOG.error("%s %s failed: error %s", request.method, request.path, incident, exc_info=error)
     return f"unexpected error; the log of this server has the reason: error {incident}"

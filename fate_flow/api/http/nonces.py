@@ -1,5 +1,4 @@
-"""What was used once: a file for each, so that neither another process of this server takes it again nor one after a
-restart."""
+"""Used nonces, a file for each: so neither another process of this server nor a restarted server accepts one again."""
 
 from __future__ import annotations
 
@@ -12,11 +11,11 @@ from threading import Lock
 
 from fate_flow.core.model.errors import StorageFailed
 
-_LOOKED_AT = 16          # files with each new one: there may be tens of thousands, and nobody is to wait for them all
+_LOOKED_AT = 16          # files to check with each new one: no request waits for a check of tens of thousands
 
 
 class Nonces:
-    """Those of signatures that hold for `window_ms` before and after their time, in a folder of their own."""
+    """The nonces of signatures that are valid for `window_ms` before and after their time, in their own folder."""
 
     def __init__(self, folder: Path, window_ms: int) -> None:
         self._folder = folder
@@ -25,17 +24,19 @@ class Nonces:
         self._sweeping = Lock()
 
     def is_new(self, nonce: str, at: int, now: int) -> bool:
-        """False when it was used before; `at`: the time in the signature, milliseconds. Raises StorageFailed."""
+        """Record the nonce; return False if it was used before.
+
+        `at`: the time in the signature, in milliseconds. Raise StorageFailed."""
         name = f"{at}-{sha256(nonce.encode('utf-8', 'surrogateescape')).hexdigest()}"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._sweep(now)
             return _is_made(self._folder / name)
         except OSError as error:
-            raise StorageFailed(f"{self._folder}: nothing can be noted there: {error.strerror}") from error
+            raise StorageFailed(f"{self._folder}: cannot be written: {error.strerror}") from error
 
     def _sweep(self, now: int) -> None:
-        """Of the next few files those go that would be refused for their age anyhow."""
+        """Remove old files among the next few: their requests are refused for their age anyway."""
         if not self._sweeping.acquire(blocking=False):
             return
         try:
@@ -56,7 +57,7 @@ def _names_in(folder: Path) -> Iterator[str]:
 
 
 def _is_made(path: Path) -> bool:
-    """False for a file that is there."""
+    """Create the file; return False if it exists."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:

@@ -1,7 +1,7 @@
-"""The OpenAPI document of the routes of clients, `/v1/openapi.json`: made from the routes and what stands above them.
+"""The OpenAPI document of the routes for clients, `/v1/openapi.json`: made from the routes and their declarations.
 
-It is the same for all servers of a version, but for whether requests have to be signed, and tells nothing of a party.
-So it is served openly: most tools that read such documents could not sign.
+The document is the same for all servers of a version, except for whether requests must be signed, and says nothing
+about a party. So it is served without authentication: most tools that read such documents cannot sign.
 """
 
 from __future__ import annotations
@@ -45,29 +45,29 @@ _JSON, _FORM = "application/json", "multipart/form-data"
 _METHODS = ("get", "head", "post", "put", "delete", "patch")
 _VARIABLE = re.compile(r"<(?:(\w+):)?(\w+)>")
 
-_ABOUT = """What clients of one party's server may ask, and every answer that they can get.
+_ABOUT = """The requests that clients may send to one party's server, and all answers that they can get.
 
-An answer is an envelope: `retcode` 0 says that it worked, any other one that it did not, and `retmsg` says why. The
-HTTP status is 200 even then, as FATE Flow has it, but for routes whose 200 means that a file follows, for errors of the
-server's storage (500), for too much at once (503, try again) and for a body that is too large (413).
+An answer is an envelope. `retcode` 0 means success. Any other `retcode` means failure, and `retmsg` says why. As in
+FATE Flow, the HTTP status is 200 even for a failure. Exceptions are routes whose 200 means that a file follows, errors
+of the server's storage (500), an overloaded server (503, try again) and a body that is too large (413).
 
-What is said to requests that are no operation of this document stands in `components.responses`. `UnknownPath`: to a
-path that is not in it, with HTTP status 200, as FATE Flow has it. `MethodNotAllowed`: to a method that its path does
-not have, OPTIONS and TRACE among them. `OtherApi`: to all below `/v2`, whatever the method, with HTTP status 200.
-What is no request of HTTP at all gets the answers that every operation has.
+`components.responses` has the answers to requests that are no operation of this document. `UnknownPath`: the path is
+not in this document; HTTP status 200, as in FATE Flow. `MethodNotAllowed`: the path does not have the method; this
+includes OPTIONS and TRACE. `OtherApi`: the path is below `/v2`; HTTP status 200 for every method. Input that is not an
+HTTP request gets an answer that every operation lists.
 
-Below `/v1/party`, `/v1/initiator`, `/v1/tracker` and `/v1/exchange` the servers of other parties ask; but for
-`/v1/party/list`, these routes are not for clients and not in this document. What the tasks' workers ask is answered on
-another port, on loopback only.
+The paths below `/v1/party`, `/v1/initiator`, `/v1/tracker` and `/v1/exchange` are for the servers of other parties.
+They are not for clients, and not in this document except for `/v1/party/list`. The workers of tasks use another port,
+on loopback only.
 
-Keys of a body that are not named here are ignored, and named in `warnings`: in `data`, or beside a `data` that is a
-list, or whose keys are names of things. The native job file knows no others and refuses them. A body that is not a JSON
-object is refused; none at all is an empty object. Whole numbers are written without a fraction.
+Keys of a body that this document does not name are ignored. The answer names them in `warnings`: in `data`, or beside a
+`data` that is a list or whose keys are names. The native job file is stricter: unknown keys are refused. A body that is
+not a JSON object is refused; a missing body counts as an empty object. Whole numbers are written without a fraction.
 """
 
 
 class Undeclared(LookupError):
-    """Routes of clients that do not say what they take and answer."""
+    """Routes for clients without a declaration."""
 
 
 def blueprint(is_signed: bool) -> Blueprint:
@@ -86,7 +86,7 @@ def blueprint(is_signed: bool) -> Blueprint:
 
 
 def document(app: Flask, *, is_signed: bool) -> dict[str, Any]:
-    """The document of all routes of clients. Raises Undeclared."""
+    """Return the document of all routes for clients. Raise Undeclared."""
     routes = [(rule, _view(app, rule)) for rule in app.url_map.iter_rules() if is_for_clients(rule.rule)]
     undeclared = sorted(f"{view.__qualname__} ({rule.rule})" for rule, view in routes if declaration_of(view) is None)
     if undeclared:
@@ -142,7 +142,7 @@ def _operation(rule: Rule, method: str, view: Callable[..., Any], is_signed: boo
     for status in (FORBIDDEN, *UNREADABLE):
         found["responses"].setdefault(str(status), {"$ref": f"#/components/responses/{_shared_name(status)}"})
     if method == "head":
-        found["responses"] = {status: {"description": "As to GET, without its body."} for status in found["responses"]}
+        found["responses"] = {status: {"description": "Like GET, without a body."} for status in found["responses"]}
     if (body := _body(declaration)) and (method not in ("get", "head") or declaration.needs):
         found["requestBody"] = body
     return found
@@ -161,7 +161,7 @@ def _in_headers(declaration: Declaration) -> Iterator[dict[str, Any]]:
 
 
 def _body(declaration: Declaration) -> dict[str, Any] | None:
-    """What is sent; more keys are always allowed."""
+    """Return the description of the body; other keys are always allowed."""
     if declaration.never:
         return None
     is_needed = bool(declaration.needs or declaration.either)
@@ -189,10 +189,10 @@ def _responses(declaration: Declaration, is_file: bool, is_signed: bool) -> Iter
     if declaration.never:
         statuses = {403: _meaning(PermissionDenied)} if is_file and is_signed else {}
         if is_file:
-            statuses[declaration.never] = "Not offered, whatever is asked."
+            statuses[declaration.never] = "Not offered, whatever the body."
         else:
             retcodes = [declaration.never, NotAuthenticated.retcode] if is_signed else [declaration.never]
-            yield "200", _envelope("Not offered, whatever is asked.", _failure(declaration, retcodes))
+            yield "200", _envelope("Not offered, whatever the body.", _failure(declaration, retcodes))
     else:
         yield "200", _success(declaration, is_file)
         statuses = (
@@ -201,23 +201,23 @@ def _responses(declaration: Declaration, is_file: bool, is_signed: bool) -> Iter
         if is_file:
             statuses.update({status: _meaning(kind) for kind, status in STATUS_OF_NO_FILE.items()})
     if is_signed or not declaration.never:
-        statuses[413] = "The body is larger than what is taken here."
+        statuses[413] = "The body is larger than the server's limit."
     for status, text in sorted({**statuses, **declaration.also}.items()):
         yield str(status), _envelope(text, _error(status))
 
 
 def _shared_responses() -> dict[str, Any]:
-    """Answers that do not depend on the operation, or that belong to none."""
+    """Return the answers that are the same for all operations, and those to requests that are no operation."""
     unknown = an_object({"retcode": {"const": UNCAUGHT}, "retmsg": {"const": repr(NotFound())}})
     allow = {"description": "The methods that the path has.", "required": True, "schema": TEXT}
     return {
         "UnknownPath": _envelope("There is no such path. The HTTP status is 200.", unknown),
         "OtherApi": _envelope(
-            "The API of FATE Flow 2 is not here. The HTTP status is 200.",
+            "This server does not have the API of FATE Flow 2. The HTTP status is 200.",
             an_object({"code": {"const": RESTRICTED}, "message": TEXT}),
         ),
         "MethodNotAllowed": {
-            **_envelope("The path has other methods. The HTTP status is 405.", _error(405)),
+            **_envelope("The path does not have this method. The HTTP status is 405.", _error(405)),
             "headers": {"Allow": allow},
         },
         **{
@@ -238,7 +238,7 @@ def _meaning(kind: type[FlowError]) -> str:
 def _success(declaration: Declaration, is_file: bool) -> dict[str, Any]:
     if not declaration.file:
         return _envelope(
-            "It worked, or it says why not.", {"anyOf": [_ok(declaration), _failure(declaration, _retcodes())]}
+            "Success, or a failure with its reason.", {"anyOf": [_ok(declaration), _failure(declaration, _retcodes())]}
         )
     content = {declaration.file: {"schema": dict(declaration.content)} if declaration.content else {}}
     if is_file and declaration.data is not None:
@@ -261,7 +261,7 @@ def _ok(declaration: Declaration) -> Schema:
 
 def _failure(declaration: Declaration, retcodes: list[int]) -> Schema:
     if declaration.relays:
-        text = "It did not work; what another party said to it comes as it was said."
+        text = "A failure; another party's answer is passed on unchanged."
         retcode: Schema = {"type": "integer", "not": {"const": 0}}
         return an_object({"retcode": retcode, "retmsg": TEXT}, {"data": {}}, title="RelayedFailure", description=text)
     optional = {**declaration.aside, **({} if declaration.refused is None else {"data": declaration.refused})}
@@ -282,7 +282,7 @@ def _envelope(text: str, schema: Schema) -> dict[str, Any]:
 
 @cache
 def _kinds() -> dict[int, str]:
-    """The retcodes of errors with HTTP status 200, and what each says."""
+    """Return the retcodes of errors with HTTP status 200, and their meanings."""
     found: dict[int, set[str]] = {}
     kinds: list[type[FlowError]] = [*_errors(), NotAuthenticated]
     for kind in kinds:
@@ -309,7 +309,7 @@ def _meanings() -> str:
 
 
 def _hoisted(value: Any, components: dict[str, Any]) -> Any:
-    """The value with each titled schema as a reference to the components, where it is written once."""
+    """Return the value with each titled schema moved to `components` and replaced by a reference."""
     if isinstance(value, Mapping):
         found = {key: _hoisted(one, components) for key, one in value.items()}
         title = found.get("title")

@@ -1,4 +1,4 @@
-"""Files of this machine that a client may name: below the folders that the operator opened, and nowhere else."""
+"""Files of this machine that a client may name: only those below folders that the operator has opened."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fate_flow.core.model.spec import JobSpec
 from fate_flow.settings.settings import Settings
 
 EXAMPLES, DOWNLOADS = "examples", "downloads"
-_SHOWN_LENGTH = 300          # a path is recognised by its end
+_SHOWN_LENGTH = 300          # long, since the end of a path identifies it
 
 
 def readable_file(settings: Settings, text: str, key: str) -> Path:
-    """A file with something in it that an upload may read. Raises BadRequest."""
+    """Return the path of a non-empty file that an upload may read. Raise BadRequest."""
     path = _below((*settings.data_roots, settings.home / EXAMPLES), text, key, settings.home)
     if not path.is_file():
         raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} does not exist on the server, or is not a file")
@@ -26,7 +26,9 @@ def readable_file(settings: Settings, text: str, key: str) -> Path:
 
 
 def writable_file(settings: Settings, text: str, key: str) -> Path:
-    """Where a download may write; not the home itself, which holds the database and the logs. Raises BadRequest."""
+    """Return a path that a download may write; not in the home itself, which has the database and the logs.
+
+    Raise BadRequest."""
     path = _below((*settings.data_roots, settings.home / DOWNLOADS), text, key, settings.home)
     if path.is_dir():
         raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} is a folder, the path of a file is needed")
@@ -34,21 +36,22 @@ def writable_file(settings: Settings, text: str, key: str) -> Path:
 
 
 def check_opened(settings: Settings, text: str, key: str) -> None:
-    """What names such a file, or a folder where they lie. Raises BadRequest."""
+    """Check a path of such a file, or of a folder with such files. Raise BadRequest."""
     _below((*settings.data_roots, settings.home / EXAMPLES, settings.home / DOWNLOADS), text, key, settings.home)
 
 
 def check_server(settings: Settings, name: str, key: str) -> None:
-    """One of those that the operator named. Raises BadRequest."""
+    """Check the name of a connector that the operator configured. Raise BadRequest."""
     if name not in settings.connectors:
         known = ", ".join(sorted(settings.connectors)) or "none"
         raise BadRequest(f"{key}: {shown(name)} is not one of connectors in service_conf.yaml: {known}")
 
 
 def check_paths(settings: Settings, spec: JobSpec) -> None:
-    """What a job of a client reads and writes here. Raises BadDocument.
+    """Check the files and servers that a client's job reads and writes here. Raise BadDocument.
 
-    A component opens what it is told to; only local ones are told of files, and those come from our own clients."""
+    A component opens every path in its parameters. Only components of local jobs have paths, and those jobs come from
+    our own clients."""
     for task in spec.tasks.values():
         for party in task.parties:
             if task.module in _WITH_SERVERS and party not in task.passed_at:
@@ -76,19 +79,19 @@ def _check_task(settings: Settings, where: str, module: str, parameters: Mapping
     key, check = _FILE_OF[module]
     text = str(parameters.get(key, ""))
     try:
-        if parameters.get(key) is None:         # those that need one were looked at before
+        if parameters.get(key) is None:         # required parameters were checked before
             return
         if not Path(text).is_absolute():     # a worker runs in a folder of its own
             raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} is not an absolute path")
         if parameters.get("remove_source"):
-            raise BadRequest("remove_source: is for the server alone, which removes what was sent to it")
+            raise BadRequest("remove_source: only the server itself may set it, to remove an uploaded file")
         check(settings, text, key)
     except BadRequest as error:
         raise BadDocument("job_runtime_conf.component_parameters", f"{where}: {error.message}") from error
 
 
 def _below(roots: tuple[Path, ...], text: str, key: str, base: Path) -> Path:
-    """The path with its links followed, below one of the roots; relative ones begin at `base`."""
+    """Return the path, relative to `base`, with links resolved. Raise BadRequest unless it is below a root."""
     try:
         path = (base / text).resolve()
     except (OSError, ValueError, RuntimeError) as error:       # a NUL, a loop of links

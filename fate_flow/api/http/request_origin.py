@@ -1,9 +1,9 @@
-"""Whether a request was made for this server, and not by a web page of another site that runs in somebody's browser.
+"""Refuse requests of web pages of other sites that run in a user's browser.
 
-A browser lets any page send requests to a server of this machine or network. It says which page it was: `Origin`,
-`Sec-Fetch-Site`. A page whose name leads to this server meanwhile (DNS rebinding) is of the same origin for the
-browser, but its name stands in `Host`. So each of the three is checked, on every route, before any key.
-Programs send no more than `Host`, and the address that they were given is in it.
+A browser lets any page send requests to a server of this machine or network. It names the page in `Origin` and
+`Sec-Fetch-Site`. If the name of a page is made to lead to this server (DNS rebinding), the browser takes the page for
+one of the same origin, but `Host` has its name. So all three headers are checked, on every route, before any key.
+Programs send only `Host`, with the address that they were given.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from fate_flow.core.model.grammar import shown
 FORBIDDEN = 403
 MESSAGE = "A web page of another site sent the request, or it names a host that is not this server."
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[^\s:\[\]/@,]{1,253})(?::[0-9]{1,5})?")
-_OWN_PAGE = ("same-origin", "none")          # none: somebody typed the address
+_OWN_PAGE = ("same-origin", "none")          # none: a user typed the address
 
 
 class OriginCheck:
-    """The check of one server. `names`: under which it is reached, besides IP addresses and those of this machine."""
+    """The check of one server. `names`: its names besides IP addresses and the names of this machine."""
 
     def __init__(self, names: Collection[str] = ()) -> None:
         self._names = frozenset(map(_without_case, names))
         self._own = self._names | {"localhost", _without_case(socket.gethostname())}
 
     def check(self) -> None:
-        """Raises HttpError, with HTTP status 403."""
+        """Raise HttpError with HTTP status 403."""
         host, origin = request.headers.get("Host"), request.headers.get("Origin")
         if host is not None and not self._is_own(host):
             raise HttpError(
-                FORBIDDEN, f"Host: {shown(host)} is no name of this server: use its IP address, or have its operator "
-                "add the name to fateflow.allowed_hosts",
+                FORBIDDEN, f"Host: {shown(host)} is no name of this server: use its IP address, or ask its operator "
+                "to add the name to fateflow.allowed_hosts",
             )  # fmt: skip
         if origin is not None and not self._is_own_page(origin, host or ""):
-            raise HttpError(FORBIDDEN, f"Origin: {shown(origin)} is another site: its pages may ask nothing here")
+            raise HttpError(FORBIDDEN, f"Origin: {shown(origin)} is another site: its pages may not send requests here")
         site = request.headers.get("Sec-Fetch-Site", "none")
         if site not in _OWN_PAGE:
-            raise HttpError(FORBIDDEN, f"Sec-Fetch-Site: {shown(site)}: pages of other sites may ask nothing here")
+            raise HttpError(FORBIDDEN, f"Sec-Fetch-Site: {shown(site)}: other sites' pages may not send requests here")
 
     def _is_own(self, host: str) -> bool:
         found = _HOST.fullmatch(host)
@@ -54,7 +54,7 @@ class OriginCheck:
         return name in self._own or _is_address(name)
 
     def _is_own_page(self, origin: str, host: str) -> bool:
-        """A page of this server itself; behind a proxy that has a name of its own, one of that name."""
+        """Return whether it is a page of this server, under its address or a name of its proxy."""
         try:
             parts = urlsplit(origin)
             name = parts.hostname or ""
@@ -69,7 +69,7 @@ def _without_case(name: str) -> str:
 
 
 def _is_address(name: str) -> bool:
-    """No page has an address for a name that could be led elsewhere."""
+    """Return whether the host is an IP address: DNS rebinding needs a name."""
     try:
         ip_address(name)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Rows of the database for the document of the client's routes: their schemas come from the columns themselves."""
+"""The schemas of database rows in the OpenAPI document, derived from the columns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TEXT: Arguments = {
 
 
 def seen(columns: Mapping[str, Column]) -> Arguments:
-    """What each column holds."""
+    """Return the schema of each column."""
     found = {name: (_SEEN[one.kind], one.may_be_null) for name, one in columns.items()}
     by_kind = {name: or_null(schema) if may_be_null else schema for name, (schema, may_be_null) in found.items()}
     return {**by_kind, **{name: text for name, text in _TEXT.items() if name in columns}}
@@ -46,20 +46,20 @@ def unprefixed(schemas: Arguments) -> Arguments:
 
 
 _LISTED_JOB = unprefixed(seen(columns_of(JobRow, with_documents=False)))
-_APPROVABLE: Arguments = {"f_document_digest": described(DIGEST, "Of a job that this party has to approve.")}
+_APPROVABLE: Arguments = {"f_document_digest": described(DIGEST, "Only for a job that this party has to approve.")}
 JOB_ROW = an_object(seen(columns_of(JobRow)), _APPROVABLE, title="Job")
 LISTED_JOB = an_object(
     {**_LISTED_JOB, "party_id": {"type": "integer"}, "partners": {"type": "array", "items": {"type": "integer"}}},
     unprefixed(_APPROVABLE), title="ListedJob",
 )
-_WAITS: Arguments = {"f_wait_reason": described(TEXT, "What it waits for while it runs, or before it begins again.")}
+_WAITS: Arguments = {"f_wait_reason": described(TEXT, "What the task waits for while it runs, or before a retry.")}
 TASK_ROW = an_object(seen(columns_of(TaskRow)) | _WAITS, title="Task")
 LISTED_TASK = an_object(unprefixed(seen(columns_of(TaskRow, with_documents=False)) | _WAITS), title="ListedTask")
 OUTPUT_ROW = an_object(seen(columns_of(OutputRow)), title="OutputTable")
-ENGINE_ROW = an_object({}, seen(columns_of(EngineRow)), title="Engine", description="Empty when there is none.")
+ENGINE_ROW = an_object({}, seen(columns_of(EngineRow)), title="Engine", description="Empty if there is no engine.")
 
 
-# ---------------------------------------------------------------------- what rows are asked for with
+# ---------------------------------------------------------------------- filters
 
 _NUMBER: Schema = {
     "type": ["integer", "string"], "minimum": -(2**63) + 1, "maximum": 2**63 - 1, "pattern": "^-?[0-9]{1,18}$"
@@ -69,7 +69,7 @@ _ASKED: Mapping[type, Schema] = {str: {"type": ["string", "integer"]}, int: _NUM
 
 
 def filters(model: Any, *names: str) -> Arguments:
-    """By these columns of the model, or by all of them."""
+    """Return the schemas of filters by these columns of the model, or by all of them."""
     known = filters_of(model)
     return {name: _filter(name, known[name]) for name in names or known}
 

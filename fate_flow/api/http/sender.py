@@ -1,4 +1,4 @@
-"""No request comes from the party that receives it: a server carries out its own commands without one."""
+"""Refuse requests whose sender is this party itself: a server carries out its own commands without requests."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from fate_flow.peers.wire import SRC_PARTY_ID
 
 
 class SenderCheck:
-    """The check of one server where requests are not signed, on every route of other parties."""
+    """The check on every route of other parties, for a server that does not require signatures."""
 
     def __init__(self, own_party_id: str) -> None:
         self._own = own_party_id
 
     def check(self) -> None:
-        """Raises PermissionDenied."""
+        """Raise PermissionDenied."""
         if request.url_rule is None or is_for_clients(request.url_rule.rule):
             return
         try:
             sender = check_party_id(request.headers.get(SRC_PARTY_ID, ""))
         except BadRequest:
-            return          # the route says what is wrong with it
+            return          # the route reports what is wrong with it
         if sender in (PARTY_0, self._own):
             raise PermissionDenied(
                 f"{SRC_PARTY_ID}: party {sender} is this server itself, which sends itself no requests; "

@@ -1,4 +1,4 @@
-"""What the HTTP routes are given: built once in `fate_flow/server/http_processes.py`, handed to `create_*_app`."""
+"""The dependencies of the HTTP routes: built in `fate_flow/server/http_processes.py`, passed to `create_*_app`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The larger answers to clients as schemas: what `explain.py`, `submission.py` and `data.py` make."""
+"""The schemas of the larger answers to clients, which `explain.py`, `submission.py` and `data.py` make."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NAMES = a_list(TEXT)
 _PARTY: Arguments = {"role": one_of(ROLES), "party_id": TEXT}
 _PARTY_ONLY = an_object(_PARTY, title="Party")
 _REASON = or_null(one_of({reason.value for reason in Reason}))
-_HOLD = or_null(an_object({"message": TEXT, "by": TEXT, "time": TIME}, title="Hold", description="Nothing begins."))
+_HOLD = or_null(an_object({"message": TEXT, "by": TEXT, "time": TIME}, title="Hold", description="No job starts."))
 _BLOCKED_BY = or_null(one_of({blocker.value for blocker in Blocker}))
 _WAITS_FOR = or_null(one_of({
     "awaiting_approval", "initiator", "release", "retry_backoff", "parties", "room", "size", "answer", "turn",
@@ -47,7 +47,7 @@ _SHOWN_TASK_STATUS = one_of(_TASK_STATUSES - {TaskStatus.STOPPING.value})
 
 WARNINGS = described(_NAMES, IGNORED)
 
-# ---------------------------------------------------------------------- a job that is there
+# ---------------------------------------------------------------------- an existing job
 
 _SEAT = an_object({
     **_PARTY,
@@ -55,8 +55,8 @@ _SEAT = an_object({
     "message": TEXT,
     "asked_cores": COUNT,
     "free_cores": or_null(COUNT),
-    "approval": described(or_null(TEXT), "By whom it was approved there, and why; null: nobody had to, or has yet."),
-    "trouble": described(or_null(TEXT), "What is wrong with the way to it, or back, and when it is given up."),
+    "approval": described(or_null(TEXT), "Who approved the job there, and why; null: none is needed, or none yet."),
+    "trouble": described(or_null(TEXT), "The problem of the connection to it, or back, and when it is given up."),
 }, title="Seat", description="A party of the job as its initiator sees it; elsewhere, this party.")  # fmt: skip
 
 _PARTY_TASK = an_object({
@@ -72,9 +72,9 @@ _PARTY_TASK = an_object({
 }, title="PartyTask")  # fmt: skip
 
 _WORKER = an_object({
-    "worker": described(or_null(COUNT), "Its slot; null: it collects the outputs."),
+    "worker": described(or_null(COUNT), "Number of the worker in its share; null: the output collector."),
     "rank": or_null(COUNT),
-    "attempt": described(COUNT, "Which process this is in its slot."),
+    "attempt": described(COUNT, "Number of the process of this worker, from 0."),
     "is_elastic": YES_NO,
     "status": one_of({status.value for status in WorkerStatus}),
     "reason": _REASON,
@@ -88,12 +88,12 @@ _WORKER = an_object({
 _ELASTIC = an_object({
     "most": described(COUNT, "Replicas above the minimum."),
     "running": COUNT,
-    "lent": described(COUNT, "Their cores went to other jobs."),
+    "lent": described(COUNT, "Elastic workers whose cores went to other jobs."),
 }, title="ElasticWorkers")  # fmt: skip
 
 _SHARE = an_object({
     **_PARTY_TASK["properties"],
-    "workers": a_list(_WORKER, description="Of this party alone: the newest in each slot."),
+    "workers": a_list(_WORKER, description="Only for this party: the newest process of each worker."),
     "elastic": or_null(_ELASTIC),
 }, title="Share")  # fmt: skip
 
@@ -109,7 +109,7 @@ _TASK = an_object({
     "caused_by": or_null(TEXT),
     "end_time": or_null(TIME),
     "retries_left": COUNT,
-    "begins_again": described(or_null(TEXT), "As which version, and what that waits for; null: it does not."),
+    "begins_again": described(or_null(TEXT), "The version of the next attempt, and what it waits for; null: none."),
     "parties": a_list(_SHARE),
     "last_version": or_null(an_object({"task_version": COUNT, **_PARTY_TASK["properties"]})),
 }, title="ExplainedTask")  # fmt: skip
@@ -127,7 +127,7 @@ _PENDING_POLICY = an_object({
 
 EXPLAINED = an_object({
     "job_id": TEXT,
-    "name": described(TEXT, "As whoever submitted it called it."),
+    "name": described(TEXT, "The name that its submitter gave it."),
     **_PARTY,
     "is_initiator": YES_NO,
     "initiator": _PARTY_ONLY,
@@ -140,14 +140,14 @@ EXPLAINED = an_object({
     "exit_code": or_null(WHOLE),
     "progress": {"type": "integer", "minimum": 0, "maximum": 100},
     "run": COUNT,
-    "time": described(TIME, "Now, by the clock of this server."),
+    "time": described(TIME, "Current time, by the clock of this server."),
     "create_time": TIME,
     "start_time": or_null(TIME),
     "end_time": or_null(TIME),
     "ttl": or_null(COUNT),
     "removed_after": or_null(TIME),
-    "waiting_seconds": described(or_null(NUMBER), "How long it has waited for cores; null: it does not wait."),
-    "wait_reason": described(TEXT, "What it waits for, in the queue, while it runs or while it ends."),
+    "waiting_seconds": described(or_null(NUMBER), "How long the job has waited for cores; null: it does not wait."),
+    "wait_reason": described(TEXT, "What the job waits for: in the queue, while it runs or while it ends."),
     "place_in_queue": or_null(COUNT),
     "passed_by": COUNT,
     "priority": WHOLE,
@@ -159,7 +159,7 @@ EXPLAINED = an_object({
         "status": one_of({approval.value for approval in Approval}), "by": TEXT, "message": TEXT, "revision": COUNT,
         "digest": DIGEST,
         "time": or_null(TIME),
-    }, title="Approval", description="What this party has said to a job of another.")),
+    }, title="Approval", description="This party's decision about a job of another initiator.")),
     "parties": a_list(_SEAT),
     "tasks": a_list(_TASK),
     "partial": YES_NO,
@@ -219,11 +219,11 @@ QUEUE = an_object({
     }, title="UnapprovedJob")),
 })  # fmt: skip
 
-# ---------------------------------------------------------------------- a job that is not there yet
+# ---------------------------------------------------------------------- a job to be submitted
 
 _SOURCED = by_name(an_object({
     "value": ANYTHING, "from": one_of({DOCUMENT, SERVER, BUILT_IN, PARTY}), "where": TEXT,
-}, title="Sourced", description="A value and where it comes from; times in seconds, memory in MB."))  # fmt: skip
+}, title="Sourced", description="A value and its source; times in seconds, memory in MB."))  # fmt: skip
 
 _PREVIEW: Arguments = {
     "initiator": _PARTY_ONLY,
@@ -245,7 +245,7 @@ _PREVIEW: Arguments = {
     "warnings": WARNINGS,
 }  # fmt: skip
 PREVIEW = an_object(_PREVIEW, title="Preview")
-PROBLEMS = an_object({"problems": a_list(TEXT, minItems=1)}, title="Problems", description="All that is wrong.")
+PROBLEMS = an_object({"problems": a_list(TEXT, minItems=1)}, title="Problems", description="All problems of the job.")
 REFUSED_PREVIEW: Schema = {"anyOf": [PROBLEMS, an_object({**_PREVIEW, **PROBLEMS["properties"]})]}
 
 _SUBMITTED: Arguments = {
@@ -262,7 +262,7 @@ _SUBMITTED: Arguments = {
     "pipeline_dsl_path": TEXT,
     "warnings": WARNINGS,
     "effective": a_list(
-        an_object({**_PARTY, "message": TEXT}), description="What parties give less of than was asked for."
+        an_object({**_PARTY, "message": TEXT}), description="The requested values that a party lowers."
     ),
 }
 SUBMITTED = an_object(_SUBMITTED, title="SubmittedJob")
@@ -280,7 +280,7 @@ REPORT = a_list(an_object({
     "end_time": or_null(TIME), "elapsed": or_null(COUNT), "status": _SHOWN_TASK_STATUS, "index": COUNT,
 }))  # fmt: skip
 
-REPLACED = described(COUNT, "Rows of the file that gave way to a later one with the same id.")
+REPLACED = described(COUNT, "Rows of the file that a later row with the same id replaced.")
 _SCHEMA_OF_TABLE = an_object({}, {"header": _NAMES, "sid": TEXT}, title="TableSchema")
 TABLE_INFO = an_object(
     {"namespace": TEXT, "table_name": TEXT, "exist": {"enum": [0, 1]}, "count": or_null(COUNT)},
@@ -297,7 +297,7 @@ UPLOADS = a_list(by_name(an_object({
     }),
     "notes": TEXT,
     "schema": _SCHEMA_OF_TABLE,
-}, title="Upload"), description="One job each, by its id."))  # fmt: skip
+}, title="Upload"), description="An object for each upload, with the job id as its key."))  # fmt: skip
 OUTPUT_TABLES = a_list(an_object({"table_name": TEXT, "table_namespace": TEXT, "data_name": TEXT}))
 
 # ---------------------------------------------------------------------- other parties

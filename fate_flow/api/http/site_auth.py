@@ -1,7 +1,7 @@
-"""Whether another party asks: its requests are signed with the key that is saved for it (docs/reference/signatures.md).
+"""Authentication of other parties: a request is signed with the key saved for its party (docs/reference/signatures.md).
 
-Everything is decided by the headers first; only what a party has signed is read, up to the size that the server takes,
-and held against the digest that was signed with it. A request is taken once.
+The headers are checked first. Only the body of a signed request is read, up to the server's size limit, and compared
+with the signed digest. A request is accepted once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from fate_flow.peers.wire import DEST_PARTY_ID, SRC_PARTY_ID
 
 LOG = logging.getLogger(__name__)
 
-_SHOWN = 16              # of the 64 digits of a key id
+_SHOWN = 16              # number of digits shown of the 64 of a key id
 
 
 class SiteAuth:
-    """Checks each request on a route of other parties. `clock` tells milliseconds since 1970."""
+    """The check of each request on a route of other parties. `clock` returns milliseconds since 1970."""
 
     def __init__(
         self, own_party_id: str, rule: SiteRule, key_of: Callable[[str], SiteKey | None], nonces: Nonces,
@@ -39,7 +39,7 @@ class SiteAuth:
         self._clock = clock
 
     def check(self) -> None:
-        """Raises NotAuthenticated; StorageFailed when that cannot be looked at."""
+        """Raise NotAuthenticated; StorageFailed if the check cannot be made."""
         if request.url_rule is None or is_for_clients(request.url_rule.rule):
             return
         try:
@@ -57,15 +57,15 @@ class SiteAuth:
         except BadRequest as error:
             raise NotAuthenticated(error.message) from error
         if source in ("0", self._own):
-            raise NotAuthenticated(f"{SRC_PARTY_ID}: party {source} asks its own server in another way")
+            raise NotAuthenticated(f"{SRC_PARTY_ID}: party {source} is this server, which sends itself no requests")
         return source
 
     def _check(self, source: str) -> None:
         signature_input = read_signature_input(request.headers.get(INPUT, ""), request.headers.get(SIGNATURE, ""))
         if signature_input is None:
             raise NotAuthenticated(
-                f"party {self._own} wants the requests of party {source} signed as docs/reference/signatures.md says: "
-                "authentication.site there, or authentication.site.unsigned_from here"
+                f"party {self._own} requires signed requests of party {source} (docs/reference/signatures.md): turn on "
+                "authentication.site there, or list that party in authentication.site.unsigned_from here"
             )
         destination = request.headers.get(DEST_PARTY_ID, "")
         if destination != self._own:
@@ -73,9 +73,9 @@ class SiteAuth:
         now = self._check_time(signature_input)
         self._check_signature(source, signature_input)
         if digest_of(request.get_data()) != request.headers.get(DIGEST, ""):
-            raise NotAuthenticated(f"{DIGEST}: is not that of the body")
+            raise NotAuthenticated(f"{DIGEST}: is not the digest of the body")
         if not self._nonces.is_new(f"{source} {signature_input.nonce}", signature_input.created * 1000, now):
-            raise NotAuthenticated("nonce: a request with this nonce was taken already")
+            raise NotAuthenticated("nonce: a request with this nonce was already accepted")
 
     def _check_time(self, signature_input: SignatureInput) -> int:
         now = self._clock()
@@ -83,19 +83,19 @@ class SiteAuth:
         if abs(signature_input.created * 1000 - now) > WINDOW_MS:
             raise NotAuthenticated(
                 f"created: is {abs(away)} s {'after' if away > 0 else 'before'} the time of party {self._own}, at most "
-                f"{WINDOW_MS // 1000} s are allowed: set the clocks right"
+                f"{WINDOW_MS // 1000} s are allowed: correct the clocks"
             )
         return now
 
     def _check_signature(self, source: str, signature_input: SignatureInput) -> None:
         known = self._key_of(source)
         if known is None:
-            raise NotAuthenticated(f"party {self._own} has no public key of party {source}: flow key save, there")
+            raise NotAuthenticated(f"party {self._own} has no public key of party {source}: run flow key save there")
         if known.key_id != signature_input.key_id:
             raise NotAuthenticated(
                 f"keyid: the request was signed with key {signature_input.key_id[:_SHOWN]}..., and party {self._own} "
                 f"has the key "
-                f"{known.key_id[:_SHOWN]}... of party {source}: flow key save, there, if the new one is right"
+                f"{known.key_id[:_SHOWN]}... of party {source}: run flow key save there if the new key is right"
             )
         covered = Covered(
             request.method, str(request.environ.get("RAW_URI", "")), request.headers.get(DIGEST, ""),
@@ -103,5 +103,5 @@ class SiteAuth:
         )
         if not signature_input.holds(read_public_key(known.pem), covered):
             raise NotAuthenticated(
-                f"signature: does not belong to this request; has a proxy on the way to party {self._own} changed it?"
+                f"signature: does not match this request; does a proxy before party {self._own} change requests?"
             )

@@ -1,6 +1,7 @@
-"""gunicorn's own answers, in the envelope: to what cannot be read as a request, so that no application is asked.
+"""gunicorn's own answers in the envelope: for input that is not a valid request and never reaches the application.
 
-Without this they are pages of HTML. Each status is in the OpenAPI document (`openapi.py`), as an answer of every route.
+Without this, they would be HTML pages. The OpenAPI document (`openapi.py`) lists each status as an answer of every
+route.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from fate_flow.api.http.envelope import error_response, to_json
 from fate_flow.core.text.phrases import sanitized
 
 UNREADABLE: Mapping[int, str] = {
-    400: "What was sent is not a request of HTTP/1.1.",
+    400: "The input is not an HTTP/1.1 request.",
     414: "The request line is too long: method, path and query.",
-    417: "The header Expect wants something else than 100-continue.",
+    417: "The header Expect is not 100-continue.",
     431: "There are too many header fields, or one of them is too long.",
     500: "The server has failed; its log says why.",
-    501: "The body is encoded for its transfer in a way that is not known here.",
+    501: "The transfer encoding of the body is not supported.",
 }
-"""By HTTP status, which is the retcode as well."""
+"""The messages by HTTP status, which is also the retcode."""
 
 _STATUS_OF: Mapping[type[Exception], int] = {
     errors.LimitRequestLine: 414,
@@ -40,25 +41,25 @@ _STATUS_OF: Mapping[type[Exception], int] = {
     errors.ParseException: 400,
     errors.NoMoreData: 400,
 }
-"""The first that fits; 500 for all others."""
+"""The statuses of gunicorn's errors; the first class that fits counts, all others have 500."""
 
 
 class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not typed
-    """gunicorn's worker with threads, which says in the envelope what it does not pass on."""
+    """gunicorn's worker with threads; it answers in the envelope if a request does not reach the application."""
 
     def handle_error(self, req: Any, client: socket.socket, addr: Any, exc: Exception) -> None:  # noqa: ARG002  # gunicorn's own signature
         status = status_of(exc)
         if status == 500:
             self.log.error("a request failed outside of the application", exc_info=exc)
         else:
-            self.log.warning("what came from %s is no request: %s", addr[0] if addr else "a socket", exc)
-        with suppress(OSError):             # gone meanwhile
+            self.log.warning("input from %s is not a request: %s", addr[0] if addr else "a socket", exc)
+        with suppress(OSError):             # the client has gone
             util.write_nonblock(client, answer(status, exc))
 
 
 def install_broken_bodies(app: Flask) -> None:
-    """Who sends a body that ends in the middle is told so; it is no failure of the server."""
-    for kind in (errors.ParseException, errors.NoMoreData):      # they come up while the application reads it
+    """Answer 400 to a body that ends too early; it is not a failure of the server."""
+    for kind in (errors.ParseException, errors.NoMoreData):      # raised while the application reads the body
         app.register_error_handler(kind, lambda error: error_response(400, _text(400, error)))
 
 
@@ -67,7 +68,7 @@ def status_of(error: Exception) -> int:
 
 
 def answer(status: int, error: Exception) -> bytes:
-    """The whole message, after which the connection is closed. What was sent is quoted in short."""
+    """Return the whole HTTP message, which closes the connection. It quotes a short part of the input."""
     body = to_json({"retcode": status, "retmsg": _text(status, error)}).encode()
     head = (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nConnection: close\r\nContent-Type: application/json\r\n"

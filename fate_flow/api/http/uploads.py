@@ -1,7 +1,7 @@
-"""Files that clients send: straight to disk below `<home>/uploads`, whatever their size, and never half of one.
+"""Receive files of clients: straight to disk below `<home>/uploads`, whatever their size, and complete or not at all.
 
-A file is called `<uuid>.part` while it comes in. It takes its name when it is complete, and from then on it belongs to
-the job that reads it.
+During the transfer, the file is named `<uuid>.part`. When it is complete it gets its final name, and from then on it
+belongs to the job that reads it.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ from fate_flow.core.model.errors import BadRequest, StorageFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.settings.settings import PART, Settings
 
-_FORM_BYTES = 1024 * 1024           # what a form may hold besides its file
+_FORM_BYTES = 1024 * 1024           # limit for the form without its file
 _STALE_SECONDS = 24 * 3600
 
 
 class ReceivingRequest(Request):
-    """A request whose files go to a folder of our own instead of the machine's temporary one."""
+    """A request that stores its files in our own folder instead of the machine's temporary folder."""
 
     uploads: Path                   # set by `request_class`
     part: Path | None = None        # the file of this request
 
     def _get_file_stream(self, *_: Any, **__: Any) -> IO[bytes]:
-        """Where the form parser puts a file, whatever the client calls it."""
+        """Return the file that the form parser writes to, whatever name the client gave it."""
         if self.part is not None:
-            raise BadRequest("file: one file is taken at a time, the form holds several")
+            raise BadRequest("file: the form has several files, only one is allowed")
         self.uploads.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.part = self.uploads / f"{uuid4().hex}{PART}"
         return self.part.open("x+b")
 
 
 def request_class(settings: Settings) -> type[ReceivingRequest]:
-    """The class of requests of this server; what a killed server left half-received goes now."""
+    """Return the class of requests of this server; remove the partial files of a killed server."""
     folder = settings.uploads_dir
     _sweep(folder, time.time() - _STALE_SECONDS)
     return type("HomeRequest", (ReceivingRequest,), {"uploads": folder})
 
 
 def is_upload() -> bool:
-    """Whether the request brings a file."""
+    """Return whether the request is a form, which brings a file."""
     return request.mimetype == "multipart/form-data"
 
 
 @contextmanager
 def received(max_bytes: int) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The file of this request on our disk, and the other fields of its form.
+    """Yield the file of this request on our disk, and the other fields of its form.
 
-    The file goes again when the block raises. Raises BadRequest when there is no whole file, StorageFailed when the
-    disk refuses it."""
+    If the block raises, the file is removed. Raise BadRequest if there is no complete file, StorageFailed if it cannot
+    be written."""
     path: Path | None = None
     try:
         path, fields = _receive(max_bytes)
@@ -69,7 +69,7 @@ def received(max_bytes: int) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _receive(max_bytes: int) -> tuple[Path, dict[str, Any]]:
-    # The larger limit is for forms alone, which are parsed piece by piece; any other body is read at once.
+    # The larger limit is only for forms, which are parsed piece by piece; any other body is read at once.
     request.max_content_length = max_bytes + _FORM_BYTES
     if (request.content_length or 0) > request.max_content_length:
         raise _too_large(max_bytes)
@@ -78,12 +78,12 @@ def _receive(max_bytes: int) -> tuple[Path, dict[str, Any]]:
         file = files.get("file")
         part = _part()
         if file is None or part is None:
-            raise BadRequest("required argument are missing: file; the form holds no whole file")
+            raise BadRequest("required argument are missing: file; the form has no complete file")
         file.close()
         return _complete(part, file.filename, max_bytes), fields
     except RequestEntityTooLarge as error:
         if _part() is None:
-            raise BadRequest("file: there is none among the first fields of the form") from error
+            raise BadRequest("file: is missing among the first fields of the form") from error
         raise _too_large(max_bytes) from error
     except OSError as error:
         raise StorageFailed(f"file: cannot be written below uploads: {error.strerror}") from error
@@ -99,7 +99,7 @@ def _complete(part: Path, name: str | None, max_bytes: int) -> Path:
 
 
 def _too_large(max_bytes: int) -> BadRequest:
-    return BadRequest(f"file: is larger than {max_bytes} bytes, the most that is taken (limits.upload_max_bytes)")
+    return BadRequest(f"file: is larger than {max_bytes} bytes, the limit of limits.upload_max_bytes")
 
 
 def _part() -> Path | None:
@@ -112,7 +112,7 @@ def _remove(path: Path | None) -> None:
 
 
 def drop_part(_: BaseException | None = None) -> None:
-    """At the end of a request: the file that it brought, and that nobody has taken."""
+    """Remove the partial file of a request at its end, unless it was completed."""
     _remove(_part())
 
 

@@ -1,7 +1,7 @@
-"""`/v2`: the API of FATE Flow 2, which this server does not have. Every path and method says so in that API's envelope.
+"""`/v2`: the API of FATE Flow 2, which this server does not have. Every path answers so in the envelope of that API.
 
-`flow` and `pipeline` of fate_client 2.x read `code` of each answer before anything else, also of a refused caller: so
-this comes before all checks of who asks, and tells nobody anything.
+`flow` and `pipeline` of fate_client 2.x first read `code` of each answer, also if the caller is refused. So this answer
+comes before all checks of the caller; it discloses nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _INSTEAD = (
 
 
 def install(app: Flask) -> None:
-    """To be called before any other check of a request."""
+    """Install the refusal; call this before any other check of requests is installed."""
     app.before_request(_refuse)
 
 

@@ -78,7 +78,7 @@ def test_a_nonce_is_known_after_a_restart(world: World, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("change", "text"), [
     ({"at": NOW - WINDOW_MS - 1}, "TIMESTAMP"), ({"at": NOW + WINDOW_MS + 1}, "TIMESTAMP"),
     ({"key": "others"}, "is not the app key of this server"),
-    ({"secret": "another-secret"}, "the secret key is probably a wrong one"), ({"body": b'{"a": 1}'}, "SIGNATURE"),
+    ({"secret": "another-secret"}, "the secret key is probably wrong"), ({"body": b'{"a": 1}'}, "SIGNATURE"),
     ({"path": "/v1/job/stop"}, "SIGNATURE"), ({"path": "/v1/job/query?a=1"}, "SIGNATURE"),
 ])  # fmt: skip
 def test_what_is_not_right_is_refused(world: World, change: dict[str, Any], text: str) -> None:

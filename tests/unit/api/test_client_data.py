@@ -174,11 +174,11 @@ def test_a_table_that_exists_is_overwritten_only_when_told_to(world: World) -> N
     (form(b"x", name="other"), "required argument are missing: file"),
     (form(b"x" * 100_001), "file: is larger than 100000 bytes"),
     (form(b"x" * 2_000_000), "file: is larger than 100000 bytes"),
-    (form(b"id\n1\n")[:-20], "no whole file"),
-    (form(b"a").replace(b"--frontier--", b"--frontier") + form(b"b"), "one file"),
+    (form(b"id\n1\n")[:-20], "no complete file"),
+    (form(b"a").replace(b"--frontier--", b"--frontier") + form(b"b"), "only one is allowed"),
     (b"", "required argument are missing: file"),
     (b"this is no form", "required argument are missing: file"),
-    (b"x" * 600_000, "file: there is none among the first fields"),
+    (b"x" * 600_000, "file: is missing among the first fields"),
     (form(b"id\n1\n").replace(b"; filename=", b"; x="), "required argument are missing: file"),
 ])
 def test_a_file_that_is_not_right_leaves_nothing(world: World, body: bytes, offender: str) -> None:

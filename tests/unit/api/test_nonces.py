@@ -53,5 +53,5 @@ def test_what_is_too_old_to_be_taken_goes_a_few_at_a_time(folder: Path) -> None:
 
 def test_a_folder_that_takes_no_file_is_an_error_of_the_storage(folder: Path) -> None:
     folder.write_text("in the way")
-    with pytest.raises(StorageFailed, match=r"nonces: nothing can be noted there: File exists"):
+    with pytest.raises(StorageFailed, match=r"nonces: cannot be written: File exists"):
         Nonces(folder, WINDOW).is_new("a", NOW, NOW)
