@@ -1,4 +1,4 @@
-"""What a party does when an initiator asks: each command, twice, late, wrong, and by the wrong caller."""
+"""What a party does when an initiator asks: each command, twice, late, wrong, and when we stumble."""
 
 from __future__ import annotations
 

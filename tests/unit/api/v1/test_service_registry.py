@@ -15,7 +15,7 @@ from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
 from tests.kit.api.client_world import make_world
 
-CONF = Path(__file__).parents[3] / "conf" / "service_conf.yaml"
+CONF = Path(__file__).parents[4] / "conf" / "service_conf.yaml"
 
 
 def test_it_has_every_section_of_the_configuration_file(tmp_path: Path) -> None:
