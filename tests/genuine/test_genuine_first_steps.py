@@ -14,7 +14,8 @@ import yaml
 
 from tests.genuine.genuine_client import GenuineClient, Printed
 from tests.genuine.world import World, a_job_that_has_all_cores, a_job_that_is_over, afterwards_at_rest
-from tests.kit.servers.party_servers import GUEST, HOST, OTHER, eventually
+from tests.kit.servers.party_servers import GUEST, HOST, OTHER
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

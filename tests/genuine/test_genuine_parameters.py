@@ -9,7 +9,8 @@ import pytest
 
 from tests.genuine.genuine_client import GenuineClient
 from tests.genuine.world import World, failing
-from tests.kit.servers.party_servers import HOST, OVER, eventually, table_named
+from tests.kit.servers.party_servers import HOST, OVER, table_named
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -20,13 +20,13 @@ from tests.kit.servers.party_servers import (
     Cluster,
     PartyServer,
     csv_text,
-    eventually,
     job_of,
     summing,
     table_named,
     toy,
 )
 from tests.kit.site_keys import private_pem, write_private_key
+from tests.kit.waiting import eventually
 
 Facts = Mapping[str, str]
 Given = Callable[["World"], AbstractContextManager[Facts]]

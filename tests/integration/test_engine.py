@@ -15,7 +15,8 @@ import pytest
 
 from fate_flow.engines.local.engine import living_workers
 from fate_flow.engines.local.worker import EXIT, LAUNCH, RUNNER, Exit, WorkerSpec
-from tests.kit.servers.engine_site import POLITE, SPAWNER, eventually, is_running, line_in, started
+from tests.kit.servers.engine_site import POLITE, SPAWNER, is_running, line_in, started
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -8,7 +8,8 @@ import psutil
 import pytest
 
 from fate_flow.engines.local.worker import RUNNER, STOP, Exit
-from tests.kit.servers.engine_site import POLITE, eventually, is_running, line_in, started
+from tests.kit.servers.engine_site import POLITE, is_running, line_in, started
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
 

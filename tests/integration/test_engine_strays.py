@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fate_flow.engines.local.worker import EXIT, ProcessId
-from tests.kit.servers.engine_site import Site, eventually, is_running, line_in, started
+from tests.kit.servers.engine_site import Site, is_running, line_in, started
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -12,7 +12,8 @@ import time
 import pytest
 
 from fate_flow.engines.local.worker import CLAIMED, RUNNER, Exit, ProcessId, Started, claim
-from tests.kit.servers.engine_site import eventually, is_running, line_in, started
+from tests.kit.servers.engine_site import is_running, line_in, started
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
 

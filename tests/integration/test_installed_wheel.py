@@ -16,7 +16,8 @@ import pytest
 import yaml
 
 from fate_flow.cli.server.cluster_plan import Ports
-from tests.kit.servers.party_servers import BASE_PORT, eventually
+from tests.kit.servers.party_servers import BASE_PORT
+from tests.kit.waiting import eventually
 from tests.kit.wheel import built_wheel
 
 pytestmark = pytest.mark.timeout(900)

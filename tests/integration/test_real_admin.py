@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.kit.servers.party_servers import CORES, GUEST, HOST, Cluster, PartyServer, Printed, eventually, toy
+from tests.kit.servers.party_servers import CORES, GUEST, HOST, Cluster, PartyServer, Printed, toy
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

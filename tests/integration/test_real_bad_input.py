@@ -22,12 +22,12 @@ from tests.kit.servers.party_servers import (
     Cluster,
     PartyServer,
     csv_text,
-    eventually,
     job_of,
     summing,
     table_named,
     toy,
 )
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

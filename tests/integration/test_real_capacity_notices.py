@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, OTHER, PartyServer, eventually, running_cluster, toy
+from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, OTHER, PartyServer, running_cluster, toy
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

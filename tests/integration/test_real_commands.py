@@ -24,10 +24,10 @@ from tests.kit.servers.party_servers import (
     OTHER,
     Cluster,
     PartyServer,
-    eventually,
     running_cluster,
 )
 from tests.kit.servers.programs import PYTHON, command, printed, python, refusal, workers
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

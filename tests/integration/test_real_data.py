@@ -19,8 +19,9 @@ import pytest
 from fate_flow.cli.server import service
 from fate_flow.engines.local.spawner import SPAWNER
 from tests.kit.peak import PeakMeter, begin_anew, peak
-from tests.kit.servers.party_servers import GUEST, HOST, Answer, Cluster, PartyServer, csv_text, eventually, job_of
+from tests.kit.servers.party_servers import GUEST, HOST, Answer, Cluster, PartyServer, csv_text, job_of
 from tests.kit.signing import signed_lines
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -22,7 +22,6 @@ from tests.kit.servers.party_servers import (
     READER,
     Cluster,
     csv_text,
-    eventually,
     job_of,
     running_cluster,
     summing,
@@ -30,6 +29,7 @@ from tests.kit.servers.party_servers import (
     taking_from,
     toy,
 )
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.servers.party_servers import GUEST, HOST, Cluster, eventually, toy
+from tests.kit.servers.party_servers import GUEST, HOST, Cluster, toy
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

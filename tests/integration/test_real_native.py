@@ -15,9 +15,9 @@ from tests.kit.servers.party_servers import (
     OTHER,
     Cluster,
     csv_text,
-    eventually,
     running_cluster,
 )
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

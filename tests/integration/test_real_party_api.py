@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.kit.servers.party_servers import CORES, GUEST, HOST, OTHER, Answer, Cluster, PartyServer, eventually, toy
+from tests.kit.servers.party_servers import CORES, GUEST, HOST, OTHER, Answer, Cluster, PartyServer, toy
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.kit.servers.party_servers import BASE_PORT, CORES, GUEST, HOST, Cluster, eventually, running_cluster, toy
+from tests.kit.servers.party_servers import BASE_PORT, CORES, GUEST, HOST, Cluster, running_cluster, toy
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -21,12 +21,12 @@ from tests.kit.servers.party_servers import (
     Cluster,
     PartyServer,
     csv_text,
-    eventually,
     job_of,
     running_cluster,
     table_named,
 )
 from tests.kit.servers.plain_v1_peer import KNOWN, PlainV1Peer
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

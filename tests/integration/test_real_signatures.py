@@ -24,7 +24,6 @@ from tests.kit.servers.party_servers import (
     Cluster,
     PartyServer,
     csv_text,
-    eventually,
     job_of,
     running_cluster,
     summing,
@@ -33,6 +32,7 @@ from tests.kit.servers.party_servers import (
 )
 from tests.kit.servers.plain_v1_peer import PlainV1Peer
 from tests.kit.site_keys import write_private_key
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.engines.local.spawner import SPAWNER
 from fate_flow.engines.local.worker import ProcessId
 from fate_flow.server.probes import answers
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -40,13 +40,6 @@ def conf(home: Path, tmp_path: Path) -> Iterator[Path]:
     path.write_text(yaml.safe_dump({"party_id": "9999", "home": str(home), "fateflow": {"http_port": port}}))
     yield path
     ports.close()
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 90
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def holders(home: Path) -> list[ProcessId]:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import psutil
 
 from fate_flow.engines.local.engine import LocalEngine, living_workers
 from fate_flow.engines.local.worker import Exit, Started, WorkerSpec
-
-T = TypeVar("T")
+from tests.kit.waiting import eventually
 
 # Python and not a shell: one that forks loses a SIGTERM now and then between the fork and the exec.
 POLITE = """
@@ -122,15 +118,6 @@ class Site:
         for folder in living:
             self.engine.stop(folder, 0)
         return not living
-
-
-def eventually(condition: Callable[[], T], seconds: float = 90.0) -> T:
-    """What the condition says once it says something; a failure when that takes too long."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"never came true: {condition}"
-        time.sleep(0.002)
-    return value
 
 
 def started(folder: Path) -> Started:

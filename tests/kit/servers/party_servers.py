@@ -12,14 +12,13 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
@@ -34,30 +33,19 @@ from fate_flow.engines.local.engine import living_workers
 from fate_flow.engines.local.spawner import SPAWNER
 from fate_flow.engines.local.worker import RUNNER, Started
 from tests.kit.signing import signature_of_clients
+from tests.kit.waiting import SECONDS, eventually
 
 GUEST, HOST, OTHER = "9999", "10000", "10001"
 EVERYBODY = {"guest": [GUEST], "host": [HOST, OTHER]}
 CORES = 20
 _RUN, _PROCESS = os.getppid(), int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 BASE_PORT = 11_000 + (_RUN % 20 * 4 + _PROCESS % 4) * 200     # away from a cluster that somebody works with
-SECONDS = 90.0
 OVER = ("success", "failed", "canceled", "timeout")
 ROWS = ("t_job", "t_seat", "t_task", "t_worker", "t_outbox", "t_submission")
 FOLDERS = ("jobs", "data", "uploads", "spool/sessions", "spool/tokens", "spool/trash")
 
-T = TypeVar("T")
 Row = dict[str, Any]
 Answer = dict[str, Any]
-
-
-def eventually(look: Callable[[], T], what: object, seconds: float = SECONDS) -> T:
-    """What `look` finds as soon as that is something. `what` is waited for; called when it never came."""
-    deadline = time.monotonic() + seconds
-    while not (found := look()):
-        if time.monotonic() > deadline:
-            pytest.fail(f"not within {seconds:g} s: {what() if callable(what) else what}")
-        time.sleep(0.01)
-    return found
 
 
 # ---------------------------------------------------------------------- one server
