@@ -248,6 +248,27 @@ def test_the_files_to_edit_are_named() -> None:
     assert len(set(FILE.findall(CONTRIBUTING.read_text(encoding="utf-8")))) > 30
 
 
+FUNCTION = re.compile(r"\]\(([^)\s]+\.py)\) `([\w.]+)`")
+"""A link to a file of the package, and what in it is meant: `function`, `Class.method` or `CONSTANT`."""
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_functions_that_are_named_behind_a_file_are_in_it(path: Path) -> None:
+    for link, name in FUNCTION.findall(prose_of(path)):
+        text = (path.parent / link).read_text(encoding="utf-8")
+        for part in name.split("."):
+            is_there = re.search(rf"^ *(?:(?:def|class) {part}\b|{part}\b[^=\n]* =)", text, re.MULTILINE)
+            assert is_there, f"{link} has no {part} ({name})"
+
+
+def test_where_it_is_decided_names_functions() -> None:
+    architecture = prose_of(CHECKOUT / "docs" / "explanation" / "architecture.md")
+    section = architecture.partition("\n## Where is it decided?\n")[2].partition("\n## ")[0]
+    rows = [row for row in section.splitlines() if row.startswith("| ")][1:]
+    assert len(rows) > 10
+    assert [row for row in rows if not FUNCTION.search(row)] == []
+
+
 # ---------------------------------------------------------------------- tests that are named
 
 LIFECYCLE = CHECKOUT / "docs" / "explanation" / "lifecycle.md"
