@@ -1,1 +1,1 @@
-"""Other parties: commands out, the wire format of both directions, signatures."""
+"""Communication with other parties: sending commands, the wire format of both directions, signatures."""

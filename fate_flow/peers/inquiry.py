@@ -1,6 +1,6 @@
-"""Questions of a client that only another party can answer, asked while the client waits.
+"""Requests that a client's question needs from another party, while the client waits.
 
-Nothing is stored and nothing is tried again: unlike a command, a question that is lost can be asked anew by the client.
+Nothing is stored or retried: unlike a command, the client can repeat a lost question itself.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp
 from fate_flow.peers.wire import headers, read_answer, stranger
 
-_SECONDS = 5.0               # so long a thread may wait for another party
-_LONGEST_TEXT = 250          # of another server, in what is told of it
+_SECONDS = 5.0               # how long a thread may wait for another party
+_LONGEST_TEXT = 250          # characters of another server's text in a message
 NO_SUCH_ROUTE = 404
-_UNCAUGHT = 100              # FATE's word for whatever went wrong, a path that it does not know among it
-_FORBIDDEN = 403             # by HTTP: what comes under this name, or from here, is answered nothing at all
+_UNCAUGHT = 100              # FATE's retcode for any error, also for an unknown path
+_FORBIDDEN = 403             # by HTTP: the other server answers no requests of this party, or from this address
 _LONGEST_ANSWER = 16 * 1024 * 1024
 
 
@@ -34,7 +34,7 @@ class Inquirer:
         self, own_party_id: str, urls: Mapping[str, str], seconds: float = _SECONDS, auth: AuthBase | None = None,
         ca_files: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
-        """`ca_files`: by party, what its https server is checked with instead of the usual authorities."""
+        """`ca_files`: by party id, the certificates for its https server instead of the usual authorities."""
         self._own = own_party_id
         self._urls = urls
         self._seconds = seconds
@@ -42,7 +42,7 @@ class Inquirer:
         self._http = PeerHttp(auth)
 
     def ask(self, to: Party, endpoint: str, body: Mapping[str, Any]) -> Answer:
-        """What the party says at this path below `/v1`; 104 when it says nothing, or nothing of ours leads to it."""
+        """Return the party's answer at this path below `/v1`; retcode 104 if it does not answer or has no route."""
         url = self._urls.get(to.party_id)
         if url is None:
             return Answer(UNREACHABLE, f"party {to.party_id} has no route here (routes in service_conf.yaml)")
@@ -62,12 +62,12 @@ class Inquirer:
             return Answer(UNREACHABLE, f"party {to.party_id} does not answer: {describe_network_error(error)}")
 
     def why_unreached(self, party_id: str) -> str:
-        """Why the server of a party takes nothing of ours; empty when it does."""
+        """Return why the server of a party does not take our requests; empty if it does."""
         return why_unreached(party_id, self.ask(Party("guest", party_id), "/party/intake", {}))
 
 
 def why_unreached(party_id: str, answer: Answer) -> str:
-    """Why the server of the party that gave this answer takes nothing of ours; empty when it does."""
+    """Return why the server that gave this answer does not take our requests; empty if it does."""
     if answer.retcode == NOT_AUTHENTICATED:
         return f"refuses our signature: {sanitized(answer.retmsg, _LONGEST_TEXT)}"
     if answer.retcode == _FORBIDDEN:
@@ -76,6 +76,7 @@ def why_unreached(party_id: str, answer: Answer) -> str:
 
 
 def has_no_such_route(answer: Answer) -> bool:
-    """Whether it is the answer of a plain v1 server to a path that it does not know: FATE says so with HTTP status 200,
-    a proxy in front of it may say 404."""
+    """Return whether a plain v1 server answers that it does not know the path.
+
+    FATE answers with HTTP status 200 and retcode 100; a proxy in front of it may answer with status 404."""
     return answer.retcode == NO_SUCH_ROUTE or (answer.retcode == _UNCAUGHT and "404" in answer.retmsg)

@@ -1,4 +1,4 @@
-"""What went wrong on the way to another party, in text for people: no class of a library, no address of an object."""
+"""Text for people about network errors, without class names of libraries or addresses of objects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BY_NUMBER = {
 
 
 def describe_network_error(error: Exception) -> str:
-    """Why there is no answer that can be read."""
+    """Return text that says why there is no readable answer."""
     if isinstance(error, requests.exceptions.ConnectTimeout):
         return "no connection in time"
     if isinstance(error, requests.exceptions.Timeout):
@@ -39,7 +39,7 @@ def describe_network_error(error: Exception) -> str:
 
 
 def _describe_cause(cause: BaseException) -> str:
-    """Empty for an exception that only wraps another."""
+    """Return text about one exception; empty if it only wraps another."""
     if isinstance(cause, socket.gaierror):
         return f"the name of its host cannot be resolved ({cause.strerror})"
     if isinstance(cause, ssl.SSLError):
@@ -52,7 +52,7 @@ def _describe_cause(cause: BaseException) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions inside this one, from the outside in: `requests` and `urllib3` wrap each other's several times."""
+    """Yield the wrapped exceptions, from the outside in; `requests` and `urllib3` wrap an exception several times."""
     inside = [getattr(error, "reason", None), error.__cause__, *error.args]
     for one in inside:
         if isinstance(one, BaseException):

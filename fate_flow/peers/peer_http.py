@@ -1,11 +1,11 @@
-"""Requests to the servers of other parties: every exchange is bounded in time and size, whatever the other side sends.
+"""HTTP requests to the servers of other parties. Time and size of every request are limited, whatever they send.
 
-The bounds hold where bytes come in, at the socket: each read waits at most until the deadline of the whole exchange and
-is counted, whether it belongs to the status line, the head, the framing of chunks or the body. So a server that sends
-one byte a second, a head without end or a body that grows when it is unpacked costs a thread its deadline and no more.
-No other thread watches, and a connection that exceeds a bound is closed at once.
+The limits are applied at the socket. Each read waits at most until the deadline of the whole request, and its bytes are
+counted, whether they belong to the status line, the header, the framing of chunks or the body. So a server that sends
+one byte a second, an endless header, or a compressed body that grows costs a thread its deadline and no more. No other
+thread watches, and a connection that exceeds a limit is closed at once.
 
-Not bounded: the resolution of a host name, which is the resolver's (resolv.conf: timeout, attempts).
+Not limited: the resolution of a host name, which the resolver does (resolv.conf: timeout, attempts).
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from urllib3.util.ssl_ import create_urllib3_context
 from fate_flow.peers.wire import SRC_PARTY_ID
 
 CONNECT_SECONDS = 5.0
-_LATE_SECONDS = 1.0          # to read what is there already, when this process stood still until after the deadline
+_LATE_SECONDS = 1.0          # for reading an answer that is there already, if this process stood still until too late
 _HEAD_BYTES = 64 * 1024
-_MOST_SERVERS = 256          # to which connections are kept
+_MOST_SERVERS = 256          # servers to which connections are kept
 _PIECE_BYTES = 64 * 1024
-_MOST_VALUES = 1_000_000     # of a JSON text: each costs a hundred bytes of memory, and may cost three of the text
+_MOST_VALUES = 1_000_000     # in a JSON text: a value takes a hundred bytes of memory, but perhaps only three of text
 
 _current = threading.local()
 
 
 @dataclass(frozen=True)
 class PeerResponse:
-    """What another server answered, read to its end."""
+    """The complete answer of another server."""
 
     status: int
     body: bytes
-    said_by: str             # the party that it says it is of; plain v1 servers say none
+    said_by: str             # the party id in the header of the answer; empty from plain v1 servers
 
     def document(self) -> Any:
-        """The body as JSON. Raises ValueError for what is none, or is too deep or too large to be read."""
+        """Return the body as JSON. Raises ValueError if it is not JSON, or too deep or too large to be read."""
         if sum(map(self.body.count, (b",", b"[", b"{"))) > _MOST_VALUES:
             raise ValueError(f"its answer has more than {_MOST_VALUES} values")
         try:
@@ -60,7 +60,7 @@ class PeerResponse:
 
 
 class AnswerTooLong(ValueError):
-    """More came than is taken."""
+    """An answer is longer than allowed."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"its answer is longer than {most} bytes")
@@ -70,9 +70,9 @@ class PeerHttp:
     """Kept-alive connections to other parties' servers; may be shared by threads."""
 
     def __init__(self, auth: AuthBase | None = None, connections: int = 10) -> None:
-        """`auth` signs each request; `connections` to one server are kept."""
+        """`auth` signs each request; at most `connections` to one server are kept open."""
         self._session = _Session()
-        self._session.trust_env = False          # a proxy of the environment is not between parties
+        self._session.trust_env = False          # a proxy in the environment is not for requests between parties
         self._session.auth = auth
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         adapter = _Adapter(pool_connections=_MOST_SERVERS, pool_maxsize=connections)
@@ -83,11 +83,12 @@ class PeerHttp:
         self, url: str, data: bytes, head: Mapping[str, str], *, seconds: float, most_bytes: int, ca_file: str = "",
         query: Mapping[str, str | int] | None = None,
     ) -> PeerResponse:
-        """The answer, of any status; a redirect is not followed. Bounded by `seconds` and `most_bytes` altogether.
+        """Send a request and return the answer, with any status, within `seconds` and `most_bytes` altogether.
 
-        `ca_file` has the certificates that an https server is checked with, instead of the usual authorities.
-        A kept connection that the server has closed meanwhile is opened again: the request may arrive twice.
-        Raises requests.RequestException when there is no whole answer in time, ValueError for what is not taken."""
+        Redirects are not followed. `ca_file`: certificates for the https server instead of the usual authorities.
+        If the server has closed a kept connection meanwhile, the request is sent again; it may arrive twice.
+        Raises requests.RequestException if there is no complete answer in time; ValueError for an answer that is not
+        accepted."""
         bounds = _Bounds(seconds, most_bytes)
         request: dict[str, Any] = {"data": data, "params": query, "headers": head, "verify": ca_file or True}
         outer, _current.bounds = getattr(_current, "bounds", None), bounds
@@ -138,10 +139,10 @@ def _body_of(response: requests.Response, most_bytes: int) -> bytes:
 
 
 class _Session(requests.Session):
-    """Sends a request once, and reads of the answer only what `_body_of` reads."""
+    """Sends a request once, and leaves the reading of the answer to `_body_of`."""
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:  # noqa: ARG002  # requests' own signature
-        """None: else `requests` would read and unpack the whole body of a redirect that nobody follows."""
+        """Return None; otherwise `requests` would read and unpack the whole body of a redirect that is not followed."""
         return None
 
     def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
@@ -151,31 +152,31 @@ class _Session(requests.Session):
 
 
 class _Adapter(HTTPAdapter):
-    """Its connections are those below."""
+    """Uses the connections below, which apply the limits."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
 
 
-# ---------------------------------------------------------------------- bounds of one exchange
+# ---------------------------------------------------------------------- limits of one request
 
 
 class _Bounds:
-    """What the exchange that this thread carries out may still take."""
+    """The time and the bytes that the present request of this thread may still take."""
 
     def __init__(self, seconds: float, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self.has_connected = False
         self._deadline = time.monotonic() + seconds
         self._late_until: float | None = None
-        # A body in chunks may be half framing.
+        # Half of a chunked body may be framing.
         self._bytes_left = 2 * (_HEAD_BYTES + most_bytes)
 
     def wait_seconds(self) -> float:
-        """How long the next read or write may take. Raises TimeoutError once the time is over.
+        """Return how long the next read or write may take. Raises TimeoutError if the time is over.
 
-        An answer that is all there counts, however late: it may be this process that stood still."""
+        An answer that has arrived counts even after the deadline, because this process may have stood still."""
         now = time.monotonic()
         if now < self._deadline:
             return self._deadline - now
@@ -186,7 +187,7 @@ class _Bounds:
         return self._late_until - now
 
     def take(self, count: int) -> None:
-        """So many bytes came in. Raises AnswerTooLong."""
+        """Count received bytes. Raises AnswerTooLong."""
         self._bytes_left -= count
         if self._bytes_left < 0:
             raise AnswerTooLong(self.most_bytes)
@@ -198,7 +199,7 @@ def _bounds() -> _Bounds:
 
 
 class _Socket(socket.socket):
-    """A connection whose reads and writes keep to the bounds of the current exchange."""
+    """A socket whose reads and writes keep the limits of the present request."""
 
     def recv_into(self, *args: Any, **kwargs: Any) -> int:
         self.settimeout(_bounds().wait_seconds())
@@ -207,7 +208,7 @@ class _Socket(socket.socket):
         return count
 
     def sendall(self, *args: Any, **kwargs: Any) -> None:
-        self.settimeout(_bounds().wait_seconds())        # of all of it together
+        self.settimeout(_bounds().wait_seconds())        # for all bytes together
         super().sendall(*args, **kwargs)
 
 
@@ -221,12 +222,12 @@ class _TlsSocket(ssl.SSLSocket):
         return count
 
     def send(self, *args: Any, **kwargs: Any) -> int:
-        self.settimeout(_bounds().wait_seconds())        # of each piece of what `sendall` sends
+        self.settimeout(_bounds().wait_seconds())        # for each piece that `sendall` sends
         return super().send(*args, **kwargs)
 
 
 def _connect(connection: HTTPConnection) -> _Socket:
-    """A new connection, in the time that `connection` has for it, whatever number of addresses its name has."""
+    """Open a connection within the timeout of `connection`, for any number of addresses of its host name."""
     bounds = _bounds()
     bounds.has_connected = True
     deadline = time.monotonic() + float(connection.timeout or CONNECT_SECONDS)

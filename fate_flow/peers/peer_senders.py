@@ -1,9 +1,10 @@
-"""Commands on their way to other parties: one sender a party, so that a slow one delays nobody else.
+"""The senders of commands to other parties: one for each party, so that a slow party delays no other.
 
-A sender sends one request at a time; send_queue.py decides what comes next and when. Answers go back as events.
+A sender sends one request at a time; send_queue.py decides which and when. Answers go back as events.
 
-Only what the party itself says is an answer. A server of ours says with each whose it is; one that says another party,
-or nothing where the party has said it before, is a stranger at its address, and the party counts as silent.
+Only an answer of the party itself counts. Each answer of a server of ours names its party. If the answer names another
+party, or none although the party has named itself before, another server answers at the address, and the party counts
+as silent.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ from fate_flow.peers.wire import body_of, headers, read_answer, stranger
 log = logging.getLogger(__name__)
 
 _LONGEST_ANSWER = 16 * 1024 * 1024
-_LONGEST_TEXT = 250          # of another server, in what is told of it
+_LONGEST_TEXT = 250          # characters of another server's text in a message
 _NO_ANSWER = (requests.RequestException, ValueError)
-"""None that can be used: nobody there, an error, or something that is not JSON as we know it."""
+"""Errors for an answer that cannot be used: no connection, an error status, or unexpected JSON."""
 
 OnAnswers = Callable[[list[tuple[Command, Answer]]], None]
 OnHeartbeat = Callable[[str, HeartbeatReply, Mapping[str, int]], None]
-"""Called with the party, what it said, and by job the run it was asked about."""
+"""Called with the party id, its answer, and by job id the run in the heartbeat."""
 OnSilence = Callable[[str, float], None]
 OnFailure = Callable[[str, float, str], None]
-"""Called after each try that failed: the party, the seconds for which it has not answered, and what was wrong."""
+"""Called after each failed request: the party id, the seconds for which it has not answered, and the error."""
 Endpoint = Callable[[Command], str]
 
 
 class RequestLog(Protocol):
-    """What the peer senders tell the audit log."""
+    """What the peer senders write into the audit log."""
 
     def requested(self, job_id: str, url: str) -> None: ...
 
@@ -55,7 +56,7 @@ class RequestLog(Protocol):
 
 @dataclass(frozen=True)
 class PeerListener:
-    """Who is told what."""
+    """The callbacks of a peer sender."""
 
     answers: OnAnswers
     heartbeat: OnHeartbeat
@@ -72,8 +73,8 @@ class PartyState:
     circuit: str = CLOSED
     silent_seconds: float = 0.0
     waiting: int = 0                 # commands
-    error: str = ""                  # of the last try, while it does not answer
-    failures: int = 0                # tries since it answered last
+    error: str = ""                  # of the last request, while the party does not answer
+    failures: int = 0                # failed requests since it answered last
     next_try_seconds: float = 0.0
 
     @property
@@ -83,7 +84,7 @@ class PartyState:
 
 @dataclass
 class PeerSender:
-    """The way to one party: a thread, a queue, a kept-alive connection."""
+    """The sender for one party: a thread, a queue, a kept-alive connection."""
 
     party_id: str
     url: str
@@ -94,11 +95,11 @@ class PeerSender:
     timeout: float                   # seconds an answer may take
     party_silence: float             # seconds after which the party counts as lost
     first_pause: float = 0.25        # seconds until the first retry; each further one waits twice as long
-    probe_pause: float = 1.0         # seconds after a failed try in which not even `create` is tried
-    auth: AuthBase | None = None     # signs each try
-    says_who: bool = False           # it is known to say who it is when it answers
-    longest_gap: float = inf         # seconds: `report_silence` is called more often, unless this process stood still
-    ca_file: str = ""                # what its https server is checked with, instead of the usual authorities
+    probe_pause: float = 1.0         # seconds after a failed request in which not even `create` is sent
+    auth: AuthBase | None = None     # signs each request
+    says_who: bool = False           # whether its answers are known to name its party
+    longest_gap: float = inf         # seconds between calls of `report_silence`, unless this process stood still
+    ca_file: str = ""                # certificates for its https server instead of the usual authorities
     _wake: threading.Condition = field(default_factory=threading.Condition)
     _is_closed: bool = False
 
@@ -116,18 +117,18 @@ class PeerSender:
             self._wake.notify()
 
     def beat(self, jobs: Jobs) -> None:
-        """Send a sign of life; an older one that has not left yet is replaced."""
+        """Send a heartbeat; it replaces an older one that has not been sent yet."""
         with self._wake:
             self._queue.beat(jobs)
             self._wake.notify()
 
     def forget(self) -> None:
-        """Send nothing of what waits: it is another process's to send now."""
+        """Drop the waiting commands, because another process sends them now."""
         with self._wake:
             self._queue.forget()
 
     def report_silence(self) -> None:
-        """Say so when the party has not answered for too long; to be called every few seconds."""
+        """Call `listener.silence` if the party has not answered for too long. To be called every few seconds."""
         with self._wake:
             seconds = self._queue.silence(time.monotonic())
         if seconds is not None:
@@ -161,7 +162,7 @@ class PeerSender:
             try:
                 self._do(work)
             except Exception:
-                # A sender must survive whatever one answer does to it.
+                # No answer may end the thread of a sender.
                 log.exception("sender to party %s", self.party_id)
                 self._failed(work.batch, "internal error")
 
@@ -205,7 +206,7 @@ class PeerSender:
         return answers
 
     def _body_of(self, command: Command) -> dict[str, Any]:
-        """Also a party that was known may be another kind of server by now, while it is not understood."""
+        """Return the body; while a known party does not answer, it may have become a plain v1 server meanwhile."""
         is_known = self.says_who and self._queue.health.silent_since is None
         return body_of(command) if is_known else body_for_unknown(command)
 
@@ -236,22 +237,22 @@ class PeerSender:
         return document
 
     def _check_speaker(self, said_by: str, document: Mapping[str, Any], is_create: bool) -> None:
-        """Raises ValueError for whoever does not say who it is, at the address of a party that did before.
+        """Check that an answer names its party, if the party did so before. Raises ValueError.
 
-        Only who accepts a job shows that the party is another kind of server by now."""
+        Only the acceptance of a job without a name shows that the party has become a plain v1 server."""
         if self.says_who and not said_by and not (is_create and document.get("retcode") == 0):
             message = sanitized(document.get("retmsg"), _LONGEST_TEXT)
             raise ValueError(f"another server, which does not say whose it is, answers at {self.url}: {message}")
         self.says_who = bool(said_by)
 
     def _is_answered(self, jobs: Jobs) -> bool:
-        """Give a sign of life; False when nobody answered."""
+        """Send a heartbeat; False if there was no answer."""
         try:
             data = read_answer(self._post("/party/heartbeat", {"jobs": [list(one) for one in jobs]})).data
         except _NO_ANSWER as error:
             if isinstance(error, _BadStatus) and error.status in (404, 405) and not self.says_who:
                 self._answered()
-                return True      # a plain v1 peer has no such route; that it answered is all we learn
+                return True      # a plain v1 peer has no such route, but it has answered
             self._failed([], describe_network_error(error))
             return False
         self._answered()
@@ -281,7 +282,7 @@ class PeerSender:
         self.report_silence()
 
     def _learn(self, batch: Sequence[Command], answers: list[Answer]) -> None:
-        """Extensions are announced in the answer to `create`, and by a heartbeat's, for who was restarted since."""
+        """Read the extensions in answers to `create`. A heartbeat's answer has them, too, for a restarted process."""
         for command, answer in zip(batch, answers, strict=True):
             if command.kind is CommandKind.CREATE and answer.is_ok and isinstance(answer.data, dict):
                 self._learn_extensions(answer.data)
@@ -292,7 +293,7 @@ class PeerSender:
 
 
 class _BadStatus(ValueError):
-    """An answer that says by its HTTP status that nothing was carried out."""
+    """An answer with an HTTP status that means that nothing was carried out."""
 
     def __init__(self, response: PeerResponse) -> None:
         self.status = response.status
@@ -301,14 +302,14 @@ class _BadStatus(ValueError):
 
 
 class _NotBelieved(ValueError):
-    """The party does not believe that it is us. Nothing was carried out; it may be once the keys are right."""
+    """The party refuses our signature. Nothing was carried out; it can be once the keys are right."""
 
     def __init__(self, why: object) -> None:
         super().__init__(f"refuses our signature: {_printable(why)}")
 
 
 def _text_of(response: PeerResponse) -> object:
-    """What a server says of its refusal: a proxy says it in text or HTML."""
+    """Return the text of a refusal; a proxy sends plain text or HTML."""
     try:
         document = response.document()
     except ValueError:
@@ -346,7 +347,7 @@ class PeerSenders:
             sender.beat(jobs)
 
     def forget(self) -> None:
-        """Send nothing more of what was posted: another process schedules now."""
+        """Drop all waiting commands, because another process schedules now."""
         for sender in self._senders.values():
             sender.forget()
 

@@ -1,4 +1,4 @@
-"""What is sent to a server that is not known to be one of ours: it may speak plain v1, as those of FATE Flow 1.x do."""
+"""Bodies for a server that is not known to be one of ours, and may speak plain v1 like those of FATE Flow 1.x."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fate_flow.peers.wire import body_of
 
 
 def body_for_unknown(command: Command) -> dict[str, Any]:
-    """The body with what a server of FATE cannot do without, and ours makes by itself."""
+    """Return the body with the fields that a server of FATE needs, and that ours makes by itself."""
     body = body_of(command)
     conf = body.get("runtime_conf")
     if command.kind is CommandKind.CREATE and isinstance(conf, Mapping):
@@ -19,7 +19,7 @@ def body_for_unknown(command: Command) -> dict[str, Any]:
 
 
 def _on_party(conf: Mapping[str, Any]) -> dict[str, Any]:
-    """With the job parameters flat, which the receiver replaces by its own."""
+    """Return the conf with flat job parameters, which the receiver replaces by its own."""
     parameters = conf.get("job_parameters")
     common = parameters.get("common") if isinstance(parameters, Mapping) else None
     return {**conf, "job_parameters": common or {}}

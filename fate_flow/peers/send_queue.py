@@ -1,12 +1,12 @@
-"""What is sent to one party next, and when: the decisions of a sender, without a thread, a clock or a network.
+"""The queue of one party: what is sent next, and when; without a thread, a clock or a network.
 
-Commands leave in order, several at once when the peer understands that, and a heartbeat before them, the newest alone.
-What must arrive goes back to the front when it had no answer and is tried again after pauses that double. What may fail
-fails at once, and while the party does not answer, without being sent. Only `create`, for which a user waits, is sent
-all the same once `probe_pause` has passed: the party may be back since it was asked last.
+Commands are sent in order, several at once if the peer understands batches. A heartbeat goes before them; only the
+newest one is sent. A command that must arrive goes back to the front if it got no answer, and is sent again after
+pauses that double. A command that may fail fails at once; while the party does not answer, it fails without being
+sent. Only `create`, for which a user waits, is sent anyway once `probe_pause` has passed: the party may be back.
 
-`now` is a number of seconds on a clock that only goes forward. The sender of a server (peer_senders.py) and the one of
-the simulation drive the same queue; whoever calls it from several threads holds a lock.
+`now` is in seconds on a monotonic clock. The sender of a server (peer_senders.py) and that of the simulation use the
+same queue; calls from several threads need a lock.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ MOST_AT_ONCE = 64
 LONGEST_PAUSE = 5.0
 
 CLOSED, OPEN, PROBING = "closed", "open", "probing"
-"""The circuit to a party: it answers; it does not and is left alone for a pause; it is asked whether it is back."""
+"""The circuit to a party: the party answers; it does not, and gets no requests for a pause; it is being asked again."""
 
 Jobs = tuple[tuple[str, int], ...]
-"""What a heartbeat names: job ids with their runs."""
+"""The content of a heartbeat: job ids with their runs."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a sender does next: `hopeless` is answered without being sent; the heartbeat goes before the batch."""
+    """What a sender does next: it answers `hopeless` without sending it, and sends the heartbeat before the batch."""
 
     hopeless: tuple[Command, ...] = ()
     batch: tuple[Command, ...] = ()
@@ -45,24 +45,24 @@ class Work:
 
 @dataclass(frozen=True)
 class Failure:
-    """What follows from a try that had no answer."""
+    """What follows from a request without an answer."""
 
-    lost: tuple[Command, ...]        # of the batch: not tried again
+    lost: tuple[Command, ...]        # commands of the batch that are not sent again
     silent_seconds: float
-    pause: float                     # until the next try
-    is_new: bool                     # the first one, or another error, or the pauses still grow
+    pause: float                     # until the next request
+    is_new: bool                     # whether to log it: the first failure, another error, or growing pauses
 
 
 @dataclass
 class Health:
-    """Since when a party has not answered, and when it is asked again."""
+    """Since when a party has not answered, and when the next request is sent."""
 
     silent_since: float | None = None
     last_try: float = 0.0
     next_try: float = 0.0
     pause: float = 0.0
-    error: str = ""                  # of the last try
-    failures: int = 0                # tries since it answered last
+    error: str = ""                  # of the last request
+    failures: int = 0                # failed requests since it answered last
 
 
 @dataclass
@@ -71,37 +71,37 @@ class SendQueue:
 
     party_silence: float             # seconds after which the party counts as lost
     first_pause: float = 0.25        # seconds until the first retry
-    probe_pause: float = 1.0         # seconds after a failed try in which not even `create` is tried
+    probe_pause: float = 1.0         # seconds after a failed request in which not even `create` is sent
     longest_exchange: float = inf    # seconds after which a request has failed, unless this process stood still
-    longest_gap: float = inf         # seconds from one look at the silence to the next, unless this process stood still
+    longest_gap: float = inf         # seconds between checks of the silence, unless this process stood still
     understands_batches: bool = False
     health: Health = field(default_factory=Health)
     _commands: deque[Command] = field(default_factory=deque)
     _heartbeat: Jobs | None = None
     _is_asking: bool = False
     _asked_at: float = 0.0
-    _is_given_up: bool = False       # what is being sent is not to be sent again
-    _looked_at: float = inf          # when the silence was looked at last
+    _is_given_up: bool = False       # the batch that is being sent must not be sent again
+    _looked_at: float = inf          # when the silence was checked last
 
     def __len__(self) -> int:
         return len(self._commands)
 
-    # ------------------------------------------------------------------ what is to be sent
+    # ------------------------------------------------------------------ filling the queue
 
     def post(self, commands: Iterable[Command]) -> None:
         self._commands.extend(commands)
 
     def beat(self, jobs: Jobs) -> None:
-        """An older heartbeat that has not left yet is replaced."""
+        """Send a heartbeat; it replaces an older one that has not been sent yet."""
         self._heartbeat = jobs
 
     def forget(self) -> None:
-        """Nothing of what waits is sent, nor what is being sent now a second time."""
+        """Drop all that waits, and do not repeat the batch that is being sent."""
         self._commands.clear()
         self._heartbeat = None
         self._is_given_up = True
 
-    # ------------------------------------------------------------------ what is sent when
+    # ------------------------------------------------------------------ taking from the queue
 
     def has_work(self, now: float) -> bool:
         if self._is_pausing(now):
@@ -109,13 +109,13 @@ class SendQueue:
         return bool(self._commands) or self._heartbeat is not None
 
     def patience(self, now: float) -> float | None:
-        """Seconds until there is work, if nothing is posted meanwhile; None for ever."""
+        """Return the seconds until there is work, if nothing is posted meanwhile; None if there is none."""
         if not self._commands and self._heartbeat is None:
             return None
         return max(0.01, self.health.next_try - now)
 
     def take(self, now: float) -> Work:
-        """What is done next. Of what is to be sent, `answered` or `failed` has to be called."""
+        """Return what to do next. After sending, call `answered` or `failed`, then `done`."""
         self._find(now)
         if self._is_pausing(now):
             hopeless = tuple(command for command in self._commands if command.kind in MAY_FAIL)
@@ -128,27 +128,27 @@ class SendQueue:
         return Work(batch=batch, heartbeat=heartbeat)
 
     def _is_pausing(self, now: float) -> bool:
-        """It did not answer, and it is not yet time to ask again."""
+        """Return whether the party did not answer, and the pause is not over."""
         is_probe_due = now >= self.health.last_try + self.probe_pause
         if is_probe_due and any(command.kind is CommandKind.CREATE for command in self._commands):
             return False
         return now < self.health.next_try
 
-    # ------------------------------------------------------------------ what came of it
+    # ------------------------------------------------------------------ results
 
     def answered(self) -> Health:
-        """The party answers; how it was before."""
+        """Note that the party has answered; return its health before."""
         before, self.health = self.health, Health()
         return before
 
     def failed(self, batch: Iterable[Command], error: str, now: float) -> Failure:
-        """It did not answer, and this had been sent, or was to follow what was."""
+        """Note that the party did not answer; `batch` was sent, or was to follow the heartbeat."""
         self._find(now)
         health = self.health
         is_new = health.silent_since is None or health.pause < LONGEST_PAUSE or error != health.error
         if health.silent_since is None:
-            # Since it was asked, not since that was given up: the party counts from when it heard from us. A request
-            # that took longer was cut off by our own sleep, for which the party is not to blame.
+            # The silence begins with the request, not with its timeout, because the party counts from when it heard
+            # from us. If the request took longer than it may, this process slept, which is not the party's silence.
             health.silent_since = max(self._asked_at or now, now - self.longest_exchange)
         health.error, health.failures = error, health.failures + 1
         health.pause = min(health.pause * 2 or self.first_pause, LONGEST_PAUSE)
@@ -160,26 +160,26 @@ class SendQueue:
         return Failure(lost, now - health.silent_since, health.pause, is_new)
 
     def put_back(self, batch: Iterable[Command]) -> None:
-        """It is the next to be sent, unless everything was forgotten meanwhile."""
+        """Put commands back to the front, unless all were dropped meanwhile."""
         if not self._is_given_up:
             self._commands.extendleft(reversed(list(batch)))
 
     def done(self) -> None:
-        """What was taken has been carried out."""
+        """Note that the work that was taken is done."""
         self._is_asking = False
 
-    # ------------------------------------------------------------------ what is known of the party
+    # ------------------------------------------------------------------ state of the party
 
     def silence(self, now: float) -> float | None:
-        """The seconds for which it has not answered, once that is too long; asked for at least every `longest_gap`."""
+        """Return the seconds of silence if they are too many, else None. Call it at least every `longest_gap`."""
         self._find(now)
         since = self.health.silent_since
         seconds = now - since if since is not None else 0.0
         return seconds if seconds > self.party_silence else None
 
     def _find(self, now: float) -> None:
-        """The time for which this process stood still is no silence of the party: it may have come back meanwhile, and
-        nobody has asked it."""
+        """Leave out of the silence the time while this process stood still: the party may have come back meanwhile, but
+        no request was sent."""
         gap, self._looked_at = now - self._looked_at, now
         if gap > self.longest_gap and self.health.silent_since is not None:
             self.health.silent_since += gap

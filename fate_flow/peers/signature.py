@@ -1,7 +1,7 @@
-"""How a request to another party is signed: HTTP Message Signatures (RFC 9421), in one form and no other.
+"""Signing and reading signatures of requests between parties: HTTP Message Signatures (RFC 9421), in one fixed form.
 
-docs/reference/signatures.md says what a signature covers, and why. A sender that may choose what it covers, or how it
-signs, is the classic hole of such schemes. So a header has to match the form that is made here, letter by letter.
+docs/reference/signatures.md says what a signature covers, and why. It is a classic weakness of such schemes that the
+sender may choose what the signature covers, or the algorithm. Therefore a header must match the form here exactly.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _SIGNATURE = re.compile(r"site=:([A-Za-z0-9+/]{16,2000}={0,2}):")
 _NONCE_BYTES = 18
 
 Clock = Callable[[], int]
-"""Milliseconds since 1970, by the clock on the wall: the other party has no other one to compare with."""
+"""Returns the milliseconds since 1970 by the wall clock, the only clock that the other party can compare with."""
 
 
 @dataclass(frozen=True)
 class Covered:
-    """What a signature is about. `target` is path and query as they are sent."""
+    """What a signature covers. `target` is path and query as they are sent."""
 
     method: str
     target: str
@@ -46,7 +46,7 @@ class Covered:
     destination: str
 
     def base(self, parameters: str) -> bytes:
-        """The text that is signed. Raises UnicodeEncodeError for what no sender of ours sends."""
+        """Return the text that is signed. Raises UnicodeEncodeError if it is not ASCII."""
         path, _, query = self.target.partition("?")
         values = (self.method, path, f"?{query}", self.digest, self.source, self.destination)
         lines = [f'"{name}": {value}' for name, value in zip(NAMES, values, strict=True)]
@@ -55,7 +55,7 @@ class Covered:
 
 @dataclass(frozen=True)
 class SignatureInput:
-    """What the headers of a request say of its signature, before anything of it is believed."""
+    """The content of the signature headers of a request, before it is verified."""
 
     parameters: str
     created: int                     # seconds since 1970, by the sender's clock
@@ -64,7 +64,7 @@ class SignatureInput:
     signature: bytes
 
     def holds(self, key: PublicKey, covered: Covered) -> bool:
-        """Whether the owner of this key has signed that."""
+        """Return whether the owner of this key has signed `covered`."""
         try:
             return key.has_signed(covered.base(self.parameters), self.signature)
         except UnicodeEncodeError:
@@ -72,12 +72,12 @@ class SignatureInput:
 
 
 def digest_of(body: bytes) -> str:
-    """The Content-Digest of a body (RFC 9530)."""
+    """Return the Content-Digest of a body (RFC 9530)."""
     return f"sha-256=:{b64encode(sha256(body).digest()).decode()}:"
 
 
 def read_signature_input(signature_input: str, signature: str) -> SignatureInput | None:
-    """None for headers that are of another form."""
+    """Read the signature headers; None if they have another form."""
     input_match, signed = _INPUT.fullmatch(signature_input), _SIGNATURE.fullmatch(signature)
     if input_match is None or signed is None:
         return None
@@ -90,14 +90,14 @@ def read_signature_input(signature_input: str, signature: str) -> SignatureInput
 
 
 def sign(key: PrivateKey, covered: Covered, created: int, nonce: str) -> dict[str, str]:
-    """The headers that say so; `created` in seconds."""
+    """Return the signature headers; `created` is in seconds."""
     parameters = f'{_LIST};created={created};keyid="{key.public.key_id}";nonce="{nonce}";tag="{_TAG}"'
     signature = b64encode(key.sign(covered.base(parameters))).decode()
     return {DIGEST: covered.digest, INPUT: f"site={parameters}", SIGNATURE: f"site=:{signature}:"}
 
 
 class SiteSignature(AuthBase):
-    """Signs each request of a session, every try anew. The headers have to name both parties."""
+    """Signs each request of a session, and each retry again. The headers must name both parties."""
 
     def __init__(self, key: PrivateKey, clock: Clock) -> None:
         self._key = key

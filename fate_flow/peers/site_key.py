@@ -1,6 +1,6 @@
-"""Keys of parties: what they sign with, and what others check that with. Ed25519, or RSA with PSS and SHA-512.
+"""Keys of parties: private keys to sign with, public keys to check signatures. Ed25519, or RSA with PSS and SHA-512.
 
-The private one is a file that only its owner can read. Nothing here prints it, and no error message repeats a key.
+A private key is a file that only its owner can read. It is never printed, and no error message contains a key.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WHAT = f"a public key in PEM: Ed25519, or RSA of {_LEAST_RSA_BITS} to {_MOST_RS
 
 @dataclass(frozen=True)
 class PublicKey:
-    """What checks the signatures of a party."""
+    """The key that checks the signatures of a party."""
 
     pem: str
     key_id: str
@@ -57,7 +57,7 @@ class PublicKey:
 
 @dataclass(frozen=True)
 class PrivateKey:
-    """What a party signs with."""
+    """The key that a party signs with."""
 
     public: PublicKey
     _key: Ed25519PrivateKey | RSAPrivateKey
@@ -73,7 +73,7 @@ class PrivateKey:
 
 @lru_cache(maxsize=256)
 def read_public_key(pem: str) -> PublicKey:
-    """Raises BadRequest, without a letter of it: people paste private keys, too."""
+    """Read a public key. Raises BadRequest without any part of the text, because people paste private keys, too."""
     if "PRIVATE KEY" in pem:
         raise BadRequest("key: is a private key, which has to stay where it was made; the public one is needed")
     try:
@@ -86,7 +86,7 @@ def read_public_key(pem: str) -> PublicKey:
 
 
 def load_private_key(path: Path) -> PrivateKey:
-    """Raises BadSettings naming the file."""
+    """Read this party's private key. Raises BadSettings, naming the file."""
     try:
         mode, content = stat.S_IMODE(path.stat().st_mode), path.read_bytes()
     except FileNotFoundError as error:
@@ -105,7 +105,7 @@ def load_private_key(path: Path) -> PrivateKey:
 
 
 def make_private_key(path: Path, kind: str = ED25519) -> PrivateKey:
-    """A new key in a new file. Raises Conflict for a file that is there, BadSettings for one that cannot be written."""
+    """Make a key in a new file. Raises Conflict if the file exists; BadSettings if it cannot be written."""
     key = Ed25519PrivateKey.generate() if kind == ED25519 else generate_private_key(65537, _RSA_BITS)
     content = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     try:

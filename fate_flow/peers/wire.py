@@ -1,6 +1,6 @@
-"""The v1 wire between parties: paths to commands and back (party-api-v1), headers, envelopes.
+"""The v1 wire format between parties: paths to commands and back (party-api-v1), headers, envelopes.
 
-Everything that comes in is checked by the strict grammar before it reaches a path, a log line or SQL.
+All input is checked by the strict grammar before it reaches a path, a log line or SQL.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.text.phrases import sanitized
 
 SRC_PARTY_ID = "SRC-PARTY-ID"
-"""Of a request: who asks. Of an answer: who answers, which plain v1 servers do not say."""
+"""The header with the sender's party id, in requests and in answers. Plain v1 servers send none in answers."""
 
 DEST_PARTY_ID = "DEST-PARTY-ID"
 FATE_VERSION = "1.11.2"
-"""The release of FATE Flow whose wire this is; peers read it as SRC-FATE-VER."""
+"""The release of FATE Flow with this wire format; it is sent as SRC-FATE-VER."""
 
 _JOB_VERBS = {
     kind.value: kind
@@ -60,16 +60,16 @@ _TASK_VERBS_WITH_ARGUMENT = {
     "stop": CommandKind.TASK_STOP,
     "clean": CommandKind.CLEAN,
 }
-_CLEANED = ("metrics", "table")     # party-api-v1; kept by the version here, so that a new one finds none of the old
+_CLEANED = ("metrics", "table")     # party-api-v1; stored by version here, so a new version never sees old ones
 
 _NOT_OFFERED = {
     "report": ("the report of a worker", "a worker reports where its task configuration says"),
 }
-"""The ends of paths of party-api-v1 that no command stands for here: what for, and what there is instead."""
+"""Ends of paths of party-api-v1 that have no command here: what they are for, and what to use instead."""
 
 
 def headers(own_party_id: str, to: str, role: str = "") -> dict[str, str]:
-    """What every request between parties carries; one hyphenated spelling serves all FATE versions."""
+    """Return the headers of every request between parties; the spelling with hyphens serves all FATE versions."""
     return {
         SRC_PARTY_ID: own_party_id,
         DEST_PARTY_ID: to,
@@ -81,17 +81,17 @@ def headers(own_party_id: str, to: str, role: str = "") -> dict[str, str]:
 
 
 def stranger(said_by: str, party_id: str, url: str) -> str:
-    """Whose server it is that answers there, as text, when it says that it is not that of this party."""
+    """Return text that names the server, if an answer names another party; empty if not."""
     if said_by in ("", party_id):
         return ""
     return f"another server, that of party {sanitized(said_by, _LONGEST_PARTY_ID)}, answers at {url}"
 
 
 def read_program(endpoint: str, body: object) -> Command:
-    """The command that this path (without `/v1`) and body stand for.
+    """Return the command that this path (without `/v1`) and body mean.
 
-    Raises NotFound for a path that is none, NotOffered for one that other servers have, BadRequest for a piece that
-    breaks the grammar."""
+    Raises NotFound for an unknown path; NotOffered for a path that only other servers have; BadRequest for a part that
+    violates the grammar."""
     parts = endpoint.strip("/").split("/")
     content: Mapping[str, Any] = body if isinstance(body, dict) else {}
     if parts[0] == "party" and len(parts) >= 5 and parts[2] in ROLES and parts[3].isdigit():
@@ -129,7 +129,7 @@ def _task_command(parts: list[str], body: Mapping[str, Any]) -> Command:
 
 
 def _new_version(key: TaskKey, body: Mapping[str, Any]) -> TaskKey:
-    """FATE makes the path from the row of the old version; the new one is in the body."""
+    """Return the key with the new version, which is in the body: FATE makes the path from the old version's row."""
     given = body.get("task_version")
     return key if given is None else replace(key, version=check_version(given, "task_version"))
 
@@ -157,7 +157,7 @@ def _initiator_command(parts: list[str], body: Mapping[str, Any]) -> Command:
 
 
 def _task_key(parts: list[str]) -> TaskKey:
-    """`.../<job id>/<component>/<task id>/<version>/<role>/<party id>/...`. Raises BadRequest."""
+    """Read `.../<job id>/<component>/<task id>/<version>/<role>/<party id>/...`. Raises BadRequest."""
     job_id, name, party = check_job_id(parts[1]), check_component_name(parts[2]), _party(parts[5], parts[6])
     key = TaskKey(job_id, name, check_version(parts[4]), party)
     if check_task_id(parts[3]) != key.task_id:
@@ -187,7 +187,7 @@ def _unknown(parts: list[str]) -> NotFound:
 
 
 def _run(body: Mapping[str, Any]) -> int:
-    """Our own peers say which run they mean; a plain v1 peer does not, and means the present one."""
+    """Return the run of the command. A plain v1 peer sends none and means the present one."""
     run = body.get("run")
     return run if isinstance(run, int) and not isinstance(run, bool) else ANY_RUN
 
@@ -200,7 +200,7 @@ def body_of(command: Command) -> dict[str, Any]:
 
 
 def read_answer(document: object) -> Answer:
-    """The v1 envelope as an answer. Raises ValueError for what is none: nobody knows what became of the command."""
+    """Return the v1 envelope as an answer. Raises ValueError if it is not an envelope: the outcome is unknown then."""
     retcode = document.get("retcode") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(retcode, int) or isinstance(retcode, bool):
         raise ValueError(f"the answer is not an envelope: {str(document)[:200]!r}")

@@ -1,1 +1,1 @@
-"""Messages between the workers of one task at different parties: kept on disk, and forwarded."""
+"""Messages between the workers of one task at different parties: stored on disk, and forwarded."""

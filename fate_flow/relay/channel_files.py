@@ -1,15 +1,15 @@
 """The files of the spool's channels, and the count of the bytes that they use.
 
-A channel is a file of marks, `<channel>`, and a file `<channel>.<seq>` for each chunk that is stored and not
+A channel is a file with its marks, `<channel>`, and a file `<channel>.<seq>` for each chunk that is stored and not
 confirmed.
 
-*The total is the sum of what the marks say,* of all channels, at any time. It has no other source: a channel
-counts a block once its first chunk is stored, and the unread bytes that its marks name. Marks change only under
-the lock of their channel and the lock of the total, together with the total (`Total.commit`). So no
-interleaving of operations, a count of all marks among them, can make the two differ. What a kill between the two
-writes leaves is repaired by the next count, which each process of the server makes when it starts.
+*The total is always the sum over the marks of all channels.* A channel counts one block once its first chunk is
+stored, plus the unread bytes in its marks. Marks change only under the lock of their channel and the lock of the
+total, together with the total (`Total.commit`). So no interleaving of operations, including a count of all marks, can
+make the two differ. A kill between the two writes can; the next count repairs that. Each process of the server counts
+when it starts.
 
-A chunk that is being written is not counted yet: the disk may hold one chunk more for each push under way.
+A chunk that is being written is not counted yet, so the disk may hold one more chunk for each push in progress.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ class Message:
 
 @dataclass(frozen=True)
 class Marks:
-    """What a channel holds."""
+    """The state of a channel."""
 
-    stored: int = 0     # the number the next push has to carry
-    confirmed: int = 0  # everything below was consumed and is deleted
+    stored: int = 0     # the number of the next push
+    confirmed: int = 0  # chunks with smaller numbers were consumed and are deleted
     unread: int = 0     # bytes of the chunks between the two
 
     @property
     def cost(self) -> int:
-        """What a channel with these marks counts; a file without marks counts nothing."""
+        """The bytes that a channel with these marks counts; 0 for a file without marks."""
         return BLOCK + self.unread if self.stored else 0
 
 
 class Total:
-    """The bytes in use, as all processes together count them."""
+    """The count of the bytes in use, shared by all processes."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def has_space(self, cost: int, limit: int) -> bool:
-        """Whether so many bytes would fit now; only a commit can tell for sure."""
+        """Return whether so many bytes would fit now. Only `commit` decides for sure."""
         with self.held() as fd:
             return _count(fd) + cost <= limit
 
     def commit(self, channel: ChannelFile, marks: Marks, limit: int | None = None) -> bool:
-        """Write the marks and count the difference; False, and nothing is written, when that would pass the limit."""
+        """Write the marks and count the difference. Write nothing and return False if that would exceed the limit."""
         with self.held() as fd:
             before = _count(fd)
             total = before + marks.cost - channel.marks.cost
@@ -76,19 +76,19 @@ class Total:
         return True
 
     def count(self, channels: Callable[[], Iterable[str]]) -> None:
-        """Sum up the marks of all channels; whoever wants to change marks waits for it."""
+        """Sum up the marks of all channels; changes of marks wait for it."""
         with self.held() as fd:
             _write_count(fd, sum(_marks_of(path).cost for path in channels()))
 
     @contextmanager
     def held(self) -> Iterator[int]:
-        """No marks change meanwhile."""
+        """Hold the lock of the total: no marks change meanwhile."""
         with locked(self._path, os.O_RDWR | os.O_CREAT) as fd:
             yield fd
 
 
 class ChannelFile:
-    """One topic from one sender, while its lock is held."""
+    """The channel of one topic from one sender, while its lock is held."""
 
     def __init__(self, fd: int, path: str) -> None:
         self._fd = fd
@@ -96,7 +96,7 @@ class ChannelFile:
         self.marks = _read_marks(fd)
 
     def read(self, seq: int) -> Message:
-        """A chunk that the marks say is there; FileNotFoundError when a purge has taken the channel."""
+        """Read a stored chunk. Raises FileNotFoundError if a purge has removed the channel."""
         try:
             data, end = _read_chunk(self._chunk(seq))
         except FileNotFoundError:
@@ -107,7 +107,7 @@ class ChannelFile:
         return Message(data, end == b"\1")
 
     def append(self, chunk: Message, total: Total, limit: int) -> bool:
-        """Store the next chunk, all or nothing; False when it would pass the limit."""
+        """Store the next chunk, all or nothing; False if it would exceed the limit."""
         path = self._chunk(self.marks.stored)
         unread = self.marks.unread + charge(len(chunk.data))
         stored = False
@@ -125,20 +125,20 @@ class ChannelFile:
         paths = [self._chunk(number) for number in range(self.marks.confirmed, seq)]
         freed = sum(map(_size_of_chunk, paths))
         unread = max(0, self.marks.unread - freed) if seq < self.marks.stored else 0
-        # First the marks: after a kill between, files are left over that nobody reads and `close` deletes.
+        # The marks first: a kill in between leaves files that are never read, and that `close` deletes.
         total.commit(self, Marks(self.marks.stored, seq, unread))
         for path in paths:
             with suppress(FileNotFoundError):
                 os.unlink(path)
 
     def remove(self, total: Total) -> None:
-        """Take the marks away, and what they count; who waits for the lock finds that the channel is gone."""
+        """Remove the marks and their count; a process that waits for the lock finds that the channel is gone."""
         if self.marks.cost:             # a file without marks has no block yet, and a full disk would give it none
             total.commit(self, Marks())
         os.unlink(self._path)
 
     def write(self, marks: Marks) -> None:
-        """For `Total.commit` alone."""
+        """Write the marks; only for `Total.commit`."""
         os.pwrite(self._fd, _MARKS.pack(marks.stored, marks.confirmed, marks.unread), 0)
         self.marks = marks
 
@@ -147,13 +147,13 @@ class ChannelFile:
 
 
 def charge(size: int) -> int:
-    """What so many bytes count: whole blocks, one at least."""
+    """Return the count for so many bytes: whole blocks, at least one."""
     return max(1, -(-size // BLOCK)) * BLOCK
 
 
 @contextmanager
 def locked(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
-    """The open file, locked against all others that do the same."""
+    """Open the file and hold an exclusive lock on it."""
     fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -164,7 +164,7 @@ def locked(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
 
 @contextmanager
 def locked_channel(path: str) -> Iterator[ChannelFile]:
-    """The channel under its lock; FileNotFoundError when it was removed before the lock was ours."""
+    """Hold the lock of a channel. Raises FileNotFoundError if the channel was removed before."""
     with locked(path, os.O_RDWR) as fd:
         if os.fstat(fd).st_nlink == 0:
             raise FileNotFoundError(path)
@@ -172,7 +172,7 @@ def locked_channel(path: str) -> Iterator[ChannelFile]:
 
 
 def make_channel_file(path: str) -> None:
-    """Make the file of a channel, which counts nothing yet; another process may be faster."""
+    """Make the file of a channel, which counts nothing yet, unless another process has made it."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
@@ -205,7 +205,7 @@ def _write_chunk(path: str, chunk: Message) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         rest = memoryview(chunk.data)
-        while rest:  # a write is cut short when the disk fills up; the next one says so
+        while rest:  # a write is short if the disk fills up; the next one raises
             rest = rest[os.write(fd, rest):]
         os.write(fd, b"\1" if chunk.last else b"\0")
     finally:
@@ -213,7 +213,7 @@ def _write_chunk(path: str, chunk: Message) -> None:
 
 
 def _read_chunk(path: str) -> tuple[bytes, bytes]:
-    """The bytes of a chunk and the one after them."""
+    """Return the bytes of a chunk, and the byte after them."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = max(0, os.fstat(fd).st_size - 1)

@@ -1,30 +1,30 @@
 """The spool: messages between the workers of one task, on disk, shared by the processes of one server.
 
     sessions/<job_id>/<task_id>.<version>.<incarnation>.<role>.<party_id>/
-        session          the peers and the sha256 of the token; named `closed` once it has ended
-        received         of a session that has ended: how many chunks each channel had
+        session          the peers and the sha256 of the token; renamed to `closed` when the session ends
+        received         after the end of a session: how many chunks each channel had
         <channel>        the marks of a channel (one topic from one sender): stored, confirmed, unread
         <channel>.<seq>  one chunk: its bytes, then one byte that says whether the message ends here
-    tokens/<sha256>      which session a token opens
-    trash/               what `purge` took out and has not deleted yet
+    tokens/<sha256>      the session that a token opens
+    trash/               jobs that `purge` has moved here and not deleted yet
     total                bytes in use
 
-*The marks are the commit.* Chunks with `confirmed <= seq < stored` exist, no other does. A chunk is
-written under its final name first; then one `pwrite` of 24 bytes raises `stored`, which a kill cannot cut
-in two. What a killed process left behind has a number that nobody reads, and the next push of that number
-writes over it. This costs half of writing under another name and renaming, and leaves nothing to sweep.
+*The marks are the commit.* Exactly the chunks with `confirmed <= seq < stored` exist. A chunk is first written under
+its final name; then one `pwrite` of 24 bytes raises `stored`, and a kill cannot split this write. A file that a killed
+process left has a number that is never read, and the next push of that number overwrites it. This costs half as much
+as writing under another name and renaming, and leaves nothing to clean up.
 
-*Nothing is synced.* A message lost in a power failure had its worker on the same machine, and that is lost
-with it. A chunk that comes back from such a failure without its last byte is an error, not an empty message.
+*Nothing is synced.* If a power failure loses a message, its worker on the same machine is lost as well. A chunk that
+comes back from such a failure without its last byte is an error, not an empty message.
 
-*Locks are `flock`s,* so the kernel frees them with their process, and every operation opens the file anew,
-so threads and forked processes exclude each other too. Order: a session's folder or a channel, then the
-total. Closing is a rename, which works on a full disk, then passes through the lock of every channel: who
-gets one of them later sees that the session has ended.
+*Locks are `flock`s,* so the kernel frees them with their process. Every operation opens the file again, so threads and
+forked processes exclude each other, too. The order of locks: a session's folder or a channel, then the total. Closing
+is a rename, which works on a full disk; then it takes the lock of every channel once. A process that gets one of these
+locks later sees that the session has ended.
 
-*Sizes are counted in blocks of 4 KiB,* as the disk does, so that a flood of empty messages meets the same
-bounds. How the total is kept exact is told in `channel_files.py`; it is counted anew when a process starts, and
-before a push is refused for it.
+*Sizes are counted in blocks of 4 KiB,* as on the disk, so that many empty messages reach the same limits.
+`channel_files.py` explains how the total is kept exact. It is counted again when a process starts, and before a push is
+refused because the spool is full.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ from fate_flow.relay.spool_result import GetResult, Problem, PutResult, Refusal,
 from fate_flow.relay.spool_session import PartyKey, Session
 
 TOPIC_CHARS = 256
-_RECHECK_SECONDS = 0.25   # how long a wake-up that got lost may delay a waiting pop
-_RECOUNT_SECONDS = 10.0   # a full spool is counted anew this often at most
-_PURGES = 16              # an open begins again this often when its job is purged meanwhile
+_RECHECK_SECONDS = 0.25   # how long a lost wake-up may delay a waiting pop
+_RECOUNT_SECONDS = 10.0   # the shortest time between two counts of a full spool
+_PURGES = 16              # how often an open is tried again if its job is purged meanwhile
 _SEQ_END = 1 << 62
 
 
 @dataclass(frozen=True)
 class SpoolLimits:
-    """What the spool holds at most, in bytes: a chunk, the unread of a channel, everything."""
+    """The limits of the spool, in bytes: of a chunk, of a channel's unread chunks, of everything."""
 
     chunk_bytes: int = 4 << 20
     unread_bytes: int = 64 << 20
@@ -89,7 +89,7 @@ class SpoolLimits:
 
 
 def check_topic(topic: str) -> str:
-    """The topic, when it is one: any text of 1 to 256 characters."""
+    """Return the topic if it is valid: any text of 1 to 256 characters. Raises BadRequest."""
     if not 0 < len(topic) <= TOPIC_CHARS:
         raise BadRequest(f"topic: {len(topic)} characters, 1 to {TOPIC_CHARS} are allowed")
     return topic
@@ -113,7 +113,7 @@ class Spool:
     # sessions
 
     def open(self, session: Session, peers: tuple[PartyKey, ...], token: str) -> bool:
-        """Let the parties talk and the token speak for the session; False when it has been closed already."""
+        """Open the session for these peers and this token; False if it has been closed already."""
         folder = self._sessions.folder(session)
         with _disk_errors():
             for _ in range(_PURGES):
@@ -122,39 +122,39 @@ class Spool:
             raise FileNotFoundError(errno.ENOENT, "removed each time it was made", folder)
 
     def close(self, session: Session) -> None:
-        """Drop the messages of the session; from now on it is gone, even if it never was open.
+        """End the session, even if it was never open, and drop its messages.
 
-        A close that was killed half way is finished by asking again."""
+        If a kill interrupted a close, close again to finish it."""
         folder = self._sessions.folder(session)
-        # not found: a purge took the job out meanwhile
+        # not found: a purge has removed the job meanwhile
         with _disk_errors(), suppress(FileNotFoundError), session_folder(folder):
             entomb(folder)
             drop_channels(folder, self._total)
         self._send_wakeup()
 
     def purge(self, job_id: str) -> None:
-        """Remove every trace of the job, tombstones too."""
+        """Remove everything of the job, also its closed sessions."""
         check_job_id(job_id)
         trash = os.path.join(self._root, "trash", f"{job_id}.{secrets.token_hex(8)}")
         with _disk_errors(), suppress(FileNotFoundError):
-            # One rename takes the whole job out: no kill can leave a session without its tombstone.
-            with self._total.held():     # a count sees the job here or there, and once
+            # One rename removes the whole job, so a kill cannot leave a session without its `closed` file.
+            with self._total.held():     # a count sees the job exactly once, before or after the rename
                 os.rename(os.path.join(self._root, "sessions", job_id), trash)
             self._delete(trash)
         self._send_wakeup()
 
     def jobs(self) -> tuple[str, ...]:
-        """The ids of the jobs that have left a trace here."""
+        """Return the ids of the jobs that have files here."""
         with _disk_errors():
             return tuple(filter(str.isdigit, os.listdir(os.path.join(self._root, "sessions"))))
 
     def session_of(self, token: str) -> Session | Refusal | None:
-        """The session a worker may speak for; GONE when it has ended, None when nobody knows the token."""
+        """Return the session that the token opens; a refusal if it has ended; None if the token is unknown."""
         with _disk_errors():
             return self._sessions.session_of(token)
 
     def objection(self, session: Session, peer: PartyKey) -> Refusal | None:
-        """Why this session may not talk with that party; None when it may."""
+        """Return why this session may not exchange messages with that party; None if it may."""
         with _disk_errors():
             return self._sessions.objection(session, peer)
 
@@ -163,9 +163,10 @@ class Spool:
     def put(
         self, session: Session, topic: str, sender: PartyKey, seq: int, last: bool, data: bytes
     ) -> PutResult:
-        """Store a chunk that the sender has for this session; saying it again changes nothing.
+        """Store a chunk from the sender for this session; a repeated call changes nothing.
 
-        That holds for a session that has ended, too: the receiver may be done before the sender has its answer."""
+        A repeated call also succeeds after the session has ended: the receiver may be done before the sender gets its
+        answer."""
         _check_seq(seq)
         path = self._channel_path(session, topic, sender)
         with _disk_errors():
@@ -184,10 +185,10 @@ class Spool:
     def get(
         self, session: Session, topic: str, sender: PartyKey, seq: int, wait_seconds: float = 0.0
     ) -> GetResult:
-        """The chunk with this number, which confirms all before it; None when none came within the time."""
+        """Return the chunk with this number, and confirm all before it; None if none came in time."""
         deadline = time.monotonic() + wait_seconds
         while True:
-            changes = self._changes  # before the look: what is stored after it ends the sleep
+            changes = self._changes  # read before the search, so that a chunk stored after it ends the sleep
             found = self._find(session, topic, sender, seq, confirm=True)
             left = deadline - time.monotonic()
             if found is not None or left <= 0:
@@ -195,11 +196,11 @@ class Spool:
             self._sleep(changes, min(left, _RECHECK_SECONDS))
 
     def peek(self, session: Session, topic: str, sender: PartyKey, seq: int) -> GetResult:
-        """The chunk with this number when it is there; nothing waits, nothing is confirmed."""
+        """Return the chunk with this number if it is there, without waiting and without confirming."""
         return self._find(session, topic, sender, seq, confirm=False)
 
     def release(self, session: Session, topic: str, sender: PartyKey) -> Refusal | None:
-        """Forget what the channel holds; its numbers go on from there."""
+        """Drop the chunks of the channel; its numbers go on from there."""
         path = self._channel_path(session, topic, sender)
         with _disk_errors(), suppress(FileNotFoundError), locked_channel(path) as channel:
             if self.objection(session, sender) is None:
@@ -207,7 +208,7 @@ class Spool:
         return self.objection(session, sender)
 
     def notify(self) -> None:
-        """Another process changed something: let the waiting pops of this one look."""
+        """Let waiting pops of this process look again, because another process changed something."""
         with self._changed:
             self._changes += 1
             self._changed.notify_all()
@@ -223,20 +224,20 @@ class Spool:
             return refusal
         try:
             if seq == 0 and not os.path.exists(path):
-                if not self._has_space(BLOCK + cost):    # topics are free to invent, their files are not
+                if not self._has_space(BLOCK + cost):    # a sender can invent any number of topics; each costs a file
                     return self._full()
                 make_channel_file(path)
             with locked_channel(path) as channel:
-                # Once more: a close may have passed this lock before us.
+                # Checked again, because a close may have had this lock before.
                 return self.objection(session, sender) or self._settle(channel, seq, chunk)
-        except FileNotFoundError:  # its first chunk is still to come, or a purge took the session out
+        except FileNotFoundError:  # the first chunk has not come yet, or a purge removed the session
             return self.objection(session, sender) or skipped(seq, 0)
 
     def _had(self, session: Session, path: str, seq: int) -> bool:
-        """Whether a session that has ended had this chunk of a channel."""
+        """Return whether a session that has ended had this chunk of a channel."""
         folder = self._sessions.folder(session)
         try:
-            with locked(folder):     # whoever closes it has finished
+            with locked(folder):     # a close in progress has finished
                 return seq < int(received_in(folder).get(os.path.basename(path), 0))
         except FileNotFoundError:
             return False
@@ -263,7 +264,7 @@ class Spool:
         return Refusal(Problem.FULL, f"the spool is full: {self.limits.total_bytes} bytes")
 
     def _has_space(self, cost: int) -> bool:
-        """Whether the spool has room; one that reads full is counted anew first."""
+        """Return whether the chunk fits; if the spool seems full, count it again first."""
         if self._total.has_space(cost, self.limits.total_bytes):
             return True
         if time.monotonic() < self._recount_at:
@@ -280,7 +281,7 @@ class Spool:
             try:
                 with locked_channel(path) as channel:
                     return self.objection(session, sender) or self._take(channel, seq, confirm)
-            except FileNotFoundError:  # nothing was pushed yet, or the session is not there
+            except FileNotFoundError:  # nothing was pushed yet, or the session does not exist
                 return self.objection(session, sender) or (skipped(seq, 0) if seq and confirm else None)
 
     def _take(self, channel: ChannelFile, seq: int, confirm: bool) -> GetResult:
@@ -301,7 +302,7 @@ class Spool:
         with self._changed:
             self._changed.wait_for(lambda: self._changes != changes, seconds)
 
-    # paths, and the whole
+    # paths and maintenance
 
     def _channel_path(self, session: Session, topic: str, sender: PartyKey) -> str:
         name = f"{sender[0]}/{sender[1]}/{check_topic(topic)}".encode("utf-8", "surrogatepass")
@@ -325,7 +326,7 @@ class Spool:
                     yield from channels_in(folder)
 
     def _delete(self, job_folder: str) -> None:
-        """Delete a job's folder and its tokens, and what its channels count."""
+        """Delete a job's folder, its tokens, and the count of its channels."""
         for folder in folders_in(job_folder):
             uncount(folder, self._total)
             self._sessions.forget_token(folder)

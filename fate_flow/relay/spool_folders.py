@@ -1,4 +1,4 @@
-"""The folder of one session: its lock, its end, its channels, and the small documents in it."""
+"""The folder of one session: its lock, its end, its channels, and its small JSON files."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from fate_flow.relay.channel_files import Total, locked, locked_channel
 SESSION = "session"
 CLOSED = "closed"
 _RECEIVED = "received"
-_OWN_FILES = frozenset({SESSION, CLOSED, _RECEIVED})  # the rest of a session's folder are channels
+_OWN_FILES = frozenset({SESSION, CLOSED, _RECEIVED})  # all other files in a session's folder belong to channels
 DISK_IS_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 Stamp = tuple[int, int, int, int]
-"""Of a file: it is another one once the file has been replaced."""
+"""Identifies the content of a file: it differs after the file was replaced."""
 
 
 @contextmanager
 def session_folder(folder: str) -> Iterator[None]:
-    """The folder of a session under its lock, made when it is not there; FileNotFoundError when a purge takes it."""
+    """Hold the lock of a session's folder; make the folder if it is missing.
+
+    Raises FileNotFoundError if a purge removes it meanwhile."""
     for path in (os.path.dirname(folder), folder):
-        with suppress(FileExistsError):     # not `makedirs`: it fails when a purge follows its own look
+        with suppress(FileExistsError):     # not `makedirs`: it fails if a purge comes after its own check
             os.mkdir(path, 0o700)
     with locked(folder):
         yield
@@ -39,10 +41,10 @@ def entomb(folder: str) -> None:
 
 
 def drop_channels(folder: str, total: Total) -> None:
-    """Delete all channels of a closed session, but for how much they had."""
+    """Delete all channels of a closed session; keep how many chunks they had."""
     received: dict[str, Any] = {}
     for path in channels_in(folder):
-        # Whoever was storing has finished; whoever comes now sees the tombstone.
+        # With the lock, earlier pushes have finished, and later ones see that the session is closed.
         with suppress(FileNotFoundError), locked_channel(path) as channel:
             received[os.path.basename(path)] = channel.marks.stored
     _note_received(folder, received)
@@ -54,7 +56,7 @@ def drop_channels(folder: str, total: Total) -> None:
 
 
 def uncount(folder: str, total: Total) -> None:
-    """Remove the channels of a session, and what they count."""
+    """Remove the channels of a session, and their count."""
     for path in channels_in(folder):
         with suppress(FileNotFoundError), locked_channel(path) as channel:
             channel.remove(total)
@@ -73,7 +75,7 @@ def _note_received(folder: str, received: dict[str, Any]) -> None:
     try:
         write_json(os.path.join(folder, _RECEIVED), {**received_in(folder), **received})
     except OSError as error:
-        # Closing has to work on a full disk; who repeats a push is then told that the session is gone.
+        # Closing must work on a full disk. Without this file, a repeated push is answered that the session is gone.
         if error.errno not in DISK_IS_FULL:
             raise
 
@@ -92,7 +94,7 @@ def folders_in(path: str) -> list[str]:
 
 
 def read_json(path: str) -> tuple[Stamp, dict[str, Any]]:
-    """The document and the stamp of its file; one that a power failure emptied counts as not there."""
+    """Return the stamp of a file and its document. A file that a power failure emptied counts as missing."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
         if not text.endswith("}"):
@@ -101,7 +103,7 @@ def read_json(path: str) -> tuple[Stamp, dict[str, Any]]:
 
 
 def write_json(path: str, document: dict[str, Any]) -> None:
-    """Put the document there as a whole; a reader sees the old one or the new one."""
+    """Write the document atomically: a reader sees the old one or the new one."""
     fresh = f"{path}.new"
     with open(fresh, "w", encoding="utf-8") as file:
         json.dump(document, file)

@@ -1,7 +1,7 @@
-"""Which sessions are open here, which peers they talk with, and which token speaks for which.
+"""The registry of open sessions, with their peers and tokens.
 
-All of it is on disk, shared by the processes of one server; each process remembers what it has read, and looks at the
-file's stamp before it believes that. Errors of the disk are the caller's.
+It is on disk, shared by the processes of one server. Each process caches what it has read, and compares the file's
+stamp before it uses the cache. Disk errors are raised to the caller.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class SessionRegistry:
         self._tokens: dict[str, Session] = {}
 
     def folder(self, session: Session) -> str:
-        """Of the session's files."""
+        """Return the folder of the session's files."""
         return (f"{self._root}/sessions/{session.job_id}/{session.task_id}.{session.version}"
                 f".{session.incarnation}.{session.role}.{session.party_id}")
 
     def open(self, session: Session, peers: tuple[PartyKey, ...], token: str) -> bool:
-        """Write it down, while the caller holds the lock of its folder; False when it has been closed already."""
+        """Store the session while the caller holds the lock of its folder; False if it has been closed already."""
         wanted = _SpoolEntry(frozenset(peers), _digest(token))
         known = self._entry(session)
         if known is not None and (known.closed or known == wanted):
             return not known.closed
-        # The token first: who finds the session open can rely on it.
+        # The token first, so that it exists for every open session.
         write_json(self._token_path(wanted.token), vars(session))
         write_json(os.path.join(self.folder(session), SESSION), wanted.to_json())
         if known is not None and known.token != wanted.token:
@@ -49,14 +49,14 @@ class SessionRegistry:
         return True
 
     def forget_token(self, folder: str) -> None:
-        """Remove the token of the session in this folder, which a purge has taken out."""
+        """Remove the token of the session in this folder, which a purge has moved away."""
         for name in (SESSION, CLOSED):
             with suppress(FileNotFoundError):
                 document = read_json(os.path.join(folder, name))[1]
                 os.unlink(self._token_path(_SpoolEntry.from_json(document).token))
 
     def session_of(self, token: str) -> Session | Refusal | None:
-        """The session a worker may speak for; GONE when it has ended, None when nobody knows the token."""
+        """Return the session that the token opens; a refusal if it has ended; None if the token is unknown."""
         digest = _digest(token)
         session = self._tokens.get(digest) or self._read_token(digest)
         entry = self._entry(session) if session else None
@@ -67,7 +67,7 @@ class SessionRegistry:
         return session if entry.token == digest else None
 
     def objection(self, session: Session, peer: PartyKey) -> Refusal | None:
-        """Why this session may not talk with that party; None when it may."""
+        """Return why this session may not exchange messages with that party; None if it may."""
         entry = self._entry(session)
         if entry is None:
             return Refusal(Problem.NOT_STARTED, f"session {session}: has not started here")
@@ -78,13 +78,13 @@ class SessionRegistry:
         return None
 
     def _entry(self, session: Session) -> _SpoolEntry | None:
-        """What the session's file says; read again only when the file has changed."""
+        """Return the content of the session's file; it is read again only if the file has changed."""
         path = os.path.join(self.folder(session), SESSION)
         cached = self._entries.get(session)
         try:
             if cached and cached[0] == stamp_of(os.stat(path)):
                 return cached[1]
-            # With the stamp of what is read, not of what was looked at: it may have been replaced between.
+            # The stamp is that of the file that is read, because the file may have been replaced since the check.
             stamp, document = read_json(path)
         except FileNotFoundError:
             return self._ended(session)
@@ -111,7 +111,7 @@ class SessionRegistry:
 
 @dataclass(frozen=True)
 class _SpoolEntry:
-    """What the file of a session says."""
+    """The content of a session's file."""
 
     peers: frozenset[PartyKey]
     token: str

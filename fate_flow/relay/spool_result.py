@@ -1,4 +1,4 @@
-"""What the spool answers: a chunk is stored or there, or why not."""
+"""The answers of the spool: a chunk was stored or found, or why not."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from fate_flow.relay.spool_session import Session
 
 @dataclass(frozen=True)
 class Stored:
-    """The spool has the chunk; `new` is False when it had it before."""
+    """The spool has the chunk; `new` is false if it had it before."""
 
     new: bool
 
 
 class Problem(Enum):
-    """Why the spool says no."""
+    """Why the spool refuses."""
 
     NOT_STARTED = "not_started"  # the session is not open here yet, or no longer known
     GONE = "gone"                # the session has ended
     STRANGER = "stranger"        # no such party in this task
     SKIPPED = "skipped"          # the number is not the next one
-    DIFFERENT = "different"      # the number holds other bytes
-    TOO_LARGE = "too_large"      # the chunk is
+    DIFFERENT = "different"      # the chunk with this number has other bytes
+    TOO_LARGE = "too_large"      # the chunk is too large
     BACKLOG = "backlog"          # the reader is too far behind
-    FULL = "full"                # the spool or the disk is
+    FULL = "full"                # the spool or the disk is full
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """The spool says no, and names the value that is wrong."""
+    """A refusal of the spool; the message names the wrong value."""
 
     problem: Problem
     message: str

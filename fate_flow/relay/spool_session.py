@@ -1,4 +1,4 @@
-"""Who talks over the spool: one attempt of a task at one party, and its peers."""
+"""The identity of a session of the spool: one attempt of a task at one party."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PartyKey = tuple[str, str]  # role, party id
 
 @dataclass(frozen=True)
 class Session:
-    """One attempt of a task at one party; BadRequest names a field that could not stand in a path."""
+    """One attempt of a task at one party. Raises BadRequest for a field that is not valid in a path."""
 
     job_id: str
     task_id: str

@@ -27,27 +27,27 @@ class Wakeup:
 
     @property
     def receiving_end(self) -> socket.socket:
-        """The listening end, for who waits in another way."""
+        """The listening end, for a process that waits in another way."""
         return self._receiver
 
     @property
     def sending_end(self) -> socket.socket:
-        """The end to send on, for processes that know nothing of this class."""
+        """The sending end, for processes that do not use this class."""
         return self._sender
 
     def fileno(self) -> int:
-        """The listening end, for a `select` over several things."""
+        """Return the file descriptor of the listening end, for a `select` over several files."""
         return self._receiver.fileno()
 
     def wake(self, payload: bytes = b"") -> None:
-        """Wake the listener; a full buffer or a listener that is gone loses the wake-up silently."""
+        """Wake the listener. If the buffer is full or the listener is gone, the wake-up is lost without an error."""
         if len(payload) > _PAYLOAD_BYTES:
             raise ValueError(f"payload of {len(payload)} bytes: a wake-up carries {_PAYLOAD_BYTES} at most")
         with suppress(OSError):
             self._sender.send(payload or _EMPTY)
 
     def wait(self, timeout_seconds: float) -> list[bytes]:
-        """The payloads of all pending wake-ups; [] when none came within the time."""
+        """Return the payloads of all pending wake-ups; [] if none came in time."""
         poll = select.poll()
         poll.register(self._receiver, select.POLLIN)
         if not poll.poll(max(0.0, timeout_seconds) * 1000):
@@ -55,7 +55,7 @@ class Wakeup:
         return self._drain()
 
     def close(self) -> None:
-        """Give up both ends in this process; the others keep theirs."""
+        """Close both ends in this process; other processes keep theirs."""
         self._receiver.close()
         self._sender.close()
 

@@ -1,6 +1,6 @@
-"""What is done once the rows that order it are stored, as values, and the one function that carries them out.
+"""Effects: actions after the commit of the rows that order them, as values, and the function that carries them out.
 
-Each is idempotent, and is derived from the rows again when it is lost.
+Each effect is idempotent, and is derived from the rows again if it is lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LaunchWorker:
 
 @dataclass(frozen=True)
 class StopWorker:
-    """Tell its runner to end it: SIGTERM, and SIGKILL after so many seconds."""
+    """Tell the worker's runner to end it: SIGTERM, and SIGKILL after `grace_seconds`."""
 
     worker: Worker
     grace_seconds: float
@@ -35,14 +35,14 @@ class StopWorker:
 
 @dataclass(frozen=True)
 class ForgetWorker:
-    """Remove what one that has exited has left."""
+    """Remove the output and the working folder of a worker that has exited."""
 
     worker: Worker
 
 
 @dataclass(frozen=True)
 class CloseExchange:
-    """No worker of this attempt of a task sends or receives any more."""
+    """Close the exchange of this attempt of a task: no worker of it sends or receives any more."""
 
     task: TaskKey
     incarnation: str
@@ -50,7 +50,7 @@ class CloseExchange:
 
 @dataclass(frozen=True)
 class WriteConfs:
-    """The files of a job that say what it is."""
+    """Write the files with the documents of a job."""
 
     key: JobKey
     document: Document
@@ -63,7 +63,7 @@ class RemoveJobFolder:
 
 @dataclass(frozen=True)
 class RemoveMessages:
-    """The messages of a job that is over here, and the files that clients sent for its uploads."""
+    """Remove the messages of a job that is over here, and the files that clients sent for its uploads."""
 
     job_id: str
     uploads: tuple[str, ...]
@@ -104,7 +104,7 @@ def carry_out(context: Context, effect: Effect) -> None:
 
 
 def _launch(context: Context, order: LaunchOrder) -> None:
-    """What keeps a worker from starting is kept for the poll, which orders it again."""
+    """Launch a worker. A problem is kept for the next poll, which launches again."""
     worker = order.worker
     try:
         context.exchange.open(worker.task, order.incarnation, order.parties, order.speaks_as)
@@ -118,6 +118,6 @@ def _launch(context: Context, order: LaunchOrder) -> None:
 
 def _remove_messages(context: Context, job_id: str, uploads: tuple[str, ...]) -> None:
     if all(row.is_final for row in context.read(lambda tx: tx.jobs_here(job_id))):
-        context.exchange.purge(job_id)      # it may have begun again since the commit
+        context.exchange.purge(job_id)      # checked again: the job may have been rerun since the commit
     for path in uploads:
         context.files.drop_upload(path)

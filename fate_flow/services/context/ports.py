@@ -231,11 +231,11 @@ class Keep:
 
 
 BoundEffect = Callable[[], None]
-"""An effect (effects.py) with all that it needs."""
+"""An effect (effects.py), bound to the context that it needs."""
 
 
 def in_place(effects: Iterable[BoundEffect]) -> None:
-    """Carry effects out before anything else happens."""
+    """Carry out effects at once, in the calling thread."""
     for effect in effects:
         effect()
 

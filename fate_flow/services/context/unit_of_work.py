@@ -1,7 +1,7 @@
 """A unit of work: a transaction, and its effects after the commit.
 
-Effects (effects.py: launching a worker, closing a session, removing files) run only once the rows that order them are
-stored. Each is idempotent and can be derived from the rows again, so a crash in between costs one poll.
+Effects (effects.py: launching a worker, closing a session, removing files) run only after the rows that order them are
+stored. Each effect is idempotent and can be derived from the rows again, so a crash in between costs one poll.
 """
 
 from __future__ import annotations
