@@ -24,7 +24,7 @@ from tests.kit.job_documents import BOTH, job
 from tests.kit.services.hand_initiator import Initiator, accepted, report, running
 from tests.kit.services.hand_server import worker_of
 from tests.kit.services.party_commands import DOCUMENT
-from tests.kit.services.sights import RUNS, made
+from tests.kit.services.sights import FAILED, RUNS, made
 from tests.kit.values import GUEST, HOST, JOB_ID, NOW
 
 
@@ -277,6 +277,24 @@ def test_a_second_seat_at_the_initiators_party_ends_with_the_job_also_when_its_w
     guest.watch("work_0", own_host)
     assert guest.task("work_0", own_host).party_status is TaskStatus.CANCELED
     assert guest.free_cores() == 8
+
+
+def test_the_initiators_own_rows_say_what_it_has_decided_itself() -> None:
+    """Its stop tells its own seats, too, that the task begins again; what follows is decided when all have stopped."""
+    own_host = Party("host", "9999")
+    guest = Initiator()
+    guest.submit(job({"guest": ["9999"], "host": ["9999"]}, cores=2, retries=1))
+    guest.advance(may_begin_round=True)
+    for party in (GUEST, own_host):
+        guest.engine.sights[worker_of(guest, "work_0", party)] = RUNS
+        guest.watch("work_0", party)
+    guest.engine.sights[worker_of(guest, "work_0", GUEST)] = FAILED
+    guest.watch("work_0", GUEST)
+    guest.advance()
+    shares = [guest.task("work_0", party) for party in (GUEST, own_host)]
+    assert [one.party_status for one in shares] == [TaskStatus.FAILED, TaskStatus.STOPPING]
+    assert [one.status for one in shares] == [TaskStatus.STOPPING] * 2
+    assert [one.policy for one in shares] == ["", ""]
 
 
 # ---------------------------------------------------------------------- the wire
