@@ -91,7 +91,7 @@ class GenuineClient:
     @contextmanager
     def _served_by(self, script: str, *text: str) -> Iterator[Callable[[object], list[Any]]]:
         """A process in the client's environment that answers a line of JSON with another."""
-        argv = [str(self._python), str(Path(__file__).with_name(script)), *text]
+        argv = [str(self._python), str(Path(__file__).with_name("in_client") / script), *text]
         with subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self._environment(),
             cwd=self._a_folder(),

@@ -14,7 +14,7 @@ from tests.kit.servers.party_servers import GUEST, HOST, csv_text
 
 pytestmark = pytest.mark.timeout(900)
 
-SCRIPT = Path(__file__).with_name("pipeline_script.py")
+SCRIPT = Path(__file__).with_name("in_client") / "pipeline_script.py"
 OF_GUEST = {f"id{number:02}": [number, 2 * number] for number in range(10)}
 OF_HOST = {f"id{number:02}": [3 * number] for number in range(5, 15)}
 COMMON = [f"id{number:02}" for number in range(5, 10)]
