@@ -1,4 +1,4 @@
-"""One frozen `Settings`, which `settings_reader.py` reads once, handed to constructors."""
+"""One frozen `Settings`, which `reader.py` reads once, handed to constructors."""
 
 from __future__ import annotations
 

@@ -261,6 +261,22 @@ def test_functions_that_are_named_behind_a_file_are_in_it(path: Path) -> None:
             assert is_there, f"{link} has no {part} ({name})"
 
 
+PACKAGE = CHECKOUT / "fate_flow"
+MODULE = re.compile(r"[\w/]*\w\.py\b(?!\[)")       # `file.py[line:N]` is the form of a log line
+
+
+def test_modules_that_the_package_names_are_there() -> None:
+    folders = (PACKAGE, CHECKOUT / "tests")
+    paths = {f"/{path.relative_to(CHECKOUT)}" for folder in folders for path in folder.rglob("*.py")}
+    missing = {
+        f"{path.relative_to(CHECKOUT)} names {name}"
+        for path in PACKAGE.rglob("*.py")
+        for name in MODULE.findall(path.read_text(encoding="utf-8"))
+        if not any(one.endswith(f"/{name.lstrip('/')}") for one in paths)
+    }
+    assert sorted(missing) == []
+
+
 def test_where_it_is_decided_names_functions() -> None:
     architecture = prose_of(CHECKOUT / "docs" / "explanation" / "architecture.md")
     section = architecture.partition("\n## Where is it decided?\n")[2].partition("\n## ")[0]

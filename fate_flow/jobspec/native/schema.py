@@ -1,8 +1,8 @@
 """The native job file as a JSON Schema: the one declaration that editors are given and that the reader goes by.
 
-`native_shape.py` walks it, and knows no keyword of JSON Schema that is not used here. What a value means beyond its
+`shape.py` walks it, and knows no keyword of JSON Schema that is not used here. What a value means beyond its
 shape (does the party exist, is the event known to the rule) is for the readers of the FATE documents that
-`native.py` makes of the file.
+`reader.py` makes of the file.
 """
 
 from __future__ import annotations

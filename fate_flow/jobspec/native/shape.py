@@ -1,6 +1,6 @@
 """Whether a value has the shape that a JSON Schema describes, with complaints for people: path, value, what is right.
 
-As much of JSON Schema as `native_schema.py` uses, and with its meaning: a keyword says nothing about values of
+As much of JSON Schema as `schema.py` uses, and with its meaning: a keyword says nothing about values of
 another type than its own."""
 
 from __future__ import annotations
