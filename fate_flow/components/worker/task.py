@@ -77,20 +77,18 @@ class TaskContext:
         return tuple(party for party in self.parties if party.role == role)
 
     def input_table(self, key: str = "data") -> Table:
-        """The one table at this input, open."""
+        """Return the one table at this input, open.
+
+        Raises NoSuchTable. Other parties read its message, so the name of the table goes to this party's log alone.
+        """
         uris = self.inputs.get(key, ())
         if len(uris) != 1:
             raise ComponentError(f"input {key} has {len(uris)} tables, {self.component} takes one")
-        return self.existing_table(uris[0], f"input {key}")
-
-    def existing_table(self, uri: str, key: str) -> Table:
-        """Open the table that `key` stands for. Raises NoSuchTable; its name goes to this party's log alone, because
-        other parties read the message."""
         try:
-            return Table(uri)
+            return Table(uris[0])
         except NoSuchTable as error:
-            log.error("%s: %s", key, error.message)
-            raise NoSuchTable(f"{key}: the table is no longer here; this party's log names it") from error
+            log.error("input %s: %s", key, error.message)
+            raise NoSuchTable(f"input {key}: the table is no longer here; this party's log names it") from error
 
     def table_uri(self, namespace: str, name: str) -> str:
         return format_uri(self.data_dir, namespace, name)

@@ -148,13 +148,16 @@ def test_reader_hands_on_the_table_itself(tmp_path):
     assert outcome.metrics[0].data == [("count", 1)]
 
 
-def test_a_table_that_is_not_there_is_named_in_the_log_of_its_own_party_alone(tmp_path, caplog):
+def test_reader_names_a_table_that_is_not_there(tmp_path):
+    """The document names it, and every party has the document."""
     parameters = {"table": {"namespace": "demo", "name": "gone"}}
+    with pytest.raises(NoSuchTable, match="no table 'gone' in namespace 'demo'"):
+        reader.run(a_task("reader", GUEST, data_dir=tmp_path, parameters=parameters))
+
+
+def test_an_input_that_is_not_there_is_named_in_the_log_of_its_own_party_alone(tmp_path, caplog):
     uri = a_table(tmp_path, "a", [("b", "1")], ["x"])
-    task = a_task("reader", GUEST, data_dir=tmp_path, parameters=parameters, inputs={"data": (uri,)})
-    with pytest.raises(NoSuchTable, match=r"^table: the table is no longer here; this party's log names it$"):
-        reader.run(task)
-    assert "table: there is no table 'gone' in namespace 'demo'" in caplog.text
+    task = a_task("reader", GUEST, data_dir=tmp_path, inputs={"data": (uri,)})
     parse_uri(uri).path.unlink()
     with pytest.raises(NoSuchTable, match=r"^input data: the table is no longer here; this party's log names it$"):
         task.input_table()
