@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fate_flow.core.model.job import Command, TaskKey, Worker
+from fate_flow.core.model.job import Command, JobKey, TaskKey, Worker
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import LaunchOrder, Observation
+from fate_flow.store.values import Document, TableMeta
 
 
 @dataclass
@@ -38,16 +40,69 @@ class HandEngine:
 
 
 @dataclass
-class Said:
-    """Takes any call and keeps it: what was asked of the exchange and of the files."""
+class Calls:
+    """What was asked of a fake: the name of each call with its arguments."""
 
     calls: list[tuple[Any, ...]] = field(default_factory=list)
 
-    def __getattr__(self, name: str) -> Any:
-        return lambda *arguments: self.calls.append((name, *arguments))
-
     def names(self) -> list[str]:
         return [call[0] for call in self.calls]
+
+
+class HandExchange(Calls):
+    """An exchange that opens nothing."""
+
+    def open(self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str) -> None:
+        self.calls.append(("open", key, incarnation, parties, worker_id))
+
+    def close(self, key: TaskKey, incarnation: str) -> None:
+        self.calls.append(("close", key, incarnation))
+
+    def purge(self, job_id: str) -> None:
+        self.calls.append(("purge", job_id))
+
+    def sweep(self, is_over: Callable[[str], bool]) -> None:
+        self.calls.append(("sweep", is_over))
+
+
+class HandFiles(Calls):
+    """Folders in which nothing ever lies: it keeps no configuration, no upload, no job and no log."""
+
+    def write_confs(self, key: JobKey, document: Document) -> None:
+        self.calls.append(("write_confs", key, document))
+
+    def remove_job(self, job_id: str) -> None:
+        self.calls.append(("remove_job", job_id))
+
+    def drop_upload(self, path: str) -> None:
+        self.calls.append(("drop_upload", path))
+
+    def drop_table(self, table: TableMeta) -> None:
+        self.calls.append(("drop_table", table))
+
+    def has_confs(self, key: JobKey) -> bool:
+        return False
+
+    def has_living_worker(self, job_id: str) -> bool:
+        return False
+
+    def jobs_on_disk(self) -> tuple[str, ...]:
+        return ()
+
+    def uploads_before(self, at: int) -> tuple[str, ...]:
+        return ()
+
+    def logs_before(self, at: int) -> tuple[str, ...]:
+        return ()
+
+    def has_logs(self, job_id: str) -> bool:
+        return False
+
+    def logs_beyond(self, most_bytes: int, measure_all: bool) -> tuple[str, ...]:
+        return ()
+
+    def remove_logs(self, job_id: str) -> None:
+        self.calls.append(("remove_logs", job_id))
 
 
 @dataclass

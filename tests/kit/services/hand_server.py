@@ -19,7 +19,7 @@ from fate_flow.services.workers.watch import WorkerWatch
 from fate_flow.store.contract.retry import Retry
 from fate_flow.store.memory.store import MemoryStore
 from tests.kit.modules import Module
-from tests.kit.services.fakes import HandEngine, HandRecord, Said
+from tests.kit.services.fakes import HandEngine, HandExchange, HandFiles, HandRecord
 from tests.kit.values import HOST, JOB_ID, NOW
 
 
@@ -32,7 +32,7 @@ class HandServer:
     ) -> None:  # fmt: skip
         self.now = NOW
         self.steady: int | None = None
-        self.engine, self.exchange, self.files, self.record = HandEngine(), Said(), Said(), HandRecord()
+        self.engine, self.exchange, self.files, self.record = HandEngine(), HandExchange(), HandFiles(), HandRecord()
         self.store = store or MemoryStore()
         self._ids = 0
         self.paused = 0.0        # seconds, before transactions that were begun anew
