@@ -1,1 +1,1 @@
-"""Workers as processes of this machine: launch, watch, kill; what the worker process itself does."""
+"""The local engine: workers as processes of this machine. It launches, watches and kills them."""

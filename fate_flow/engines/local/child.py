@@ -1,8 +1,8 @@
 """The first steps of a worker process, between the runner's fork and the program of the worker.
 
-Descriptors that a fork inherited are not closed but turned into /dev/null: an inherited Python object (a log
-handler, a socket of the server) may still close its number or write to it, and a free number would soon be that
-of a data file. They are close-on-exec, so a command sees none of them.
+Inherited descriptors are not closed, but redirected to /dev/null. An inherited Python object (a log handler, a socket
+of the server) may still close its number or write to it, and a free number would soon be that of a data file. The
+descriptors are close-on-exec, so a command sees none of them.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from fate_flow.engines.local.worker import WORKER_VARIABLE, WorkerSpec
 COMPONENTS_MAIN = "fate_flow.components.__main__"
 NOT_STARTED = 127
 NICENESS = 10
-"""What computes for hours must not keep waiting what answers in milliseconds: ten workers weigh about as much as one
-server. More would starve them on a machine that has other work."""
+"""Workers compute for hours, and must not delay the server, which answers in milliseconds. With this niceness ten
+workers weigh about as much as one server. A higher one would starve workers on a machine with other work."""
 
 
 def become_worker(spec: WorkerSpec, barrier: int, report: int, output: tuple[int, ...] = ()) -> NoReturn:
-    """Waits for the go-ahead and runs the program of the spec; what prevents that goes to `report`.
+    """Wait for the go-ahead and run the program of the spec; write to `report` what prevents it.
 
-    `output`: what is to be stdout and stderr; without it the files of the spec are."""
+    `output`: the descriptors for stdout and stderr; if empty, the files of the spec are used."""
     code = NOT_STARTED
     try:
         os.setpgid(0, 0)
         os.nice(NICENESS)
-        if os.read(barrier, 1):    # nothing: the runner gave up, or is gone
+        if os.read(barrier, 1):    # empty: the runner gave up, or is gone
             _settle(spec, report, output)
             code = _run_builtin(spec, report) if spec.provider == "builtin" else _run_command(spec)
-    except Exception as error:  # noqa: BLE001  # whatever it is, the runner must learn why nothing started
+    except Exception as error:  # noqa: BLE001  # the runner must learn of any error why nothing started
         os.write(report, " ".join(f"{type(error).__name__}: {error}".split())[:500].encode())
     finally:
         os._exit(code & 0xFF)
 
 
 def let_go_of_descriptors(keep: Collection[int]) -> None:
-    """Every open descriptor but those to keep means /dev/null from now on."""
+    """Redirect every open descriptor to /dev/null, except those to keep."""
     null = os.open(os.devnull, os.O_RDWR)
     inherited = {int(name) for name in os.listdir("/proc/self/fd")}
     for number in (inherited | {0, 1, 2}) - {*keep, null}:
@@ -58,7 +58,7 @@ def let_go_of_descriptors(keep: Collection[int]) -> None:
 
 
 def reset_signals() -> None:
-    """Nothing that the server handles or ignores is handled or ignored here; what is blocked stays so."""
+    """Reset all signals that the server handles or ignores to their defaults; blocked ones stay blocked."""
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals():
         if signal.getsignal(number) not in (signal.SIG_DFL, None):
@@ -132,7 +132,7 @@ def _exit_code_of(main: Callable[[list[str]], int | None], argv: tuple[str, ...]
 
 
 def _flush() -> None:
-    """What the interpreter would do at its end, which os._exit leaves out."""
+    """Do what the interpreter does at its end, because os._exit skips it."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

@@ -1,7 +1,7 @@
-"""The local engine, as the server sees it: order a worker, look at it, end it.
+"""The server's side of the local engine: launch a worker, observe it, stop it.
 
-Nothing is remembered here: every call reads the worker's folder, so that any process of the server, and the
-next one after a crash, may go on where another stopped, and may repeat what another has done.
+There is no state in memory: every call reads the worker's folder. So any process of the server, also after a crash, can
+go on where another one stopped, and can repeat what another one has done.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fate_flow.engines.local.worker import (
 )
 
 _PATIENCE_SECONDS = 0.02
-"""How long an order waits for room in the spawner's socket; a spawner at work makes room in a few ms."""
+"""How long an order waits for room in the spawner's socket; a busy spawner makes room in a few ms."""
 
 
 class LocalEngine:
@@ -43,25 +43,27 @@ class LocalEngine:
         self._spawner_wakeup = spawner_wakeup
 
     def launch(self, spec: WorkerSpec) -> bool:
-        """False when the order did not reach the spawner: repeat it. A folder is launched once."""
+        """Order a launch; False if the order did not reach the spawner and must be repeated.
+
+        A folder is launched once, however often it is ordered."""
         folder = spec.folder
         if (folder / CLAIMED).exists():
             return True
         folder.mkdir(parents=True, exist_ok=True)
-        # The environment may hold tokens. Not flushed to disk: after a power cut nothing of it has begun.
+        # Mode 0600, because the environment may contain tokens. Not synced: after a power cut nothing has started.
         write_atomically(folder / LAUNCH, spec.to_json(), mode=0o600, is_durable=False)
         if self._spawner_wakeup is None:
             return False
         return wake(self._spawner_wakeup, {"launch": str(folder)}, patience_seconds=_PATIENCE_SECONDS)
 
     def observe(self, folder: Path) -> Observation:
-        """How the worker of a folder is doing; `lost` when nothing is left that could still tell."""
+        """Return the state of the worker of a folder; `lost` if it has no end, and no process is left to write one."""
         return _ended(folder) or _living(folder) or _gone(folder)
 
     def stop(self, folder: Path, grace_seconds: float) -> bool:
-        """Asks a worker to end, or one that has not begun never to begin; repeat it until it has ended.
+        """Ask a worker to end; one that has not started never starts then. Repeat the call until the worker has ended.
 
-        True when this call decided that it never begins: no runner will tell of its end."""
+        Returns True if this call has decided that the worker never starts; then no runner reports its end."""
         if (folder / EXIT).exists():
             return False
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +71,7 @@ class LocalEngine:
         if claim(folder):
             write_atomically(folder / EXIT, Exit(None, None, "stopped").to_json())
             return True
-        # Without runner.json there is nobody to signal: the runner writes it first and reads stop.json then.
+        # Without runner.json there is no process to signal: the runner writes it first, and then reads stop.json.
         started = Started.read(folder)
         if started and not started.runner.send(signal.SIGTERM):
             _end_survivors(started, pending)
@@ -77,7 +79,7 @@ class LocalEngine:
 
 
 def living_workers(jobs_root: Path) -> list[Path]:
-    """The folders below in which a worker runs or is about to."""
+    """Return the folders below `jobs_root` in which a worker runs, or is about to run."""
     return [folder for folder in _worker_folders(jobs_root) if _is_living(folder)]
 
 
@@ -90,7 +92,7 @@ def _ended(folder: Path) -> Observation | None:
 
 
 def _living(folder: Path) -> Observation | None:
-    """None when whoever had to care for the worker is gone."""
+    """Return the state of a worker that has not ended; None if its runner, or the process that claimed it, is gone."""
     started = Started.read(folder)
     if started:
         is_running = started.runner.is_alive() or started.worker.is_alive()
@@ -100,7 +102,7 @@ def _living(folder: Path) -> Observation | None:
 
 
 def _gone(folder: Path) -> Observation:
-    # The runner may have written its last lines after we looked for them and before we looked for it.
+    # The runner may have written the end after it was looked for, and ended before its process was looked for.
     if end := _ended(folder):
         return end
     started = Started.read(folder)
@@ -112,7 +114,7 @@ def _gone(folder: Path) -> Observation:
 
 
 def _stop_request(folder: Path, grace_seconds: float) -> Stop:
-    """The request as it stands now; a repeated one keeps its beginning and the shorter grace."""
+    """Write and return the request; a repeated one keeps its time, and the shorter grace."""
     earlier = Stop.read(folder)
     if earlier and earlier.grace_seconds <= grace_seconds:
         return earlier
@@ -122,7 +124,7 @@ def _stop_request(folder: Path, grace_seconds: float) -> Stop:
 
 
 def _end_survivors(started: Started, pending: Stop) -> None:
-    """What a runner would have done: SIGTERM, and SIGKILL once the grace is over."""
+    """Send SIGTERM, and SIGKILL once the grace is over, as the runner would have done."""
     is_over = time.monotonic() >= pending.asked_at + pending.grace_seconds
     for member in started.survivors():
         ProcessId(member.pid, member.started).send(signal.SIGKILL if is_over else signal.SIGTERM)
@@ -131,7 +133,7 @@ def _end_survivors(started: Started, pending: Stop) -> None:
 def _worker_folders(root: Path) -> Iterator[Path]:
     for path, folders, files in os.walk(root):
         if LAUNCH in files:
-            folders.clear()    # what a worker keeps in its folder is its own
+            folders.clear()    # folders inside a worker's folder are its own files
             yield Path(path)
 
 

@@ -1,7 +1,7 @@
-"""What a worker prints: from pipes into its files, as far as its party keeps it.
+"""The output of a worker: from pipes into its files, up to the limit of its party.
 
-The first bytes of each stream are kept and the rest is dropped, with a line where that begins and one in the end that
-says how much it was. The worker is never kept waiting and never told: what it prints is taken, whatever becomes of it.
+The first bytes of each stream are kept and the rest is dropped. A line marks where that begins, and one at the end says
+how much was dropped. The worker neither waits nor notices: its output is always read.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ _LAST_OUTPUT_SECONDS = 5.0
 
 
 class CapturedOutput:
-    """The two streams of one worker, whose runner reads them in a thread of its own."""
+    """The two streams of one worker; its runner reads them in a separate thread."""
 
     def __init__(self, stdout: Path, stderr: Path, max_bytes: int, setting: str) -> None:
-        """Keep `max_bytes` of each stream; `setting` is the key that says so.
+        """Keep `max_bytes` of each stream; `setting` is the configuration key of this limit.
 
-        Raises OSError when a file cannot be opened."""
+        Raises OSError if a file cannot be opened."""
         self._streams: dict[int, _Stream] = {}
-        self.writers: tuple[int, ...] = ()           # what the worker prints to, stdout first
+        self.writers: tuple[int, ...] = ()           # the descriptors that the worker writes to, stdout first
         for path in (stdout, stderr):
             path.parent.mkdir(parents=True, exist_ok=True)
             file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             reader, writer = os.pipe()
             self._streams[reader] = _Stream(file, max_bytes, setting)
             self.writers += (writer,)
-        # Nobody waits for it when something outside holds a pipe that the worker has handed on.
+        # A daemon, so that the runner can end although another process still holds a pipe of the worker.
         self._thread = threading.Thread(target=self._take_all, daemon=True)
 
     def begin(self) -> None:
-        """In the runner, once the worker has the other ends."""
+        """Start reading. The runner calls this once the worker has the other ends."""
         for writer in self.writers:
             os.close(writer)
         self._thread.start()
 
     def finish(self) -> None:
-        """Nothing of the worker is left: take what it has printed last."""
+        """Read the last output. The runner calls this when no process of the worker is left."""
         self._thread.join(_LAST_OUTPUT_SECONDS)
 
     def _take_all(self) -> None:
@@ -82,7 +82,7 @@ class _Stream:
         self._write(text.encode())
 
     def _write(self, data: bytes) -> int:
-        """How much of it the disk has taken."""
+        """Write and return how many bytes the disk has taken."""
         written = 0
         with suppress(OSError):
             while written < len(data):

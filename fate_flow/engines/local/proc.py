@@ -1,4 +1,4 @@
-"""What Linux says about processes, and the few things we ask of it for ourselves."""
+"""Linux functions: information about processes, and settings of this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class Stat:
-    """The fields of /proc/PID/stat that tell one process from another."""
+    """The fields of /proc/PID/stat that identify a process."""
 
     pid: int
     state: str
@@ -31,25 +31,25 @@ class Stat:
 
 
 def read_stat(pid: int) -> Stat | None:
-    """None when there is no such process."""
+    """Return the fields of a process; None if it does not exist."""
     try:
         line = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # A process may call itself ") R 1": only what follows the last bracket can be trusted.
+    # A process may have the name ") R 1", so only the text after the last bracket is reliable.
     fields = line[line.rindex(b")") + 2:].split()
     return Stat(pid, fields[0].decode(), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
 def running_in_session(session: int) -> list[Stat]:
-    """Every running process of a session; costs a look at each process of the machine."""
+    """Return every running process of a session. This reads each process of the machine."""
     pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
     stats = (read_stat(pid) for pid in pids)
     return [stat for stat in stats if stat and stat.session == session and stat.is_running]
 
 
 def own_children() -> list[int]:
-    """The children of this single-threaded process, dead ones too; none where the kernel has no list."""
+    """Return the children of this single-threaded process, also dead ones; [] if the kernel has no such list."""
     pid = os.getpid()
     with suppress(FileNotFoundError):
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
@@ -57,24 +57,24 @@ def own_children() -> list[int]:
 
 
 def adopt_orphans() -> None:
-    """From now on descendants that lose their parent become children of this process."""
+    """Make this process the parent of all descendants that lose their parent."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent(parent: int) -> None:
-    """From now on this process is killed when its parent, the process of this number, ends; at once when it has."""
+    """Have this process killed when its parent, the process `parent`, ends; at once if it has ended already."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def yield_to_other_sessions(niceness: int) -> None:
-    """Let this session weigh that much less than others, for a scheduler that shares the processor out by session
-    (autogroups): there a process's own niceness counts only among those of its session."""
-    with suppress(OSError):     # without autogroups; or asked too often in a moment, as the kernel bounds it for users
+    """Set the niceness of this session, for a kernel scheduler that shares processors by session (autogroups). There,
+    the niceness of a process only counts inside its session."""
+    with suppress(OSError):     # no autogroups; or more changes in a moment than the kernel allows for users
         Path("/proc/self/autogroup").write_text(str(niceness))
 
 
 def set_name(name: str) -> None:
-    """What `ps -o comm` and `top` call this process; 15 characters."""
+    """Set the name of this process in `ps -o comm` and `top`; at most 15 characters."""
     _LIBC.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)

@@ -1,8 +1,8 @@
-"""A worker that becomes the user's own program: the order in its folder, and what is done before the program begins.
+"""The order for a worker that becomes the user's own program, and the preparations before the program starts.
 
-The server writes `command.json`; the worker process reads it between its fork and its `exec`, so that whatever is
-missing or not allowed then is a launch that failed, with its reason. Files are copied, so that what the program has is
-what was checked, and nobody's original can be written through it.
+The server writes `command.json`; the worker process reads it between its fork and its `exec`. If something is missing
+or not allowed then, the launch fails with this reason. Files are copied, so that the program gets exactly what was
+checked, and cannot write to the originals.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ VOLUMES = "volumes"
 OUTPUTS = "outputs"
 
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "HOME", "USER", "TMPDIR")
-"""Of the server's environment; what else stands there is none of a stranger's business."""
+"""Variables that a program inherits from the server. The others stay private."""
 _CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 
 
 @dataclass(frozen=True)
 class Order:
-    """What the worker is to become, and what this party allows."""
+    """The program that the worker becomes, and the rules of this party."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -51,17 +51,17 @@ class Order:
     files: tuple[InputFile, ...] = ()
     volumes: tuple[str, ...] = ()
     core_dumps: bool = False
-    secrets: tuple[str, ...] = ()        # names; the worker reads them itself
-    initiator: str = ""                  # the party whose job it is
-    own: str = ""                        # the party that runs it
+    secrets: tuple[str, ...] = ()        # names; the worker reads the texts itself
+    initiator: str = ""                  # the id of the job's initiator
+    own: str = ""                        # the id of the party that runs it
 
     def write(self, folder: Path) -> None:
-        """Names tokens: for this user only."""
+        """Write the order, readable only for this user, because it may contain tokens."""
         write_atomically(folder / ORDER, json.dumps(asdict(self)), mode=0o600, is_durable=False)
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        """None where the worker is something else. Raises ValueError, KeyError, TypeError for what is none of ours."""
+        """Read the order; None if the worker is not a program. Raises ValueError, KeyError, TypeError if malformed."""
         try:
             value: dict[str, Any] = json.loads((folder / ORDER).read_text())
         except FileNotFoundError:
@@ -79,7 +79,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Ready:
-    """What is left is to become it."""
+    """A program that is ready for `exec`."""
 
     program: Path
     argv: tuple[str, ...]
@@ -87,14 +87,14 @@ class Ready:
 
 
 def prepare(order: Order, folder: Path) -> Ready:
-    """Makes the working folder and the volumes of the worker.
+    """Make the working folder and the volumes of the worker.
 
-    Raises NotAllowed for what this party does not run or give any more, OSError for what is not there."""
+    Raises NotAllowed if this party no longer allows something; OSError if something is missing."""
     try:
         program = _program(order, folder, _place_files(order, folder))
         secrets = _secrets(order)
     except NotAllowed as refusal:
-        # Its words cross to the initiator.
+        # The text is sent to the initiator.
         raise NotAllowed(refusal.orders(order.initiator, order.own)) from refusal
     volumes = {volume_variable(name): str(_volume(order, folder, name)) for name in order.volumes}
     _limit_core_dumps(order.core_dumps)
@@ -103,7 +103,9 @@ def prepare(order: Order, folder: Path) -> Ready:
 
 
 def _secrets(order: Order) -> dict[str, str]:
-    """Read by the process that becomes the program: they are in its environment and nowhere else. Raises NotAllowed."""
+    """Read the secrets in the process that becomes the program, so that only its environment contains them.
+
+    Raises NotAllowed."""
     found = {}
     for name in order.secrets:
         text = read_secret(name, order.policy, order.initiator, order.own)
@@ -112,12 +114,12 @@ def _secrets(order: Order) -> dict[str, str]:
 
 
 def is_program(folder: Path) -> bool:
-    """Whether the worker of this folder is a program of the user's own."""
+    """Return whether the worker of this folder is the user's own program."""
     return (folder / ORDER).exists()
 
 
 def clear_scratch(folder: Path) -> None:
-    """The volumes that were made for the worker go with it."""
+    """Remove the volumes that were made for the worker."""
     shutil.rmtree(folder / VOLUMES, ignore_errors=True)
 
 
@@ -140,7 +142,7 @@ def _program(order: Order, folder: Path, digests: Mapping[str, str]) -> Path:
 
 
 def _place_files(order: Order, folder: Path) -> dict[str, str]:
-    """What is in each file, which is also kept beside the working folder."""
+    """Put the files into the working folder, and return their digests, which are also stored beside the folder."""
     found: dict[str, dict[str, Any]] = {}
     for file in order.files:
         target = folder / WORK / file.name
@@ -160,7 +162,8 @@ def _place_files(order: Order, folder: Path) -> dict[str, str]:
 
 
 def _copy(file: InputFile, source: Path, target: Path) -> tuple[int, str]:
-    """Raises FileNotFoundError, whose words cross to the initiator: they name the file as the job does."""
+    """Copy a file; return size and digest. Raises FileNotFoundError with the file's name in the job, because the text
+    is sent to the initiator."""
     try:
         return copy_whole(source, target)
     except OSError as error:
@@ -169,7 +172,7 @@ def _copy(file: InputFile, source: Path, target: Path) -> tuple[int, str]:
 
 
 def _volume(order: Order, folder: Path, name: str) -> Path:
-    """The folder that the party offers under this name, else a fresh one. Raises NotADirectoryError."""
+    """Return the folder that the party offers with this name, else a new one. Raises NotADirectoryError."""
     offered = order.policy.volumes.get(name)
     if offered is None:
         fresh = folder / VOLUMES / name
@@ -181,7 +184,7 @@ def _volume(order: Order, folder: Path, name: str) -> Path:
 
 
 def _limit_core_dumps(is_wanted: bool) -> None:
-    """As large as may be, into the working folder, or none; says so where the kernel takes them elsewhere."""
+    """Allow core dumps of any size in the working folder, or none; say so if the kernel writes them elsewhere."""
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (hard if is_wanted else 0, hard))
     if not is_wanted:
@@ -194,5 +197,5 @@ def _limit_core_dumps(is_wanted: bool) -> None:
 
 
 def _say(text: str) -> None:
-    """To the worker's own stderr; what Python holds for it is still the server's."""
+    """Write to the worker's own stderr, past Python's buffer, which is a copy of the server's."""
     os.write(2, f"core_dumps: {text}\n".encode())

@@ -1,7 +1,8 @@
-"""Which programs and files of this machine the jobs of a federation may use: by where a name leads, or by content.
+"""Which programs and files of this machine jobs may use: allowed by path, or by content.
 
-Asked twice, when a job is submitted and by the worker itself just before it becomes the program. A link counts as what
-it leads to. This says who may begin, it is no sandbox: what an allowed program reads, runs or loads is its own matter.
+This is checked twice: when a job is submitted, and by the worker itself just before it becomes the program. A link
+counts as its target. The check decides which programs may start; it is not a sandbox: an allowed program can read, run
+or load anything.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ _LONGEST_SECRET = 64 * 1024
 
 
 class NotAllowed(Exception):
-    """This party does not run or give it; the text names the key of its configuration.
+    """This party does not run a program or give a file; the text names the key of its configuration.
 
-    `detail` is for the party itself: paths behind links, digests, and what else it allows."""
+    `detail` is only for the party itself: targets of links, digests, and what else it allows."""
 
     def __init__(self, text: str, detail: str = "") -> None:
         super().__init__(text + detail)
         self._text = text
 
     def orders(self, initiator: str, own: str) -> str:
-        """What the initiator of the job hears: of another party no more than it has written itself."""
+        """Return the text for the initiator; another party gets no more than the job itself says."""
         return str(self) if initiator in (own, "0") else self._text
 
 
 @dataclass(frozen=True)
 class ConfiguredProgramPolicy:
-    """The policy of this party, applied to the files of this machine."""
+    """The rules of this party, applied to the files of this machine."""
 
     policy: ProgramRules
     own: str = ""                        # the id of this party
@@ -50,12 +51,13 @@ class ConfiguredProgramPolicy:
 
     @property
     def reads_programs(self) -> bool:
-        """Whether it may have to know what is in a program or file, which takes as long as that is large."""
+        """Whether a check may have to read programs or files, which takes long for large ones."""
         by_content = any(one.startswith(DIGEST) for one in self.policy.allow)
         return self.policy.enabled and (by_content or bool(self.policy.files_root))
 
     def objection(self, command: ProgramSpec, initiator: str) -> str:
-        """Why this party does not run it for that one, naming the key of its configuration; empty when it does."""
+        """Return why this party does not run the program for this initiator, with the configuration key; empty if it
+        does."""
         if not self.policy.enabled:
             return "commands.enabled is false in its service_conf.yaml: this party runs no programs of others"
         try:
@@ -75,7 +77,7 @@ class ConfiguredProgramPolicy:
         if file is None:
             program = find_program(command.argv[0])
             check_allowed(program, command.argv[0], self.policy.allow, self._digests.of)
-            check_runnable(program, command.argv[0])         # last: whether another file is there is nobody's business
+            check_runnable(program, command.argv[0])         # last, so that a job cannot test which files exist
         elif (sent := file.sent) is not None:
             check_content(file.name, hashlib.sha256(sent).hexdigest(), self.policy.allow)
         else:
@@ -84,7 +86,7 @@ class ConfiguredProgramPolicy:
 
 
 class Digests:
-    """What is in files, read again when one has been written. The worker does not rely on it: it reads for itself."""
+    """A cache of digests of files; a changed file is read again. The worker does not use it, but reads the file."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str | int, ...], str] = {}
@@ -104,7 +106,7 @@ class Digests:
 
 
 def find_program(name: str) -> Path:
-    """The file that a name leads to, which need not be there when it is a path. Raises NotAllowed."""
+    """Return the file of a program name; a file given by path need not exist. Raises NotAllowed."""
     if name.startswith("/"):
         return Path(name)
     found = shutil.which(name)
@@ -114,7 +116,9 @@ def find_program(name: str) -> Path:
 
 
 def digest_of(path: str) -> str:
-    """The SHA-256 of what is in a file, or why that is not known. Others name it: a device or a pipe may never end."""
+    """Return the SHA-256 of a file, or text that says why it cannot be read.
+
+    Jobs of others choose the path, so devices and pipes are not read: they may never end."""
     if problem := _why_not_a_file(Path(path)):
         return f"(not readable: it {problem})"
     try:
@@ -128,13 +132,13 @@ def digest_of(path: str) -> str:
 
 
 def check_allowed(program: Path, name: str, allow: Collection[str], digest: Callable[[str], str] = digest_of) -> None:
-    """Raises NotAllowed unless the file, which the job calls so, or what is in it, is on the list."""
+    """Check that the file or its content is on the list; `name` is its name in the job. Raises NotAllowed."""
     real = os.path.realpath(program)
     if real in {os.path.realpath(one) for one in allow if not one.startswith(DIGEST)}:
         return
     if any(one.startswith(DIGEST) for one in allow) and f"{DIGEST}{digest(real)}" in allow:
         return
-    # Not what its sha256 is: others name any file here, and what is in a short one could be found by that.
+    # The text does not contain the file's sha256: a job can name any file, and could guess the content of a short one.
     raise NotAllowed(
         f"commands.allow names neither {name} nor its sha256",
         f"; it is {real}; allowed is {_listed(allow)}" if real != name else f"; allowed is {_listed(allow)}",
@@ -142,14 +146,14 @@ def check_allowed(program: Path, name: str, allow: Collection[str], digest: Call
 
 
 def check_runnable(program: Path, name: str) -> None:
-    """Raises NotAllowed for a program that may begin here, and cannot; `name`: as the job calls it."""
+    """Check that an allowed program can be executed; `name` is its name in the job. Raises NotAllowed."""
     problem = _why_not_a_file(program) or _why_not_run(program)
     if problem:
         raise NotAllowed(f"command: {name} {problem} at this party, which allows it: an executable file is needed")
 
 
 def unusable(policy: ProgramRules) -> list[str]:
-    """What is wrong with the programs that jobs may begin by their paths, one sentence each.
+    """Return one sentence for each program that is allowed by its path but cannot be executed.
 
     A file below `files_root` is copied for its worker, and need not be executable itself."""
     found = []
@@ -176,7 +180,7 @@ def _why_not_run(program: Path) -> str:
 
 
 def check_content(name: str, sha256: str, allow: Collection[str]) -> None:
-    """Of a program that was sent with the job: only what is in it can be allowed. Raises NotAllowed."""
+    """Check a program that was sent with the job; it can only be allowed by its content. Raises NotAllowed."""
     if f"{DIGEST}{sha256}" not in allow:
         raise NotAllowed(
             f"commands.allow does not name {DIGEST}{sha256}, which is what {name} holds",
@@ -185,7 +189,7 @@ def check_content(name: str, sha256: str, allow: Collection[str]) -> None:
 
 
 def source_of(file: InputFile, root: str) -> Path:
-    """Where a file lies that the job names at this party, which need not be there. Raises NotAllowed."""
+    """Return the path of a file that the job names at this party; it need not exist. Raises NotAllowed."""
     if not root:
         raise NotAllowed(f"files: {file.name}: commands.files_root is not set: no file of this party may be named")
     top = os.path.realpath(root)
@@ -196,7 +200,7 @@ def source_of(file: InputFile, root: str) -> Path:
 
 
 def check_file(file: InputFile, source: Path, digest: Callable[[str], str]) -> None:
-    """Raises NotAllowed unless what the job names is a file that can be read, and what the job says is in it."""
+    """Check that a file exists, can be read, and has the sha256 that the job gives, if it does. Raises NotAllowed."""
     place = f"files: {file.name}: {file.path} below commands.files_root"
     try:
         mode = source.stat().st_mode
@@ -213,10 +217,12 @@ def check_file(file: InputFile, source: Path, digest: Callable[[str], str]) -> N
 
 
 def read_secret(name: str, policy: ProgramRules, initiator: str, own: str) -> str:
-    """The text of a secret. Raises NotAllowed, also for one that others can read or that is no text of a variable."""
+    """Return the text of a secret.
+
+    Raises NotAllowed, also if its file is readable for other users, or not valid as an environment variable."""
     secret, key = policy.secrets.get(name), f"commands.secrets.{name}"
     if secret is None or initiator not in (*secret.initiators, own, "0"):
-        # One word for both: which names there are for others is nobody's business.
+        # The same text for both cases, so that a job cannot test which secrets exist for others.
         raise NotAllowed(f"secrets: {key} is not there for jobs of party {initiator}")
     try:
         with open(secret.file, "rb", opener=_without_waiting) as file:
@@ -232,7 +238,7 @@ def read_secret(name: str, policy: ProgramRules, initiator: str, own: str) -> st
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Of a pipe that nobody writes, too."""
+    """Open a file without blocking, also a pipe without a writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 

@@ -1,13 +1,12 @@
-"""The runner: parent of one worker, which outlives the server and writes down how the worker ended.
+"""The runner: the parent of one worker. It outlives the server and records how the worker ended.
 
-It is a copy of the spawner that sleeps nearly all the time, so it allocates little and collects no garbage: pages
-that nobody writes stay shared. It handles no signal, it waits for them (`sigtimedwait`): the end of the worker
-and the request to stop it are seen at once, while `stop.json`, deadline and lease are looked at when the sleep is
-over.
+It is a fork of the spawner that sleeps nearly all the time. It allocates little and collects no garbage, so that
+unwritten pages stay shared. It has no signal handlers; it waits for signals (`sigtimedwait`). It notices the end of the
+worker and a stop signal at once; it checks `stop.json`, deadline and lease after each sleep.
 
-Numbers of processes are used again, so a signal goes only to what cannot have been replaced: to the worker's
-group while its leader has not been reaped, and to own children. As the runner adopts its worker's orphans,
-nothing the worker left behind escapes it, in the group or out of it.
+Process numbers are reused, so a signal is sent only where the number cannot have been reused: to the worker's group
+while its leader has not been reaped, and to own children. The runner adopts its worker's orphans, so no process that
+the worker left behind escapes it, whether it is in the group or not.
 """
 
 from __future__ import annotations
@@ -42,21 +41,21 @@ from fate_flow.engines.local.worker import (
 )
 
 WAITED_SIGNALS = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
-"""Blocked before the fork that makes a runner, so that none of them is lost or kills it."""
+"""Signals that are blocked before the fork of a runner, so that none is lost or kills it."""
 _STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT})
 _LONGEST_SLEEP_SECONDS = 5.0
 _WRITE_ATTEMPTS = 600
 
 
 def run_worker(folder: Path, wakeup_fd: int | None = None) -> None:
-    """Runs the worker of a folder to its recorded end, unless somebody else has claimed it."""
+    """Run the worker of a folder until its end is recorded, unless another process has claimed it."""
     wakeup = _RunnerWakeup(folder, wakeup_fd)
     _leave_the_server(wakeup_fd)
     if not claim(folder):
         return
     try:
         end = _run_to_the_end(folder, wakeup)
-    except Exception as error:  # noqa: BLE001  # a folder without an end would look like a lost worker
+    except Exception as error:  # noqa: BLE001  # without a recorded end the worker would count as lost
         _kill_descendants()
         what = os_error_text(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
         end = Exit(None, None, "not_started", " ".join(f"runner: {what}".split()))
@@ -65,7 +64,7 @@ def run_worker(folder: Path, wakeup_fd: int | None = None) -> None:
 
 
 class _RunnerWakeup:
-    """Tells the server that there is an event of this worker; it need not listen."""
+    """Tells the server about events of this worker. The server need not listen."""
 
     def __init__(self, folder: Path, descriptor: int | None) -> None:
         self._folder = folder
@@ -77,14 +76,14 @@ class _RunnerWakeup:
 
 
 def _leave_the_server(wakeup_fd: int | None) -> None:
-    """No session, descriptor, folder or signal of the server reaches this process any more."""
+    """Detach this process from the server's session, descriptors, folder and signals."""
     gc.disable()
     os.setsid()
     proc.yield_to_other_sessions(NICENESS)
     os.chdir("/")
     signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_SIGNALS)
     reset_signals()
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)    # a wake-up socket that nobody holds is no reason to die
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)    # a wake-up socket without a reader must not kill the runner
     let_go_of_descriptors(keep=() if wakeup_fd is None else (wakeup_fd,))
     proc.adopt_orphans()
     proc.set_name("fate-runner")
@@ -115,12 +114,12 @@ def _captured(spec: WorkerSpec) -> CapturedOutput:
 
 
 def _start(spec: WorkerSpec, output: CapturedOutput | None) -> tuple[int, int]:
-    """The worker's pid, and a descriptor to read in the end why it did not start."""
+    """Start the worker; return its pid, and a descriptor with the reason if it does not start."""
     barrier, go = os.pipe()
     report, reporter = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(go)    # or the barrier would never break when the runner dies
+        os.close(go)    # otherwise the worker would wait for ever if the runner dies
         become_worker(spec, barrier, reporter, output.writers if output else ())
     os.close(barrier)
     os.close(reporter)
@@ -128,7 +127,7 @@ def _start(spec: WorkerSpec, output: CapturedOutput | None) -> tuple[int, int]:
         output.begin()
     try:
         with suppress(PermissionError, ProcessLookupError):
-            os.setpgid(pid, pid)    # the child does the same; whoever is first
+            os.setpgid(pid, pid)    # the child does the same; either may be first
         started = Started(ProcessId.of(os.getpid()), ProcessId.of(pid))
         write_atomically(spec.folder / RUNNER, started.to_json())
         with suppress(BrokenPipeError):    # killed at the barrier
@@ -139,7 +138,7 @@ def _start(spec: WorkerSpec, output: CapturedOutput | None) -> tuple[int, int]:
 
 
 class _Watch:
-    """Waits for the end of a worker and brings it about when it is due."""
+    """Waits for the end of a worker, and ends it when that is due."""
 
     def __init__(self, spec: WorkerSpec, pid: int) -> None:
         now = time.monotonic()
@@ -150,7 +149,7 @@ class _Watch:
         self._ending: _Ending | None = None
 
     def wait(self) -> Cause:
-        """Why the worker ended; its leader is dead and not yet reaped, the group may have others."""
+        """Wait for the end, and return its cause. Then the leader is dead but not reaped; its group may have others."""
         asked = False
         while not self._is_over():
             self._check(asked, time.monotonic())
@@ -159,7 +158,7 @@ class _Watch:
         return self._ending.cause if self._ending else "exited"
 
     def _is_over(self) -> bool:
-        """The leader ended; those it left behind have the rest of a grace that began, else none."""
+        """Return whether the leader has ended; if a grace time runs, the rest of the group has until its end."""
         if not _has_ended(self._pid):
             return False
         has_grace = self._ending is not None and time.monotonic() < self._ending.kill_at
@@ -191,13 +190,13 @@ class _Watch:
     def _sleep_seconds(self, now: float) -> float:
         due = self._ending.kill_at if self._ending else self._deadline
         longest = min(_LONGEST_SLEEP_SECONDS, self._lease.check_seconds)
-        # What is overdue has had its SIGKILL and can only be waited for.
+        # An overdue worker has got its SIGKILL; it remains to wait.
         return min(longest, due - now) if due is not None and due > now else longest
 
 
 @dataclass
 class _Ending:
-    """A worker on its way out: since when, and until when it may do so by itself."""
+    """A worker that is told to end: why, since when, and until when it may do so by itself."""
 
     cause: Cause
     began: float
@@ -208,12 +207,13 @@ class _Ending:
         self.kill_at = self.began + self.grace_seconds
 
     def shorten(self, grace_seconds: float) -> None:
-        """A second request to stop may shorten the grace, never prolong it."""
+        """Apply another request to stop, which may shorten the grace, but never prolong it."""
         self.kill_at = min(self.kill_at, self.began + grace_seconds)
 
 
 class _Lease:
-    """Over when the server has not rewritten its lease file for so long, on this process's own clock."""
+    """The server's lease on a worker. It is over if the server has not rewritten its lease file for so long, by this
+    process's own clock."""
 
     def __init__(self, file: Path | None, seconds: float, now: float) -> None:
         self._file = file if seconds > 0 else None
@@ -231,14 +231,15 @@ class _Lease:
         return now - self._since >= self._seconds
 
     def _read(self) -> bytes | None:
-        """A file that cannot be read counts as not rewritten."""
+        """Return the content; None if the file cannot be read, which counts as not rewritten."""
         with suppress(OSError):
             return self._file.read_bytes() if self._file else None
         return None
 
 
 def _has_ended(leader: int) -> bool:
-    """Reaps adopted orphans but leaves the leader: while unreaped it reserves the number of the group."""
+    """Return whether the leader has ended. Adopted orphans are reaped; the leader is not, so that the number of the
+    group stays reserved."""
     while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
         if dead.si_pid == leader:
             return True
@@ -247,26 +248,26 @@ def _has_ended(leader: int) -> bool:
 
 
 def _has_others(leader: int) -> bool:
-    """Whether the group of the dead leader has somebody who had the SIGTERM too and may need a moment."""
+    """Return whether the group of the dead leader has other processes; they got the SIGTERM, too, and may need time."""
     stats = (proc.read_stat(pid) for pid in proc.own_children())
     return any(stat is not None and stat.group == leader and stat.is_running for stat in stats)
 
 
 def _clear_away(leader: int) -> os.waitid_result:
-    """Kills what the dead leader left, and returns how the leader ended when nothing is left."""
+    """Kill all processes that the dead leader left, and return how the leader ended."""
     status = os.waitid(os.P_PID, leader, os.WEXITED | os.WNOWAIT)
     assert status is not None
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)    # all at once, so that no fork slips through
+        os.killpg(leader, signal.SIGKILL)    # all at once, so that no fork escapes
     with suppress(ChildProcessError):
         while True:
-            os.waitid(os.P_PGID, leader, os.WEXITED)    # a parent that goes leaves its children to us first
+            os.waitid(os.P_PGID, leader, os.WEXITED)    # the children of a dead parent are ours before it is reaped
     _kill_descendants()
     return status
 
 
 def _kill_descendants() -> None:
-    """Ends what went to a group or session of its own; each dead one hands us its children."""
+    """Kill descendants in other groups or sessions; the children of each dead one become children of this process."""
     while children := proc.own_children():
         for pid in children:
             with suppress(PermissionError):
@@ -275,12 +276,12 @@ def _kill_descendants() -> None:
 
 
 def _record(folder: Path, end: Exit) -> None:
-    """Tries for ten minutes when the disk is full: work must not be lost for want of a line."""
+    """Write the end; if the disk is full, try for ten minutes, so that the work is not lost."""
     for _ in range(_WRITE_ATTEMPTS):
         try:
             write_atomically(folder / EXIT, end.to_json())
         except FileNotFoundError:
-            return    # the folder has been removed; nobody will ask
+            return    # the folder was removed; the end is no longer needed
         except OSError:
             time.sleep(1)
         else:

@@ -1,14 +1,14 @@
-"""The spawner: a warm process that forks one runner for each worker.
+"""The spawner: a process with everything imported, which forks one runner for each worker.
 
-It must have one thread and keep one. A fork copies only the thread that calls it: a lock that another thread held
-at that moment (of malloc, logging, an import, a library) stays locked in the copy for ever, and the built-in
-components run in such copies. For the same reason it opens no database and no connection: its only input is a
-socket pair.
+It must always have a single thread. A fork copies only the thread that calls it: a lock that another thread held at
+that moment (of malloc, logging, an import, a library) would stay locked in the copy for ever, and the built-in
+components run in such copies. For the same reason it opens no database and no connection: its only input is a socket
+pair.
 
-Everything is imported before the first fork, then moved out of the collector's sight (`gc.freeze`), for a
-collection writes to every object it visits and would unshare those pages in each of the copies.
+Everything is imported before the first fork, and then hidden from the garbage collector (`gc.freeze`): a collection
+writes to every object that it visits, and would unshare those pages in each copy.
 
-It is a Python of its own, not a fork of the server: what it has not imported need not be copied for each worker, and
+It is a Python interpreter of its own, not a fork of the server: so workers do not copy the modules of the server, and
 no secret of the server is in a worker's memory.
 """
 
@@ -39,7 +39,7 @@ from fate_flow.engines.local.worker import CLAIMED, EXIT, JOBS, LAUNCH
 log = logging.getLogger(__name__)
 
 PRELOADED = ("fate_flow.components.__main__",)
-"""Imported before the first fork when `fate_flow.components` has no `preload` of its own."""
+"""Modules to import before the first fork, if `fate_flow.components` has no function `preload`."""
 SPAWNER = "fate-spawner"
 _PARENT_CHECK_SECONDS = 3.0
 _LONGEST_DATAGRAM = 65536
@@ -47,9 +47,9 @@ _SWEEP_SECONDS = 10.0
 
 
 def become_spawner(wakeup: socket.socket, reply: socket.socket, parent: int, home: Path) -> NoReturn:
-    """Replace this process by a spawner that serves until this parent ends.
+    """Replace this process by a spawner that serves until the process `parent` ends.
 
-    The command line ends with its name and the home, by which it and what it forked can be found."""
+    The command line ends with a name and the home, by which the spawner and its forks can be found."""
     for end in (wakeup, reply):
         os.set_inheritable(end.fileno(), True)
     numbers = [str(number) for number in (wakeup.fileno(), reply.fileno(), parent)]
@@ -58,7 +58,7 @@ def become_spawner(wakeup: socket.socket, reply: socket.socket, parent: int, hom
 
 
 class Spawner:
-    """Serves `{"launch": "<folder>"}` from `wake-up`; runners wake `reply`."""
+    """Carries out orders `{"launch": "<folder>"}` from the socket `wakeup`; runners send events to `reply`."""
 
     def __init__(
         self, wakeup: socket.socket, reply: socket.socket | None, *, parent: int | None = None,
@@ -66,7 +66,7 @@ class Spawner:
     ) -> None:  # fmt: skip
         self._wakeup = wakeup
         self._reply = reply
-        # A parent that took its own number before the fork is missed even if it dies before we look.
+        # A parent that passes its own number is recognised as dead even if it ends before this line.
         self._parent = os.getppid() if parent is None else parent
         self._orders: deque[Path] = deque()
         self._strays = Strays(jobs_dir)
@@ -74,7 +74,7 @@ class Spawner:
         self._is_stopping = False
 
     def serve(self) -> None:
-        """Launches workers until SIGTERM or the end of the parent."""
+        """Launch workers until SIGTERM or the end of the parent."""
         proc.set_name(SPAWNER)
         proc.adopt_orphans()
         with self._woken_by_signals() as wake:
@@ -85,7 +85,7 @@ class Spawner:
             poller.register(self._wakeup, select.POLLIN)
             poller.register(wake, select.POLLIN)
             while not self._is_stopping and os.getppid() == self._parent:
-                # Emptied between two launches: what the socket cannot hold would have to be ordered again.
+                # The socket is emptied between two launches, because orders that it cannot hold must be repeated.
                 self._end_strays()
                 poller.poll(0 if self._orders else _PARENT_CHECK_SECONDS * 1000)
                 with suppress(BlockingIOError):
@@ -96,14 +96,14 @@ class Spawner:
 
     @contextmanager
     def _woken_by_signals(self) -> Iterator[int]:
-        """Gives a descriptor that wakes a poll at SIGTERM and at the end of a child, however close to the poll."""
+        """Yield a descriptor that wakes a poll at SIGTERM and at the end of a child, even just before the poll."""
         wake, alarm = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(alarm, False)
         signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        # Ctrl-C reaches the whole foreground group; when to stop is for the supervisor to say.
+        # Ctrl-C reaches the whole foreground group, but only the supervisor decides when to stop.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         yield wake
 
@@ -112,7 +112,7 @@ class Spawner:
 
     def _end_strays(self) -> None:
         for folder in self._strays.reap():
-            if self._reply and not (folder / EXIT).exists():      # its runner cannot tell any more
+            if self._reply and not (folder / EXIT).exists():      # its dead runner cannot report the end
                 wake(self._reply, {"worker": str(folder), "event": "exited"})
         if time.monotonic() >= self._next_sweep:
             self._next_sweep = time.monotonic() + _SWEEP_SECONDS
@@ -122,9 +122,9 @@ class Spawner:
         while True:
             try:
                 datagram = self._wakeup.recv(_LONGEST_DATAGRAM, socket.MSG_DONTWAIT)
-            except OSError:    # nothing more; or the other end is gone, which the parent's end will tell
+            except OSError:    # empty; or the other end is gone, which the end of the parent shows
                 return
-            if not datagram:   # a packet socket whose other end is gone says so for ever
+            if not datagram:   # the other end of the packet socket is gone
                 return
             folder = read_order(datagram)
             if folder is None:
@@ -133,7 +133,7 @@ class Spawner:
                 self._orders.append(folder)
 
     def _launch(self, folder: Path) -> None:
-        # A repeated order ends here cheaply; the claim that counts is the runner's, with its identity in it.
+        # A quick check for repeated orders; what counts is the claim of the runner, which contains its identity.
         if (folder / CLAIMED).exists():
             return
         if not (folder / LAUNCH).exists():
@@ -141,14 +141,14 @@ class Spawner:
             return
         try:
             self._fork_runner(folder)
-        except OSError as error:    # no memory or no process to be had; the order will be repeated
+        except OSError as error:    # out of memory or processes; the order will be repeated
             log.error("cannot fork for %s: %s", folder, error)
 
     def _fork_runner(self, folder: Path) -> None:
-        """Forks the runner: a child, so that what it leaves behind comes to us when it is killed."""
+        """Fork the runner as a child, so that its children become ours if it is killed."""
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError):
-                stream.flush()    # or the copy would print it again
+                stream.flush()    # otherwise the copy would print it again
         with _blocked(WAITED_SIGNALS):
             runner = os.fork()
             if runner == 0:
@@ -160,14 +160,14 @@ class Spawner:
         try:
             run_worker(folder, self._reply.fileno() if self._reply else None)
             code = 0
-        except BaseException:  # the frames above are the spawner's and must not see it
+        except BaseException:  # it must not reach the spawner's frames above
             log.exception("the runner of %s failed", folder)
         finally:
             os._exit(code)
 
 
 def preload() -> None:
-    """Imports what the built-in components need, or as much of it as there is."""
+    """Import the modules of the built-in components, as far as they are installed."""
     components = importlib.import_module("fate_flow.components")
     try:
         if hasattr(components, "preload"):
@@ -175,12 +175,12 @@ def preload() -> None:
         else:
             for name in PRELOADED:
                 importlib.import_module(name)
-    except ImportError as error:    # commands run all the same, and a component that needs it will say so
+    except ImportError as error:    # commands still run, and a component that needs the module reports it
         log.warning("the built-in components are not all there: %s", error)
 
 
 def read_order(datagram: bytes) -> Path | None:
-    """The folder to launch; None for anything that is no such order."""
+    """Return the folder to launch; None if the datagram is not an order."""
     try:
         folder = json.loads(datagram)["launch"]
     except (ValueError, KeyError, TypeError):
@@ -191,8 +191,9 @@ def read_order(datagram: bytes) -> Path | None:
 
 
 def main(argv: Sequence[str]) -> None:
-    """`python -m fate_flow.engines.local.spawner WAKEUP REPLY PARENT NAME HOME`: descriptors of two sockets, the number
-    of the parent; the rest is for who looks at the list of processes."""
+    """Run `python -m fate_flow.engines.local.spawner WAKEUP REPLY PARENT NAME HOME`.
+
+    WAKEUP and REPLY are descriptors of sockets, PARENT is a process number; NAME is for the list of processes."""
     logging.basicConfig(format="[%(levelname)s] [%(asctime)s] [%(process)d:%(thread)d] - %(message)s")
     wakeup, reply, parent = (int(number) for number in argv[:3])
     jobs_dir = Path(argv[4]) / JOBS

@@ -1,13 +1,14 @@
-"""Processes of workers whose runner is gone: a program may kill its runner, and leave its session beforehand.
+"""Strays: processes of workers whose runner is gone. A program may leave its session and kill its runner.
 
-Nothing of a worker may outlive it, and normally its runner sees to that. Where the runner is dead, the spawner does:
+No process of a worker may outlive it, and normally the runner ensures that. If the runner is dead, the spawner does so
+in two ways:
 
-- it adopts. A runner is its child, so what a dead runner had becomes the spawner's, whatever session or environment it
-  chose. This holds for the runners that this very spawner forked.
-- it looks for `FATE_FLOW_WORKER` in the environment of all processes, when it starts and now and then. This finds what
-  an earlier spawner's runners left, also after a restart of the server.
+- It adopts: a runner is the spawner's child, so the children of a dead runner become the spawner's, whatever session or
+  environment they have. This works for runners that this spawner has forked.
+- It looks for `FATE_FLOW_WORKER` in the environment of all processes, at its start and from time to time. This finds
+  what runners of an earlier spawner left, also after a restart of the server.
 
-A worker that still runs without its runner is left alone; once its leader is dead too, the rest is killed.
+A worker that still runs without its runner is left alone. When its leader is dead, too, the rest is killed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _MARK = f"{WORKER_VARIABLE}=".encode()
 
 
 class Strays:
-    """What the spawner knows of its runners and of the processes that it adopted."""
+    """The spawner's record of its runners, and of the processes that it adopted."""
 
     def __init__(self, jobs_dir: Path | None = None) -> None:
         self._jobs_dir = jobs_dir
@@ -33,11 +34,11 @@ class Strays:
         self._adopted: dict[int, Path] = {}
 
     def watch(self, runner: int, folder: Path) -> None:
-        """This child is the runner of that worker."""
+        """Note that this child is the runner of the worker in this folder."""
         self._runners[runner] = folder
 
     def reap(self) -> list[Path]:
-        """Takes in which children died, ends what they left, and gives the folders of their workers."""
+        """Reap dead children, end the processes that they left, and return the folders of their workers."""
         dead: dict[int, Path] = {}
         for pid in _dead_children():
             folder = self._runners.pop(pid, None) or self._adopted.pop(pid, None)
@@ -49,7 +50,7 @@ class Strays:
         return list(dead.values())
 
     def sweep(self) -> None:
-        """Ends what carries the mark of a worker that is over; costs a look at each process of this machine."""
+        """Kill processes with the mark of a worker that is over. This reads each process of the machine."""
         is_over: dict[Path, bool] = {}
         for pid, folder in _marked(self._jobs_dir) if self._jobs_dir else ():
             if folder not in is_over:
@@ -67,7 +68,7 @@ class Strays:
         for pid, folder in self._adopted.items():
             if not _is_cared_for(folder):
                 with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)      # our own child, not reaped: the number is still its own
+                    os.kill(pid, signal.SIGKILL)      # a child that is not reaped, so its number is not reused
 
 
 def _dead_children() -> Iterator[int]:
@@ -77,7 +78,7 @@ def _dead_children() -> Iterator[int]:
 
 
 def _worker_of(pid: int, dead: dict[int, Path]) -> Path:
-    """The folder of the worker that this process belongs to, as one of these dead processes left it."""
+    """Return the folder of the worker that this process belongs to; one of these dead processes left it."""
     stat = proc.read_stat(pid)
     if stat is not None and stat.session in dead:      # the session of a worker is that of its runner
         return dead[stat.session]
@@ -87,7 +88,7 @@ def _worker_of(pid: int, dead: dict[int, Path]) -> Path:
 
 
 def _is_cared_for(folder: Path) -> bool:
-    """Whether the runner or the leader of this worker lives, or somebody is about to start it."""
+    """Return whether the runner or the leader of this worker lives, or a process is about to start it."""
     started = Started.read(folder)
     if started is not None:
         return started.runner.is_alive() or started.worker.is_alive()
@@ -104,7 +105,7 @@ def _marked(jobs_dir: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _mark_of(pid: int) -> Path | None:
-    """The folder that the environment of a process names, which is that of its last exec."""
+    """Return the worker folder in the environment of a process, as of its last exec; None if there is none."""
     with suppress(OSError):
         for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
             if entry.startswith(_MARK):

@@ -1,4 +1,4 @@
-"""Datagrams that wake another process. A lost one costs one poll, so nobody waits for long."""
+"""Datagrams that wake another process. A lost one costs one poll, so no sender waits for long."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def wake(wakeup: socket.socket, message: dict[str, Any], *, patience_seconds: float = 0.0) -> bool:
-    """False when nobody took the message within so long."""
+    """Send a message; False if the socket did not take it within `patience_seconds`."""
     datagram = json.dumps(message).encode()
     if _send(wakeup, datagram):
         return True
@@ -23,7 +23,7 @@ def wake(wakeup: socket.socket, message: dict[str, Any], *, patience_seconds: fl
 
 def _send(wakeup: socket.socket, datagram: bytes) -> bool:
     try:
-        # Other processes share the open socket: its own time-out and blocking mode must stay as they are.
+        # Other processes share the open socket, so its timeout and blocking mode must not change.
         wakeup.send(datagram, socket.MSG_DONTWAIT)
     except OSError:
         return False

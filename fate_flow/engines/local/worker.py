@@ -1,8 +1,8 @@
-"""A worker as files: what is ordered, who runs, how it ended (docs/reference/contracts.md, "The worker folder").
+"""The files of a worker: its order, its processes, its end (docs/reference/contracts.md, "The worker folder").
 
-Each file has one writer and appears whole or not at all, so that any process may read at any moment and each
-may die at any moment. Besides the files of the contract there is `claimed`: whoever links it first, with the
-identity of the claiming process in it, is the only one who may start the worker or say that it never will be.
+Each file has one writer and appears complete or not at all, so that any process may read or die at any moment. Besides
+the files of the contract there is `claimed`, which contains the identity of the claiming process. Only the process that
+links it first may start the worker, or decide that it never starts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Literal, Self
 from fate_flow.engines.local import proc
 
 JOBS = "jobs"                               # the folder of a home with the folders of workers
-WORKER_VARIABLE = "FATE_FLOW_WORKER"        # names the folder of its worker in the environment of a program
+WORKER_VARIABLE = "FATE_FLOW_WORKER"        # in the environment of a program: the folder of its worker
 LAUNCH = "launch.json"
 CLAIMED = "claimed"
 RUNNER = "runner.json"
@@ -34,21 +34,21 @@ State = Literal["created", "running", "exited", "lost"]
 
 @dataclass(frozen=True)
 class WorkerSpec:
-    """The order to run one worker; all paths are absolute, for a runner has no folder of its own."""
+    """The order to run one worker. All paths are absolute, because a runner has no folder of its own."""
 
     worker_id: str
     folder: Path
     provider: Provider
-    argv: tuple[str, ...]               # builtin: what follows `python -m fate_flow.components`
+    argv: tuple[str, ...]               # builtin: the arguments of `python -m fate_flow.components`
     cwd: Path
     stdout: Path
     stderr: Path
-    env: Mapping[str, str] = field(default_factory=dict)    # on top of the server's own
-    timeout_seconds: float = 0.0        # 0: none
+    env: Mapping[str, str] = field(default_factory=dict)    # added to the server's own
+    timeout_seconds: float = 0.0        # 0: no limit
     grace_seconds: float = 10.0         # between SIGTERM and SIGKILL
     lease_file: Path | None = None      # rewritten by a living server
-    lease_seconds: float = 0.0          # 0: the worker does not care whether the server lives
-    output_max_bytes: int = 0           # kept of each of stdout and stderr; 0: all of it, written by the worker itself
+    lease_seconds: float = 0.0          # 0: the worker runs on without a server
+    output_max_bytes: int = 0           # kept of stdout and of stderr; 0: all of it, written by the worker itself
 
     def __post_init__(self) -> None:
         for path in (self.folder, self.cwd, self.stdout, self.stderr, self.lease_file):
@@ -65,7 +65,7 @@ class WorkerSpec:
         return "commands.output_max_bytes" if self.provider == "command" else "log.file_max_bytes"
 
     def to_json(self) -> str:
-        """All but the folder, which is where the text lies."""
+        """Return all fields except the folder, in which the text is stored."""
         return json.dumps({
             "worker_id": self.worker_id, "provider": self.provider, "argv": self.argv, "env": dict(self.env),
             "cwd": str(self.cwd), "stdout": str(self.stdout), "stderr": str(self.stderr),
@@ -75,7 +75,7 @@ class WorkerSpec:
 
     @classmethod
     def from_json(cls, folder: Path, text: str) -> Self:
-        """Raises ValueError, KeyError or TypeError for what `to_json` never wrote."""
+        """Read the text of `to_json`. Raises ValueError, KeyError or TypeError for any other text."""
         value = json.loads(text)
         return cls(
             worker_id=value["worker_id"], folder=folder, provider=value["provider"], argv=tuple(value["argv"]),
@@ -87,14 +87,14 @@ class WorkerSpec:
 
 @dataclass(frozen=True)
 class ProcessId:
-    """One process, which no later process with the same number can be taken for."""
+    """The identity of one process; a later process with the same number has another one."""
 
     pid: int
     started: int
 
     @classmethod
     def of(cls, pid: int) -> Self:
-        """Raises ProcessLookupError when there is no such process."""
+        """Return the identity of a process. Raises ProcessLookupError if it does not exist."""
         stat = proc.read_stat(pid)
         if stat is None:
             raise ProcessLookupError(f"no process {pid}")
@@ -105,13 +105,13 @@ class ProcessId:
         return stat is not None and stat.started == self.started and stat.is_running
 
     def send(self, signal_number: int) -> bool:
-        """False when this very process is gone; no other one is ever hit."""
+        """Send a signal to this very process, never to another; False if it is gone."""
         try:
             handle = os.pidfd_open(self.pid)
         except OSError:
             return False
         try:
-            # Looked at after the handle is held: from here on the handle cannot come to mean another process.
+            # Checked with the handle open, because the handle cannot refer to another process from then on.
             if not self.is_alive():
                 return False
             pidfd_send_signal(handle, signal_number)
@@ -142,10 +142,10 @@ class Started:
                    ProcessId(value["pid"], value["pid_started"]))
 
     def survivors(self) -> list[proc.Stat]:
-        """What runs of this worker though its runner is gone: the runner's session outlives it."""
+        """Return the processes of this worker that run without its runner; they are still in the runner's session."""
         leader = proc.read_stat(self.runner.pid)
         if leader is not None and leader.started != self.runner.started:
-            return []    # the number is in use again, so nothing of the old session is left
+            return []    # the number is reused, so no process of the old session is left
         members = proc.running_in_session(self.runner.pid)
         return [stat for stat in members
                 if stat.pid != self.runner.pid and stat.started >= self.runner.started]
@@ -153,12 +153,12 @@ class Started:
 
 @dataclass(frozen=True)
 class Exit:
-    """`exit.json`: how a worker ended, written when nothing of it runs any more."""
+    """`exit.json`: how a worker ended, written when none of its processes runs any more."""
 
     exit_code: int | None
     signal: int | None
     cause: Cause
-    message: str = ""    # one line, when it did not start
+    message: str = ""    # one line, if it did not start
 
     def to_json(self) -> str:
         value = {"exit_code": self.exit_code, "signal": self.signal, "cause": self.cause}
@@ -188,21 +188,21 @@ class Stop:
 
 @dataclass(frozen=True)
 class Observation:
-    """What a worker folder and the machine say about a worker at one moment."""
+    """The state of a worker at one moment, from its folder and its processes."""
 
     state: State
-    process: ProcessId | None = None       # the worker's; None when it never started
+    process: ProcessId | None = None       # of the worker; None if it never started
     exit: Exit | None = None               # in state exited
-    result: dict[str, Any] | None = None   # in states exited and lost; None: there is none, or half of one
+    result: dict[str, Any] | None = None   # in states exited and lost; None: there is none, or it is incomplete
 
 
 def claim(folder: Path) -> bool:
-    """True for the one process that may decide whether the worker of this folder starts."""
+    """Claim the worker of this folder; True only for the one process that may decide whether it starts."""
     me = ProcessId.of(os.getpid())
     draft = _draft(folder / CLAIMED)
     draft.write_text(json.dumps({"pid": me.pid, "started": me.started}))
     try:
-        # Linked and not created with O_EXCL: the claim must never be there without the claimer's identity.
+        # A link, not O_EXCL, because the claim must never exist without the identity of its process.
         os.link(draft, folder / CLAIMED)
     except FileExistsError:
         return False
@@ -217,7 +217,7 @@ def claimer(folder: Path) -> ProcessId | None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """None for a file that is missing or not a whole JSON object."""
+    """Read a JSON object; None if the file is missing, or not a complete JSON object."""
     try:
         value = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -226,7 +226,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o644, is_durable: bool = True) -> None:
-    """The file holds the whole text from the moment it is seen, also after a power cut when it is durable."""
+    """Write a file so that it never appears incomplete; if `is_durable`, not even after a power cut."""
     draft = _draft(path)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     try:
@@ -236,11 +236,11 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o644, is_durable: bo
             if is_durable:
                 os.fsync(descriptor)
         os.replace(draft, path)
-    except OSError:                    # a full disk: what cannot be used must not fill it
+    except OSError:                    # on a full disk, a useless draft must not take space
         draft.unlink(missing_ok=True)
         raise
 
 
 def _draft(path: Path) -> Path:
-    """A name beside the path that no other thread writes."""
+    """Return a path in the same folder that no other thread writes."""
     return path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
