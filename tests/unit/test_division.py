@@ -6,19 +6,19 @@ import pytest
 
 from tests.division import group_of, place
 
-SQLITE, MARIADB, OWN = "integration on sqlite", "integration on mariadb", "tests/integration/test_real_native.py"
+SQLITE, MARIADB, OWN = "integration on sqlite", "integration on mariadb", "tests/integration/jobs/test_real_native.py"
 
 
 @pytest.mark.parametrize(("nodeid", "group"), [
     ("tests/unit/test_layers.py::test_a[b]", "tests/unit/test_layers.py"),
     ("tests/simulation/test_chaos.py::test_a", "tests/simulation/test_chaos.py"),
     ("tests/genuine/test_checklist.py::test_a", "genuine"),
-    ("tests/integration/test_real_rerun.py::test_a[sqlite]", SQLITE),
-    ("tests/integration/test_real_rerun.py::test_a[mariadb]", MARIADB),
-    ("tests/integration/test_real_rerun.py::test_b", SQLITE),
-    ("tests/integration/test_real_native.py::test_a", OWN),
-    ("tests/integration/test_cluster_command.py::test_a", "tests/integration/test_cluster_command.py"),
-    ("tests/integration/test_engine.py::test_a", "tests/integration/test_engine.py"),
+    ("tests/integration/jobs/test_real_rerun.py::test_a[sqlite]", SQLITE),
+    ("tests/integration/jobs/test_real_rerun.py::test_a[mariadb]", MARIADB),
+    ("tests/integration/jobs/test_real_rerun.py::test_b", SQLITE),
+    ("tests/integration/jobs/test_real_native.py::test_a", OWN),
+    ("tests/integration/servers/test_cluster_command.py::test_a", "tests/integration/servers/test_cluster_command.py"),
+    ("tests/integration/engine/test_engine.py::test_a", "tests/integration/engine/test_engine.py"),
 ])  # fmt: skip
 def test_tests_that_borrow_the_same_servers_stay_together(nodeid: str, group: str) -> None:
     assert group_of(nodeid) == group

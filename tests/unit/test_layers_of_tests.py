@@ -15,7 +15,7 @@ MOST_FILES = 20
 MOST_LINES = 500
 LONGER = {"tests/simulation/invariants.py", "tests/simulation/mutants.py"}
 """Files that are to be divided."""
-FULLER = {"tests/integration", "tests/simulation"}
+FULLER = {"tests/simulation"}
 """Folders that are to be divided."""
 KIT_MAY_IMPORT = ("tests.kit.", "tests.fate_1_11_2.")
 """Of the tests."""

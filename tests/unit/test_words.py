@@ -69,7 +69,7 @@ ALLOWED_PROSE = {
         "fate_flow/api/http/declared.py",
         "fate_flow/relay/",                                                             # on a disk
         "fate_flow/engines/local/engine.py",                                            # in a socket
-        "tests/unit/api/http/test_unknown_keys.py", "tests/integration/test_storage_faults.py",
+        "tests/unit/api/http/test_unknown_keys.py", "tests/integration/store/test_storage_faults.py",
         # in a message, on a disk
         "tests/unit/peers/test_peer_senders.py", "docs/explanation/reliability.md",
         "docs/explanation/authority.md",

@@ -21,7 +21,7 @@ from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 OVERLAYS = {HOST: {"ceilings": {"max_attempts": 2, "task_timeout": 60}, "limits": {"longest_stop": 20.0}}}
 REFUSED = 1
 TABLES = {GUEST: ("shop", "spent", [10, 20]), HOST: ("bank", "fees", [1, 2]), OTHER: ("phone", "bill", [300, 400])}

@@ -38,7 +38,7 @@ from tests.kit.values import a_job, a_seat
 
 JOB = a_job(JobStatus.WAITING)
 ENDED = replace(JOB, key=JobKey("ended", JOB.party))
-MARIADB = Path(__file__).parents[2] / "bin" / "_mariadb.py"
+MARIADB = Path(__file__).parents[3] / "bin" / "_mariadb.py"
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -22,7 +22,7 @@ from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.engines.local.worker import LAUNCH, RUNNER, Started, WorkerSpec
 from fate_flow.server.probes import answers
 
-COMMAND = Path(__file__).parents[2] / "bin" / "cluster"
+COMMAND = Path(__file__).parents[3] / "bin" / "cluster"
 BASE_PORT = 27_000 + os.getpid() % 280 * 20    # away from a cluster that somebody works with
 MYSQL_URL = os.environ.get("FATE_FLOW_TEST_MYSQL_URL", "")
 SECONDS = 120

@@ -31,7 +31,7 @@ from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 SCRIPT = "#!/bin/sh\nls\n"          # a Python in a path with blanks cannot be named in a first line
 SENT = f"sha256:{hashlib.sha256(SCRIPT.encode()).hexdigest()}"
 SECRET = "wk3qz7-what-nobody-else-knows"
