@@ -1,4 +1,7 @@
-"""The v1 wire format between parties: paths to commands and back (party-api-v1), headers, envelopes.
+"""The v1 wire format between parties (party-api-v1): reads paths, envelopes and runs; writes headers and bodies.
+
+`services/initiator/endpoints.py` writes the paths. `body_of` only adds the run: what else a body has comes from the
+sender of the command. Most commands of a coordinator come from its plans (`core/planning/`).
 
 All input is checked by the strict grammar before it reaches a path, a log line or SQL.
 """

@@ -1,6 +1,7 @@
 """Permissions: which components and tables of this party the jobs of another party may use.
 
 Two switches of the configuration turn the checks on, as in FATE. This party's own jobs are not checked.
+`services/workers/allowed.py` looks up what was granted, when a job comes and when one of its workers starts.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Only errors and timeouts use up attempts. A killed worker or a lost server is no
 an interruption. Interruptions use up no attempts, but they have their own limit, so that a worker that kills itself
 does not run for ever. FATE's `auto_retries` and `auto_retry_delay` give such a rule: the same number of errors and of
 interruptions, and one delay.
+
+`planning/plan_tasks.py` asks (`retry_of`); `reasons.py` says which event a reason is (`RULES`).
 """
 
 from __future__ import annotations

@@ -15,6 +15,9 @@ A head may lack capacity at several parties, but it knows of one at a time. Ther
 both need some party, its free capacity is known, and the job would leave less there than the head requests.
 
 A job that requests more than a party has in all is not a head: no job waits behind it.
+
+`services/scheduling/queue_rounds.py` asks this for the jobs of one initiator. A party orders the requests of all
+initiators by itself (`services/participant/reserving.py`).
 """
 
 from __future__ import annotations

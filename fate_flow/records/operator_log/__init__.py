@@ -1,1 +1,4 @@
-"""The log files that operators of FATE Flow read."""
+"""The log files that operators of FATE Flow read.
+
+`events.py` has every line and its file. A line is written where the event happens: `unit.note(Event.NAME, ...)`.
+"""

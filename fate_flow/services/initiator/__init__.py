@@ -1,1 +1,1 @@
-"""What a party does for the jobs that it initiated."""
+"""What a party does for the jobs that it initiated: load a view, plan it (`core/planning/`), carry out the actions."""

@@ -1,4 +1,7 @@
-"""Paths of commands and envelopes of answers (party-api-v1)."""
+"""Paths of commands and envelopes of answers (party-api-v1), as they are written.
+
+`peers/wire.py` reads both. The body of a command comes from its sender, mostly a plan (`core/planning/`).
+"""
 
 from __future__ import annotations
 

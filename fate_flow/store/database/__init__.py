@@ -1,1 +1,1 @@
-"""The database: opening it, its schema, its rows."""
+"""The database: opening it, its schema, its rows. `rows.py` makes rows into values, and values into columns."""
