@@ -1,4 +1,4 @@
-"""What the built-in tasks do, inside a worker; knows the task's configuration, never the server."""
+"""The built-in components, which run inside a worker. They know the configuration of their task, not the server."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from importlib import import_module
 
 _HEAVY = (
     "csv",
-    "encodings.idna",      # a connection asks for it
+    "encodings.idna",      # needed by connections
     "http.client",
     "logging.config",
     "logging.handlers",
     "private_set_intersection.python",
     "pymysql",
-    "shutil",              # argparse asks for it
+    "shutil",              # needed by argparse
     "sqlite3",
     "yaml",
     "fate_flow.components.__main__",
@@ -21,7 +21,7 @@ _HEAVY = (
 
 
 def preload() -> None:
-    """Imports everything a component needs, so that a worker forked afterwards starts in milliseconds."""
+    """Import all modules that components need, so that a worker forked afterwards starts in milliseconds."""
     for name in _HEAVY:
         import_module(name)
     for component in import_module("fate_flow.components.worker.catalogue").CATALOGUE.values():

@@ -12,13 +12,13 @@ from fate_flow.components.worker.catalogue import CATALOGUE, ComponentInfo, find
 
 
 def main(argv: Sequence[str]) -> int:
-    """Carries out one command; the exit code, never an exit."""
+    """Carry out one command and return its exit code; never exit."""
     try:
         options = _PARSER.parse_args(argv)
-    except SystemExit as stop:   # argparse has said why, or has shown its help
+    except SystemExit as stop:   # argparse has printed the error or its help
         return stop.code if isinstance(stop.code, int) else 2
     if options.command == "execute":
-        from fate_flow.components.worker.executor import execute  # the other commands start without it
+        from fate_flow.components.worker.executor import execute  # imported here, so that other commands start fast
 
         return execute(options.config, options.execution_final_meta_path)
     if options.command == "list":
@@ -39,7 +39,7 @@ def _make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-_PARSER = _make_parser()     # made with the import, before the forks of workers, for it costs milliseconds
+_PARSER = _make_parser()     # made at import, before the forks of workers, because it takes milliseconds
 
 
 def _describe(name: str) -> int:
@@ -76,7 +76,7 @@ def _artifacts(keys: Sequence[str], roles: Sequence[str], type_name: str) -> dic
 
 
 def _say(document: object) -> int:
-    # In ASCII, without exponents and long keys, JSON is YAML too, and saves the import of yaml.
+    # JSON in ASCII, without exponents and long keys, is also YAML, and saves the import of yaml.
     sys.stdout.write(f"{json.dumps(document, indent=2)}\n")
     sys.stdout.flush()
     return 0

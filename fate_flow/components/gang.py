@@ -1,4 +1,4 @@
-"""For programs of the user's own (component Command): who else works on this task, and messages to and from them.
+"""For the user's own programs (component Command): the other workers of the task, and messages to and from them.
 
     import os, sys
     sys.path.append(os.environ["FATE_FLOW_PYTHON_PATH"])
@@ -10,11 +10,12 @@
     else:
         gang.send(0, b"what I found")
 
-Ranks are those of the gang, over all parties. Messages are bytes, in order between any two ranks and per topic; they
-go through the worker's own server, also to a worker of the same party. Needs Python 3.11 and nothing else. A new
-version of the task begins with empty channels, and nothing of an older one reaches it. A worker that is replaced inside
-its party (`max_failed_workers`) finds the channels as its predecessor left them: put FATE_FLOW_WORKER_ATTEMPT into the
-topic, and tell it to whoever is to listen there.
+Ranks are those of the gang, over all parties. Messages are bytes; they arrive in order for each topic and pair of
+ranks. They go through the worker's own server, also to a worker of the same party. This module needs only Python 3.11.
+
+A new version of the task begins with empty channels, and gets no messages of an older version. A worker that is
+replaced inside its party (`max_failed_workers`) finds the channels as its predecessor left them: put
+FATE_FLOW_WORKER_ATTEMPT into the topic, and tell it to the receiver.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from fate_flow.core.model.spec import Party
 
 @dataclass(frozen=True)
 class Gang:
-    """The ranked workers of a task at all parties, as one of them sees them."""
+    """The ranked workers of a task at all parties, from the view of one worker."""
 
     rank: int | None                       # of this worker; None: it is spare
-    parties: tuple[Party, ...]             # whose worker each rank is
+    parties: tuple[Party, ...]             # the party of each rank
     channel: Channel
 
     @property
@@ -44,15 +45,15 @@ class Gang:
         return len(self.parties)
 
     def ranks_of(self, role: str) -> tuple[int, ...]:
-        """The ranks of all workers at the parties of this role."""
+        """Return the ranks of all workers at the parties of this role."""
         return tuple(rank for rank, party in enumerate(self.parties) if party.role == role)
 
     def send(self, to: int, message: bytes, topic: str = "gang") -> None:
-        """Returns when the message is with the server of the receiver."""
+        """Send a message; it has reached the server of the receiver when this returns."""
         self.channel.push(f"{topic}.{self._me()}.{to}", self._party(to), message)
 
     def receive(self, frm: int, topic: str = "gang") -> bytes:
-        """The next message of that rank; waits for it for as long as the task may run."""
+        """Return the next message of rank `frm`; wait for it for as long as the task may run."""
         return self.channel.pop(f"{topic}.{frm}.{self._me()}", self._party(frm))
 
     def _me(self) -> int:
@@ -67,7 +68,7 @@ class Gang:
 
 
 def join(environment: Mapping[str, str] = os.environ) -> Gang:
-    """The gang of the worker with this environment. Raises KeyError in a process that is none."""
+    """Return the gang of the worker with this environment. Raises KeyError if the process is not a worker."""
     listed: list[dict[str, Any]] = json.loads(Path(environment["FATE_FLOW_PEERS_FILE"]).read_text(encoding="utf-8"))
     rank = environment.get("FATE_FLOW_GANG_RANK")
     return Gang(

@@ -1,4 +1,4 @@
-"""What a component may say to the outside when it fails."""
+"""The errors of components, whose messages are sent to other parties."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fate_flow.core.model.errors import FlowError
 TO_REPLACE = (
     'it is replaced with "drop": 1 in the conf of flow data writer, or destroy among the parameters of a Writer'
 )
-"""How to ask a Writer for it: FATE's own command has no --drop."""
+"""How to make a Writer replace a table; FATE's own command has no --drop."""
 
 
 class ComponentError(FlowError):
@@ -29,6 +29,6 @@ class ExchangeError(ComponentError):
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """The value as one short line without control characters, fit for an error message."""
+    """Return the value as one short line without control characters, for error messages."""
     text = repr(value)
     return text if len(text) <= limit else f"{text[:limit]}..."

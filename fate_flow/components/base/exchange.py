@@ -1,8 +1,8 @@
 """The worker's end of the exchange: messages to and from the workers of the same task at other parties.
 
-A worker speaks to its own server only. Chunks are numbered per topic and party in each direction, so whatever is
-asked again after a lost answer changes nothing, and every request may simply be repeated. What never gets better by
-repeating (the session has ended, the token is unknown) is an error at once.
+A worker sends requests to its own server only. Chunks are numbered for each topic, party and direction, so a request
+that is repeated after a lost answer changes nothing. Errors that a repetition cannot help (the session has ended, the
+token is unknown) are raised at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 CHUNK = 1024 * 1024
 WAIT_MS = 1000
 GIVE_UP_SECONDS = 600.0
-"""How long the own server, or the peer's, may be away: a server that restarts comes back well before."""
+"""How long the own server, or that of the peer, may be away; a restart takes much less."""
 
 OK = 200
 NOTHING_YET = 204
@@ -40,40 +40,41 @@ FATAL: Mapping[int, str] = {
     413: "a chunk is larger than the server takes",
 }
 PAUSES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-"""Seconds before each repetition; the first is at once, since a kept-alive connection may just have been closed."""
+"""Seconds before each repetition; the first is at once, because a kept-alive connection may just have been closed."""
 
 
 class Channel(Protocol):
-    """Messages between the parties of a task, in order per topic and pair; may be used from several threads as long
-    as each topic and party is used by one of them."""
+    """Messages between the parties of a task, in order for each topic and pair of parties.
+
+    Several threads may use a channel, if each topic and party is used by one thread only."""
 
     def push(self, topic: str, to: Party, message: bytes) -> None:
-        """The message is with the receiver's server when this returns."""
+        """Send a message; it has reached the receiver's server when this returns."""
 
     def pop(self, topic: str, frm: Party) -> bytes:
-        """The next message, waited for as long as the task may run."""
+        """Return the next message; wait for it for as long as the task may run."""
 
     def release(self, topic: str, frm: Party) -> None:
-        """Forgets what the own server still holds of this topic; at the end of a task that happens by itself."""
+        """Drop what the own server still holds of this topic. The end of a task does this by itself."""
 
 
 @dataclass(frozen=True)
 class ExchangeReply:
-    """What came back from the own server."""
+    """The answer of the own server."""
 
     status: int
     body: bytes = b""
     is_last: bool = True
-    pause_seconds: float = 0.0     # how long the server asks to be left alone
+    pause_seconds: float = 0.0     # how long the server asks the worker to wait
 
 
 class Transport(Protocol):
     def __call__(self, operation: str, query: Mapping[str, str | int], body: bytes) -> ExchangeReply:
-        """One request; raises OSError or HTTPException when no answer came."""
+        """Send one request. Raises OSError or HTTPException if no answer comes."""
 
 
 class HttpTransport:
-    """Requests to the own server over one kept-alive connection a thread."""
+    """Sends requests to the own server, over one kept-alive connection for each thread."""
 
     def __init__(self, url: str, token: str, timeout_seconds: float = 60.0) -> None:
         parts = urlsplit(url)
@@ -86,14 +87,14 @@ class HttpTransport:
         self._of_thread = threading.local()
 
     def __call__(self, operation: str, query: Mapping[str, str | int], body: bytes) -> ExchangeReply:
-        """One request; raises OSError or HTTPException when no answer came."""
+        """Send one request. Raises OSError or HTTPException if no answer comes."""
         connection = self._connection()
         try:
             connection.request("POST", f"{self._path}/{operation}?{urlencode(query)}", body, self._headers)
             response = connection.getresponse()
             return _answer(response)
         except BaseException:
-            connection.close()   # it opens anew by itself at the next request
+            connection.close()   # the next request opens it again
             raise
 
     def _connection(self) -> HTTPConnection:
@@ -114,17 +115,17 @@ class _Patience:
     repeated: int = 0
 
     def wait(self, why: str) -> None:
-        """Returns when the request may be repeated; raises ExchangeError when it has been long enough."""
+        """Wait until the request may be repeated. Raises ExchangeError after too long a time."""
         waited = self.channel.now() - self.started
         if waited >= self.channel.give_up_seconds:
             raise ExchangeError(f"{self.what}: no success within {waited:.0f} seconds, the last answer was: {why}")
-        if self.repeated == len(PAUSES):   # once, when it begins to look like more than a hiccup
+        if self.repeated == len(PAUSES):   # once, when the failure lasts longer than a moment
             log.warning("%s: %s, asking again for up to %.0f seconds", self.what, why, self.channel.give_up_seconds)
         self.channel.sleep(PAUSES[min(self.repeated, len(PAUSES) - 1)])
         self.repeated += 1
 
     def start_over(self) -> None:
-        """Counts the time anew, and keeps the pauses short enough not to slow a stream down."""
+        """Restart the time limit, and keep the pauses short, so that a stream is not slowed down."""
         self.started = self.channel.now()
         self.repeated = min(self.repeated, PAUSES.index(0.2))
 
@@ -141,7 +142,7 @@ class HttpChannel:
     _popped: dict[tuple[str, Party], int] = field(default_factory=dict)
 
     def push(self, topic: str, to: Party, message: bytes) -> None:
-        """Sends the message in chunks; returns when the receiver's server has them all."""
+        """Send the message in chunks; return when the receiver's server has all of them."""
         view = memoryview(message)
         starts = range(0, max(len(message), 1), CHUNK)
         seq = self._pushed.get((topic, to), 0)
@@ -152,14 +153,14 @@ class HttpChannel:
             self._pushed[topic, to] = seq
 
     def pop(self, topic: str, frm: Party) -> bytes:
-        """The next message; asks again without end while the server says that nothing came yet."""
+        """Return the next message; ask again without a limit as long as the server says that nothing came yet."""
         chunks = []
         seq = self._popped.get((topic, frm), 0)
         while True:
             query = {**_peer(topic, frm), "seq": seq, "wait_ms": WAIT_MS}
             answer = self._ask("pop", query, f"pop of {topic} from {frm}")
             if answer.status == NOTHING_YET:
-                self.sleep(answer.pause_seconds)   # not 0 when no thread was free to wait for the message
+                self.sleep(answer.pause_seconds)   # above 0 if the server had no free thread to wait
                 continue
             chunks.append(answer.body)
             seq += 1
@@ -168,7 +169,7 @@ class HttpChannel:
                 return b"".join(chunks)
 
     def release(self, topic: str, frm: Party) -> None:
-        """Forgets what the own server still holds of this topic."""
+        """Drop what the own server still holds of this topic."""
         self._ask("release", _peer(topic, frm), f"release of {topic} from {frm}")
 
     def _ask(self, operation: str, query: Mapping[str, str | int], what: str, body: bytes = b"") -> ExchangeReply:
@@ -210,8 +211,10 @@ def _answer(response: HTTPResponse) -> ExchangeReply:
 
 
 def _is_mere_waiting(operation: str, status: int) -> bool:
-    """Whether everybody is alive and only the task's own deadline may end this: the receiver is still busy with what
-    it was sent before, or a pop found nothing yet and no thread that could wait for it."""
+    """Return whether all servers work, so that only the task's own time limit may end the wait.
+
+    This holds if the receiver is still busy with earlier messages, or if a pop found nothing yet and the server had no
+    free thread to wait for it."""
     return status == PEER_IS_FULL or (operation == "pop" and status == NO_FREE_SLOT)
 
 
@@ -226,7 +229,7 @@ def _reason(answer: ExchangeReply) -> str:
 
 
 def _retmsg(body: bytes) -> str:
-    """What the server said as text, on one line; nothing for a body of another shape."""
+    """Return the message of the server on one line; empty if the body has another form."""
     try:
         said = json.loads(body)["retmsg"]
     except (ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Files that are copied whole, with what is in them as it was copied."""
+"""Copying a file together with its digest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PIECE = 1024 * 1024
 
 
 def copy_whole(source: Path, target: Path) -> tuple[int, str]:
-    """The size in bytes and the SHA-256 of what was copied. Raises OSError."""
+    """Copy a file; return the size in bytes and the SHA-256 of the copied content. Raises OSError."""
     found, size = hashlib.sha256(), 0
     with source.open("rb") as read, target.open("wb") as write:
         while piece := read.read(_PIECE):

@@ -1,8 +1,8 @@
-"""The log files of a built-in component: whatever becomes of them, the component goes on.
+"""The log files of a built-in component: an error with them must not stop the component.
 
 The configuration of a worker names `logging.handlers.WatchedFileHandler`, which every provider has
-(docs/reference/contracts.md). That handler raises when it cannot reopen its file, and `log.info` in the component would
-raise it again.
+(docs/reference/contracts.md). That handler raises if it cannot reopen its file, and then `log.info` in the component
+would raise, too.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _WATCHED = "logging.handlers.WatchedFileHandler"
 
 
 class LastingFileHandler(WatchedFileHandler):
-    """Follows its file, and makes it and its folder again when they are gone.
+    """Follows its file, and makes the file and its folder again if they are gone.
 
-    What cannot be written is dropped: stderr hears of it once, the component never."""
+    Lines that cannot be written are dropped, with one message on stderr and no error for the component."""
 
     _is_noted = False
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             super().emit(record)
-        except (OSError, ValueError):       # the latter of a stream that could not even be closed
+        except (OSError, ValueError):       # ValueError: the stream could not even be closed
             self._let_go()
             self.handleError(record)
 
@@ -48,7 +48,7 @@ class LastingFileHandler(WatchedFileHandler):
             return super()._open()
 
     def _let_go(self) -> None:
-        """The next record opens the file anew."""
+        """Close the file; the next record opens it again."""
         stream, self.stream = self.stream, None
         if stream is not None:
             with suppress(OSError, ValueError):
@@ -56,7 +56,9 @@ class LastingFileHandler(WatchedFileHandler):
 
 
 def with_lasting_files(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The same `dictConfig`, with files that a component survives. Raises what is no such configuration."""
+    """Return the `dictConfig` with file handlers that do not stop a component.
+
+    Raises AttributeError, TypeError or ValueError if it is not such a configuration."""
     handlers = {name: _lasting(one) for name, one in config.get("handlers", {}).items()}
     return {**config, "handlers": handlers}
 

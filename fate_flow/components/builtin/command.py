@@ -1,6 +1,6 @@
-"""Collects what the workers of a command have left: files that are kept, and CSV files that become tables.
+"""The collector of a `Command` task: it keeps files that the workers made, and turns CSV files into tables.
 
-Runs once all ranks have ended well. Names in its words are those of the job; nothing of the content is told.
+It runs once all ranks have ended well. Its messages contain names from the job, but nothing from the files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def run(task: TaskContext) -> Outcome:
 
 
 def _found(folder: Path, one: OutputFile) -> Path:
-    """The file, which is really below the folder: a link may lead anywhere. Raises ComponentError."""
+    """Return the path of the file. Raises ComponentError if it is missing, or if a link leads out of the folder."""
     top = os.path.realpath(folder)
     real = os.path.realpath(os.path.join(top, one.path))
     if os.path.commonpath([top, real]) != top:
@@ -43,7 +43,7 @@ def _found(folder: Path, one: OutputFile) -> Path:
 
 
 def _make_table(task: TaskContext, one: OutputFile, source: Path, uri: str) -> None:
-    """The first line are names, the first column ids."""
+    """Make a table of a CSV file; its first line has the names, its first column the ids."""
     layout = CsvFormat(delimiter=",", has_header=True, generates_sid=False, counts_sid=False)
     with CsvSource(source, layout) as csv, TableWriter(uri, csv.schema, made_by=task.task_id) as writer:
         try:

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def run(task: TaskContext) -> Outcome:
-    """The file holds a header and every row, or is not touched at all. One that is there is replaced, as by FATE."""
+    """Write a header and all rows to the file, or leave it as it was. An existing file is replaced, as in FATE."""
     path = Path(task.parameters["output_path"])
     with Table(task.table_uri(task.parameters["namespace"], task.parameters["name"])) as table:
         write_csv(table, path, task.parameters.get("delimiter") or ",", replaces=True)

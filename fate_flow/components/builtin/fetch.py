@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def run(task: TaskContext) -> Outcome:
-    """The table holds every row as the server had it at one moment, as text, or is not there at all."""
+    """Make a table with all rows of the server's table at one moment, as text, or none."""
     given = task.parameters
     uri = task.table_uri(given["namespace"], given["name"])
     may_replace = bool(given.get("destroy")) or task.has_made(uri)
@@ -31,7 +31,7 @@ def run(task: TaskContext) -> Outcome:
         )
     with open_server(task.storage, cursorclass=SSCursor) as connection:
         schema = _schema(connection, given)
-        # A table of a server has no order: which of two rows with one id is the last, nobody could tell in advance.
+        # By default two rows with one id are an error: a server's table has no order, so none of them is the last.
         keeps_last = given.get("duplicate_ids") == LAST
         with TableWriter(
             uri, schema, made_by=task.task_id, overwrite=may_replace, keeps_last=keeps_last

@@ -1,29 +1,31 @@
-"""Intersection: the rows whose ids every party holds, by private set intersection.
+"""Intersection: the rows whose ids every party holds, by private set intersection (PSI).
 
 The protocol (ECDH, from the library openmined.psi; one guest, one host or more):
 
-1. With each host the guest runs a PSI as its client over all of its ids: the guest learns G ∩ H_i. What all hosts
-   have in common with it is the final set F.
-2. With each host it runs a second PSI with the roles turned round: the guest serves F alone, the host is the client
-   with all of its ids: the host learns F ∩ H_i, and that is F, since F lies in H_i.
+1. With each host the guest runs a PSI as client, with all of its ids: the guest learns G ∩ H_i. The ids that it has in
+   common with all hosts are the final set F.
+2. With each host it runs a second PSI in which the guest is the server, with F only, and the host is the client, with
+   all of its ids. The host learns F ∩ H_i, which is F, because F is a subset of H_i.
 
-Where the hosts are not to learn F (`sync_intersect_ids: false`) there is no second step. Where nobody is to learn more
-than a number (`cardinality_only: true`, one host) the host answers in the first in an order that says nothing, as the
-library offers it: the guest learns |G ∩ H|, the host nothing, unless the guest tells it that number
-(`sync_cardinality: true`). A host and a guest that were told differently end with an error.
+If the hosts must not learn F (`sync_intersect_ids: false`), there is no second step. If the parties may learn only a
+number (`cardinality_only: true`, one host), the host answers the first step in random order, which the library offers.
+Then the guest learns |G ∩ H|; the host learns nothing, unless the guest sends it the number
+(`sync_cardinality: true`). If the parameters of host and guest differ, the task ends with an error.
 
-What is safe, as long as every party follows the protocol (semi-honest) and may afterwards look at all it has seen:
-- nobody learns an id that it does not hold itself;
-- the guest learns its intersection with each host, a host learns F and nothing else about who holds what;
-- everybody learns about how many ids its counterparts have (rounded up by the dummies below), and the size of F.
-Hosts that pool what they saw learn no more than one of them: the guest shows them the same points twice.
-What is not promised: a party that lies about its ids (puts in ids it guesses) learns which of its guesses the others
-hold, as with any intersection. No id crosses, nor a hash of one: whoever has a list of likely ids could try those out.
-Every point that crosses is blinded with a key that was made for this task and is never stored.
+The guarantees hold if every party follows the protocol, even if it looks at everything it has seen (semi-honest):
+- No party learns an id that it does not hold itself.
+- The guest learns its intersection with each host; a host learns F, and nothing else about which party holds which id.
+- Each party learns the approximate number of ids of its counterparts (rounded up by the dummies below) and the size
+  of F.
+Hosts that combine what they saw learn no more than one of them: the guest sends the same points to all of them.
 
-Ids are shuffled before every message, so that a position says nothing. A shared key must not be used by two threads
-at once (the library's cipher is not thread-safe), so each thread makes its own object from the key's bytes. The library
-releases the interpreter lock while it computes.
+There is no protection against a party that lies about its ids: if it includes guessed ids, it learns which of them the
+others hold, as with any intersection. No id and no hash of an id is sent, because hashes of likely ids could be tried
+out. Every point that is sent is blinded with a key that was made for this task and is never stored.
+
+Ids are shuffled before every message, so that positions reveal nothing. Two threads must not use one key object at the
+same time (the library's cipher is not thread-safe), so each thread makes its own object from the bytes of the key. The
+library releases the interpreter lock while it computes.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ from fate_flow.core.model.spec import Party
 log = logging.getLogger(__name__)
 
 BLOCK = 16
-"""Sets are filled up with dummies to the next multiple of this, by one dummy at least."""
+"""Sets are padded with dummies to the next multiple of this number, with at least one dummy."""
 
 FIRST_SETUP, FIRST_REQUEST, FIRST_ANSWER = "psi.setup", "psi.request", "psi.answer"
 FINAL_SETUP, FINAL_REQUEST, FINAL_ANSWER = "final.setup", "final.request", "final.answer"
@@ -56,9 +58,9 @@ COUNT = "count"
 
 
 def run(task: TaskContext) -> Outcome:
-    """The output holds this party's rows of the ids that all parties hold, in ascending order of the ids.
+    """Write this party's rows of the ids that all parties hold, in ascending order of the ids.
 
-    No output, and no number, where this party is not to learn it."""
+    There is no output and no number if this party must not learn them."""
     disclosure = disclosure_of(task.parameters)
     with task.input_table() as table:
         ids = list(table.ids())
@@ -77,10 +79,10 @@ def run(task: TaskContext) -> Outcome:
 def meet_as_guest(
     ids: Collection[str], hosts: Sequence[Party], channel: Channel, threads: int, is_shared: bool = True
 ) -> set[str]:
-    """The ids that this guest and all hosts hold; the hosts learn them, too, when that is shared."""
+    """Return the ids that this guest and all hosts hold; if `is_shared`, the hosts learn them, too."""
     guest = _Guest(ids, channel, is_shared)
     log.info("blinded %s ids", len(ids))
-    for host in hosts:   # all of them first, so that they compute side by side
+    for host in hosts:   # all requests first, so that the hosts compute in parallel
         channel.push(FIRST_REQUEST, host, guest.request)
     with ThreadPoolExecutor(max_workers=min(threads, len(hosts))) as pool:
         pairwise = list(pool.map(guest.meet, hosts))
@@ -94,12 +96,12 @@ def meet_as_guest(
 
 
 def meet_as_host(ids: Collection[str], guest: Party, channel: Channel, is_shared: bool = True) -> set[str] | None:
-    """The ids that the guest says all parties hold, out of this host's own; None when it says nothing of that."""
+    """Return the ids of this host that all parties hold, by the guest's messages; None if they are not shared."""
     _answer_first(psi.server.CreateWithNewKey(True), ids, guest, channel)
     if not is_shared:
         return None
     client, elements = psi.client.CreateWithNewKey(True), _elements(ids)
-    # Does not depend on what the guest found: it goes ahead, and the guest answers it while others still compute.
+    # The request does not depend on the guest's result, so it is sent now; the guest answers while others compute.
     channel.push(FINAL_REQUEST, guest, client.CreateRequest(elements).SerializeToString())
     log.info("answered %s, waiting for what all have in common", guest)
     answer = channel.pop(FINAL_ANSWER, guest)
@@ -108,7 +110,7 @@ def meet_as_host(ids: Collection[str], guest: Party, channel: Channel, is_shared
 
 
 def count_as_guest(ids: Collection[str], host: Party, channel: Channel, is_shared: bool) -> int:
-    """How many ids this guest and the host hold both; the host learns that, too, when it is shared."""
+    """Return how many ids both the guest and the host hold; if `is_shared`, the host learns it, too."""
     client, elements = psi.client.CreateWithNewKey(False), _elements(ids)
     channel.push(FIRST_REQUEST, host, client.CreateRequest(elements).SerializeToString())
     setup, answer = channel.pop(FIRST_SETUP, host), channel.pop(FIRST_ANSWER, host)
@@ -121,7 +123,7 @@ def count_as_guest(ids: Collection[str], host: Party, channel: Channel, is_share
 
 
 def count_as_host(ids: Collection[str], guest: Party, channel: Channel, is_shared: bool) -> int | None:
-    """What the guest says of how many ids both hold; None when it says nothing of that."""
+    """Return the number of common ids that the guest sends; None if it is not shared."""
     _answer_first(psi.server.CreateWithNewKey(False), ids, guest, channel)
     if not is_shared:
         return None
@@ -130,14 +132,14 @@ def count_as_host(ids: Collection[str], guest: Party, channel: Channel, is_share
 
 
 def _answer_first(server: psi.server, ids: Collection[str], guest: Party, channel: Channel) -> None:
-    """The host's part in the first step. A server and a client that differ in what is revealed do not go together."""
+    """Do the host's part of the first step. It fails if server and client differ in what they reveal."""
     channel.push(FIRST_SETUP, guest, _setup(server, ids))
     log.info("blinded %s ids, waiting for those of %s", len(ids), guest)
     channel.push(FIRST_ANSWER, guest, _answered(server, channel.pop(FIRST_REQUEST, guest), guest))
 
 
 class _Guest:
-    """The guest's keys and its one request, which is the same for all hosts."""
+    """The guest's keys and its request, which is the same for all hosts."""
 
     def __init__(self, ids: Collection[str], channel: Channel, is_shared: bool) -> None:
         self._channel = channel
@@ -149,7 +151,7 @@ class _Guest:
         self.request: bytes = client.CreateRequest(self._elements).SerializeToString()
 
     def meet(self, host: Party) -> set[str]:
-        """The ids shared with this host; its second request is answered on the way. For any thread."""
+        """Return the ids shared with this host, and answer its second request. Any thread may call this."""
         setup = self._channel.pop(FIRST_SETUP, host)
         answer = self._channel.pop(FIRST_ANSWER, host)
         client = psi.client.CreateFromKey(self._client_key, True)
@@ -162,17 +164,17 @@ class _Guest:
     def _answer_final(self, host: Party) -> None:
         server = psi.server.CreateFromKey(self._server_key, True)
         request = self._channel.pop(FINAL_REQUEST, host)
-        # Of no use to the host before it has the setup message of the final set.
+        # The host cannot use this answer before it has the setup message of the final set.
         self._channel.push(FINAL_ANSWER, host, _answered(server, request, host))
 
     def final_setup(self, final: Collection[str]) -> bytes:
-        """What lets the hosts see which of their ids are final; the same for all of them."""
+        """Return the message by which the hosts find their ids in the final set; the same for all hosts."""
         return _setup(psi.server.CreateFromKey(self._server_key, True), final)
 
 
 def _setup(server: psi.server, ids: Collection[str]) -> bytes:
     elements = _elements(ids)
-    # The rate of false positives and the number of requests matter to compressed structures only, not to RAW.
+    # The false positive rate and the number of requests only matter for compressed structures, not for RAW.
     message: bytes = server.CreateSetupMessage(1e-9, 1, elements, psi.DataStructure.RAW).SerializeToString()
     return message
 
@@ -184,14 +186,14 @@ def _answered(server: psi.server, request: bytes, sender: Party) -> bytes:
 
 
 def _shared(client: psi.client, elements: Sequence[str], setup: bytes, answer: bytes, sender: Party) -> set[str]:
-    """The ids, without dummies, that the client turns out to share with the sender of these messages."""
+    """Return the ids, without dummies, that the client shares with the sender of these messages."""
     with _blaming(sender):
         found = client.GetIntersection(psi.ServerSetup.FromString(setup), _response(answer, len(elements)))
         return {elements[index][1:] for index in found}
 
 
 def _response(answer: bytes, length: int) -> psi.Response:
-    """Raises ValueError for an answer to another request."""
+    """Read the answer to a request of this length. Raises ValueError if it has another length."""
     response = psi.Response.FromString(answer)
     if len(response.encrypted_elements) != length:
         raise ValueError("the answer is not as long as the request")
@@ -199,11 +201,11 @@ def _response(answer: bytes, length: int) -> psi.Response:
 
 
 def _elements(ids: Collection[str]) -> list[str]:
-    """The ids as elements of a set, in random order and with dummies among them.
+    """Return the ids as elements of a set, in random order, with dummies among them.
 
-    Dummies keep small sets from being told apart, and an empty one from being recognised (the library would send an
-    empty message for it). They cannot be taken for an id: an id begins with "=", a dummy with "~", and no other party
-    draws the same 256 bits.
+    Dummies hide the exact size of small sets, and whether a set is empty (the library would send an empty message for
+    it). They cannot be confused with ids: an id begins with "=", a dummy with "~", and no other party draws the same
+    256 random bits.
     """
     dummies = BLOCK - len(ids) % BLOCK
     elements = [f"={sid}" for sid in ids] + [f"~{secrets.token_hex(32)}" for _ in range(dummies)]
@@ -213,7 +215,7 @@ def _elements(ids: Collection[str]) -> list[str]:
 
 @contextmanager
 def _blaming(sender: Party) -> Iterator[None]:
-    """Turns what the library says of a broken message into an error that names who sent it."""
+    """Turn the library's errors about a broken message into an error that names the sender."""
     try:
         yield
     except (RuntimeError, DecodeError, ValueError, IndexError) as error:
@@ -244,7 +246,7 @@ def _seats(task: TaskContext) -> tuple[Party, Sequence[Party]]:
 
 
 def _write(task: TaskContext, table: Table, common: Sequence[str]) -> dict[str, str]:
-    """Writes the output, if anybody wants it; the ids alone where `only_output_key` says so."""
+    """Write the output, if the job has one; with `only_output_key`, only the ids."""
     uri = task.outputs.get("data")
     if uri is None:
         return {}
@@ -257,7 +259,7 @@ def _write(task: TaskContext, table: Table, common: Sequence[str]) -> dict[str, 
 
 
 def _outcome(count: int | None, own: int, written: dict[str, str]) -> Outcome:
-    """`count` is None where this party does not know it."""
+    """Return the outcome; `count` is None if this party does not know it."""
     if count is None:
         return Outcome(written)
     rate = count / own if own else 0.0

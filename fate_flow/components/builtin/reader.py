@@ -1,8 +1,8 @@
-"""Reader: hands a table of this party to the tasks that follow, without copying it.
+"""Reader: hands a table of this party to the following tasks, without copying it.
 
-Tables never change once they are there, so the same uri may be an output. If the table is dropped or overwritten
-later, the tasks that follow, in a rerun for one, read what is there then; who asks for this output is not shown it
-(`store/contract/transaction.py`, `handed_on`).
+Finished tables never change, so the same uri can be an output. If the table is dropped or overwritten later, following
+tasks (in a rerun, for example) read the table that exists then; but a client that asks for this output does not get
+the new table (`handed_on` in `store/contract/transaction.py`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 
 
 def run(task: TaskContext) -> Outcome:
-    """The output is the named table itself."""
+    """Return the named table itself as output."""
     wanted = task.parameters["table"]
-    with Table(task.table_uri(wanted["namespace"], wanted["name"])) as table:     # every party knows this name
+    with Table(task.table_uri(wanted["namespace"], wanted["name"])) as table:     # all parties may see this name
         info = table.metadata()
     log.info("read table %s in namespace %s: %s rows", info["name"], info["namespace"], info["count"])
     metric = Metric(

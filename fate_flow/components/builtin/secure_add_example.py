@@ -1,7 +1,7 @@
-"""SecureAddExample: guest and host each hold `data_num` ones and add them up without showing them.
+"""SecureAddExample: guest and host each hold `data_num` ones, and add them up without showing them.
 
-What `flow test toy` runs, to see that two parties can talk. Its client prints the lines of the guest's INFO.log that
-hold `secure_add_guest`; the wording of those lines is FATE's.
+`flow test toy` runs it to test that two parties can communicate. Its client prints the lines of the guest's INFO.log
+that contain `secure_add_guest`; the wording of those lines is FATE's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHARE, HOST_SUM = "add.share", "add.host_sum"
 
 
 def run(task: TaskContext) -> Outcome:
-    """The guest has the sum and has checked it; the host has helped."""
+    """Compute the sum at the guest, which also checks it; the host returns nothing."""
     guests, hosts = task.parties_of("guest"), task.parties_of("host")
     if len(guests) != 1 or len(hosts) != 1:
         raise ComponentError(
@@ -38,7 +38,7 @@ def run(task: TaskContext) -> Outcome:
 
 
 def secure_add_guest(data: Sequence[int], host: Party, channel: Channel) -> int:
-    """The sum of both parties' data, which has to be the number of ones."""
+    """Return the sum of both parties' data. Raises ComponentError if it is not the number of ones."""
     _say_at_guest("begin to make guest data")
     kept, given = split_in_two(data)
     _say_at_guest("split data into multiple random parts")
@@ -57,7 +57,7 @@ def secure_add_guest(data: Sequence[int], host: Party, channel: Channel) -> int:
 
 
 def secure_add_host(data: Sequence[int], guest: Party, channel: Channel) -> None:
-    """Shares the data with the guest and tells it the sum of the shares that are here."""
+    """Share the data with the guest, and send it the sum of the shares that are here."""
     log.info("secure_add_host: begin to make host data")
     kept, given = split_in_two(data)
     channel.push(SHARE, guest, pack(given))

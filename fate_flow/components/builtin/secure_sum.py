@@ -1,9 +1,10 @@
-"""SecureSum: the total of a column over all parties, of which nobody shows its part.
+"""SecureSum: the total of a column over all parties, where no party shows its own sum.
 
 Each party adds up its own column exactly, splits the sum into additive shares modulo 2**128 (shares.py), keeps one
-and sends each other party one. Each adds up the shares it holds and tells all others that partial sum; the partial sums
-add up to the total. Semi-honest: what a party sees of the others is uniformly random but for the total, even when all
-but two pool what they saw. With two parties the total minus one's own sum is, of course, the other's.
+share, and sends one to each other party. Each party adds up the shares that it holds, and sends this partial sum to all
+others; the partial sums add up to the total. The protocol is for semi-honest parties: apart from the total, all that a
+party sees of the others is uniformly random, even if all but two parties combine what they saw. With two parties, the
+total minus one's own sum is of course the sum of the other.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ SHARE, PARTIAL = "sum.share", "sum.partial"
 
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 EXACT = Context(prec=200, traps=[Inexact, InvalidOperation])
-"""Refuses to round: 200 digits hold every sum that fits into the modulus with room for many decimals."""
+"""A context that never rounds: 200 digits hold every sum that fits into the modulus, with many decimals."""
 
 
 def run(task: TaskContext) -> Outcome:
-    """Every party has the same total, and learns nothing else."""
+    """Compute the total, which is the same at every party; no party learns anything else."""
     precision = task.parameters.get("precision")
     precision = DEFAULT_PRECISION if precision is None else precision
     with task.input_table() as table:
@@ -46,7 +47,7 @@ def run(task: TaskContext) -> Outcome:
 
 
 def scaled_sum(values: Iterable[str], precision: int) -> int:
-    """The exact sum times 10**precision; a fraction that is left over is rounded once, half to even."""
+    """Return the exact sum times 10**precision; a remaining fraction is rounded once, half to even."""
     total = Decimal(0)
     for row, value in enumerate(values, 1):
         if not NUMBER.fullmatch(value):
@@ -60,7 +61,7 @@ def scaled_sum(values: Iterable[str], precision: int) -> int:
 
 
 def total_over_parties(own: int, precision: int, others: Iterable[Party], channel: Channel) -> int:
-    """The sum of everybody's `own`."""
+    """Return the sum of `own` over all parties."""
     others = tuple(others)
     kept, *given = split(own % MODULUS, len(others) + 1)
     for party, share in zip(others, given, strict=True):
@@ -72,7 +73,7 @@ def total_over_parties(own: int, precision: int, others: Iterable[Party], channe
 
 
 def _send(channel: Channel, topic: str, to: Party, share: int, precision: int) -> None:
-    # The precision goes along: sums at different scales would add up to nonsense without anybody noticing.
+    # The precision is sent along, because sums of different scales would add up to a wrong total without an error.
     channel.push(topic, to, bytes([precision]) + pack([share]))
 
 
@@ -86,13 +87,13 @@ def _receive(channel: Channel, topic: str, frm: Party, precision: int) -> int:
 
 
 def _check_range(own: int, parties: int) -> None:
-    """So that no total can leave the range of signed numbers, whatever the others have."""
+    """Check that the total stays in the range of signed numbers, whatever the other sums are. Raises ComponentError."""
     if abs(own) >= MODULUS // 2 // parties:
         raise ComponentError("the sum of the column is too large, or precision is: 37 digits in all are possible")
 
 
 def _write(task: TaskContext, total: str) -> dict[str, str]:
-    """Writes the output, if anybody wants it."""
+    """Write the output, if the job has one."""
     uri = task.outputs.get("data")
     if uri is None:
         return {}

@@ -1,4 +1,4 @@
-"""Additive secret sharing modulo 2**128: any set of shares but all of them is uniformly random."""
+"""Additive secret sharing modulo 2**128: any incomplete set of shares is uniformly random."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ SHARE_BYTES = BITS // 8
 
 
 def split(value: int, parts: int) -> list[int]:
-    """Shares that add up to the value."""
+    """Return random shares that add up to the value."""
     shares = [secrets.randbits(BITS) for _ in range(parts - 1)]
     return [*shares, (value - sum(shares)) % MODULUS]
 
 
 def split_in_two(values: Sequence[int]) -> tuple[list[int], list[int]]:
-    """For many values one share each to keep, and one to give away."""
+    """Split each value into two shares; return those to keep and those to send."""
     kept = unpack(secrets.token_bytes(SHARE_BYTES * len(values)))
     return kept, [(value - own) % MODULUS for value, own in zip(values, kept, strict=True)]
 
 
 def joined(shares: Sequence[int]) -> int:
-    """The share of the sum."""
+    """Return the sum of shares, which is a share of the sum."""
     return sum(shares) % MODULUS
 
 
 def signed(total: int) -> int:
-    """The number that a sum stands for: the upper half of the range is negative."""
+    """Return the signed number of a total: the upper half of the range is negative."""
     return total - MODULUS if total >= MODULUS // 2 else total
 
 
@@ -37,7 +37,7 @@ def pack(shares: Sequence[int]) -> bytes:
 
 
 def unpack(message: bytes) -> list[int]:
-    """What was packed; raises ValueError for a message of another shape."""
+    """Return the packed shares. Raises ValueError if the message has another form."""
     if len(message) % SHARE_BYTES:
         raise ValueError("not a whole number of shares")
     starts = range(0, len(message), SHARE_BYTES)

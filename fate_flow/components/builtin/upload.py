@@ -19,11 +19,11 @@ ROWS_PER_LOG_LINE = 100_000
 
 
 def run(task: TaskContext) -> Outcome:
-    """The table holds every row of the file, or is not there at all."""
+    """Make a table with all rows of the file, or none."""
     uri = task.table_uri(task.parameters["namespace"], task.parameters["name"])
     source = Path(task.parameters["file"])
     is_ours = task.has_made(uri)
-    if is_ours and not source.exists():   # an earlier attempt got as far as to remove its source
+    if is_ours and not source.exists():   # an earlier attempt made the table and removed its source
         return _outcome(task, uri)
     if table_exists(uri) and not is_ours and not task.parameters.get("destroy"):
         raise TableExists(
@@ -33,7 +33,7 @@ def run(task: TaskContext) -> Outcome:
     try:
         _make_table(task, source, uri, overwrite=is_ours or bool(task.parameters.get("destroy")))
     except BadCsv as error:
-        # Not by its name: one that came with the request was stored under a name of the server's own.
+        # The text does not name the file: a file that came with the request has a name that the server made up.
         raise BadCsv(f"the file for table {shown(task.parameters['name'])}, {error}") from error
     if task.parameters.get("remove_source"):
         source.unlink(missing_ok=True)
@@ -95,7 +95,7 @@ def _outcome(task: TaskContext, uri: str) -> Outcome:
     if replaced:
         log.warning("%s rows gave way to a later one with the same id", replaced)
     kind = "table_bind" if task.parameters.get("is_bound") else "upload"      # a bind is not in FATE's upload history
-    # `count` is FATE's key; `upload_count` is what its upload history calls the same number.
+    # `count` is FATE's key; its upload history calls the same number `upload_count`.
     metric = Metric(
         kind, "data_access", [("count", count), ("upload_count", count)],
         {"name": "upload", "metric_type": "UPLOAD", **info},

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 def run(task: TaskContext) -> Outcome:
-    """Each of them is there with every row, or as it was before."""
+    """Write the table to each target, completely or not at all."""
     given = task.parameters
     replaces = bool(given.get("destroy"))
     with Table(task.table_uri(given["namespace"], given["name"])) as table:

@@ -1,4 +1,4 @@
-"""Which columns of a source become a table, as `id_column` and `feature_column` say."""
+"""The columns of a source that become a table, by `id_column` and `feature_column`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ _SHOWN_LENGTH = 300
 
 
 def chosen_columns(columns: Sequence[str], id_column: str | None, feature_column: str | None) -> Schema:
-    """The ids are in `id_column`, else in the first one; of the others those come that `feature_column` names between
-    commas, in its order, else all. Raises ComponentError."""
+    """Return the schema of the table. Raises ComponentError.
+
+    The ids are in `id_column`, by default in the first column. The value columns are those in `feature_column`
+    (separated by commas, in this order), by default all others."""
     sid = id_column or columns[0]
     asked = [one.strip() for one in feature_column.split(",")] if feature_column else None
     header = [one for one in columns if one != sid] if asked is None else asked

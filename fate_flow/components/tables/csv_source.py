@@ -1,7 +1,7 @@
 """An uploaded CSV file as a stream of rows, with errors that name the line.
 
-The file is read in bytes and decoded line by line: a decoder over the whole stream reads ahead and could not say which
-line is not UTF-8.
+The file is read as bytes and decoded line by line, because a decoder of the whole stream reads ahead and could not name
+the line that is not UTF-8.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from fate_flow.core.text.phrases import counted
 
 BOM = b"\xef\xbb\xbf"
 MAX_LINE = 16 * 1024 * 1024     # bytes
-MAX_FIELD = 16 * 1024 * 1024    # characters; a field in quotes may have many lines
+MAX_FIELD = 16 * 1024 * 1024    # characters; a quoted field may have many lines
 GENERATED_SID = "sid"
 _DELIMITERS = (";", "\t", ",", "|")
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
-csv.field_size_limit(MAX_FIELD)     # of the whole process, which is a worker; else it is 128 KB
+csv.field_size_limit(MAX_FIELD)     # for the whole process, which is a worker; the default is 128 KB
 
 
 class BadCsv(ComponentError):
@@ -37,19 +37,19 @@ class BadCsv(ComponentError):
 class CsvFormat:
     delimiter: str = ","
     has_header: bool = True
-    generates_sid: bool = False         # `extend_sid`: every column is a value, the id is made up
-    counts_sid: bool = False            # `auto_increasing_sid`: ids that are made up are 0, 1, 2, ...
-    id_column: str | None = None        # by the names that the columns have without these two; None: the first one
-    feature_column: str | None = None   # names between commas; None: all others
+    generates_sid: bool = False         # `extend_sid`: every column is a value, the ids are generated
+    counts_sid: bool = False            # `auto_increasing_sid`: generated ids are 0, 1, 2, ...
+    id_column: str | None = None        # a name in the complete file; None: the first column
+    feature_column: str | None = None   # names in the complete file, separated by commas; None: all others
 
 
 class CsvSource:
-    """A CSV file, open: its schema at once, its rows as they are asked for."""
+    """An open CSV file: its schema is read at once, its rows on demand."""
 
     def __init__(self, path: Path, layout: CsvFormat) -> None:
         self._layout = layout
         self._file = _open(path)
-        self.line = 0               # where the record that was read last begins
+        self.line = 0               # the first line of the record that was read last
         try:
             lines = _lines(self._file)
             top = next(lines, "")
@@ -68,7 +68,7 @@ class CsvSource:
         self._file.close()
 
     def rows(self) -> Iterator[Row]:
-        """Every row, its id first; to be asked for once."""
+        """Yield every row, its id first. Call this once."""
         if self._first is None:
             raise BadCsv("the file has no rows")
         prefix = "" if self._layout.counts_sid else uuid4().hex
@@ -80,8 +80,9 @@ class CsvSource:
             yield self._row(record, f"{prefix}{number}")
 
     def _check_delimiter(self, top: str) -> None:
-        """One column alone, with another delimiter in it, is a file that was written with that one; quotes say that it
-        is not."""
+        """Check that a file with a single column was not written with another delimiter. Raises BadCsv.
+
+        A quoted column may contain a delimiter."""
         first = self._first or []
         if len(first) != 1 or top.startswith('"'):
             return
@@ -93,7 +94,7 @@ class CsvSource:
             )
 
     def _read_schema(self) -> Schema:
-        """Reads the header, if there is one, and leaves the first row in `_first`."""
+        """Read the header, if there is one, and leave the first row in `_first`."""
         first = self._first or []
         if self._layout.has_header:
             self._first = self._next_record()
@@ -106,7 +107,7 @@ class CsvSource:
         return self._choose((sid, *header))
 
     def _choose(self, columns: tuple[str, ...]) -> Schema:
-        """Leaves the places of the chosen columns in `_places`; None when all come, as they are."""
+        """Return the schema of the chosen columns, and set `_places`; it is None if all columns are used in order."""
         self._width = len(columns)
         schema = chosen_columns(columns, self._layout.id_column, self._layout.feature_column)
         chosen = (schema.sid, *schema.header)
@@ -135,7 +136,7 @@ class CsvSource:
         return row
 
     def _next_record(self) -> list[str] | None:
-        """The next record that is not blank; None at the end."""
+        """Return the next record that is not blank; None at the end."""
         try:
             while True:
                 self.line = self._reader.line_num + 1
@@ -147,7 +148,7 @@ class CsvSource:
 
 
 def lines_of(path: Path, layout: CsvFormat, sid: str) -> Iterator[int]:
-    """Where the rows with this id begin."""
+    """Yield the line numbers at which the rows with this id begin."""
     with CsvSource(path, layout) as source:
         yield from (source.line for row in source.rows() if row[0] == sid)
 

@@ -1,4 +1,4 @@
-"""A table as a CSV file, there in full or not touched at all."""
+"""Writing a table to a CSV file, completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fate_flow.components.tables.table import Table
 
 
 def write_csv(table: Table, path: Path, delimiter: str, *, replaces: bool) -> None:
-    """A header and every row. Raises ComponentError for a path that is a folder, or a file that holds something else
-    and is not to be replaced."""
+    """Write a header and all rows. Raises ComponentError if the path is a folder, or a file with other content that may
+    not be replaced."""
     if path.is_dir():
         raise ComponentError(f"output_path: {shown(str(path), 200)} is a folder, a file is needed")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def write_csv(table: Table, path: Path, delimiter: str, *, replaces: bool) -> No
             )
             unquoted.writerow((table.schema.sid, *table.schema.header))
             for row in table:
-                # A carriage return is not quoted for its own sake, and without quotes it ends a line.
+                # The csv module does not quote a carriage return, and without quotes it would end the line.
                 (quoting if any("\r" in value for value in row) else unquoted).writerow(row)
             file.flush()
             os.fsync(file.fileno())
@@ -41,9 +41,9 @@ def _publish(unfinished: Path, path: Path, *, replaces: bool) -> None:
         unfinished.replace(path)
         return
     try:
-        os.link(unfinished, path)       # unlike a rename, refuses when there is a file
+        os.link(unfinished, path)       # unlike a rename, fails if the file exists
     except FileExistsError as error:
-        # Of an earlier attempt of the task, most likely: a file cannot say who made it, as a table does.
+        # A file with equal content is accepted: it is probably from an earlier attempt of the task.
         if not filecmp.cmp(unfinished, path, shallow=False):
             raise ComponentError(
                 f"output_path: {shown(str(path), 200)} is there already and holds something else; {TO_REPLACE}"

@@ -1,4 +1,4 @@
-"""A connection to a MySQL or MariaDB server that the operator named."""
+"""Connections to a MySQL or MariaDB server that the operator has configured."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ _READ_SECONDS = 600
 
 
 def place_of(server: Mapping[str, Any]) -> str:
-    """For people; without user and password."""
+    """Return the address of the server for people, without user and password."""
     return f"{server['host']}:{server['port']}/{server['db']}"
 
 
 @contextmanager
 def open_server(server: Mapping[str, Any], **more: Any) -> Iterator[pymysql.Connection[Any]]:
-    """`server` has host, port, user, password and db. Raises ComponentError, in words without the password, also for
-    what the server refuses within the block."""
+    """Connect to a server; `server` has host, port, user, password and db.
+
+    Raises ComponentError, without the password in its text, also if the server refuses something in the block."""
     if not server:
         raise BadConfig("conf.storage: is missing: the configuration of this party has the connector no more")
     try:

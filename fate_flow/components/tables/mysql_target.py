@@ -1,9 +1,10 @@
-"""A table as one of a MySQL or MariaDB server, there in full or as it was before.
+"""Writing a table to a MySQL or MariaDB server, completely or not at all.
 
-It is filled under another name and renamed in one step. Its comment names the task that made it, so that a second
-attempt of the task knows the table of the first. Only a table that nothing hangs on is replaced: renaming and dropping
-it would take triggers and foreign keys along. While it is written its writer holds a lock of that name on the server,
-which the server takes back from the dead, so that the next one knows what killed writers left.
+The table is filled under another name and renamed in one step. Its comment names the task that made it, so that a
+second attempt of the task recognises the table of the first. A table with triggers or foreign keys is not replaced,
+because renaming and dropping it would affect them. During the writing, the writer holds a lock with the temporary name
+on the server. The server releases the locks of dead connections, so the next writer can recognise what killed writers
+left.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _COMMENT = "made by fate_flow, task "
 _UNFINISHED = "fate_flow_"
 _OLD = "_old"
 _LEFT = re.compile(f"({_UNFINISHED}[0-9a-f]{{16}})({_OLD})?")
-_LOCK_SECONDS = 30          # that the server takes at most to see that a connection is gone
+_LOCK_SECONDS = 30          # the longest time until the server notices that a connection is gone
 
 _BASE_TABLE = "BASE TABLE"
 _OF_TABLE = "FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"
@@ -45,8 +46,9 @@ _HANGS_ON_IT = (
 
 
 def write_mysql(table: Table, server: Mapping[str, Any], name: str, task_id: str, *, replaces: bool) -> None:
-    """Raises ComponentError, also where a table of this name is that of another task and is not to be replaced, or
-    cannot be."""
+    """Write the table to the server's table `name`.
+
+    Raises ComponentError, also if such a table of another task exists and may not, or cannot, be replaced."""
     comment = f"{_COMMENT}{task_id}"
     with open_server(server) as connection:
         is_there = _check_free(connection, f"table {shown(name)} of {place_of(server)}", name, comment, replaces)
@@ -63,7 +65,7 @@ def write_mysql(table: Table, server: Mapping[str, Any], name: str, task_id: str
 
 
 def _check_free(connection: pymysql.Connection[Any], text: str, name: str, comment: str, replaces: bool) -> bool:
-    """Whether there is a table of this name, which may be replaced then. Raises ComponentError."""
+    """Return whether there is a table with this name. Raises ComponentError if it may not be replaced."""
     known = _comment_of(connection, name)
     if known is None:
         return False
@@ -76,7 +78,7 @@ def _check_free(connection: pymysql.Connection[Any], text: str, name: str, comme
 
 
 def _hindrance(connection: pymysql.Connection[Any], name: str) -> str | None:
-    """Why what has this name cannot be replaced, as far as the user may see it; None when it can."""
+    """Return why the table with this name cannot be replaced, as far as the database user can see; None if it can."""
     kind = _one(connection, f"SELECT TABLE_TYPE {_OF_TABLE}", name)
     if kind != _BASE_TABLE:
         return f"it is no table but a {str(kind).lower()}"
@@ -85,7 +87,7 @@ def _hindrance(connection: pymysql.Connection[Any], name: str) -> str | None:
 
 
 def _comment_of(connection: pymysql.Connection[Any], name: str) -> str | None:
-    """None when there is no such table."""
+    """Return the comment of a table; None if there is no such table."""
     found = _one(connection, f"SELECT TABLE_COMMENT {_OF_TABLE}", name)
     return None if found is None else str(found)
 
@@ -103,7 +105,7 @@ def _fill(connection: pymysql.Connection[Any], name: str, table: Table, comment:
 
 
 def _publish(connection: pymysql.Connection[Any], unfinished: str, name: str, *, is_there: bool) -> None:
-    """Under its name at once. What somebody hung on the old table meanwhile is seen before that goes."""
+    """Rename the new table in one step. Before the old one is dropped, check again for triggers and foreign keys."""
     if not is_there:
         _run(connection, f"RENAME TABLE {quoted(unfinished)} TO {quoted(name)}")
         return
@@ -116,8 +118,10 @@ def _publish(connection: pymysql.Connection[Any], unfinished: str, name: str, *,
 
 
 def _put_back(server: Mapping[str, Any], unfinished: str, name: str, comment: str) -> None:
-    """After a failure: everything has its name again, and what was begun goes. By a connection of its own, for the one
-    before may be the failure; what it was at is over when its lock is free."""
+    """After a failure, restore the old name and drop the new table.
+
+    This uses a new connection, because the old one may be the failure. When the lock of the old one is free, its
+    statements are over."""
     try:
         with open_server(server) as connection:
             _lock(connection, unfinished)
@@ -131,7 +135,7 @@ def _put_back(server: Mapping[str, Any], unfinished: str, name: str, comment: st
 
 
 def _sweep(connection: pymysql.Connection[Any]) -> None:
-    """Removes what killed writers left; what they were to replace, too, once the new one has its name."""
+    """Drop tables that killed writers left, also a replaced one if the new table has its name."""
     for name in _names_like(connection, _UNFINISHED):
         if _is_left(connection, name):
             with suppress(pymysql.MySQLError):
@@ -148,7 +152,7 @@ def _is_left(connection: pymysql.Connection[Any], name: str) -> bool:
 
 
 def _lock(connection: pymysql.Connection[Any], name: str) -> None:
-    """Until the connection ends. Raises ComponentError when another one keeps it."""
+    """Take the lock until the connection ends. Raises ComponentError if another connection keeps it."""
     if not _one(connection, f"SELECT GET_LOCK(%s, {_LOCK_SECONDS})", name):
         raise ComponentError(f"lock {name} is held by a connection that does not end")
 
@@ -164,7 +168,7 @@ def _names_like(connection: pymysql.Connection[Any], beginning: str) -> list[str
 
 
 def _one(connection: pymysql.Connection[Any], query: str, value: str) -> Any:
-    """The first value that the query finds; None when it finds none."""
+    """Return the first value that the query finds; None if it finds nothing."""
     with connection.cursor() as cursor:
         cursor.execute(query, (value,))
         found = cursor.fetchone()

@@ -1,11 +1,11 @@
-"""Tables: one SQLite file each, whole or not there at all.
+"""Tables: one SQLite file each, which exists completely or not at all.
 
-A writer fills a file under a temporary name, syncs it and renames it; from then on the file never changes, which is
-why readers may open it as immutable, without locks or journal. While it is written its writer holds a lock on it
-(`flock`, which the kernel takes back from the dead), so that a sweep knows the files of killed writers. `rows` keeps
-the order of insertion (rowid) and is indexed by `sid`; its value columns are called v0, v1, ... because names from a
-header may differ in case only, which SQLite takes for the same column. The real names are in `meta`, and how many rows
-gave way to a later one of the same id.
+A writer fills a file under a temporary name, syncs it and renames it. From then on the file never changes, so readers
+open it as immutable, without locks or journal. During the writing, the writer holds a lock on the file (`flock`, which
+the kernel releases when the process dies), so that a sweep recognises the files of killed writers. `rows` keeps the
+order of insertion (rowid) and is indexed by `sid`. Its value columns are called v0, v1, ..., because names in a header
+may differ only in case, and SQLite treats these as the same column. `meta` has the real names, and the number of rows
+that were replaced by a later one with the same id.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from fate_flow.components.tables.table_uri import parse_uri, table_in
 
 log = logging.getLogger(__name__)
 
-UNFINISHED = ".tmp"         # no table ends like this, so nothing unfinished is taken for one
-MAX_COLUMNS = 1999          # SQLite's own bound is 2000, one is the sid
-LOOKUP_CHUNK = 500          # ids a query; SQLite's bound on variables is 32766, more brings nothing
+UNFINISHED = ".tmp"         # no file of a table ends with this, so an unfinished one is never taken for a table
+MAX_COLUMNS = 1999          # SQLite's limit is 2000; one column is the sid
+LOOKUP_CHUNK = 500          # ids in a query; SQLite allows 32766 variables, but more ids are not faster
 
 Row = tuple[str, ...]
-"""A sid and its values, in the order of the header."""
+"""A sid (the id of the row) and its values, in the order of the header."""
 
 
 class NoSuchTable(ComponentError):
@@ -55,7 +55,7 @@ class DuplicateId(ComponentError):
 
 @dataclass(frozen=True)
 class Schema:
-    """The names of the value columns, and what the id column is called."""
+    """The names of the value columns, and the name of the id column."""
 
     header: tuple[str, ...] = ()
     sid: str = "id"
@@ -69,12 +69,12 @@ def table_exists(uri: str) -> bool:
 
 
 def drop(data_dir: Path, uri: str) -> bool:
-    """Removes the table; False when there was none. Who has it open reads on.
+    """Remove the table; False if there was none. Readers that have it open can read on.
 
-    Raises BadTableUri for one that does not lie in the data folder."""
+    Raises BadTableUri if it does not lie in the data folder."""
     path = table_in(data_dir, uri).path
     try:
-        # Not by its path: a link that has taken the place of the folder since is not followed.
+        # Removed by the descriptor of its folder, so that a link that has replaced the folder is not followed.
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             os.unlink(path.name, dir_fd=folder)
@@ -86,7 +86,7 @@ def drop(data_dir: Path, uri: str) -> bool:
 
 
 def sweep(data_dir: Path) -> int:
-    """Removes what killed writers left, and says how many files that were; those of living writers stay."""
+    """Remove the unfinished files of killed writers, and return their number; files of living writers stay."""
     return sum(_remove_unless_written(path) for path in data_dir.glob(f"*/.*{UNFINISHED}"))
 
 
@@ -107,17 +107,17 @@ def _remove_unless_written(path: Path) -> bool:
 
 
 def _new_file(path: Path) -> int:
-    """Makes the file and locks it against the sweep until the descriptor is closed."""
+    """Make the file, and lock it against the sweep until the descriptor is closed."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(handle, fcntl.LOCK_EX)
         if os.fstat(handle).st_nlink:
             return handle
-        os.close(handle)            # swept between the two
+        os.close(handle)            # a sweep removed it between open and lock
 
 
 class Table:
-    """A finished table, open for reading; for one thread."""
+    """A finished table, open for reading; for use by one thread."""
 
     def __init__(self, uri: str) -> None:
         address = parse_uri(uri)
@@ -130,7 +130,7 @@ class Table:
         meta = dict(self._connection.execute("SELECT key, value FROM meta"))
         self.schema = Schema(tuple(json.loads(meta["header"])), meta["sid"])
         self.count = int(meta["count"])
-        self.replaced = int(meta.get("replaced", 0))     # rows whose id a later one had as well
+        self.replaced = int(meta.get("replaced", 0))     # rows that a later one with the same id replaced
         self.made_by: str = meta["made_by"]
 
     def __enter__(self) -> Self:
@@ -143,28 +143,28 @@ class Table:
         self._connection.close()
 
     def __iter__(self) -> Iterator[Row]:
-        """All rows, in the order they were added."""
+        """Yield all rows, in the order of their insertion."""
         return iter(self._connection.execute("SELECT * FROM rows ORDER BY rowid"))
 
     def __contains__(self, sid: object) -> bool:
         return self._connection.execute("SELECT 1 FROM rows WHERE sid = ?", (sid,)).fetchone() is not None
 
     def ids(self) -> Iterator[str]:
-        """All ids, in the order they were added."""
+        """Yield all ids, in the order of their insertion."""
         return (sid for (sid,) in self._connection.execute("SELECT sid FROM rows ORDER BY rowid"))
 
     def column(self, name: str) -> Iterator[str]:
-        """The values of one column, in the order of the rows."""
+        """Yield the values of one column, in the order of the rows. Raises ComponentError for an unknown column."""
         if name not in self.schema.header:
             table = f"table {self.namespace}.{self.name}"
             log.error("%s has the columns %s", table, ", ".join(self.schema.header) or "none")
-            # Other parties read this, too: the names of the table and its columns are for this one alone.
+            # Other parties read this message, so the names of the table and its columns are only in this party's log.
             raise ComponentError(f"the table has no column {shown(name)}; this party's log names it and its columns")
         query = f"SELECT v{self.schema.header.index(name)} FROM rows ORDER BY rowid"  # noqa: S608  # a number
         return (value for (value,) in self._connection.execute(query))
 
     def rows_of(self, ids: Iterable[str]) -> Iterator[Row]:
-        """The rows of these ids, in the order of the ids; ids that are not there are left out."""
+        """Yield the rows of these ids, in the order of the ids; unknown ids are left out."""
         for chunk in _chunks(ids, LOOKUP_CHUNK):
             marks = ",".join("?" * len(chunk))
             query = f"SELECT * FROM rows WHERE sid IN ({marks})"  # noqa: S608  # question marks
@@ -172,7 +172,7 @@ class Table:
             yield from (found[sid] for sid in chunk if sid in found)
 
     def metadata(self) -> dict[str, object]:
-        """What a result file says of this table."""
+        """Return the description of this table for a result file."""
         return {
             "namespace": self.namespace,
             "name": self.name,
@@ -183,9 +183,9 @@ class Table:
 
 
 class TableWriter:
-    """Fills a new table: there in full after the `with` block, not at all when the block raises.
+    """Fills a new table, which is complete after the `with` block; if the block raises, there is no table.
 
-    With `keeps_last` the last of several rows with one id stays, at its own place; else that is a DuplicateId."""
+    With `keeps_last`, the last of several rows with one id is kept, in its place; without, they raise DuplicateId."""
 
     def __init__(
         self, uri: str, schema: Schema, *, made_by: str = "", overwrite: bool = False, keeps_last: bool = False
@@ -223,13 +223,13 @@ class TableWriter:
             self._abandon()
 
     def add(self, rows: Iterable[Sequence[str]]) -> None:
-        """Appends rows as they come, without holding them."""
+        """Append rows one by one, without keeping them in memory."""
         marks = ",".join("?" * (len(self._schema.header) + 1))
         with _write_errors():
             self._connection.executemany(f"INSERT INTO rows VALUES ({marks})", rows)  # noqa: S608  # marks
 
     def close(self) -> None:
-        """No row comes any more. Raises DuplicateId; else left to the end of the `with` block."""
+        """Check the ids after the last row. Raises DuplicateId. Without this call, the end of the block does it."""
         if not self._is_closed:
             self._is_closed = True
             with _write_errors():
@@ -239,7 +239,7 @@ class TableWriter:
                     self._index_ids()
 
     def _index_ids(self) -> None:
-        """At the end: ids come in any order, and sorting them once costs a fraction of placing each of them."""
+        """Make the index at the end: sorting all ids once costs a fraction of inserting each of them."""
         try:
             self._connection.execute("CREATE UNIQUE INDEX ids ON rows (sid)")
         except sqlite3.IntegrityError as error:
@@ -247,7 +247,7 @@ class TableWriter:
             raise DuplicateId(self._connection.execute(twice).fetchone()[0]) from error
 
     def _keep_last(self) -> None:
-        """Goes by the index alone, which is sorted: memory holds one id, whatever the table holds."""
+        """Delete all but the last row of each id. This uses only the sorted index, so it needs little memory."""
         self._connection.execute("CREATE INDEX ids ON rows (sid)")
         self._replaced = self._connection.execute(
             "DELETE FROM rows WHERE rowid IN (SELECT earlier.rowid FROM "
@@ -282,7 +282,7 @@ class TableWriter:
             self._path.replace(self._address.path)
             return
         try:
-            os.link(self._path, self._address.path)   # unlike a rename, refuses when another writer was first
+            os.link(self._path, self._address.path)   # unlike a rename, fails if another writer was first
         except FileExistsError as error:
             raise self._exists() from error
 
@@ -297,7 +297,7 @@ class TableWriter:
 
 
 def _prepare(connection: sqlite3.Connection, schema: Schema) -> None:
-    # Nobody sees the file before it is whole and synced, so there is nothing a journal could save.
+    # The file is not visible before it is complete and synced, so it needs no journal.
     with _write_errors():
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA synchronous = OFF")
@@ -308,7 +308,7 @@ def _prepare(connection: sqlite3.Connection, schema: Schema) -> None:
 
 
 def _sort_in(connection: sqlite3.Connection, folder: Path) -> None:
-    """Has ids sorted on the disk of the table: that of the machine's temporary files may be small. For the process."""
+    """Sort ids on the disk of the table, for the whole process: the disk of temporary files may be small."""
     quoted = str(folder).replace("'", "''")
     with _write_errors():
         connection.execute(f"PRAGMA temp_store_directory = '{quoted}'")
@@ -316,7 +316,7 @@ def _sort_in(connection: sqlite3.Connection, folder: Path) -> None:
 
 @contextmanager
 def _write_errors() -> Iterator[None]:
-    """Says in words what SQLite could not do; above all that the disk is full."""
+    """Turn SQLite's errors into ComponentError; the most common one is a full disk."""
     try:
         yield
     except sqlite3.OperationalError as error:

@@ -1,7 +1,7 @@
-"""How a table is called: `standalone://DATA_DIR/NAMESPACE/NAME`, and the file behind it.
+"""The uri of a table, `standalone://DATA_DIR/NAMESPACE/NAME`, and its file.
 
-Namespace and name come from whoever submits. They are percent-encoded into one path piece each, so that no name can
-leave the data folder, and every table has exactly one spelling.
+Namespace and name come from users. Each is percent-encoded into one piece of the path, so that no name can leave the
+data folder, and every table has exactly one uri.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class TableAddress:
 
 
 def format_uri(data_dir: Path, namespace: str, name: str) -> str:
-    """The uri of a table; raises BadTableUri for what cannot be a name."""
+    """Return the uri of a table. Raises BadTableUri if a name is not possible."""
     return TableAddress(data_dir, namespace, name).uri
 
 
 def parse_uri(uri: str) -> TableAddress:
-    """The table a uri names; only the one spelling that `format_uri` gives is taken."""
+    """Return the table that a uri names. Raises BadTableUri for any spelling other than that of `format_uri`."""
     pieces = uri.removeprefix(SCHEME).rsplit("/", 2)
     if not uri.startswith(f"{SCHEME}/") or len(pieces) != 3 or ".." in pieces[0].split("/"):
         raise BadTableUri(f"{shown(uri)} is not of the form {SCHEME}/DATA_DIR/NAMESPACE/NAME")
@@ -55,7 +55,7 @@ def parse_uri(uri: str) -> TableAddress:
 
 
 def table_in(data_dir: Path, uri: str) -> TableAddress:
-    """The table a uri names, which lies in this data folder; raises BadTableUri for any other, also behind a link."""
+    """Return the table that a uri names. Raises BadTableUri if it does not lie in this data folder, links resolved."""
     address = parse_uri(uri)
     expected = TableAddress(Path(os.path.realpath(data_dir)), address.namespace, address.name).path
     if Path(os.path.realpath(address.path)) != expected:
@@ -64,10 +64,10 @@ def table_in(data_dir: Path, uri: str) -> TableAddress:
 
 
 def encode_piece(text: str) -> str:
-    """The text as one path piece: everything outside [A-Za-z0-9_.-] percent-encoded."""
+    """Return the text as one piece of a path, with everything outside [A-Za-z0-9_.-] percent-encoded."""
     try:
         piece = re.sub(r"[^A-Za-z0-9_.-]", lambda char: quote(char.group(), safe="").replace("~", "%7E"), text)
-    except UnicodeEncodeError as error:   # a lone surrogate, which JSON can carry and UTF-8 cannot
+    except UnicodeEncodeError as error:   # a lone surrogate, which JSON can contain but UTF-8 cannot
         raise BadTableUri(f"{shown(text)} is not text that UTF-8 can hold") from error
     if piece in ("", ".", "..") or len(piece) > MAX_PIECE:
         raise BadTableUri(f"{shown(text)} cannot name a table or a namespace")

@@ -1,1 +1,1 @@
-"""What every component gets: its task, its results, messages to the other parties."""
+"""What every component uses: the catalogue, its task, its results."""

@@ -1,6 +1,6 @@
-"""Which components there are, where each runs, and what may be said to it.
+"""The catalogue of components: their names, roles and parameters.
 
-Pure and light: the server imports this to check a submit, and never what the components are made of.
+The server imports this module to check a submit, but never the components themselves; so it imports little.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.jobspec.text.document import nearest
 
 PASS_THROUGH = frozenset({"need_run", "need_deploy", "provider", "CodePath"})
-"""Keys that stand among the parameters of a component but are meant for the coordinator."""
+"""Keys among the parameters of a component that are for the coordinator."""
 
 _MOST_HINTS = 100
 MAX_DATA_NUM = 1_000_000
@@ -39,38 +39,38 @@ MYSQL_NAME = "[A-Za-z0-9_]{1,64}"
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter: whether it must be there, which values are right, and how to say so."""
+    """One parameter: whether it is required, which values are right, and text that describes them."""
 
     expected: str
     is_right: Callable[[object], bool]
     required: bool = False
-    keys: tuple[str, ...] = ()          # of an object: all that are read
+    keys: tuple[str, ...] = ()          # for an object: the keys that are read
 
 
 @dataclass(frozen=True)
 class ComponentInfo:
-    module: str                                    # as a DSL names it: "Intersection"
-    name: str                                      # as a task configuration names it
+    module: str                                    # the name in a DSL: "Intersection"
+    name: str                                      # the name in a task configuration
     description: str
     roles: frozenset[str]
-    parameter_group: str                           # the key that `flow component parameters` shows them under
+    parameter_group: str                           # the key of the parameters in `flow component parameters`
     parameters: Mapping[str, Parameter]
-    inputs: tuple[str, ...] = ()                   # keys of tables it reads
-    outputs: tuple[str, ...] = ()                  # keys of tables it writes; every component writes metrics too
-    default_task_cores: int | None = None          # None: what the job says
-    examine: Callable[[Mapping[str, object]], list[str]] | None = None    # what no look at one value alone can tell
-    examine_all: Callable[[Mapping[Party, Mapping[str, object]]], list[str]] | None = None    # ... nor at one party
-    is_without_table: Callable[[Mapping[str, object], str], bool] | None = None    # at a party of this role
-    made_at: tuple[str, str] | None = None                   # parameters that name the table that it makes
-    column_parameters: tuple[str, ...] = ()                  # those that name a column of the table that it reads
-    hands_on: Callable[[Mapping[str, object], tuple[str, ...]], tuple[str, ...]] | None = None    # columns, by those
-    is_program: bool = False                       # runs what the user names, not a Python module of ours
-    exchanges_messages: bool = False               # its workers at several parties talk to each other
-    tolerates_missing_roles: frozenset[str] = frozenset()    # of which a share may end badly while the others run
-    starts_without_roles: frozenset[str] = frozenset()       # of which a party may be missing from the start
+    inputs: tuple[str, ...] = ()                   # keys of the tables that it reads
+    outputs: tuple[str, ...] = ()                  # keys of tables that it writes; every component writes metrics, too
+    default_task_cores: int | None = None          # None: as the job says
+    examine: Callable[[Mapping[str, object]], list[str]] | None = None    # check of several values together
+    examine_all: Callable[[Mapping[Party, Mapping[str, object]]], list[str]] | None = None    # check of all parties
+    is_without_table: Callable[[Mapping[str, object], str], bool] | None = None    # whether a role gets no output table
+    made_at: tuple[str, str] | None = None                   # parameters with the name of the table that it makes
+    column_parameters: tuple[str, ...] = ()                  # parameters with a column of the table that it reads
+    hands_on: Callable[[Mapping[str, object], tuple[str, ...]], tuple[str, ...]] | None = None    # output columns
+    is_program: bool = False                       # it runs the user's program, not a Python module of ours
+    exchanges_messages: bool = False               # its workers at several parties exchange messages
+    tolerates_missing_roles: frozenset[str] = frozenset()    # roles whose shares may break while the others run
+    starts_without_roles: frozenset[str] = frozenset()       # roles whose parties may be missing from the start
 
     def check(self, parameters: Mapping[str, object], role: str) -> list[str]:
-        """What is wrong with the parameters of a party of this role; each names key, value and what is right."""
+        """Return what is wrong with the parameters of a party; each text names key, value and what is right."""
         if role not in self.roles:
             return [f"{self.module} does not run at role {shown(role)}, only at {', '.join(sorted(self.roles))}"]
         missing = [
@@ -88,41 +88,42 @@ class ComponentInfo:
         return found if found or self.examine is None else self.examine(parameters)
 
     def check_all(self, parameters: Mapping[Party, Mapping[str, object]]) -> list[str]:
-        """What is wrong with the parameters of all parties together, each of which is right."""
+        """Return what is wrong with the parameters of all parties together, given that each party's are right."""
         return [] if self.examine_all is None else self.examine_all(parameters)
 
     def makes_table(self, parameters: Mapping[str, object], role: str) -> bool:
-        """Whether a party of this role has a table of its own afterwards."""
+        """Return whether the task makes an output table at a party of this role."""
         if self.is_without_table is not None and self.is_without_table(parameters, role):
             return False
         return bool(self.outputs) or self.is_program
 
     @property
     def python_module(self) -> str:
-        """What does the work, in a worker."""
+        """The module that runs in a worker."""
         return f"fate_flow.components.builtin.{self.name}"
 
     @property
     def needed_inputs(self) -> tuple[str, ...]:
-        """Keys of the inputs that it cannot run without."""
+        """The keys of the inputs that it cannot run without."""
         return () if self.is_program else self.inputs
 
     def table_made(self, parameters: Mapping[str, object]) -> tuple[str, str] | None:
-        """Namespace and name of the table that it makes because its parameters name it."""
+        """Return namespace and name of the table that it makes by its parameters; None if they name none."""
         namespace, name = (parameters.get(key) for key in self.made_at or ("", ""))
         return (str(namespace), str(name)) if namespace and name else None
 
     def columns_read(self, parameters: Mapping[str, object]) -> dict[str, str]:
-        """By parameter, the column that it names."""
+        """Return the columns that parameters name, by the key of the parameter."""
         return {key: str(parameters[key]) for key in self.column_parameters if parameters.get(key)}
 
     def columns_made(self, parameters: Mapping[str, object], given: tuple[str, ...]) -> tuple[str, ...] | None:
-        """The columns of its output, by those of the table that it reads; None where nobody knows."""
+        """Return the columns of its output, for an input with the columns `given`; None if they are unknown."""
         return self.hands_on(parameters, given) if self.hands_on is not None else None
 
     def warnings(self, parameters: Mapping[str, object]) -> list[str]:
-        """What is said to this component but has no effect; genuine clients send more than we know, but to a program,
-        which is ours alone."""
+        """Return a text for each parameter without effect. Genuine clients send more parameters than we know.
+
+        A `Command` task exists only here, so its unknown parameters are errors, not warnings."""
         return [
             f"{key}: {self.module} has no such parameter, it has no effect"
             for key in (() if self.is_program else [*self._unknown(parameters), *self._unknown_inside(parameters)])
@@ -142,12 +143,12 @@ class ComponentInfo:
 
 
 def own_parameters(parameters: Mapping[str, object]) -> dict[str, object]:
-    """The parameters without those that are meant for the coordinator."""
+    """Return the parameters without those for the coordinator."""
     return {key: value for key, value in parameters.items() if key not in PASS_THROUGH}
 
 
 def find_component(name: str) -> ComponentInfo | None:
-    """The component of this name, written as `SecureSum`, `secure_sum` or `securesum`; None when there is none."""
+    """Return the component with this name, written `SecureSum`, `secure_sum` or `securesum`; None if there is none."""
     return _BY_PLAIN_NAME.get(_without_case(name))
 
 
@@ -166,7 +167,7 @@ def _is_whole(minimum: int, maximum: int) -> Callable[[object], bool]:
 
 
 def _is_flag(value: object) -> bool:
-    """Clients write flags as true/false and as 0/1."""
+    """Return whether the value is a flag; clients write true/false or 0/1."""
     return isinstance(value, (bool, int)) and value in (0, 1)
 
 
@@ -188,7 +189,7 @@ def _is_table(value: object) -> bool:
 
 
 def _is_output(value: Mapping[str, object]) -> bool:
-    """Of another job, as FATE's Reader takes it."""
+    """Return whether the value names an output of another job, as FATE's Reader takes it."""
     try:
         check_job_id(value.get("job_id"))
         check_component_name(value.get("component_name"))
@@ -220,7 +221,7 @@ _FEATURE_COLUMN = _text("names of columns, between commas")
 _PRECISION = Parameter(f"a whole number of decimals from 0 to {MAX_PRECISION}", _is_whole(0, MAX_PRECISION))
 
 def _command_parameters() -> Iterator[tuple[str, Parameter]]:
-    """Looked at all together, by `command.problems`."""
+    """Yield the parameters of a `Command`; `program.problems` checks their values together."""
     for key, expected in program.PARAMETERS.items():
         yield key, Parameter(expected, lambda _: True, required=key == "command")
 
@@ -341,7 +342,7 @@ _COMPONENTS = (
         parameters={"table": _TABLE},
         outputs=("data",),
         hands_on=lambda _, columns: columns,
-        tolerates_missing_roles=_GUEST_AND_HOST,     # nobody waits for anybody: each reads its own table
+        tolerates_missing_roles=_GUEST_AND_HOST,     # no share waits for another: each reads its own table
     ),
     ComponentInfo(
         module="Intersection",
@@ -374,7 +375,7 @@ _COMPONENTS = (
         column_parameters=("column",),
         outputs=("data",),
         exchanges_messages=True,
-        starts_without_roles=_GUEST_AND_HOST,        # the total of those that are there; once begun, each waits for all
+        starts_without_roles=_GUEST_AND_HOST,        # the total of the present parties; once started, all are needed
     ),
     ComponentInfo(
         module="SecureAddExample",
@@ -399,7 +400,7 @@ _COMPONENTS = (
         inputs=("data",),
         examine=program.problems,
         is_program=True,
-        tolerates_missing_roles=_EVERYWHERE,     # whether the others can go on, whoever wrote the program knows
+        tolerates_missing_roles=_EVERYWHERE,     # the author of the program knows whether the others can go on
         starts_without_roles=_EVERYWHERE,
     ),
 )

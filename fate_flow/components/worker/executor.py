@@ -1,8 +1,9 @@
-"""Runs one component inside its worker process, under the contract of docs/reference/contracts.md.
+"""Runs one component inside its worker process, by the contract in docs/reference/contracts.md.
 
-Whatever happens, short of a kill, ends in a result file: code 0, or code -1 with one line that names what is at fault.
-That line crosses to the initiator, so it says only what a `ComponentError` was written to say; of any other
-exception it names the kind and the place, because its text may quote a value. The traceback stays in the log.
+Every run ends with a result file, unless the process is killed: code 0, or code -1 with one line that names the cause.
+This line is sent to the initiator. It contains the text of a `ComponentError`, which is written for that purpose. For
+any other exception it only names the type and the place, because the text may contain a value. The traceback stays in
+the log.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ MAX_LINE = 500
 
 
 class Component(Protocol):
-    """What a component's module offers."""
+    """The interface of a component's module."""
 
     def run(self, task: TaskContext) -> Outcome: ...
 
 
 @dataclass(frozen=True)
 class Result:
-    """What the result file says."""
+    """The content of the result file."""
 
     code: int
     exceptions: str | None = None
@@ -64,12 +65,13 @@ class Result:
 
 
 def execute(config_path: Path, result_path: Path) -> int:
-    """The exit code: 0 when the component succeeded, 1 when it did not, with a result file; else NO_RESULT."""
+    """Run the component and return the exit code: 0 if it succeeded, 1 if not; NO_RESULT if the result file cannot be
+    written."""
     started = time.monotonic()
     result = _result_of(config_path)
     try:
         _write_whole(result_path, json.dumps(result.as_json()))
-    except OSError as error:         # what a server is told then is this exit code alone
+    except OSError as error:         # the server gets only the exit code then
         log.error("%s cannot be written: %s; it would say: %s", result_path, os_error_text(error), result.exceptions)
         return NO_RESULT
     elapsed = round((time.monotonic() - started) * 1000)
@@ -103,7 +105,7 @@ def _run(task: TaskContext) -> Result:
 
 
 def _component_info(task: TaskContext) -> ComponentInfo:
-    """What is known of the task's component; raises when it may not run like this."""
+    """Return the description of the task's component. Raises BadConfig if it may not run with these parameters."""
     info = find_component(task.component)
     if info is None:
         raise BadConfig(f"component: there is no component {shown(task.component)}")
@@ -129,7 +131,7 @@ def _table_meta(uri: str) -> dict[str, object]:
 
 
 def _failure(what: str, error: Exception, prefix: str = "") -> Result:
-    """Who reads the message knows the task and the party already."""
+    """Log an error and return its result. The message need not name task and party, which its reader knows."""
     log.error("%s failed\n%s", what, "".join(traceback.format_exception(error)))
     return Result(FAILED, one_line(f"{prefix}{_error_text(error)}"))
 
@@ -144,7 +146,7 @@ def _error_text(error: Exception) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text on one line of printable characters, not too long for a row of a database."""
+    """Return the text as one line of printable characters, short enough for a database column."""
     line = "".join(char if char.isprintable() else " " for char in text)
     return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}..."
 
@@ -152,7 +154,7 @@ def one_line(text: str) -> str:
 def _say_finish(line: str) -> None:
     log.info(line)
     sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()   # a forked worker may leave without the interpreter's own end
+    sys.stdout.flush()   # a forked worker may end without the interpreter's own flush
 
 
 def _read_config(path: Path) -> Any:
@@ -164,21 +166,21 @@ def _read_config(path: Path) -> Any:
 
 
 def _set_up_logging(config: Any) -> None:
-    """Logs as the configuration says; to stderr when it says nothing."""
+    """Set up logging by the configuration; to stderr if it has none."""
     try:
         wanted = config["conf"]["logger"]["config"]
     except (KeyError, TypeError):
         logging.basicConfig(level=logging.INFO)
         return
     try:
-        # A forked worker has imported everything before, and must not lose the loggers that are there.
+        # A forked worker has imported everything before, and must keep the existing loggers.
         logging.config.dictConfig({**with_lasting_files(wanted), "disable_existing_loggers": False})
     except (ValueError, TypeError, AttributeError, OSError) as error:
         raise ComponentError(f"conf.logger.config: logging cannot be set up: {error}") from error
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Writes the file so that a reader sees all of it or none."""
+    """Write the file atomically: a reader sees all of it or nothing."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with unfinished.open("w", encoding="utf-8") as file:

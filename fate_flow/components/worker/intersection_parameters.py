@@ -1,8 +1,8 @@
-"""What FATE's `IntersectParam` says of who learns what, as far as Intersection follows it.
+"""The parameters of FATE's `IntersectParam` that decide which party learns what, as far as Intersection has them.
 
-A parameter that restricts what a party learns is followed, or the job is refused: it is never without effect. Those
-that choose among FATE's protocols (`intersect_method`, `rsa_params`, ...) have no effect: there is one protocol here,
-and no party learns more by it than by any of theirs.
+A parameter that restricts what a party learns is either followed, or the job is refused; it is never ignored.
+Parameters that select one of FATE's protocols (`intersect_method`, `rsa_params`, ...) have no effect: there is one
+protocol here, and no party learns more by it than by any of FATE's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fate_flow.core.model.spec import Party
 
 @dataclass(frozen=True)
 class Fixed:
-    """A parameter that can have no other values."""
+    """A parameter that must have certain values."""
 
     expected: str
     is_right: Callable[[object], bool]
@@ -44,14 +44,14 @@ FIXED: Mapping[str, Fixed] = {
 
 @dataclass(frozen=True)
 class Disclosure:
-    """Who learns what."""
+    """Which party learns what."""
 
-    count_only: bool = False         # the guest learns how many ids are common, nobody which
+    count_only: bool = False         # the guest learns only how many ids are common; no party learns which
     count_is_shared: bool = False    # with count_only: the host learns the number, too
-    ids_are_shared: bool = True      # the hosts learn which ids are common, not the guest alone
+    ids_are_shared: bool = True      # the hosts learn which ids are common, too
 
     def finds_ids(self, role: str) -> bool:
-        """Whether a party of this role knows afterwards which ids are common."""
+        """Return whether a party of this role learns which ids are common."""
         return not self.count_only and (role == "guest" or self.ids_are_shared)
 
 
@@ -68,7 +68,7 @@ def is_without_table(parameters: Mapping[str, object], role: str) -> bool:
 
 
 def problems(parameters: Mapping[Party, Mapping[str, object]]) -> list[str]:
-    """All parties have to follow the same protocol; only one host can be counted with."""
+    """Return what is wrong with the parameters of all parties: they must agree, and counting needs a single host."""
     first = next(iter(parameters.values()), {})
     found = [
         f"{key}: {party} has {str(_flag(one, key, default)).lower()}, others have not; it has to be the same everywhere"

@@ -1,4 +1,4 @@
-"""What a component gets and what it gives back: the task configuration and the result, as values.
+"""The input and the output of a component: its task configuration and its result, as values.
 
 The file formats are those of docs/reference/contracts.md, "Task configuration" and `result.json`.
 """
@@ -37,7 +37,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a component made; `tables` are uris by output key."""
+    """The result of a component; `tables` are uris by output key."""
 
     tables: Mapping[str, str] = field(default_factory=dict)
     metrics: Sequence[Metric] = ()
@@ -50,19 +50,19 @@ def _no_channel() -> Channel:
 
 @dataclass(frozen=True)
 class TaskContext:
-    """One party's share of a task, as its worker sees it."""
+    """One party's share of a task, for its worker."""
 
     task_id: str
     version: str
     name: str
     component: str
     me: Party
-    parties: tuple[Party, ...] = ()                # every party of the task, this one too
+    parties: tuple[Party, ...] = ()                # all parties of the task, with this one
     parameters: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
     data_dir: Path = Path("data")
-    storage: Mapping[str, Any] = field(default_factory=dict, repr=False)    # a server that the task writes to
+    storage: Mapping[str, Any] = field(default_factory=dict, repr=False)    # a database server that the task uses
     cores: int = 1
     open_channel: Callable[[], Channel] = _no_channel
 
@@ -94,7 +94,7 @@ class TaskContext:
         return format_uri(self.data_dir, namespace, name)
 
     def has_made(self, uri: str) -> bool:
-        """Whether an earlier attempt of this very task made the table: then writing it again is no overwriting."""
+        """Return whether an earlier attempt of this very task made the table; then the task may write it again."""
         if not table_exists(uri):
             return False
         with Table(uri) as table:
@@ -102,13 +102,13 @@ class TaskContext:
 
     @property
     def metric_path(self) -> Path | None:
-        """Where the metrics go; None when nobody wants them."""
+        """The file for the metrics; None if the job has no metric output."""
         uri = self.outputs.get("metric")
         return Path(uri.removeprefix(FILE_SCHEME)) if uri else None
 
 
 def read_task(config: object) -> TaskContext:
-    """The task that a parsed config.yaml describes; BadConfig names the key that is wrong."""
+    """Return the task that a parsed config.yaml describes. Raises BadConfig, naming the wrong key."""
     document = _Section(config, "")
     conf = document.section("conf")
     options = conf.section("computing").section("metadata").section("options")
@@ -132,7 +132,7 @@ def read_task(config: object) -> TaskContext:
 
 
 class _Section:
-    """A mapping of the configuration that knows its own path; a missing one is empty."""
+    """A mapping of the configuration with its own path; a missing one is empty."""
 
     def __init__(self, values: object, path: str) -> None:
         if not isinstance(values, Mapping):
@@ -160,7 +160,7 @@ class _Section:
 
 
 def _version(task_id: str, party_task_id: str) -> str:
-    """The version inside `<task_id>_<version>_<role>_<party>_<incarnation>`; 0 for names of another shape."""
+    """Return the version in `<task_id>_<version>_<role>_<party>_<incarnation>`; "0" for names of another form."""
     rest = party_task_id.removeprefix(f"{task_id}_")
     version = rest.split("_", 1)[0]
     return version if rest != party_task_id and version.isdigit() else "0"
