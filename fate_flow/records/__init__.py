@@ -1,1 +1,1 @@
-"""What happened, for people who look later."""
+"""Records of what happened, for people."""

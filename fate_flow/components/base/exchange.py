@@ -173,7 +173,8 @@ class HttpChannel:
         self._ask("release", _peer(topic, frm), f"release of {topic} from {frm}")
 
     def _ask(self, operation: str, query: Mapping[str, str | int], what: str, body: bytes = b"") -> ExchangeReply:
-        """The answer 200 or 204, whatever it takes within the time; raises ExchangeError for all that is final."""
+        """Repeat a request until the answer is 200 or 204. Raises ExchangeError for a final error, or after too long a
+        time."""
         patience = _Patience(self, what, self.now())
         while True:
             try:

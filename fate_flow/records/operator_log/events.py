@@ -1,8 +1,8 @@
-"""Every line that operators of FATE Flow 1.6 know: when it is written, its words, and the file it goes to.
+"""Every log line that operators of FATE Flow 1.6 know: when it is written, its text, and its file.
 
-One row an event: `NAME = log, template[, level[, fields that may span lines]]`. The fields of an event are the names in
-braces, and `job_id` also where only the folder needs it. Values: text, numbers, enum members (their value is
-printed), None, or containers of those (printed as Python prints them, which is what 1.6 does).
+One row for each event: `NAME = log, template[, level[, fields that may span lines]]`. The fields of an event are the
+names in braces, and always `job_id` if the log has files for jobs. Values are text, numbers, enum members (their value
+is printed), None, or containers of those (printed as Python prints them, as in 1.6).
 
     log.emit(Event.RESOURCE_ASKED, operation="apply", job_id=job.id)
 
@@ -18,8 +18,8 @@ printed), None, or containers of those (printed as Python prints them, which is 
 | ACCESS | `fate_flow/fate_flow_access.log` | |
 | STAT | `fate_flow/fate_flow_stat.log` | and `DEBUG.log`, `INFO.log`, ... by level |
 
-ERROR also goes to the `_error.log` beside each. The words are those of 1.6 (reference: logs-v1, section 3); rows marked
-1.11 had no counterpart in 1.6, and rows marked "own" say what FATE has no words for.
+ERROR also goes to the `_error.log` of each file. The texts are those of 1.6 (reference: logs-v1, section 3). Rows
+marked 1.11 have no counterpart in 1.6; rows marked "own" are lines that FATE does not have.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ERROR = Level.ERROR
 
 
 class Log(Enum):
-    """A kind of log: the name of its files, whether server and job have one, whether the level files repeat it."""
+    """A kind of log: the name of its files, whether server and job have such files, whether level files repeat it."""
 
     SERVER = "fate_flow_schedule", True, False, True
     JOB = "fate_flow_schedule", False, True, False
@@ -260,7 +260,9 @@ class Event(Enum):
         self._is_simple = not lines and template.isprintable()
 
     def message(self, fields: Mapping[str, object]) -> str:
-        """The words with their fields filled in, safe to write; TypeError unless the fields are just those it has."""
+        """Return the text with its fields filled in, safe to write.
+
+        Raises TypeError if the fields are not exactly those of the event."""
         if fields.keys() != self.fields:
             raise TypeError(f"Event.{self.name} has the fields {sorted(self.fields)}, not {sorted(fields)}")
         texts = {name: text_of(value) for name, value in fields.items()}

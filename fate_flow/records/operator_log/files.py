@@ -1,21 +1,20 @@
 """Log files that several processes append to, rotate daily and by size, and may lose at any moment.
 
-A record is one `write` on a descriptor opened with O_APPEND, which the kernel puts at the end of the file as a whole:
-lines of several processes never interleave. What belongs together is decided from the file system alone, since the
-processes share nothing else:
+A record is one `write` to a descriptor opened with O_APPEND. The kernel puts it at the end of the file as a whole, so
+lines of several processes never interleave. The processes share nothing but the file system:
 
-- whose file is it? Once a second the path is compared with the open descriptor; a file that was deleted, or renamed
-  by another process's rotation, is opened anew.
-- when to rotate? At the first record of a new day, and within a second of growing too large, the file is renamed to
-  `<file>.<day>` under an advisory lock on `.rotate.lock` in the root. Who does not get the lock goes on in the old file
-  and looks again a second later: a stopped process that holds it stops nobody.
-- what goes? At each rotation what is older than so many days, and of the rotated files of the folder, of whatever
-  name, the oldest until the folder is within its bound.
+- Is the file still the same? Once a second the path is compared with the open descriptor. A file that was deleted, or
+  renamed by another process's rotation, is opened again.
+- When to rotate? At the first record of a new day, and within a second after it has grown too large, the file is
+  renamed to `<file>.<day>` under an advisory lock on `.rotate.lock` in the root. A process that does not get the lock
+  goes on in the old file and tries again a second later, so a stopped process with the lock blocks no other.
+- What is removed? At each rotation, files older than a number of days; then the oldest rotated files of the folder,
+  with any name, until the folder is within its limit.
 
-Files that others write are kept to the same bounds (`bound_followed`, `bound_in_place`).
+Files of other writers are kept within the same limits (`bound_followed`, `bound_in_place`).
 
-Logging never fails for the caller. What cannot be written is counted, stderr hears of it once per outage, and the
-first record that gets through again is preceded by `N log lines were dropped`.
+Logging never fails for the caller. Lines that cannot be written are counted, stderr gets one message per outage, and
+before the next record that can be written comes the line `N log lines were dropped`.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ LOOK_AGAIN_SECONDS = 1.0
 _PIECE = 1 << 20
 _LOOKS_FOR_A_LINE, _LOOK_FOR_A_LINE_SECONDS = 20, 0.0005
 HELD_LINES = 50
-"""So many records wait at most for the next flush."""
+"""How many records wait at most for the next flush."""
 
 _DATED = r"\.(?P<day>\d{4}-\d\d-\d\d)(\.\d+)?"
 _is_rotated = re.compile(rf".+\.log{_DATED}").fullmatch
@@ -49,7 +48,7 @@ _is_rotated = re.compile(rf".+\.log{_DATED}").fullmatch
 
 @dataclass(frozen=True)
 class LogBounds:
-    """How large logs become, in bytes: one file before it is rotated, a folder with its rotated files."""
+    """The limits of logs, in bytes: of one file before it is rotated, and of a folder with its rotated files."""
 
     file_bytes: int = 64 << 20
     folder_bytes: int = 1 << 30
@@ -59,8 +58,8 @@ class LogBounds:
 class _OpenFile:
     fd: int
     inode: tuple[int, int]
-    size: int                  # when it was looked at
-    day: str                   # of its records, "2021-07-26"
+    size: int                  # at the last comparison
+    day: str                   # the day of its records, "2021-07-26"
     looked_at: float           # when the path was last compared with the descriptor
     look_again_at: float
 
@@ -68,7 +67,7 @@ class _OpenFile:
 @dataclass
 class _Outage:
     lines: int = 0             # dropped so far
-    is_torn: bool = False      # the file ends within a line
+    is_torn: bool = False      # the file ends with an incomplete line
 
 
 class LogFiles:
@@ -86,7 +85,7 @@ class LogFiles:
         _instances.add(self)
 
     def append(self, paths: Sequence[str], data: bytes, at: float) -> None:
-        """Add one record, made at `at`, to each of the files, after all that is held; never raises OSError."""
+        """Add one record, made at `at`, to each of the files, after all held records. Never raises OSError."""
         with self._lock:
             if self._held:
                 self._write_held()
@@ -103,7 +102,7 @@ class LogFiles:
                 self._write_held()
 
     def flush(self) -> None:
-        """Write what is held."""
+        """Write the held records."""
         if self._held:
             with self._lock:
                 self._write_held()
@@ -115,9 +114,9 @@ class LogFiles:
             self._close_all()
 
     def bound_followed(self, path: str, at: float) -> bool:
-        """Rename a file that has grown too large and whose writers open it anew when it is gone; whether that was done.
+        """Rename a file that is too large, if its writers open it again when it is gone; return whether it was renamed.
 
-        Nothing of it is lost: a record that is being written goes to the renamed file."""
+        Nothing is lost: a record that is being written goes to the renamed file."""
         full = self._root / path
         found = _look_at(full)
         if found is None or found[1] < self._bounds.file_bytes:
@@ -128,10 +127,10 @@ class LogFiles:
             return False
 
     def bound_in_place(self, path: str, at: float) -> bool:
-        """Copy a file that has grown too large, and empty it; whether that was done.
+        """Copy a file that is too large, and empty it; return whether that was done.
 
-        For a file whose writers keep it open, with O_APPEND: their next record is at its beginning. What they write
-        between the end of the copy and the emptying is lost."""
+        This is for a file whose writers keep it open with O_APPEND: their next record is at its beginning. Records that
+        they write between the end of the copy and the truncation are lost."""
         full = self._root / path
         found = _look_at(full)
         if found is None or found[1] < self._bounds.file_bytes:
@@ -143,22 +142,22 @@ class LogFiles:
                 _move_content(full, _free_name(full, self._calendar.day(at)))
                 self._remove_oldest(full)
                 self._bound_folder(full.parent)
-        except OSError:                          # a disk without room for the copy: the file stays as it is
+        except OSError:                          # no space for the copy: the file stays as it is
             return False
         return True
 
     def _start_empty(self) -> None:
-        # Reentrant: a signal handler that logs interrupts its own thread, perhaps within `append`.
+        # Reentrant, because a signal handler that logs may interrupt its own thread inside `append`.
         self._lock = threading.RLock()
         self._open: OrderedDict[str, _OpenFile] = OrderedDict()
         self._held: dict[tuple[str, ...], list[bytes]] = {}
         self._held_lines = 0
-        self._held_at = 0.0                      # when the newest of them was made
+        self._held_at = 0.0                      # the time of the newest one
         self._outages: dict[str, _Outage] = {}
         self._is_noted = False
 
     def _after_fork(self) -> None:
-        """In the child: a new lock, no descriptors; what is held is the parent's to write."""
+        """Start empty in the child: a new lock, no descriptors; the parent writes the held records."""
         self._close_all()
         self._start_empty()
 
@@ -183,7 +182,7 @@ class LogFiles:
         try:
             file = self._file(path, at)
             written = os.write(file.fd, data)
-            if written < len(data):              # the disk is full to the byte, or a limit on the size of files
+            if written < len(data):              # the disk is full, or the file has reached a size limit
                 self._outage(path).is_torn = True
                 os.write(file.fd, data[written:])
         except OSError as error:
@@ -194,7 +193,7 @@ class LogFiles:
 
     def _drop(self, path: str, lines: int, error: OSError) -> None:
         self._outage(path).lines += lines
-        file = self._open.pop(path, None)        # whatever is wrong with it, the next record opens it anew
+        file = self._open.pop(path, None)        # after any error, the next record opens the file again
         if file is not None:
             _close(file.fd)
         if not self._is_noted:
@@ -222,7 +221,7 @@ class LogFiles:
         return self._looked_at(path, file, at)
 
     def _looked_at(self, path: str, file: _OpenFile, at: float) -> _OpenFile:
-        """The file to go on with: this one, unless it is of another day or no longer where it was."""
+        """Return the file to write to: this one, unless it is from another day or no longer at its path."""
         found = _look_at(self._root / path)
         if found is not None and found[0] == file.inode:
             file.size = found[1]
@@ -234,7 +233,7 @@ class LogFiles:
 
     def _opened(self, path: str, at: float) -> _OpenFile:
         file = self._descriptor(path, at)
-        if self._rotated(path, file, at):        # left over from another day, or full
+        if self._rotated(path, file, at):        # from another day, or too large
             _close(file.fd)
             file = self._descriptor(path, at)
         self._open[path] = self._seen(file, at)
@@ -262,16 +261,16 @@ class LogFiles:
     # rotating
 
     def _rotated(self, path: str, file: _OpenFile, at: float) -> bool:
-        """Whether the file is no longer under its name, renamed by this call or by somebody else's."""
+        """Rotate the file if it is due; return whether it was renamed, by this process or another one."""
         if file.day >= self._calendar.day(at) and file.size < self._bounds.file_bytes:
             return False
         try:
             return self._renamed(self._root / path, file.inode, file.day)
-        except OSError:                          # a folder that cannot be written: the old file goes on growing
+        except OSError:                          # the folder cannot be written: the old file keeps growing
             return False
 
     def _renamed(self, full: Path, inode: tuple[int, int], day: str) -> bool:
-        """Whether this file is no longer under its name. Raises OSError."""
+        """Rename this file under the lock; return whether it no longer has its name. Raises OSError."""
         with self._rotation_lock() as is_ours:
             if not is_ours:
                 return False
@@ -315,7 +314,7 @@ class LogFiles:
 
 
 class _Calendar:
-    """Local days; keeps the bounds of the last one asked for."""
+    """Local days; it caches the bounds of the last day."""
 
     def __init__(self) -> None:
         self._known = (0.0, 0.0, "")
@@ -354,7 +353,7 @@ def _close(fd: int) -> None:
 
 
 def _look_at(full: Path) -> tuple[tuple[int, int], int] | None:
-    """Which file is there, and its size."""
+    """Return the identity of the file at this path, and its size; None if there is none."""
     try:
         found = os.stat(full)
     except OSError:
@@ -363,12 +362,12 @@ def _look_at(full: Path) -> tuple[tuple[int, int], int] | None:
 
 
 def _move_content(full: Path, copy: Path) -> None:
-    """Raises OSError; then the file has what it had, and there is no copy.
+    """Copy the content and empty the file. Raises OSError; then the file is unchanged, and there is no copy.
 
-    A reader may see the first part of a record that is being appended, up to the end of a page. So where the copy does
-    not end with a line, the rest is waited for, but only a moment: the writer may have written no more than that."""
+    A reader may see the first part of a record that is being appended, up to the end of a page. If the copy does not
+    end with a complete line, wait for the rest, but only for a moment: perhaps the writer wrote no more than that."""
     with open(full, "r+b", buffering=0) as file, open(copy, "xb", opener=_for_us_alone, buffering=0) as to:
-        most = 2 * os.fstat(file.fileno()).st_size       # a writer that is faster than the copy does not keep us here
+        most = 2 * os.fstat(file.fileno()).st_size       # so that a writer faster than the copy does not keep it going
         try:
             end, looks = b"\n", _LOOKS_FOR_A_LINE
             while file.tell() < most or end != b"\n":
@@ -392,7 +391,7 @@ def _for_us_alone(path: str, flags: int) -> int:
 
 
 def _free_name(full: Path, day: str) -> Path:
-    """`<file>.<day>`, or with the next number behind it when the file was rotated on that day before."""
+    """Return `<file>.<day>`, with the next number at the end if the file was rotated on that day before."""
     begin = f"{full.name}.{day}"
     numbers = [name[len(begin) + 1:] or "0" for name in os.listdir(full.parent) if name.startswith(begin)]
     last = max((int(number) for number in numbers if number.isdigit()), default=-1)

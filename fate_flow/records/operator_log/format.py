@@ -1,11 +1,11 @@
-"""The line format of FATE Flow 1.6, and what may stand in a message.
+"""The line format of FATE Flow 1.6, and the characters that a message may contain.
 
     [LEVEL] [YYYY-MM-DD HH:MM:SS,mmm] [pid:thread] - file.py[line:N]: message
 
-One record is one line, so that nobody can forge a second one: whatever a client, a peer or a worker sent is escaped
-before it becomes part of a message (`one_line`). A few records span lines by design, as they do in 1.6: the raw text
-of a response and tracebacks (`many_lines`). There newlines stay, and a line that begins like a record is indented by
-a blank, so that it can neither be read nor parsed as one.
+One record is one line, so that no sender can forge a second one: text from a client, a peer or a worker is escaped
+before it becomes part of a message (`one_line`). A few records span lines by design, as in 1.6: the raw text of a
+response, and tracebacks (`many_lines`). There newlines stay, and a line that begins like a record is indented by one
+space, so that it cannot be taken for a record.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from threading import get_ident
 from typing import Any
 
 MAX_CHARS = 1 << 20
-"""A longer message is cut: a peer's answer must not fill the disk in one line."""
+"""Longer messages are cut, so that a peer's answer cannot fill the disk with one line."""
 
 
 class Level(IntEnum):
@@ -32,7 +32,7 @@ class Level(IntEnum):
     ERROR = 40
 
 
-# C0, DEL and C1; marks and overrides of writing direction, line and paragraph separators, invisible blanks, BOM;
+# C0, DEL and C1; marks and overrides of writing direction, line and paragraph separators, invisible spaces, BOM;
 # surrogates, which no encoding can write.
 _UNSAFE = "\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff"
 _UNSAFE_IN_LINE = re.compile(f"[{_UNSAFE}]")
@@ -42,13 +42,13 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def record(level_name: str, at: float, origin: str, source: str, line: int, message: str) -> bytes:
-    """One record as it stands in the file; the message is written as it is, so it has to be safe already."""
+    """Return one record as it is written to the file. The message is written unchanged, so it must be safe already."""
     text = f"[{level_name}] [{time_text(at)}] [{origin}] - {source}[line:{line}]: {cut(message)}\n"
     return text.encode("utf-8", "backslashreplace")
 
 
 def time_text(at: float) -> str:
-    """Local time with comma and milliseconds, as `logging` writes it."""
+    """Return the local time with comma and milliseconds, as `logging` writes it."""
     global _second
     second = int(at)
     known = _second
@@ -61,12 +61,12 @@ _second = (-1, "")             # replaced as a whole: threads see the old pair o
 
 
 def origin_here() -> str:
-    """Process and thread of the caller."""
+    """Return process and thread of the caller."""
     return f"{os.getpid()}:{get_ident()}"
 
 
 def source_here(depth: int) -> tuple[str, int]:
-    """File name and line `depth` callers above the caller of this function; at most the outermost one."""
+    """Return file name and line, `depth` callers above the caller of this function."""
     try:
         frame = sys._getframe(depth + 1)
     except ValueError:
@@ -82,27 +82,27 @@ _file_names: dict[str, str] = {}
 
 
 def one_line(text: str) -> str:
-    """The text with every control character written out, newlines too: it stays within its line."""
+    """Return the text with every control character escaped, also newlines, so that it stays on one line."""
     return text if text.isprintable() else _UNSAFE_IN_LINE.sub(_escaped, text)
 
 
 def many_lines(text: str) -> str:
-    """The text with its newlines and tabs; none of its lines begins like a record."""
+    """Return the text with its newlines and tabs, but without a line that begins like a record."""
     return indent_records(_UNSAFE_IN_LINES.sub(_escaped, text))
 
 
 def indent_records(text: str) -> str:
-    """The text with a blank before every line that would read as a record of its own."""
+    """Return the text with a space before every line that begins like a record."""
     return _RECORD_START.sub(" ", text)
 
 
 def cut(text: str) -> str:
-    """The text up to the bound, and how much is missing."""
+    """Return the text, cut at `MAX_CHARS` with a note about the number of missing characters."""
     return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}... ({len(text) - MAX_CHARS} characters cut)"
 
 
 def text_of(value: object) -> str:
-    """The value as 1.6 prints it: Python's own words, but an enum member as its value, also within containers."""
+    """Return the value as 1.6 prints it: like Python, but an enum member as its value, also within containers."""
     render = _TEXTS.get(type(value))
     if render is not None:
         return render(value)
@@ -110,16 +110,16 @@ def text_of(value: object) -> str:
 
 
 def _container_text(value: object) -> str:
-    """As Python prints it; a peer's body may be nested deeper than Python can print."""
+    """Return a container as Python prints it; a peer's body may be nested too deeply for Python."""
     try:
         text = str(value)
-        return str(_unwrapped(value)) if "<" in text else text   # only then can there be an enum member in it
+        return str(_unwrapped(value)) if "<" in text else text   # without "<" it contains no enum member
     except RecursionError:
         return "(nested too deeply to be printed)"
 
 
 def _unwrapped(value: object) -> object:
-    """The same containers with enum members replaced by their values."""
+    """Return the same containers with enum members replaced by their values."""
     if isinstance(value, Enum):
         return value.value
     if type(value) is dict:

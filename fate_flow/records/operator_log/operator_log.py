@@ -1,8 +1,8 @@
-"""The log files that operators of FATE read: callers hand over events, this module knows files, shapes and order.
+"""The log files that operators of FATE read: callers pass events; this module knows files, format and order.
 
-`events.py` is the table of all events. A record costs one `write` per file; the lines of the database log, by far the
-most, wait in the process until the transaction ends (`flush`), 50 are there, or another line is to be written, so that
-the order over all files is the order in time. What a killed process still held is lost: at most those.
+`events.py` is the table of all events. A record costs one `write` per file. Lines of the database log, by far the most,
+are held in the process until the transaction ends (`flush`), 50 of them wait, or another line is written. So the order
+over all files is the order in time. A killed process loses at most the lines that it held.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DATABASE_LEVEL = Level.DEBUG
 
 
 class OperatorLog:
-    """The operators' log of one party's server; safe in threads and over forks, and never an error to its callers."""
+    """The operators' log of one party's server. It is safe with threads and forks, and never fails for its callers."""
 
     def __init__(
         self, root: Path, *, level: str = "DEBUG", log_sql: bool = True, bounds: LogBounds | None = None,
@@ -36,50 +36,50 @@ class OperatorLog:
         self._database_paths = server_paths(Log.DATABASE, _DATABASE_LEVEL, self._level)
 
     def emit(self, event: Event, /, *, stacklevel: int = 1, **fields: object) -> None:
-        """Write the line of an event; the fields are those of its row in the table, else TypeError."""
+        """Write the line of an event. Raises TypeError if the fields are not those of its row in the table."""
         message = event.message(fields)
         self._write(event.log, event.level, fields.get("job_id"), message, stacklevel + 1)
 
     def http_response(self, job_id: str, endpoint: str, text: str, body: object, *, stacklevel: int = 1) -> None:
-        """The two lines of an answered request: its text as it came, and its parsed body."""
+        """Write the two lines of an answered request: its raw text, and its parsed body."""
         self.emit(Event.HTTP_RESPONSE_TEXT, job_id=job_id, text=text, stacklevel=stacklevel + 1)
         self.emit(Event.HTTP_RESPONSE, job_id=job_id, endpoint=endpoint, body=body, stacklevel=stacklevel + 1)
 
     def sql(self, job_id: str, statement: str, *, stacklevel: int = 1) -> None:
-        """The update that is about to be executed, with its values in place; without a job it goes to the server's."""
+        """Write the update that is about to be executed, with its values; without a job, into the server's file."""
         self._write(Log.SQL, Level.INFO, job_id, one_line(statement), stacklevel + 1)
 
     def access(self, address: str, method: str, path: str, status: int, *, http: str = "1.1") -> None:
-        """One request that was served, as werkzeug prints it."""
+        """Write the line of one request that was served, as werkzeug prints it."""
         when = time.strftime("%d/%b/%Y %H:%M:%S", time.localtime(self._clock()))
         message = f'{address} - - [{when}] "{method} {path} HTTP/{http}" {status} -'
         self._write(Log.ACCESS, Level.INFO, None, one_line(message), 2)
 
     def database(self, statement: str, params: Sequence[object] | None = None, *, stacklevel: int = 1) -> None:
-        """One statement for the database log, written a little later; call `flush` when the transaction ends."""
+        """Hold one statement for the database log; call `flush` when the transaction ends."""
         if not self._writes_database:
             return
         at = self._clock()
         source, line = source_here(stacklevel)
-        message = str((statement, list(params or ())))       # repr: nothing in it can leave its line
+        message = str((statement, list(params or ())))       # repr escapes newlines
         data = record(_DATABASE_LEVEL.name, at, origin_here(), source, line, message)
         self._files.hold(self._database_paths, data, at)
 
     def write_record(
         self, log: Log, level: Level, at: float, origin: str, source: str, line: int, message: str, job_id: str = "",
     ) -> None:
-        """Write a line whose parts the caller knows; the message has to be safe already (`format.one_line`)."""
+        """Write a line whose parts the caller knows; the message must be safe already (`format.one_line`)."""
         if level < self._level:
             return
         data = record(level.name, at, origin, source, line, message)
         self._files.append(self._paths(log, level, job_id), data, at)
 
     def flush(self) -> None:
-        """Write what waits: at the end of a transaction, and before the process goes idle."""
+        """Write held records: at the end of a transaction, and before the process goes idle."""
         self._files.flush()
 
     def close(self) -> None:
-        """Flush and close the files; logging on is allowed and opens them again."""
+        """Flush and close the files; a later record opens them again."""
         self._files.close()
 
     def _write(self, log: Log, level: Level, job_id: object, message: str, depth: int) -> None:
@@ -91,19 +91,19 @@ class OperatorLog:
         self._files.append(self._paths(log, level, job_id), data, at)
 
     def _paths(self, log: Log, level: Level, job_id: object) -> tuple[str, ...]:
-        if not (log.is_jobs and is_job_folder(job_id)):      # no job, or none that may name a folder
+        if not (log.is_jobs and is_job_folder(job_id)):      # no job, or an id that is not valid as a folder
             return server_paths(log, level, self._level)
         of_job = tuple([f"{job_id}/{name}" for name in _file_names(log, level)])
         return of_job + server_paths(log, level, self._level) if log.is_servers else of_job
 
 
 def is_job_folder(job_id: object) -> bool:
-    """Whether the job may have a folder of that name under the root."""
+    """Return whether the job may have a folder with this name below the root."""
     return isinstance(job_id, str) and _JOB_FOLDER.fullmatch(job_id) is not None and job_id != SERVER_FOLDER
 
 
 def server_paths(log: Log, level: Level, lowest: Level = Level.DEBUG) -> tuple[str, ...]:
-    """The server's files that a record goes to; there are no level files below `lowest`."""
+    """Return the server's files for a record; there are no level files below `lowest`."""
     known = _server_paths.get((log, level, lowest))
     if known is None:
         names = _file_names(log, level) + (_level_files(level, lowest) if log.has_level_files else ())

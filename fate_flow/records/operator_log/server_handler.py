@@ -1,8 +1,7 @@
-"""Where the records of `logging.getLogger("fate_flow...")` go: fate_flow_stat.log and the level files beside it.
+"""The handler of `logging.getLogger("fate_flow...")`: it writes fate_flow_stat.log and the level files beside it.
 
-A record may carry `job_id`, `role`, `party_id` and `task_id` in its `extra`; they are named behind the message. What
-goes wrong with a job is repeated in that job's fate_flow_schedule.log, where 1.6 writes it: that is the file an
-operator opens first.
+A record may have `job_id`, `role`, `party_id` and `task_id` in its `extra`; they follow the message. Warnings and
+errors about a job also go to that job's fate_flow_schedule.log, as in 1.6: an operator opens this file first.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _EXTRAS = {"job_id": "job", "task_id": "task", "role": "role", "party_id": "part
 
 
 class ServerLogHandler(logging.Handler):
-    """Writes records in the format of 1.6, tracebacks included."""
+    """Writes records in the format of 1.6, with tracebacks."""
 
     def __init__(self, log: OperatorLog, level: int = logging.NOTSET) -> None:
         super().__init__(level)
@@ -27,7 +26,7 @@ class ServerLogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self._write(record)
-        except Exception:  # noqa: BLE001  # a message that does not fit its arguments must not stop what it reports
+        except Exception:  # noqa: BLE001  # a message that does not fit its arguments must not stop the caller
             self.handleError(record)
 
     def flush(self) -> None:
@@ -43,7 +42,7 @@ class ServerLogHandler(logging.Handler):
 
 
 def _level(number: int) -> Level:
-    """The highest of the four levels that is not above the number."""
+    """Return the highest of the four levels that is not above the number."""
     return max((level for level in Level if level <= number), default=Level.DEBUG)
 
 

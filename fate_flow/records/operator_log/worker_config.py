@@ -1,11 +1,12 @@
-"""Logging of a worker: standard library only, since a worker need not import us (logs-v1, "Party and component dirs").
+"""The logging configuration of a worker (logs-v1, "Party and component dirs"). It uses only the standard library,
+because a worker need not import this package.
 
-INFO.log, WARNING.log and ERROR.log (and DEBUG.log at DEBUG) hold their level and all above; stat.log holds everything.
-The party's folder repeats the level files for all components. Several workers write there at once, which is why
-nothing here rotates: two processes that rename the same file lose a day. The server renames what has grown too large
-(`log_keeper.py`): `WatchedFileHandler` follows a file that somebody else renamed or removed, but raises where it
-cannot be opened anew: built-in components put one of their own in its place (`components/base/log_file.py`). A worker's
-logs live as long as its job's folder.
+INFO.log, WARNING.log and ERROR.log (and DEBUG.log at DEBUG) contain their level and all above; stat.log contains
+everything. The party's folder repeats the level files for all components. Several workers write there at the same time,
+so workers do not rotate: two processes that rename the same file would lose a day. The server renames files that are
+too large (`log_keeper.py`). `WatchedFileHandler` follows a file that another process renamed or removed, but raises if
+it cannot open the file again; built-in components use their own handler instead (`components/base/log_file.py`). The
+logs of a worker are kept as long as its job's folder.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ LINE_FORMAT = "[%(levelname)s] [%(asctime)s] [%(process)s:%(thread)s] - %(filena
 
 
 def worker_log_folders(job_id: str, role: str, party_id: str, component: str, root: Path) -> tuple[Path, Path]:
-    """The folders of the party and of the component; whoever launches the worker creates them."""
+    """Return the folders of the party and of the component; the launch of the worker creates them."""
     for name in (job_id, role, party_id, component):
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise ValueError(f"{name!r} cannot name a log folder")
@@ -30,7 +31,7 @@ def worker_log_folders(job_id: str, role: str, party_id: str, component: str, ro
 def worker_logging_config(
     job_id: str, role: str, party_id: str, component: str, root: Path, level: str = "DEBUG",
 ) -> dict[str, Any]:
-    """A `logging.config.dictConfig` for one worker; files are opened with their first line."""
+    """Return a `logging.config.dictConfig` for one worker; files are opened at their first line."""
     party, own = worker_log_folders(job_id, role, party_id, component, root)
     levels = [each for each in Level if each >= Level[level]]
     handlers = {f"component_{each.name}": _handler(own, each.name, each.name) for each in levels}
