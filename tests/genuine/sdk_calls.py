@@ -80,7 +80,7 @@ NO_MODEL_FILES = (
     ("model.export_model", {"config_data": "@model"}), ("model.get_predict_dsl", MODEL),
     ("model.get_predict_conf", MODEL),
 )  # fmt: skip
-SENTENCE = "component here makes a model: run FATE's own server for jobs that train"
+SENTENCE = "component here produces a model: run FATE's own server for training jobs"
 CALLS = (
     *(Call(method, arguments, 100, says=SENTENCE) for method, arguments in NO_MODELS),
     *(Call(method, arguments, 404, says=SENTENCE) for method, arguments in NO_MODEL_FILES),

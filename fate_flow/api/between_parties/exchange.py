@@ -1,11 +1,11 @@
 """The routes of the exchange: for the workers of this server, and for the servers of other parties.
 
-A request is judged in this order: who asks, then every value by its grammar, then the size of the body, and
-only then is the body read, but that of a signed chunk of another party before (`site_auth.py`). What the spool answers
-becomes an HTTP status in one table.
+The checks of a request have this order: the caller, the grammar of every value, the size of the body. Then the body is
+read. Only the body of a signed chunk of another party is read earlier (`site_auth.py`). A table maps the answers of the
+spool to HTTP statuses.
 
-Two things may hold a thread: a pop that waits, and a push that is on its way to a peer. Each has slots of its
-own, together fewer than there are threads, so that a pop can always be answered and a push always begun.
+Two kinds of requests can block a thread: a waiting pop, and a push that is being forwarded to a peer. Each kind has its
+own slots, together fewer than there are threads. So there is always a thread to answer a pop and to begin a push.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _STATUS_OF_ERROR: Mapping[type[FlowError], int] = {
 
 @dataclass(frozen=True)
 class ForwardReply:
-    """What the peer's server said to a chunk: the status and, unless it is 200, the reason."""
+    """The reply of the peer's server to a chunk: the status and, unless it is 200, the reason."""
 
     status: int
     message: str = ""
@@ -70,7 +70,7 @@ Forward = Callable[[Session, str, str, str, int, bool, bytes], ForwardReply]
 
 
 def worker_blueprint(spool: Spool, forward: Forward, slots: int) -> Blueprint:
-    """The routes of the workers; `slots` is half of the threads that serve them."""
+    """Return the routes for workers; `slots` is half the number of threads that serve them."""
     routes = _WorkerRoutes(spool, forward, slots)
     blueprint = _blueprint("exchange")
     for view in (routes.push, routes.pop, routes.peek, routes.release):
@@ -79,7 +79,7 @@ def worker_blueprint(spool: Spool, forward: Forward, slots: int) -> Blueprint:
 
 
 def deliver_blueprint(spool: Spool, own_party_id: str) -> Blueprint:
-    """The route of other servers. Who sits in the task, the session knows."""
+    """Return the route for other servers. The session knows the parties of the task."""
     blueprint = _blueprint("exchange_deliver")
 
     @blueprint.post("/deliver/<job_id>/<task_id>/<version>/<incarnation>"
@@ -101,7 +101,7 @@ def deliver_blueprint(spool: Spool, own_party_id: str) -> Blueprint:
 
 
 class _WorkerRoutes:
-    """What a worker may ask of its own server."""
+    """The requests of a worker to its own server."""
 
     def __init__(self, spool: Spool, forward: Forward, slots: int) -> None:
         self._spool = spool
@@ -143,12 +143,12 @@ class _WorkerRoutes:
     ) -> Response:
         with self._forwards.take(True) as taken:
             if not taken:
-                raise Busy("no free slot: too many pushes are on their way")
+                raise Busy("no free slot: too many pushes are in progress")
             answer = self._forward(session, *receiver, topic, seq, last, data)
         return _ok() if answer.status == 200 else _error(answer.status, answer.message)
 
     def _session(self) -> Session:
-        """The session the caller's token names."""
+        """Return the session that the caller's token identifies."""
         token = request.authorization.token if request.authorization else None
         known = self._spool.session_of(token) if token else None
         if known is None:
@@ -159,14 +159,14 @@ class _WorkerRoutes:
 
 
 class _Slots:
-    """So many may be inside at once."""
+    """A limit on the number of concurrent users."""
 
     def __init__(self, count: int) -> None:
         self._free = BoundedSemaphore(count)
 
     @contextmanager
     def take(self, wanted: bool) -> Iterator[bool]:
-        """True with a slot that is ours until the end of the block; never waits."""
+        """Take a slot until the end of the block; yield whether there was one. Never wait."""
         taken = wanted and self._free.acquire(blocking=False)
         try:
             yield taken
@@ -176,16 +176,16 @@ class _Slots:
 
 
 class _Query:
-    """The query of a request: every key once, every value by its grammar."""
+    """The query of a request: each key occurs once, each value is checked by its grammar."""
 
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
         self._values = dict(pairs)
         if len(self._values) != len(pairs):
-            raise BadRequest("query: a key comes twice")
+            raise BadRequest("query: a key occurs twice")
 
     @classmethod
     def of_request(cls) -> _Query:
-        """Decoded strictly: two topics that differ must not become one by replaced characters."""
+        """Decode the query strictly: replaced characters could make two different topics equal."""
         try:
             text = request.query_string.decode("ascii")
             return cls(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_QUERY_FIELDS))
@@ -215,7 +215,7 @@ class _Query:
 
 
 class _Answer(Exception):
-    """Ends the request with this status."""
+    """An error that ends the request with this status."""
 
     def __init__(self, status: int, message: str) -> None:
         self.status = status
@@ -234,17 +234,17 @@ def _number(key: str, value: str) -> int:
 
 
 def _body(limit: int) -> bytes:
-    """The body, whose size is known before it is read."""
+    """Return the body; its size must be announced and is checked before the body is read."""
     text = request.headers.get("Content-Length", "")
-    # By hand: werkzeug takes what is no number for 0.
+    # Parsed here: werkzeug takes an invalid number for 0.
     if not _NUMBER.fullmatch(text) or "Transfer-Encoding" in request.headers:
-        raise _Answer(411, f"Content-Length: {shown(text)} does not say how long the body is")
+        raise _Answer(411, f"Content-Length: {shown(text)} is not the length of the body")
     length = int(text)
     if length > limit:
-        raise _Answer(413, f"Content-Length: {length}, a chunk has {limit} at most")
+        raise _Answer(413, f"Content-Length: {length} is more than {limit}, the limit for a chunk")
     data = request.get_data(cache=False)
     if len(data) != length:
-        raise BadRequest(f"Content-Length: {length}, but {len(data)} bytes came")
+        raise BadRequest(f"Content-Length: {length}, but {len(data)} bytes were received")
     return data
 
 
@@ -267,7 +267,7 @@ def _stored(result: PutResult) -> Response:
 
 
 def _found(result: GetResult, *, later: bool = False) -> Response:
-    """The chunk, or nothing yet; `later` asks a pop that got no slot to pause before it asks again."""
+    """Return the chunk, or 204 if there is none yet; `later` tells a pop without a slot to pause first."""
     if isinstance(result, Refusal):
         return _refused(result)
     if isinstance(result, Message):

@@ -1,7 +1,7 @@
-"""The routes of other parties: `/v1/party/...` and `/v1/initiator/...` (party-api-v1), and our batch and heartbeat.
+"""The routes for other parties: `/v1/party/...` and `/v1/initiator/...` (party-api-v1), and our batch and heartbeat.
 
-A party speaks for itself only: the header names it, which its signature proves where requests are signed
-(`site_auth.py`), and what it may say about a job `core/access/authority.py` decides.
+A party speaks only for itself. A header names it; if requests are signed, its signature proves the name
+(`site_auth.py`). `core/access/authority.py` decides which statements a party may make about a job.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MOST_IN_A_BATCH = 1_000
 
 
 def blueprint(services: Services) -> Blueprint:
-    """All routes under `/v1` that other parties call."""
+    """Return all routes below `/v1` that other parties call."""
     routes = _PartyRoutes(services)
     party = Blueprint("party", __name__, url_prefix="/v1")
     party.post("/party/batch")(routes.batch)
@@ -62,7 +62,7 @@ class _PartyRoutes:
         self._services = services
 
     def sign(self, response: Response) -> Response:
-        """Who answers, also when it refuses: whoever meant another party sees that it has not reached that."""
+        """Name the answering party, also in refusals: a caller sees whether it has reached the intended party."""
         response.headers[SRC_PARTY_ID] = self._own
         return response
 
@@ -77,11 +77,11 @@ class _PartyRoutes:
         return reply(self._carry_out([(endpoint, command)])[0])
 
     def batch(self) -> Response:
-        """Several commands in order: a list of envelopes, one each."""
+        """Carry out several commands in order; answer with a list of envelopes, one for each."""
         body = silent_json()
         listed = body.get("commands")
         if not isinstance(listed, list) or len(listed) > _MOST_IN_A_BATCH:
-            raise BadRequest(f"commands: a list of up to {_MOST_IN_A_BATCH} commands is needed")
+            raise BadRequest(f"commands: must be a list of up to {_MOST_IN_A_BATCH} commands")
         answers: list[Answer | None] = [None] * len(listed)
         good: list[tuple[int, str, Command]] = []
         for place, one in enumerate(listed):
@@ -96,17 +96,18 @@ class _PartyRoutes:
         return ok([_document(answer) for answer in answers if answer is not None])
 
     def heartbeat(self) -> Response:
-        """An initiator lives, and believes that these jobs run here: those that do not, and what it was not told."""
+        """Receive the heartbeat of an initiator, with the jobs that it believes to run here; answer with those that do
+        not run, and with reports that it has not received."""
         listed = silent_json().get("jobs")
         if not isinstance(listed, list):
-            raise BadRequest("jobs: a list of [job id, run] is needed")
+            raise BadRequest("jobs: must be a list of [job id, run]")
         jobs = [(check_job_id(one[0]), int(one[1])) for one in listed if isinstance(one, list) and len(one) == 2]
         caller = self._caller()
         self._check(Query.HEARTBEAT, caller)
         return ok({**self._commands.heartbeat(caller, jobs).as_body(), "extensions": EXTENSIONS})
 
     def validate(self) -> Response:
-        """What a `create` with this body would be answered here; nothing is kept of it."""
+        """Answer as to a `create` with this body, without storing anything."""
         body = silent_json()
         party = Party(check_role(body.get("role")), check_party_id(body.get("party_id")))
         command = Command(CommandKind.CREATE, check_job_id(body.get("job_id")), party, body=body)
@@ -118,7 +119,7 @@ class _PartyRoutes:
         return reply(answer)
 
     def history(self) -> Response:
-        """What this party has seen of a job, for its initiator, which shows it with what others have seen."""
+        """Return this party's history of a job, for its initiator, which merges it with those of the others."""
         job_id, caller = check_job_id(silent_json().get("job_id")), self._caller()
 
         def entries(tx: Transaction) -> tuple[HistoryEntry, ...]:
@@ -135,11 +136,11 @@ class _PartyRoutes:
 
     @declared("The parties that this server has a route to, whether they answer, and which are on hold.", data=PARTIES)
     def list_parties(self) -> Response:
-        """For `flow party list`: they are asked now."""
+        """Ask the parties now, for `flow party list`."""
         return ok(known_parties(self._services))
 
     def intake(self) -> Response:
-        """Whether this party is on hold and, if that is asked, reaches the caller, which it needs a route to."""
+        """Say whether this party is on hold and, if requested, whether it reaches the caller. It must have a route."""
         caller = self._caller()
         self._check(Query.INTAKE, caller)
         if caller not in self._settings.routes:
@@ -149,7 +150,7 @@ class _PartyRoutes:
         return ok({"hold": hold_of(self._context.read(lambda tx: tx.intake_hold())), "way_back": way_back})
 
     def output_table(self, job_id: str, component: str, role: str, party_id: str) -> Response:
-        """Names of the tables that a component made here, for a party of the same job (party-api-v1, section 5)."""
+        """Return the names of a component's output tables here, for a party of the same job (party-api-v1, 5)."""
         key = JobKey(check_job_id(job_id), Party(check_role(role), check_party_id(party_id)))
         caller = self._caller()
 
@@ -176,7 +177,7 @@ class _PartyRoutes:
         return answers
 
     def _check_whom(self, asked: list[Command]) -> None:
-        """Raises PermissionDenied, BadRequest for what is not for another party to ask, or not of this one."""
+        """Raise PermissionDenied for commands that other parties may not send, BadRequest for a wrong addressee."""
         if any(is_local(command.to) for command in asked):
             raise PermissionDenied("role local and party 0 are taken from the own server only")
         for command in asked:
@@ -184,7 +185,7 @@ class _PartyRoutes:
                 raise BadRequest(f"party_id: this server is party {self._own}, not {command.to.party_id}")
 
     def _check(self, query: Query, caller: str, bound: JobBinding | None = None) -> None:
-        """Raises PermissionDenied for what is not this caller's to ask."""
+        """Raise PermissionDenied if this caller may not send this query."""
         if why := objection(Said(query, caller, self._own), bound):
             raise PermissionDenied(why)
 
@@ -207,7 +208,7 @@ def _document(answer: Answer) -> dict[str, Any]:
 
 
 def _check_version(text: str) -> None:
-    """A peer older than 1.7.0 creates jobs in another way; an absent version is accepted, as FATE does."""
+    """Refuse a peer older than 1.7.0, which creates jobs in another way; accept a missing version, as FATE does."""
     if not text:
         return
     try:

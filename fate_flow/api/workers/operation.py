@@ -1,6 +1,6 @@
-"""`/v1/operation/job_config/get` on the workers' own listener (party-api-v1, section 5): the documents of a job.
+"""`/v1/operation/job_config/get` on the workers' listener (party-api-v1, section 5): the documents of a job.
 
-A worker asks for its own party's seat only; its token says which one that is.
+A worker gets them only for its own party's seat, which its token identifies.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def blueprint(spool: Spool, store: Store) -> Blueprint:
             raise HttpError(404, f"job {job_id} on {party} is not known here")
         return ok({
             "dsl": found.dsl, "runtime_conf": found.runtime_conf, "runtime_conf_on_party": found.on_party,
-            "train_runtime_conf": {},           # of jobs that predict
+            "train_runtime_conf": {},           # only for jobs that predict
         })  # fmt: skip
 
     return operation
 
 
 def _asked() -> dict[str, Any]:
-    """Job and party, and the task where one is named. Ends the request with HTTP status 400 when they are none."""
+    """Return the job and the party, and the task if one is named. Raise HttpError (400) for invalid ones."""
     try:
         body = arguments("job_id", "role", "party_id")
         version = read_whole(body, "task_version", 0) if body.get("task_version") is not None else None

@@ -1,8 +1,8 @@
-"""Where a worker records what it made: `/v1/tracker/...` (party-api-v1, section 5), on the workers' own listener.
+"""`/v1/tracker/...` on the workers' listener (party-api-v1, section 5): a worker records its results here.
 
-Paths and fields are FATE's. What FATE packs as a pickle is plain JSON here: a pickle from a worker would run whatever
-it likes in the server. A worker may record for its own party task only; its token says which one that is. Built-in
-components need none of this, they leave a result file; it is for workers that want to tell while they run.
+Paths and fields are FATE's. Values that FATE packs as a pickle are plain JSON here: a pickle from a worker could run
+any code in the server. A worker may record only for its own party task, which its token identifies. Built-in components
+do not use these routes, they leave a result file; the routes are for workers that record results while they run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fate_flow.store.values import Metric, OutputTable, TableMeta
 
 Record = Callable[[Transaction, TaskKey, Mapping[str, Any]], Any]
 
-_MODELS = "models are not kept by this server: leave what a task made as an output table"
+_MODELS = "this server does not store models: leave the result of a task as an output table"
 
 
 def blueprint(spool: Spool, store: Store, clock: Callable[[], int], data_dir: Path) -> Blueprint:
@@ -50,7 +50,7 @@ def blueprint(spool: Spool, store: Store, clock: Callable[[], int], data_dir: Pa
             return failed(100, _MODELS)
         handle = records.by_path.get(what)
         if handle is None:
-            raise NotFound(f"no such path: {shown(what)} is nothing that a worker records")
+            raise NotFound(f"no such path: workers cannot record {shown(what)}")
         key = TaskKey(session.job_id, component, session.version, Party(session.role, session.party_id))
         if key.task_id != session.task_id:
             raise PermissionDenied(f"the token is not that of {component}")
@@ -66,9 +66,9 @@ def blueprint(spool: Spool, store: Store, clock: Callable[[], int], data_dir: Pa
 
 
 def worker_of(spool: Spool, named: tuple[str, str, str, str, str]) -> Session:
-    """The session of the calling worker, if (job id, task id, version, role, party id) name it.
+    """Return the session of the calling worker, if (job id, task id, version, role, party id) name it.
 
-    Raises PermissionDenied."""
+    Raise PermissionDenied."""
     session = session_of_worker(spool)
     own = (session.job_id, session.task_id, str(session.version), session.role, session.party_id)
     if named != own:
@@ -77,7 +77,7 @@ def worker_of(spool: Spool, named: tuple[str, str, str, str, str]) -> Session:
 
 
 def session_of_worker(spool: Spool) -> Session:
-    """That of the calling worker. Raises PermissionDenied."""
+    """Return the session of the calling worker. Raise PermissionDenied."""
     token = request.headers.get("Authorization", "").removeprefix("Bearer ")
     session = spool.session_of(token)
     if session is None or isinstance(session, Refusal):
@@ -112,7 +112,7 @@ class _Records:
         self, tx: Transaction, key: TaskKey, body: Mapping[str, Any], data: tuple[tuple[Any, Any], ...],
         meta: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        """What was saved under this name before is kept: data and meta come in calls of their own, and in pieces."""
+        """Save a piece of a metric; earlier pieces are kept: data and meta come in separate calls, and in pieces."""
         namespace, name = _text(body, "metric_namespace"), _text(body, "metric_name")
         tx.save_metrics([Metric(key, namespace, name, data, meta)], self._clock())
 
@@ -128,9 +128,9 @@ class _Records:
         tx.save_table(table, self._clock())
 
     def _uri(self, key: TaskKey, body: Mapping[str, Any]) -> str:
-        """Where the table lies: under the name that it is given, in this party's folder, made by this job.
+        """Return the URI of the table, which must be in this party's folder, of the given name and made by this job.
 
-        Raises BadRequest."""
+        Raise BadRequest."""
         uri = _object(body, "address").get("uri")
         try:
             found = table_in(self._data_dir, str(uri))
@@ -138,9 +138,9 @@ class _Records:
         except ComponentError as error:
             raise BadRequest(f"address.uri: {shown(uri)}: {error.message}") from error
         except (sqlite3.Error, LookupError, ValueError) as error:
-            raise BadRequest(f"address.uri: {shown(uri)}: the file that is there is no table") from error
+            raise BadRequest(f"address.uri: {shown(uri)}: the file there is not a table") from error
         if (found.namespace, found.name) != (body["namespace"], body["name"]):
-            raise BadRequest(f"address.uri: {shown(uri)} is not that of table {body['namespace']}.{body['name']}")
+            raise BadRequest(f"address.uri: {shown(uri)} is not the table {body['namespace']}.{body['name']}")
         if made_by and made_by.partition("_")[0] != key.job_id:
             raise BadRequest(f"address.uri: {shown(uri)} is a table of {shown(made_by)}, a task of another job")
         return str(uri)
@@ -186,7 +186,7 @@ def _text(body: Mapping[str, Any], key: str) -> str:
 
 
 def _made_by(uri: str) -> str:
-    """The task that wrote the table; "" when it is still to be written."""
+    """Return the task that wrote the table; "" if it is not written yet."""
     try:
         with Table(uri) as table:
             return table.made_by
@@ -199,14 +199,14 @@ def _object(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise BadRequest(f"{key}: a JSON object is needed (pickles are not taken)")
+        raise BadRequest(f"{key}: must be a JSON object (pickles are not accepted)")
     return value
 
 
 def _list(body: Mapping[str, Any], key: str) -> list[Any]:
     value = body[key]
     if not isinstance(value, list):
-        raise BadRequest(f"{key}: a list of [key, value] is needed (pickles are not taken)")
+        raise BadRequest(f"{key}: must be a list of [key, value] (pickles are not accepted)")
     return value
 
 
@@ -215,4 +215,4 @@ def _pair(one: Any) -> tuple[Any, Any]:
         return one["key"], one["value"]
     if isinstance(one, list) and len(one) == 2:
         return one[0], one[1]
-    raise BadRequest("metrics: each is [key, value], or an object with both (pickles are not taken)")
+    raise BadRequest("metrics: each must be [key, value], or an object with both (pickles are not accepted)")

@@ -1,5 +1,5 @@
-"""The listener of this party's own workers: the exchange, the tracker, the report route and the documents of a job; on
-loopback, a token each."""
+"""The listener for this party's own workers, on loopback: the exchange, the tracker, the report route and the documents
+of a job. Each worker has its own token."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fate_flow.relay.spool import Spool
 from fate_flow.store.contract.transaction import Store
 
 WakeJob = Callable[[str], None]
-"""Asks the scheduler to look at a job."""
+"""Ask the scheduler to check a job."""
 
 
 def create_worker_app(
     spool: Spool, forward: Forward, slots: int, wake_job: WakeJob, max_bytes: int, store: Store,
     clock: Callable[[], int], data_dir: Path,
 ) -> Flask:  # fmt: skip
-    """The application that the workers' listener serves."""
+    """Return the application of the workers' listener."""
     app = Flask("fate_flow.workers", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = max_bytes
     install_errors(app)
@@ -36,9 +36,10 @@ def create_worker_app(
 
 
 def _report_blueprint(spool: Spool, wake_job: WakeJob) -> Blueprint:
-    """`/v1/party/.../report` (party-api-v1, section 3).
+    """Return the blueprint of `/v1/party/.../report` (party-api-v1, section 3).
 
-    A worker that reports is looked at: how it stands is read from its process and files, not from its words."""
+    A report only makes the scheduler check the worker: its state is read from its process and files, not from the
+    report."""
     blueprint = Blueprint("worker_report", __name__, url_prefix="/v1")
 
     @blueprint.post("/party/<job_id>/<component>/<task_id>/<version>/<role>/<party_id>/report")

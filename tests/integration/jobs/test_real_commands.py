@@ -105,7 +105,7 @@ def test_exit_0_is_success_and_what_is_printed_is_read_at_its_own_party_alone(se
     assert printed(servers.guest, job_id, role="host", party_id=OTHER) == "I am host\n"
     for pending, text in (
         ({"stream": "log"}, "stream: 'log' is neither stdout nor stderr"),
-        ({"worker": 1}, "worker: 1 is none of train on guest 9999; it has 0 to 0"),
+        ({"worker": 1}, "worker: train on guest 9999 has no worker 1; it has 0 to 0"),
         ({"task_version": 1}, "task_version: train of job"),
         ({"component_name": "other"}, f"other of job {job_id} has no worker on guest 9999"),
     ):
@@ -141,7 +141,7 @@ def test_what_a_replaced_worker_printed_is_read_by_its_attempt(servers: Cluster)
         (0, "exit code 3", True), (1, "exit code 3", True), (2, "exit code 0", True)
     ]  # fmt: skip
     refused = servers.guest.flow(*place, "--attempt", "3", code=1)
-    assert f"attempt: 3 is none of worker 1 of train on guest {GUEST}; it has 0 to 2" in refused.out
+    assert f"attempt: worker 1 of train on guest {GUEST} has no attempt 3; it has 0 to 2" in refused.out
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,7 @@ def test_an_example_has_a_driver_and_its_executors(servers: Cluster, tmp_path: P
     flow("task", "output", *place, "-n", "total", "-o", tmp_path / "total.txt")
     assert (tmp_path / "total.txt").read_text() == f"{sum(n * n for n in range(100))}\n"
     said = flow("task", "output", *place, "-n", "other", "-o", tmp_path / "x", code=1).out
-    assert "squares has published no file other on guest 9999; published are: total" in said
+    assert "squares has published no file other on guest 9999; its files are: total" in said
     assert [path.name for path in tmp_path.iterdir()] == ["total.txt"]
     [made] = servers.guest.rows("SELECT * FROM t_storage_table_meta WHERE f_job_id = ?", job_id)
     assert (made["f_count"], json.loads(made["f_schema"])["header"]) == (4, ["party_id", "sum_of_squares"])

@@ -363,7 +363,7 @@ def test_what_a_reader_handed_on_is_not_what_the_table_became(on_sqlite: Cluster
     guest.has_table("changing", csv_text(["id", "x"], {"9": [9]}))
     answer = guest.raw("GET", "tracking/component/output/data/download", json=seat)
     assert (answer.status_code, answer.json()["retmsg"]) == (
-        210, "no data: it.changing was deleted or written anew since")
+        210, "no data: it.changing was deleted or replaced since")
 
 
 def _refused(guest: PartyServer, document: dict[str, Any]) -> str:

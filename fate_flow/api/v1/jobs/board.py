@@ -1,4 +1,4 @@
-"""Where `board_url` of a submit leads. This server has no board, and the page says what shows a job instead."""
+"""The page that `board_url` of a submit leads to. This server has no board; the page names commands to use instead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <title>Party {party_id}</title>
 <h1>Party {party_id}</h1>
-<p>This server has no board. What a job does is shown by these commands; its id stands in the address of this page.</p>
+<p>This server has no board. Use these commands to see a job; its id is in the address of this page.</p>
 <pre>
 flow --server {url} job watch -j JOB_ID
 flow --server {url} job explain -j JOB_ID
@@ -21,12 +21,12 @@ flow --server {url} job log -j JOB_ID -o .
 
 
 def blueprint(party_id: str, url: str) -> Blueprint:
-    """The page at `/index.html`, where FATE has its board."""
+    """Return the page at `/index.html`, where FATE has its board."""
     board = Blueprint("board", __name__)
     page = _PAGE.format(party_id=party_id, url=url)
 
     @board.get("/index.html")
-    @declared("A page that names the commands which show a job.", file="text/html")
+    @declared("Show a page with the commands that show a job.", file="text/html")
     def index() -> Response:
         return Response(page, mimetype="text/html")
 

@@ -1,4 +1,4 @@
-"""What a board shows of a job: its DAG, its tables, the first rows of what a component put out (client-api-v1, 3.1)."""
+"""The data of a job for a board: its DAG, its tables, the first rows of a component's output (client-api-v1, 3.1)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fate_flow.core.model.spec import Input, JobSpec, Party, TaskSpec
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Document, OutputTable, TableMeta
 
-MOST_SHOWN = 100      # rows of a table, as FATE has it
+MOST_SHOWN = 100      # rows of a table, FATE's number
 _SEAT = ("job_id", "role", "party_id")
 
 COLUMNS = a_list(TEXT, minItems=1, description="The names of the columns, that of the ids first.")
@@ -66,9 +66,9 @@ class _BoardRoutes:
         self._context = services.context
         self._views = services.views
 
-    @declared("The components of a job, and what each needs.", needs=JOB | SEAT, data=_DEPENDENCIES)
+    @declared("Show the components of a job, and what each depends on.", needs=JOB | SEAT, data=_DEPENDENCIES)
     def dependency(self) -> Response:
-        """The components in the order in which they may run, and what each needs."""
+        """Return the components in a possible order of execution, and what each depends on."""
         party, spec = self._seat(arguments(*_SEAT))
         tasks = spec.tasks.values()
         return ok({
@@ -80,9 +80,9 @@ class _BoardRoutes:
             "dependencies": {task.name: _needs(spec, task) for task in tasks},
         })
 
-    @declared("Who takes part in a job, with which tables.", needs=JOB | SEAT, data=_DATA_VIEW)
+    @declared("Show the parties of a job and their tables.", needs=JOB | SEAT, data=_DATA_VIEW)
     def data_view(self) -> Response:
-        """Who takes part in the job, with which tables."""
+        """Return the parties of the job and their tables."""
         _, spec = self._seat(arguments(*_SEAT))
         dataset: dict[str, dict[str, dict[str, str]]] = {}
         for party in spec.parties:
@@ -95,11 +95,11 @@ class _BoardRoutes:
         return ok({"partner": spec.roles, "roles": spec.roles, "dataset": dataset, "model_summary": {}})
 
     @declared(
-        "The tables that each component of a job got and made.", needs=JOB | SEAT,
+        "List the input and output tables of each component of a job.", needs=JOB | SEAT,
         data=by_name(an_object({"input": _TABLES, "output": _TABLES})),
     )
     def tables(self) -> Response:
-        """By component: the tables that it got and made at this seat, as far as they are known here."""
+        """Return the input and output tables of each component at this seat, as far as they are known here."""
         body = arguments(*_SEAT)
         party, spec = self._seat(body)
         job_id = read_job_id(body)
@@ -119,11 +119,11 @@ class _BoardRoutes:
         })
 
     @declared(
-        f"The first {MOST_SHOWN} rows of each table that a component put out.", needs=COMPONENT, data=a_list(ROWS),
+        f"Show the first {MOST_SHOWN} rows of each output table of a component.", needs=COMPONENT, data=a_list(ROWS),
         beside={"meta": _META},
     )
     def output_data(self) -> Response:
-        """The first rows of each table that a component put out; beside them its columns, and how many rows it has."""
+        """Return the first rows of each output table of a component, with its columns and its number of rows."""
         body = arguments(*_SEAT, "component_name")
         job_id, party, name = read_job_id(body), read_party(body), read_component(body)
         made = self._views.outputs(job_id, name, party)
@@ -140,7 +140,7 @@ class _BoardRoutes:
         )
 
     def _seat(self, body: Body) -> tuple[Party, JobSpec]:
-        """Raises NotFound for a job that has no such seat here."""
+        """Return the seat and the specification of a job. Raise NotFound if the job has no such seat here."""
         job_id, party = read_job_id(body), read_party(body)
 
         def find(tx: Transaction) -> Document | None:
@@ -157,7 +157,7 @@ def columns_of(table: TableMeta) -> list[str]:
 
 
 def first_rows(table: TableMeta) -> list[list[str]]:
-    """Raises NotFound for a table whose file is gone."""
+    """Return the first rows of a table. Raise NotFound if its file was removed."""
     try:
         with Table(table.uri) as rows:
             return [list(row) for row in islice(rows, MOST_SHOWN)]
@@ -170,7 +170,7 @@ def _data_of(task: TaskSpec) -> list[Input]:
 
 
 def _needs(spec: JobSpec, task: TaskSpec) -> list[dict[str, Any]]:
-    """What each of its inputs comes from, in FATE's words: the place of an output among those of its kind."""
+    """Return the source of each input in FATE's form: an output is named by its place among those of its kind."""
     found = []
     for one in task.inputs:
         for source in one.sources:

@@ -1,4 +1,4 @@
-"""What jobs and tasks that run wait for, in the rows that clients list: as `job/explain` says it."""
+"""Add what running jobs and tasks wait for to the rows that clients list, as in `job/explain`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RUNS = (JobStatus.RUNNING, JobStatus.STOPPING)
 
 
 def with_conditions_of_jobs(context: Context, rows: list[Row]) -> list[Row]:
-    """Rows of jobs: `f_wait_reason` says what those that run or stop wait for."""
+    """Set `f_wait_reason` in the rows of running and stopping jobs; return all rows."""
     running = [row for row in rows if row["f_status"] == JobStatus.RUNNING.value]
     stopping = {row["f_job_id"] for row in running if row["f_status_detail"] == JobStatus.STOPPING.value}
     known = _conditions(context, {row["f_job_id"] for row in running}, stopping)
@@ -36,7 +36,7 @@ def with_conditions_of_jobs(context: Context, rows: list[Row]) -> list[Row]:
 
 
 def with_conditions_of_tasks(context: Context, rows: list[Row]) -> list[Row]:
-    """Rows of tasks, with `f_wait_reason`: what those that run, or are to begin again, wait for."""
+    """Set `f_wait_reason` in the rows of tasks that run or will be retried, "" in all others; return all rows."""
     open_ = [row for row in rows if row["f_status"] in (TaskStatus.RUNNING.value, TaskStatus.WAITING.value)]
     known = _conditions(context, {row["f_job_id"] for row in open_})
     for row in rows:
@@ -62,13 +62,15 @@ def _add(row: Row, condition: Condition) -> None:
 
 
 def _is_its_next(row: Row, restart: Restart) -> bool:
-    """Whether the row is of the version that ends, or of the one that begins."""
+    """Return whether the row is of the ending version, or of the next one."""
     ends = row["f_status"] == TaskStatus.RUNNING.value
     return bool(row["f_task_version"] == restart.version - ends)
 
 
 def _conditions(context: Context, job_ids: set[str], ending: Collection[str] = ()) -> dict[str, Condition]:
-    """Of those of these jobs that wait for something: mostly two looks show that none does. `ending`: those that do."""
+    """Return the conditions of those jobs that wait for something; usually, two queries show that none does.
+
+    `ending`: jobs that are stopping, which wait in any case."""
     return context.read(lambda tx: _conditions_of(context, tx, job_ids, ending)) if job_ids else {}
 
 

@@ -1,4 +1,4 @@
-"""What `job/explain` and `job/validate` say: ours, not FATE's."""
+"""The answers of `job/explain` and `job/validate`, which are ours, not FATE's."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
 from fate_flow.jobspec.sources import PartyValues, Sourced, Sources
 from fate_flow.store.views.snapshots import JobSnapshot, QueuePage
 
-# ---------------------------------------------------------------------- a job that is there
+# ---------------------------------------------------------------------- an existing job
 
 
 def needs_spec(snapshot: JobSnapshot) -> bool:
-    """Whether policies are to act, something ends or begins again, or workers may be elastic that run here."""
+    """Return whether the explanation needs the specification: if policies are pending, something is ending or retried,
+    or running workers here may be elastic."""
     job, running = snapshot.jobs[0], [task for task in snapshot.tasks if task.party_status is TaskStatus.RUNNING]
     is_ending = job.status is JobStatus.STOPPING or any(task.status is TaskStatus.STOPPING for task in snapshot.tasks)
     is_retrying = any(task.key.version and task.status is TaskStatus.WAITING for task in snapshot.tasks)
@@ -49,12 +50,12 @@ def explained(
     snapshot: JobSnapshot, spec: JobSpec | None = None, *, now: int, order: Sequence[str] = (), limit: int = 0,
     least_ttl: int = 0,
 ) -> dict[str, Any]:
-    """How the job stands, why, and what each of its parties has to do with it; `spec`: where `needs_spec` says so.
+    """Return the state of the job, its reason, and the state of each of its parties; `spec`: needed if `needs_spec`.
 
-    `now`: by the clock of this server. `order`: in which the tasks are shown. `limit`: milliseconds after which a
-    party that does not answer is given up. `least_ttl`: seconds that this party keeps an ended job anyway."""
+    `now`: the time of this server's clock. `order`: the order of the tasks. `limit`: milliseconds after which a silent
+    party is given up. `least_ttl`: seconds for which this party keeps every ended job."""
     job, condition = snapshot.jobs[0], _condition(snapshot, spec, limit)
-    place = 0 if job.rerun_signal else snapshot.place      # what begins again later is not in the queue yet
+    place = 0 if job.rerun_signal else snapshot.place      # a job that will begin again later is not in the queue yet
     return {
         "job_id": job.job_id,
         "name": snapshot.name,
@@ -97,7 +98,7 @@ def explained(
 
 
 def _removed_after(job: Job, least: int) -> int | None:
-    """When nothing of an ended job is kept here any more; None where its ttl does not say."""
+    """Return when an ended job is removed here; None if it has no ttl."""
     if not job.is_final or job.ttl_seconds is None:
         return None
     return job.end_time + max(job.ttl_seconds, least) * 1_000
@@ -116,7 +117,7 @@ def _condition(snapshot: JobSnapshot, spec: JobSpec | None, limit: int) -> Condi
 
 
 def _waiting_seconds(job: Job, steady: int) -> float | None:
-    """How long it has waited for cores in its present run; None: it does not."""
+    """Return how long the job has waited for cores in its current run; None if it does not wait."""
     return max(0, steady - (job.queued or job.since)) / 1000 if job.status is JobStatus.WAITING else None
 
 
@@ -140,7 +141,7 @@ def hold_of(hold: Hold | None) -> dict[str, Any] | None:
 
 
 def waits_for(job: Job) -> str | None:
-    """One word for what a waiting job waits for; None: it does not wait."""
+    """Return a keyword for what a waiting job waits for; None if it does not wait."""
     if job.status is not JobStatus.WAITING:
         return None
     if not job.is_initiator:
@@ -159,7 +160,7 @@ _WAITS_FOR = {
 
 
 def _consent(job: Job, digest: str) -> dict[str, Any] | None:
-    """What this party itself has said to the job of another."""
+    """Return this party's decision about a job of another initiator."""
     consent = job.consent
     if consent is None:
         return None
@@ -180,7 +181,7 @@ def _seat(seat: Seat, condition: Condition) -> dict[str, Any]:
 
 
 def _own_seat(job: Job) -> dict[str, Any]:
-    """What a party that is not the initiator knows: itself."""
+    """Return the party's own seat: a party that is not the initiator knows no other seat."""
     return {
         **_party(job.party),
         "status": _shown(job.status),
@@ -195,7 +196,7 @@ def _own_seat(job: Job) -> dict[str, Any]:
 def _tasks(
     snapshot: JobSnapshot, spec: JobSpec | None, order: Sequence[str], condition: Condition
 ) -> list[dict[str, Any]]:
-    """One entry a task, in this order, with all its parties."""
+    """Return an entry for each task, in this order, with all its parties."""
     first = {name: place for place, name in enumerate(order)}
     for place, task in enumerate(snapshot.tasks, len(order)):
         first.setdefault(task.key.name, place)
@@ -211,7 +212,7 @@ def _tasks(
 
 
 def _last_version(rows: list[Task]) -> dict[str, Any] | None:
-    """Whose share ended badly, so that the task is to begin again, and how; None: nobody's, or it is nothing new."""
+    """Return the share whose failure made the task begin again; None if no share failed."""
     broken = tuple(row for row in rows if row.party_status in TASK_BROKEN)
     if not broken:
         return None
@@ -255,7 +256,7 @@ def _party_task(task: Task) -> dict[str, Any]:
 
 
 def _course(one: Task | Worker) -> dict[str, Any]:
-    """When it was at work, and how that ended."""
+    """Return the start, the end and the reason of a task or a worker."""
     return {
         "reason": one.reason.value if one.reason else None,
         "message": one.message,
@@ -278,7 +279,7 @@ def _worker(worker: Worker) -> dict[str, Any]:
 
 
 def _elastic(task: Task, workers: list[Worker], spec: JobSpec | None) -> dict[str, int] | None:
-    """Of a share that runs here and may have elastic workers."""
+    """Return the numbers of elastic workers of a share that runs here; None if it cannot have any."""
     is_running = spec is not None and task.runs_here and task.party_status is TaskStatus.RUNNING
     command = program_at(spec.tasks[task.key.name], task.key.party) if spec is not None and is_running else None
     if command is None or not command.elastic:
@@ -307,7 +308,7 @@ def _pending_policy(one: PolicyMatch, steady: int) -> dict[str, Any]:
 
 
 def _shown(status: JobStatus | TaskStatus) -> str:
-    """A client of the v1 API sees what is stopping as running."""
+    """Return the status for v1 clients, which see a stopping job or task as running."""
     return "running" if status in (JobStatus.STOPPING, TaskStatus.STOPPING) else status.value
 
 
@@ -316,7 +317,7 @@ def _party(party: Party) -> dict[str, str]:
 
 
 def recounted(entry: HistoryEntry) -> dict[str, Any]:
-    """One move of its history."""
+    """Return an entry of the history as JSON values."""
     return {
         "time": entry.at,
         "level": entry.level.value,
@@ -336,7 +337,7 @@ def recounted(entry: HistoryEntry) -> dict[str, Any]:
 
 
 def queued(page: QueuePage) -> dict[str, Any]:
-    """The jobs that wait here in their order, and what people of this party have to decide."""
+    """Return the waiting jobs in their order, and the jobs that need an approval here."""
     return {
         "count": page.count,
         "hold": hold_of(page.hold),
@@ -372,7 +373,7 @@ def _queued(job: Job, seats: Sequence[Seat], place: int, steady: int) -> dict[st
 
 
 def _estimate(job: Job) -> tuple[int | None, str | None]:
-    """Seconds until it starts, or why nobody can say: only for its own turn this party can answer."""
+    """Return the seconds until the job starts, or why they are unknown: only a job whose turn it is has an estimate."""
     if job.ready_owner:
         return 0, None
     if waits_for(job) == "turn" and not job.blocked_on:
@@ -403,15 +404,16 @@ def _unapproved(job: Job, page: QueuePage) -> dict[str, Any]:
     }
 
 
-# ---------------------------------------------------------------------- a job that is not there yet
+# ---------------------------------------------------------------------- a job to be submitted
 
 
 def previewed(
     spec: JobSpec, nodes: int, sources: Sources, answers: Mapping[Party, Answer], rendered: Callable[[str], str]
 ) -> dict[str, Any]:
-    """What each party would run, with which parameters and cores, and what it says to that.
+    """Return what each party would run, with which parameters and cores, and its answer.
 
-    `nodes` are those of this party's engine; `told` says paths of the documents in the words of who sent them."""
+    `nodes`: the nodes of this party's engine. `rendered` translates paths of the documents to those that the client
+    sent."""
     return {
         "initiator": _party(spec.initiator),
         "values": _sourced(sources.of_job(), rendered),
@@ -444,16 +446,16 @@ ACCEPTS, REFUSES, NOT_ASKED = "accepts", "refuses", "not asked"
 
 
 def stance_of(answer: Answer) -> tuple[str, str]:
-    """How a party stands to the job that it was asked about, and in which words.
+    """Return whether a party accepts a job, and its reason.
 
-    Only a server of ours can be asked; a plain v1 one has no such route, and a silent one says nothing."""
+    Only our servers can be asked: a plain v1 server does not have the route, and a silent one does not answer."""
     if not isinstance(answer.data, Mapping) or answer.data.get("previewed") is not True:
         return NOT_ASKED, answer.retmsg if answer.retcode == UNREACHABLE else "it does not offer to be asked"
     return (ACCEPTS, "") if answer.is_ok else (REFUSES, answer.retmsg)
 
 
 def _values_from(answer: Answer) -> PartyValues:
-    """What a party says of its own workers; another party's words, so only what makes sense."""
+    """Return the effective values in a party's answer, with checked entries only."""
     effective = answer.data.get("effective") if isinstance(answer.data, Mapping) else None
     entries = effective if isinstance(effective, list) else []
     return {(str(one.get("component_name")), str(one.get("key"))): one for one in entries if isinstance(one, Mapping)}

@@ -1,4 +1,4 @@
-"""The history of a job: what this party has seen, and, at its initiator, what the other parties say they have seen."""
+"""The history of a job: what this party has seen and, at the initiator, what the other parties report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fate_flow.core.text.phrases import counted, sanitized
 
 ANSWERED = "answered"
 _AT_ONCE = 16
-_MOST_MOVES = 20_000        # of one other party
+_MOST_MOVES = 20_000        # limit for one other party
 _LONGEST = 4_000
 _ALWAYS = ("level", "new", "message")
 _IF_ANY = ("role", "party_id", "component_name", "old", "reason", "caused_by", "exit_status")
@@ -24,9 +24,9 @@ _LEVELS = frozenset(level.value for level in HistoryLevel)
 
 
 def federated_history(services: Services, job_id: str) -> dict[str, Any]:
-    """Every move of the job, those of each party in its own order, and who was asked for them.
+    """Return every change of state of the job, each party's in its own order, and which parties were asked.
 
-    Raises JobNotFound, Busy."""
+    Raise JobNotFound, Busy."""
     own = services.settings.party_id
     entries, snapshot = services.views.history(job_id), services.views.snapshot(job_id)
     if entries is None or snapshot is None:
@@ -41,7 +41,7 @@ def federated_history(services: Services, job_id: str) -> dict[str, Any]:
 
 
 def _ask_others(services: Services, job_id: str, seats: Sequence[Seat]) -> dict[str, Answer]:
-    """By other party: what it says; nobody is asked for a job that another party decides."""
+    """Return the answers of the other parties; {} at a party that is not the initiator."""
     own = (services.settings.party_id, "0")
     others = {seat.party.party_id: seat for seat in seats if seat.party.party_id not in own}
 
@@ -72,7 +72,7 @@ def _stance(party_id: str, answer: Answer) -> dict[str, str]:
 
 
 def _moves_in(party_id: str, answer: Answer) -> list[dict[str, Any]]:
-    """Another party's words: of each move what makes sense, and nothing that it does not have here."""
+    """Return the changes in another party's answer, with checked values of known keys only."""
     moves = (moves_in(answer) or [])[:_MOST_MOVES]
     return [_move(party_id, one) for one in moves if isinstance(one, Mapping) and one.get("level") in _LEVELS]
 

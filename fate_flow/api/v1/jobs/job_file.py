@@ -1,6 +1,6 @@
-"""The text of a job file: YAML without its surprises, to the values that JSON has and the lines where they stand.
+"""Read the text of a job file: a safe subset of YAML, to JSON values and the line of each value.
 
-A plain `no`, `on`, `010`, `12:30` or date is text, as in YAML 1.2; tags, merge keys and repeated keys are refused.
+An unquoted `no`, `on`, `010`, `12:30` or date is text, as in YAML 1.2. Tags, merge keys and repeated keys are refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fate_flow.core.model.grammar import shown, shown_key
 from fate_flow.jobspec.text.document import MAX_DEPTH, MAX_TEXT, MAX_VALUES
 
 MAX_CHARACTERS = MAX_TEXT
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)      # a tenth of the time; not in every build
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)      # ten times faster, but not in every build
 _LONGEST_NUMBER = 40
 
 _TEXT: dict[str, bool | None] = {
@@ -30,14 +30,14 @@ _NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-
 
 @dataclass
 class Reading:
-    """What a text says, and in which line (from 1) each path of it stands."""
+    """The value of a text, and the line (from 1) of each path in it."""
 
     value: Any = None
     lines: dict[str, int] = field(default_factory=dict)
 
 
 def read_yaml(text: str) -> Reading:
-    """Raises BadRequest naming the line of what is wrong."""
+    """Return the value of a YAML text. Raise BadRequest with the line of the error."""
     if len(text) > MAX_CHARACTERS:
         raise BadRequest(f"job_file: has {len(text)} characters, {MAX_CHARACTERS} is the most")
     try:
@@ -51,7 +51,7 @@ def read_yaml(text: str) -> Reading:
 
 
 class _Builder:
-    """Makes values of the events of a YAML parser; what is repeated by an alias is shared, not copied."""
+    """Build values from the events of a YAML parser; the values of aliases are shared, not copied."""
 
     def __init__(self, events: Iterator[Any]) -> None:
         self._events = events
@@ -76,10 +76,10 @@ class _Builder:
             raise _wrong(event, f"is more than {MAX_DEPTH} levels deep")
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
-                raise _wrong(event, f"*{event.anchor} stands for nothing that is complete before it")
+                raise _wrong(event, f"*{event.anchor} refers to no complete value before it")
             return self._anchors[event.anchor]
         if event.tag is not None:
-            raise _wrong(event, f"tags such as {shown(event.tag)} are not offered")
+            raise _wrong(event, f"tags such as {shown(event.tag)} are not supported")
         value = self._content(event, path, depth)
         if event.anchor:
             self._anchors[event.anchor] = value
@@ -112,16 +112,16 @@ class _Builder:
         return found
 
     def _key(self, event: Any) -> str:
-        """Text, however it is written."""
+        """Return the key as text, quoted or not."""
         if not isinstance(event, yaml.ScalarEvent) or event.tag is not None or not event.value:
-            raise _wrong(event, "a key is a word; quote it if it is not a plain one")
+            raise _wrong(event, "a key must be a word; quote it if it has special characters")
         if event.value == "<<" and event.implicit[0]:
-            raise _wrong(event, "merge keys (<<) are not offered; write out what differs, or repeat it by an alias")
+            raise _wrong(event, "merge keys (<<) are not supported; write the values out, or use an alias")
         return str(event.value)
 
 
 def _plain(event: Any) -> Any:
-    """What a scalar without quotes means."""
+    """Return the value of an unquoted scalar."""
     text = event.value
     if text in _TEXT:
         return _TEXT[text]

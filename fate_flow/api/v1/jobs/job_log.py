@@ -1,4 +1,4 @@
-"""The logs of a job as clients get them: its folder, and of each party here the two files that FATE's client opens."""
+"""The logs of a job for clients: its folder, with the two files of each party here that FATE's client opens."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from fate_flow.store.views.snapshots import JobSnapshot
 
 
 def logs_of(folder: Path, snapshot: JobSnapshot | None) -> Iterator[Member]:
-    """`flow test toy` opens INFO.log of the guest, and ERROR.log when the job failed (client-api-v1, section 3.6).
+    """Yield the log files.
 
-    A worker that was killed, or never began, has written neither: then the reasons stand there in its place."""
+    `flow test toy` opens INFO.log of the guest, or ERROR.log if the job failed (client-api-v1, section 3.6). If a
+    worker was killed or never began, it has written neither: then ERROR.log has the reasons instead."""
     members = list(files_below(folder))
     yield from members
     if snapshot is not None:

@@ -130,7 +130,7 @@ def blueprint(services: Services) -> Blueprint:
         "/clean/queue": routes.clean_queue,
     }.items():
         jobs.add_url_rule(path, view_func=view, methods=["POST"])
-    jobs.add_url_rule("/log", "log", routes.download_log, methods=["GET"])      # as fate_client 1.6 asks for it
+    jobs.add_url_rule("/log", "log", routes.download_log, methods=["GET"])      # the path that fate_client 1.6 uses
     return jobs
 
 
@@ -143,10 +143,10 @@ class _JobRoutes:
         self._context = services.context
         self._order = TaskOrder(services.context, services.views)
 
-    # ------------------------------------------------------------------ what changes something
+    # ------------------------------------------------------------------ changes
 
     @declared(
-        "A job is taken, once every party has accepted it.", takes=SUBMISSION | REQUEST_ID, either=SUBMISSION_NEEDS,
+        "Submit a job, which every party has to accept.", takes=SUBMISSION | REQUEST_ID, either=SUBMISSION_NEEDS,
         headers=IDEMPOTENCY_KEY, data=SUBMITTED, aside={"jobId": TEXT}, refused=PROBLEMS,
     )
     def submit(self) -> Response:
@@ -162,10 +162,10 @@ class _JobRoutes:
         return ok(data, submitted.retmsg, jobId=submitted.job_id)
 
     @declared(
-        "The job ends, at all its parties.", needs=JOB,
+        "Stop a job at all its parties.", needs=JOB,
         takes={
-            "stop_status": described(one_of(STOPS), "As what it ends; canceled."),
-            "now": described(FLAG, "Its workers have no time to finish."),
+            "stop_status": described(one_of(STOPS), "The final status; canceled by default."),
+            "now": described(FLAG, "Kill its workers at once."),
         },
     )
     def stop(self) -> Response:
@@ -174,10 +174,10 @@ class _JobRoutes:
         return ok(retmsg=self._jobs.stop(read_job_id(body), status, now=now))
 
     @declared(
-        "An ended job begins again; at another party than its initiator that one is asked.", needs=JOB, relays=True,
+        "Rerun an ended job; another party passes the request on to the initiator.", needs=JOB, relays=True,
         takes={
-            "component_name": {**_FROM, "description": "From this component on; pipeline: from what failed."},
-            "force": described(YES_NO, "What succeeded runs again as well."),
+            "component_name": {**_FROM, "description": "Rerun from this component on; pipeline: from what failed."},
+            "force": described(YES_NO, "Also run succeeded tasks again."),
         },
     )
     def rerun(self) -> Response:
@@ -193,50 +193,50 @@ class _JobRoutes:
         return ok(retmsg="rerun job success") if answer.is_ok else reply(answer)
 
     def _initiator_elsewhere(self, job_id: str) -> Party | None:
-        """Of a job that is known here and is another party's; None where this server says all there is to say."""
+        """Return the initiator of a known job of another party; None if this server answers the request itself."""
         rows = self._services.context.read(lambda tx: tx.jobs_here(job_id))
         return None if not rows or any(row.is_initiator for row in rows) else rows[0].initiator
 
-    @declared("A canceled job goes on where it was.", needs=JOB)
+    @declared("Continue a canceled job where it was stopped.", needs=JOB)
     def resume(self) -> Response:
-        """Ours; v1 knows no other way back for a canceled job than the rerun."""
+        """Resume the job. This route is ours: v1 has only the rerun for a canceled job."""
         self._jobs.resume(read_job_id(arguments("job_id")))
         return ok(retmsg="resume job success")
 
-    @declared("A waiting job takes another place in the queue.", needs=JOB | _PRIORITY)
+    @declared("Change the priority of a waiting job.", needs=JOB | _PRIORITY)
     def set_priority(self) -> Response:
-        """Ours: another place in the queue for a job that waits."""
+        """Change the priority of a waiting job. This route is ours."""
         body = arguments("job_id", "priority")
         self._jobs.set_priority(read_job_id(body), read_whole(body, "priority", 0, -MOST_PRIORITY, MOST_PRIORITY))
         return ok(retmsg="set job priority success")
 
-    @declared("A waiting job has no reservation round until it is released.", needs=JOB | MESSAGE, takes=AUTHOR)
+    @declared("Suspend a waiting job until it is released.", needs=JOB | MESSAGE, takes=AUTHOR)
     def hold(self) -> Response:
-        """Ours: a waiting job has no reservation round until it is released."""
+        """Suspend a waiting job: it has no reservation round until it is released. This route is ours."""
         body = arguments("job_id", "message")
         self._jobs.hold(read_job_id(body), read_message(body), read_author(body, self._settings.party_id))
         return ok(retmsg="hold job success")
 
-    @declared("A held job may have its reservation round.", needs=JOB, takes=AUTHOR)
+    @declared("Release a held job: it can start again.", needs=JOB, takes=AUTHOR)
     def release(self) -> Response:
         body = arguments("job_id")
         self._jobs.release(read_job_id(body), read_author(body, self._settings.party_id))
         return ok(retmsg="release job success")
 
     @declared(
-        "This party takes part in a job of another initiator.", needs=JOB,
+        "Accept a job of another initiator at this party.", needs=JOB,
         takes=AUTHOR | {
-            "reason": described(MESSAGE["message"], "Why, for people; none."),
-            "revision": whole("Of the parameters that were looked at; refused for others.", maximum=MOST_WHOLE),
+            "reason": described(MESSAGE["message"], "The reason, for people."),
+            "revision": whole("The reviewed revision of the parameters; any other is refused.", maximum=MOST_WHOLE),
             "digest": described(
                 {"type": "string", "pattern": "^[0-9a-f]{32}([0-9a-f]{32})?$"},
-                "Of the document that was looked at, all of it or its first 32 digits; refused for another.",
+                "The digest of the reviewed document, or its first 32 digits; any other document is refused.",
             ),
         },
         data=an_object({"digest": DIGEST, "revision": COUNT}),
     )
     def approve(self) -> Response:
-        """Ours: this party takes part in a job of another initiator."""
+        """Accept a job of another initiator at this party. This route is ours."""
         body = arguments("job_id")
         reason = "" if body.get("reason") is None else read_message(body, "reason")
         revision = None if body.get("revision") is None else read_whole(body, "revision", 0, 0, MOST_WHOLE)
@@ -245,7 +245,7 @@ class _JobRoutes:
         found = self._use_cases.approvals.approve(read_job_id(body), reason, author, revision, digest)
         return ok({"digest": found.digest, "revision": found.revision}, "approve job success")
 
-    @declared("This party takes no part in it: the job ends.", needs=JOB | {"reason": MESSAGE["message"]}, takes=AUTHOR)
+    @declared("Reject a job at this party: the job ends.", needs=JOB | {"reason": MESSAGE["message"]}, takes=AUTHOR)
     def reject(self) -> Response:
         body = arguments("job_id", "reason")
         self._use_cases.approvals.reject(
@@ -253,18 +253,18 @@ class _JobRoutes:
         )
         return ok(retmsg="reject job success")
 
-    @declared("Every waiting job of this initiator is canceled.", data=by_name({"const": 0}, description="By job id."))
+    @declared("Cancel every waiting job of this initiator.", data=by_name({"const": 0}, description="By job id."))
     def clean_queue(self) -> Response:
         return ok(self._use_cases.queue.clean_queue())
 
-    # ------------------------------------------------------------------ what a submit would do
+    # ------------------------------------------------------------------ checks
 
     @declared(
-        "What a submit would do: each party is asked, nothing is kept.", takes=SUBMISSION, either=SUBMISSION_NEEDS,
+        "Check a submit: ask each party, store nothing.", takes=SUBMISSION, either=SUBMISSION_NEEDS,
         data=PREVIEW, refused=REFUSED_PREVIEW,
     )
     def validate(self) -> Response:
-        """The checks of a submit, without one, here and at each party: what it would run, or all that is wrong."""
+        """Make the checks of a submit here and at each party; answer what each would run, or all problems."""
         context = self._services.context
         sent = read_job(documents(), context)
         document = sent.document
@@ -287,23 +287,23 @@ class _JobRoutes:
     def _check_paths(self, spec: JobSpec) -> None:
         check_paths(self._settings, spec)
 
-    # ------------------------------------------------------------------ how jobs stand
+    # ------------------------------------------------------------------ the state of jobs
 
     @declared(
-        f"The newest {MOST_ROWS} jobs that the filters mean, in full; none without a filter.",
+        f"Show the newest {MOST_ROWS} jobs that match the filters, in full; none without a filter.",
         takes=filters(JobRow) | PAGE, data=a_list(JOB_ROW), also=BAD_FILTER, idle=("component_name",),
     )
     def query(self) -> Response:
-        """All that the filters mean, or a page of it (`limit` and `page` are ours)."""
+        """Return all jobs that match the filters, or a page of them (`limit` and `page` are ours)."""
         body = silent_json()
         rows = with_conditions_of_jobs(self._context, self._views.jobs(body, read_page(body, newest_first=True)))
         if not rows:
             return ok([], "no job could be found")
         is_cut = len(rows) >= MOST_ROWS and not body.get("page")
-        return ok(rows, f"success: the newest {MOST_ROWS}; narrow the query, or ask for a page" if is_cut else SUCCESS)
+        return ok(rows, f"success: the newest {MOST_ROWS}; narrow the query, or request a page" if is_cut else SUCCESS)
 
     @declared(
-        "One page of jobs, without their documents.", takes=_JOBS | PAGE,
+        "List one page of jobs, without their documents.", takes=_JOBS | PAGE,
         data=an_object({"jobs": a_list(LISTED_JOB), "count": COUNT}), also=BAD_FILTER,
     )
     def list_jobs(self) -> Response:
@@ -320,9 +320,9 @@ class _JobRoutes:
         listed = with_conditions_of_jobs(self._context, rows)
         return ok({"jobs": [_listed_job(row) for row in listed], "count": count})
 
-    @declared("Why a job stands where it stands, as text and numbers.", needs=JOB, data=EXPLAINED)
+    @declared("Explain the state of a job, in text and numbers.", needs=JOB, data=EXPLAINED)
     def explain(self) -> Response:
-        """Why a job stands where it stands, as text and numbers."""
+        """Explain the state of a job, in text and numbers."""
         job_id = read_job_id(arguments("job_id"))
         snapshot = self._views.snapshot(job_id)
         if snapshot is None:
@@ -336,14 +336,14 @@ class _JobRoutes:
         ))  # fmt: skip
 
     @declared(
-        "Every move of a job, its tasks and workers, as its parties saw them.", needs=JOB,
+        "Show every change of state of a job, its tasks and workers, as its parties saw them.", needs=JOB,
         data=an_object({"moves": a_list(MOVE), "parties": a_list(ASKED)}),
     )
     def history(self) -> Response:
-        """Every move of a job, its parties, tasks and workers, as the parties saw them, in order."""
+        """Return every change of state of a job, its parties, tasks and workers, in order, as the parties saw them."""
         return ok(federated_history(self._services, read_job_id(arguments("job_id"))))
 
-    @declared("The documents of a job.", needs=JOB | SEAT, data=CONFIG)
+    @declared("Show the documents of a job.", needs=JOB | SEAT, data=CONFIG)
     def config(self) -> Response:
         body = arguments("job_id", "role", "party_id")
         job_id, party = read_job_id(body), read_party(body)
@@ -353,7 +353,7 @@ class _JobRoutes:
         return ok(_config(rows[0]))
 
     @declared(
-        "The tables that tasks of a job made.", needs=JOB, takes=filters(OutputRow), data=a_list(OUTPUT_ROW),
+        "List the output tables of a job's tasks.", needs=JOB, takes=filters(OutputRow), data=a_list(OUTPUT_ROW),
         idle=("status",),
     )
     def view_data(self) -> Response:
@@ -366,7 +366,7 @@ class _JobRoutes:
     # ------------------------------------------------------------------ logs
 
     @file_follows
-    @declared("All log files of a job, as a tar.", needs=JOB, file=GZIP)
+    @declared("Download all log files of a job, as a tar.", needs=JOB, file=GZIP)
     def download_log(self) -> Response:
         job_id = read_job_id(arguments("job_id"))
         folder = self._settings.log_dir / job_id
@@ -374,11 +374,11 @@ class _JobRoutes:
             raise NotFound(f"Log of job {job_id} not found on party {self._settings.party_id}")
         return tar_response(f"job_{job_id}_log.tar.gz", logs_of(folder, self._views.snapshot(job_id)))
 
-    @declared("Where the logs of a job are on the server.", needs=JOB, data=an_object({"logs_directory": TEXT}))
+    @declared("Show the folder of a job's logs on the server.", needs=JOB, data=an_object({"logs_directory": TEXT}))
     def log_path(self) -> Response:
         return ok({"logs_directory": self._settings.log_dir / read_job_id(arguments("job_id"))})
 
-    @declared("Where a board would show the job.", needs=JOB | SEAT, data=an_object({"board_url": a_list(TEXT)}))
+    @declared("Show the URL of a job on a board.", needs=JOB | SEAT, data=an_object({"board_url": a_list(TEXT)}))
     def board_url(self) -> Response:
         body = arguments("job_id", "role", "party_id")
         return ok({"board_url": [board_url_of(self._settings, read_job_id(body), read_party(body))]})

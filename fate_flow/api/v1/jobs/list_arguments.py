@@ -1,4 +1,4 @@
-"""What lists of jobs and of tasks are asked with: the order, the page and the filters."""
+"""The arguments of lists of jobs and tasks: the order, the page and the filters."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _ORDERS = ("create_time", "start_time", "end_time", "elapsed")
 PAGE: Arguments = {
     "order_by": one_of(_ORDERS),
     "order": one_of(("asc", "desc")),
-    "limit": whole(f"Entries of a page; 0: {MOST_ROWS}, which is the most.", default=0),
-    "page": whole("Which page.", default=1),
+    "limit": whole(f"Number of entries on a page; 0 means {MOST_ROWS}, the maximum.", default=0),
+    "page": whole("Number of the page.", default=1),
 }
 PART: Schema = {
-    "type": ["string", "integer"], "minimum": -MOST_WHOLE, "maximum": MOST_WHOLE, "description": "A part of it."
+    "type": ["string", "integer"], "minimum": -MOST_WHOLE, "maximum": MOST_WHOLE, "description": "A part of the value."
 }  # fmt: skip
 BAD_FILTER = {400: "A filter, the order or the page is wrong."}
 
 
 def read_page(body: Body, *, newest_first: bool) -> Page:
-    """The page that a body asks for. Raises HttpError (400), as FATE does for lists."""
+    """Return the page that a body asks for. Raise HttpError (400), as FATE does for lists."""
     order_by, order = body.get("order_by"), body.get("order")
     order_by = "create_time" if order_by is None else order_by
     order = ("desc" if newest_first else "asc") if order is None else order
@@ -43,7 +43,7 @@ def read_page(body: Body, *, newest_first: bool) -> Page:
 
 
 def read_choices(body: Body, key: str, known: frozenset[str]) -> tuple[str, ...]:
-    """One word or a list of them, all of them known. Raises HttpError (400)."""
+    """Return the known words that a key has: one, or a list. Raise HttpError (400)."""
     value = body.get(key)
     if value is None:
         return ()
@@ -54,7 +54,7 @@ def read_choices(body: Body, key: str, known: frozenset[str]) -> tuple[str, ...]
 
 
 def read_part(body: Body, key: str) -> str:
-    """Part of a text to look for, or of a number. Raises HttpError (400)."""
+    """Return the part of a text or of a number to search for. Raise HttpError (400)."""
     value = body.get(key)
     if type(value) is int and abs(value) <= MOST_WHOLE:
         return str(value)
@@ -69,5 +69,5 @@ def _or_bad_request(key: str, read: Callable[[], T]) -> T:
 
 
 def unprefixed(row: Row) -> Row:
-    """The row under the names that lists have for its columns."""
+    """Return the row with the column names that lists use."""
     return {name.removeprefix("f_"): value for name, value in row.items()}

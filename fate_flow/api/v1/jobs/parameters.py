@@ -1,7 +1,7 @@
-"""`/v1/job/parameter/update`: other parameters for a job that waits or is over (client-api-v1, section 3.1).
+"""`/v1/job/parameter/update`: change the parameters of a waiting or finished job (client-api-v1, section 3.1).
 
-All parties are asked first, as by `job/validate`; where one of them would not take part, or does not answer, nothing
-is changed anywhere. A plain v1 party cannot be asked, and takes what it is told.
+All parties are asked first, as in `job/validate`. If one of them would refuse the job or does not answer, nothing
+changes anywhere. A plain v1 party cannot be asked; it accepts what it is sent.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from fate_flow.jobspec.parameters import JOB as OF_JOB
 
 _SAID = an_object({}, {"common": or_null(FREE), "role": or_null(by_name(or_null(by_name(or_null(FREE)))))})
 _CHANGE: Arguments = {
-    OF_JOB: described(_SAID, f"What is to be otherwise, of: {', '.join(CHANGEABLE)}. Null takes back what was said."),
-    COMPONENTS: described(_SAID, "What is to be otherwise, by the name of the component."),
+    OF_JOB: described(_SAID, f"Changed values of: {', '.join(CHANGEABLE)}. Null removes a value."),
+    COMPONENTS: described(_SAID, "Changed values, by the name of the component."),
 }
 _NEEDED: tuple[Schema, ...] = tuple({"required": [kind], "properties": {kind: FREE}} for kind in CONF_PARTS)
 _CHANGED = an_object({
     **dict.fromkeys(CONF_PARTS, FREE),
-    "components": a_list(TEXT, description="Those whose own parameters are others now."),
+    "components": a_list(TEXT, description="The components whose own parameters changed."),
     "warnings": WARNINGS,
 }, title="ChangedParameters")  # fmt: skip
 _REFUSED: Schema = {"anyOf": [
     PROBLEMS,
     an_object({STILL_ENDS: YES_NO}),
-    by_name(by_name(an_object({"retcode": WHOLE, "retmsg": TEXT})), description="What each party said."),
+    by_name(by_name(an_object({"retcode": WHOLE, "retmsg": TEXT})), description="The answer of each party."),
 ]}  # fmt: skip
 
 
@@ -69,7 +69,7 @@ class _ParameterRoutes:
         self._use_cases = services.use_cases
 
     @declared(
-        "A job that waits or is over has other parameters, once every party agrees to them.", needs=JOB, takes=_CHANGE,
+        "Change the parameters of a waiting or finished job, if every party agrees.", needs=JOB, takes=_CHANGE,
         either=_NEEDED, data=_CHANGED, refused=_REFUSED,
     )
     def update(self) -> Response:
@@ -88,7 +88,7 @@ class _ParameterRoutes:
 
 
 def _check_answers(answers: Mapping[Party, Answer]) -> None:
-    """Raises OperationFailed naming each party that does not take part, or says nothing."""
+    """Raise OperationFailed with the name of each party that refuses or does not answer."""
     against = {
         party: answer for party, answer in answers.items() if answer.is_silence or stance_of(answer)[0] == REFUSES
     }

@@ -1,4 +1,4 @@
-"""`/v1/job/dsl/generate`: the DSL of a prediction, of that of a training (client-api-v1, section 3.1)."""
+"""`/v1/job/dsl/generate`: derive the DSL of a prediction from that of a training (client-api-v1, section 3.1)."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def blueprint() -> Blueprint:
 
 @file_follows
 @declared(
-    "The DSL of a prediction, with some components of that of a training and the readers that they need, as data or as "
-    "a file.",
+    "Derive the DSL of a prediction from that of a training: some of its components and the readers that they need, as "
+    "data or as a file.",
     needs={"train_dsl": described({"type": ["string", "object"]}, "The DSL of the training, or its JSON.")},
     takes={
         "cpn_str": described(
             {"anyOf": [TEXT, _NAMES, NOTHING]},
-            "The components, between commas or as a list; all but those with need_deploy false.",
+            "The components, separated by commas or as a list; by default all but those with need_deploy false.",
         ),
-        "version": described({"enum": ["2", 2]}, "Of the DSL."),
+        "version": described({"enum": ["2", 2]}, "The version of the DSL."),
         "filename": FILE_NAME,
     },
     data=_DSL, file="application/json", content=_DSL, also={NOT_MADE: "The DSL cannot be made."},
@@ -55,7 +55,7 @@ def _generate() -> Response:
 def _train_dsl(body: Body) -> Any:
     version, given = body.get("version"), body["train_dsl"]
     if version not in _VERSIONS or isinstance(version, bool):
-        raise BadRequest(f"version: {shown(version)} is not 2, the only one of DSLs here")
+        raise BadRequest(f"version: {shown(version)} is not 2, the only supported version of DSLs")
     if not isinstance(given, str):
         return given
     try:
@@ -65,12 +65,12 @@ def _train_dsl(body: Body) -> Any:
 
 
 def _names(body: Body) -> list[str]:
-    """As users write them: `a_0, b_0`, `[a_0,b_0]`, one in a line of a file, or a list."""
+    """Return the names that a user wrote: `a_0, b_0`, `[a_0,b_0]`, a file with a name per line, or a list."""
     given = body.get("cpn_str")
     if given is None:
         return []
     if isinstance(given, str):
         return [one for one in _BETWEEN.split(given) if one]
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        raise BadRequest(f"cpn_str: {shown(given)} is not the names of components, such as 'reader_0, lr_0'")
+        raise BadRequest(f"cpn_str: {shown(given)} is not a list of component names, such as 'reader_0, lr_0'")
     return given

@@ -1,4 +1,4 @@
-"""`/v1/queue/...`: the queue of this party, ours and not FATE's."""
+"""`/v1/queue/...`: the queue of this party. These routes are ours, not FATE's."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from fate_flow.store.views.lists import MOST_ROWS
 _LONGEST_MESSAGE, _LONGEST_NAME = 500, 100
 _USUAL_PAGE = 50
 
-MESSAGE: Arguments = {"message": line("Why, for people.", _LONGEST_MESSAGE)}
-AUTHOR: Arguments = {"author": line("Who, as he calls himself; this party.", _LONGEST_NAME)}
+MESSAGE: Arguments = {"message": line("The reason, for people.", _LONGEST_MESSAGE)}
+AUTHOR: Arguments = {"author": line("The name of the user, unchecked; this party by default.", _LONGEST_NAME)}
 _PAGE: Arguments = {
-    "limit": whole("Jobs of a page.", 1, MOST_ROWS, _USUAL_PAGE), "page": whole("Which page.", 1, default=1)
+    "limit": whole("Jobs on a page.", 1, MOST_ROWS, _USUAL_PAGE), "page": whole("Number of the page.", 1, default=1)
 }  # fmt: skip
 
 
@@ -27,24 +27,24 @@ def blueprint(services: Services) -> Blueprint:
     queue = Blueprint("queue", __name__, url_prefix="/v1/queue")
 
     @queue.post("/list")
-    @declared("The jobs that wait here, in their order, and what people of this party decide.", takes=_PAGE, data=QUEUE)
+    @declared("List the waiting jobs in their order, and the jobs that need an approval here.", takes=_PAGE, data=QUEUE)
     def list_jobs() -> Response:
-        """The jobs that wait for this initiator to start them, in their order: what each waits for, and its place."""
+        """List the waiting jobs of this initiator in their order, with what each waits for."""
         body = silent_json()
         limit = read_whole(body, "limit", _USUAL_PAGE, 1, MOST_ROWS)
         page = read_whole(body, "page", 1, 1)
         return ok(queued(views.queue(limit, (page - 1) * limit)))
 
     @queue.post("/hold")
-    @declared("This party reserves nothing for new jobs, until it is released.", needs=MESSAGE, takes=AUTHOR)
+    @declared("Stop reservations for new jobs at this party, until it is released.", needs=MESSAGE, takes=AUTHOR)
     def hold() -> Response:
-        """This party reserves nothing for new jobs, until it is released."""
+        """Stop reservations for new jobs at this party, until it is released."""
         body = arguments("message")
         waiting.hold_intake(read_message(body), read_author(body, own))
         return ok(retmsg="hold queue success")
 
     @queue.post("/release")
-    @declared("This party reserves again.", takes=AUTHOR)
+    @declared("Allow reservations at this party again.", takes=AUTHOR)
     def release() -> Response:
         waiting.release_intake(read_author(silent_json(), own))
         return ok(retmsg="release queue success")
@@ -53,10 +53,10 @@ def blueprint(services: Services) -> Blueprint:
 
 
 def read_message(body: Body, key: str = "message") -> str:
-    """Why, for people. Raises BadRequest."""
+    """Return the reason, a text for people. Raise BadRequest."""
     return read_line(body, key, _LONGEST_MESSAGE)
 
 
 def read_author(body: Body, party_id: str) -> str:
-    """Who, as he calls himself: clients are not asked to prove it. Raises BadRequest."""
+    """Return the name of the user; clients do not have to prove it. Raise BadRequest."""
     return read_line(body, "author", _LONGEST_NAME, f"party {party_id}")

@@ -1,4 +1,4 @@
-"""What a job left here: notes on it, and the removal of its tables and metrics (client-api-v1, 3.1 and 3.4)."""
+"""Notes on a job, and the removal of its tables and metrics (client-api-v1, 3.1 and 3.4)."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from fate_flow.store.views.lists import MOST_ROWS
 _LONGEST_NOTES = 4_000
 _DAY = re.compile(r"[0-9]{8}")
 
-_SCOPE = {**SEAT, "component_name": described(COMPONENT_NAME, "Of this component alone.")}
+_SCOPE = {**SEAT, "component_name": described(COMPONENT_NAME, "Only for this component.")}
 _SEAT_OR_ALL: tuple[Schema, ...] = (
     {"required": list(SEAT), "properties": SEAT},
-    {"properties": dict.fromkeys(SEAT, NOTHING), "description": "Of the whole job."},
+    {"properties": dict.fromkeys(SEAT, NOTHING), "description": "For the whole job."},
 )
 _NOTES: Arguments = {"notes": {**TEXT, "maxLength": _LONGEST_NOTES}}
 _JOB_OR_DAY: Arguments = {
     **JOB,
     "model": {
         "type": ["string", "integer"], "pattern": f"^{_DAY.pattern}$", "minimum": 10**7, "maximum": 10**8 - 1,
-        "description": "All jobs of this day, such as 20260131, whatever job_id says.",
+        "description": "All jobs of this day, such as 20260131; job_id is then ignored.",
     },
 }  # fmt: skip
 _ONE_OF_BOTH = tuple({"required": [key], "properties": {key: one}} for key, one in _JOB_OR_DAY.items())
@@ -65,15 +65,15 @@ class _ResultRoutes:
         self._context = services.context
 
     @declared(
-        "What tasks of an ended job left here goes: tables, metrics, summaries.", needs=JOB, takes=_SCOPE,
+        "Delete the results of an ended job's tasks here: tables, metrics, summaries.", needs=JOB, takes=_SCOPE,
         either=_SEAT_OR_ALL, data=an_object({"tables": _TABLES, "metrics": COUNT}),
     )
     def clean_job(self) -> Response:
-        """Of the whole job, or of the seat and the component that the body names."""
+        """Delete the results of the whole job, or of the seat and the component that the body names."""
         cleaned = self._use_cases.results.clean_job(_read_scope(arguments("job_id")))
         return ok({"tables": list(map(_named, cleaned.tables)), "metrics": cleaned.metrics})
 
-    @declared("Notes on a job, which are its description.", needs=JOB | SEAT | _NOTES)
+    @declared("Set the notes on a job, which are its description.", needs=JOB | SEAT | _NOTES)
     def describe_job(self) -> Response:
         body = arguments("job_id", "role", "party_id", "notes")
         notes = read_text(body, "notes")
@@ -83,11 +83,11 @@ class _ResultRoutes:
         return ok(retmsg="update job success")
 
     @declared(
-        "The metrics of an ended job go, or those of all that began on a day.", takes=_JOB_OR_DAY, either=_ONE_OF_BOTH,
+        "Delete the metrics of an ended job, or of all ended jobs of a day.", takes=_JOB_OR_DAY, either=_ONE_OF_BOTH,
         data={"enum": ["delete status: True", "delete status: False"]},
     )
     def delete_metrics(self) -> Response:
-        """Of all jobs of a day, which the client calls `model`, else of one job."""
+        """Delete the metrics of all jobs of a day, which the client sends as `model`; without it, those of one job."""
         body = arguments()
         day, job_id = body.get("model"), read_job_id(body) if body.get("job_id") is not None else ""
         if day is None and job_id:
@@ -102,13 +102,13 @@ class _ResultRoutes:
         return self._context.read(lambda tx: tx.job_ids(day, f"{day}:", MOST_ROWS))      # a colon is after every digit
 
     def _drops_metrics(self, job_id: str) -> bool:
-        """Whether it had any; those of a job that is not over stay."""
+        """Delete the metrics of a job unless it has not ended; return whether it had any."""
         try:
             return self._use_cases.results.drop_metrics(Scope(job_id)) > 0
         except (JobNotFound, OperationFailed):
             return False
 
-    @declared("All tables that jobs may not read go.", data=_TABLES)
+    @declared("Delete all disabled tables.", data=_TABLES)
     def delete_disabled_tables(self) -> Response:
         return ok(list(map(_named, self._use_cases.tables.drop_disabled_tables())))
 
@@ -118,7 +118,7 @@ def _done_or_nothing(is_done: bool) -> Response:
 
 
 def _read_scope(body: Body) -> Scope:
-    """Raises BadRequest for a role without a party id, or the other way round."""
+    """Return the scope of a request. Raise BadRequest for a role without a party id, or the other way round."""
     is_of_seat = body.get("role") is not None or body.get("party_id") is not None
     task = read_component(body) if body.get("component_name") is not None else ""
     return Scope(read_job_id(body), read_party(body) if is_of_seat else None, task)

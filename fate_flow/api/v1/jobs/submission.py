@@ -1,4 +1,4 @@
-"""Handing a job to the use cases, and what a client is told about it (client-api-v1, sections 3.1 and 3.3)."""
+"""Read a submitted job, pass it to the use cases, and answer the client (client-api-v1, sections 3.1 and 3.3)."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _REQUEST_ID = re.compile(r"[!-~]{1,100}")
 
 
 def _both(dsl: str, conf: str) -> Schema:
-    """Under these names, and no job file beside them."""
+    """Return a schema for the two documents under these names, without a job file."""
     documents: Arguments = {dsl: FREE, conf: FREE}
     return {"required": [dsl, conf], "properties": {**documents, "job_file": NOTHING}}
 
 
-_UNKNOWN = "Keys that are not known are ignored, and named in data.warnings."
+_UNKNOWN = "Unknown keys are ignored, and named in data.warnings."
 _DSL = described(FREE, f"FATE's DSL, version 2: components, with their modules, inputs and outputs. {_UNKNOWN}")
 _CONF = described(FREE, f"FATE's runtime conf: roles, initiator, job_parameters, component_parameters. {_UNKNOWN}")
 SUBMISSION: Arguments = {
@@ -49,9 +49,9 @@ SUBMISSION: Arguments = {
     "job_runtime_conf": _CONF,
     "dsl": described(FREE, "Another name of job_dsl."),
     "runtime_conf": described(FREE, "Another name of job_runtime_conf."),
-    "name": described(TEXT, "The first 500 letters are kept."),
+    "name": described(TEXT, "The first 500 characters are kept."),
     "notes": TEXT,
-    "job_file": described(TEXT, "A native job file, YAML, alone: see /v1/schema/job.json."),
+    "job_file": described(TEXT, "A native job file in YAML, instead of the documents; see /v1/schema/job.json."),
 }
 SUBMISSION_NEEDS: tuple[Schema, ...] = (
     {
@@ -66,11 +66,11 @@ SUBMISSION_NEEDS: tuple[Schema, ...] = (
 )  # fmt: skip
 REQUEST_ID: Arguments = {
     "request_id": {
-        "type": "string", "pattern": "^[!-~]{0,100}$", "description": "What a repeated submit is known by.",
+        "type": "string", "pattern": "^[!-~]{0,100}$", "description": "Identifies a repeated submit.",
     },
 }  # fmt: skip
 IDEMPOTENCY_KEY: Arguments = {
-    "Idempotency-Key": {**REQUEST_ID["request_id"], "description": "Another place for request_id; it is the stronger."},
+    "Idempotency-Key": {**REQUEST_ID["request_id"], "description": "Another place for request_id, with precedence."},
 }
 
 
@@ -87,28 +87,28 @@ class Submitted:
 
 
 class SubmitFailed(FlowError):
-    """The job was not accepted; nothing of it is left, so that no id is answered."""
+    """The job was not accepted. Nothing of it is stored, so the answer has no job id."""
 
     retcode = SUBMIT_FAILED
 
 
 @dataclass(frozen=True)
 class Sent:
-    """The job that a client sent, and how what is said of its documents is told in the words of what was sent."""
+    """A job as a client sent it; `rendered` translates paths in messages to those of the client's own document."""
 
     document: Document
     rendered: Callable[[str], str] = str
 
 
 def read_job(body: Mapping[str, Any], context: Context) -> Sent:
-    """The job of a body: a native file, which is read strictly, or the two documents of FATE. Raises BadRequest."""
+    """Return the job of a body: a native file, which is read strictly, or FATE's two documents. Raise BadRequest."""
     text = body.get("job_file")
     if text is None:
         return Sent(read_document(body))
     if not isinstance(text, str):
         raise BadRequest(f"job_file: {shown(text)} is not the text of a file")
     if any(body.get(name) is not None for name in _DOCUMENTS):
-        raise BadRequest(f"job_file: says all there is; {' and '.join(_DOCUMENTS[:2])} cannot be sent beside it")
+        raise BadRequest(f"job_file: contains the whole job; {' and '.join(_DOCUMENTS[:2])} cannot be sent with it")
     native = _read_native(text, context)
     document = Document(native.dsl, native.runtime_conf, {}, native.name, native.description)
     return Sent(document, native.paths.rendered)
@@ -118,7 +118,7 @@ _DOCUMENTS = ("job_dsl", "job_runtime_conf", "dsl", "runtime_conf")
 
 
 def _read_native(text: str, context: Context) -> NativeJob:
-    """Raises BadRequest with all that is wrong in `data.problems`."""
+    """Return the native job. Raise BadRequest with all problems in `data.problems`."""
     reading = read_yaml(text)
     native, wrong = read_native(reading.value, reading.lines)
     if native is not None:
@@ -132,7 +132,7 @@ def _read_native(text: str, context: Context) -> NativeJob:
 
 
 def read_document(body: Mapping[str, Any]) -> Document:
-    """The two documents of a job, under the names of the CLI or those of a server. Raises BadRequest."""
+    """Return the two documents of a job, under the names that the CLI or a server uses. Raise BadRequest."""
     dsl, conf = (_either(body, f"job_{name}", name) for name in ("dsl", "runtime_conf"))
     require({"job_dsl": dsl, "job_runtime_conf": conf}, "job_dsl", "job_runtime_conf")
     for key, value in (("job_dsl", dsl), ("job_runtime_conf", conf)):
@@ -143,7 +143,7 @@ def read_document(body: Mapping[str, Any]) -> Document:
 
 
 def read_request_id(body: Mapping[str, Any], header: str) -> str:
-    """What a repeated submit is known by; the header is the stronger one."""
+    """Return the id of a repeated submit; the header takes precedence over the body. Raise BadRequest."""
     value = header or read_text(body, "request_id")
     if value and not _REQUEST_ID.fullmatch(value):
         raise BadRequest(f"request_id: {shown(value)} is not 1 to 100 printable characters without spaces")
@@ -153,7 +153,7 @@ def read_request_id(body: Mapping[str, Any], header: str) -> str:
 def submit(
     services: Services, document: Document, request_id: str = "", check: Callable[[JobSpec], None] | None = None
 ) -> Submitted:
-    """Raises SubmitFailed; Busy and StorageFailed as they are, since trying again may help there."""
+    """Submit the job. Raise SubmitFailed; Busy and StorageFailed unchanged, since a later try may succeed."""
     job_id = services.new_job_id()
     try:
         spec = services.use_cases.submits.validate(document)
@@ -169,9 +169,9 @@ def submit(
 def ask_parties(
     services: Services, document: Document, spec: JobSpec, plain_v1: Collection[Party] = ()
 ) -> dict[Party, Answer]:
-    """What each party would say to this job; the own server has looked at its seats already. Nothing is stored.
+    """Return the answer that each party would give to this job; this server has already checked its own seats.
 
-    `plain`: parties that are known to speak plain v1, which has no such question. Raises Busy."""
+    Nothing is stored. `plain_v1`: parties known to speak plain v1, which does not have this query. Raise Busy."""
     context, job_id = services.context, services.new_job_id()
     body = create_body(replace(document, runtime_conf=spec.conf), spec, job_id, {})
 
@@ -180,7 +180,7 @@ def ask_parties(
             effective = [one.as_dict() for one in effective_here(context, spec, party)]
             return Answer(data={"previewed": True, "effective": effective})
         if party in plain_v1:
-            return Answer(UNCAUGHT, "it speaks plain v1, and cannot be asked")
+            return Answer(UNCAUGHT, "it speaks plain v1 and cannot be asked")
         answer = services.ask_party(
             party, "/party/validate", {**body, "role": party.role, "party_id": party.party_id}
         )
@@ -196,7 +196,7 @@ _AT_ONCE = 16
 
 
 def submit_data(services: Services, submitted: Submitted) -> dict[str, Any]:
-    """The `data` of a successful submit."""
+    """Return the `data` of a successful submit."""
     settings, job_id, initiator = services.settings, submitted.job_id, submitted.spec.initiator
     folder = settings.jobs_dir / job_id
     on_party = folder / initiator.role / initiator.party_id / "job_runtime_on_party_conf.json"
@@ -220,12 +220,12 @@ def submit_data(services: Services, submitted: Submitted) -> dict[str, Any]:
 def _effective(services: Services, job_id: str) -> list[dict[str, Any]]:
     try:
         return list(_capped(services.views.history(job_id) or ()))
-    except StorageFailed:      # the job is accepted, which is what the client has to hear; the history keeps the rest
+    except StorageFailed:      # the client must learn that the job is accepted; the history has these values, too
         return []
 
 
 def _capped(history: Sequence[HistoryEntry]) -> Iterator[dict[str, Any]]:
-    """What parties give less of than was asked for, as they said when they accepted the job."""
+    """Yield the requested values that parties lower, from the messages with which they accepted the job."""
     joins = ("", SeatStatus.JOINING.value), SeatStatus.JOINED.value
     for one in history:
         if one.level is HistoryLevel.SEAT and one.old in joins[0] and one.new == joins[1] and one.party and one.message:
@@ -233,7 +233,7 @@ def _capped(history: Sequence[HistoryEntry]) -> Iterator[dict[str, Any]]:
 
 
 def board_url_of(settings: Settings, job_id: str, party: Party) -> str:
-    """Where FATE's clients look for a board: a page that names the commands which show a job here."""
+    """Return the URL where FATE's clients expect a board: here, a page with the commands that show a job."""
     return f"{settings.url}/index.html#/dashboard?job_id={job_id}&role={party.role}&party_id={party.party_id}"
 
 

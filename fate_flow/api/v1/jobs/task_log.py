@@ -1,7 +1,7 @@
-"""What the workers of a task print and the files that they leave, for clients of the party they belong to.
+"""The output of a task's workers and the files that they leave, for clients of the workers' party.
 
-Nothing of it goes to another party, unless this party's configuration says so (`commands.share_logs`): then the
-initiator of the job, and nobody else, may ask for what they print.
+Other parties get neither, unless this party's configuration has `commands.share_logs`: then only the initiator of the
+job may read the output.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ _WHOSE: tuple[Schema, ...] = (
 )
 _WHICH = SEAT | {
     "stream": one_of(_STREAMS),
-    "worker": whole("The slot of a worker; the first."),
-    "attempt": whole("Which process of that slot; the newest."),
-    "task_version": whole("The newest."),
-    "bytes": whole("So many of its end, or from the offset on.", 1, _MOST_BYTES, _USUAL_BYTES),
-    "offset": whole("From this byte on; so many bytes before the end."),
+    "worker": whole("Number of the worker; the first by default."),
+    "attempt": whole("Number of the worker's process; the newest by default."),
+    "task_version": whole("Version of the task; the newest by default."),
+    "bytes": whole("Number of bytes at the end, or from the offset on.", 1, _MOST_BYTES, _USUAL_BYTES),
+    "offset": whole("Number of the first byte; by default, so that the last bytes are shown."),
 }
 _PRINTED = an_object({
     "job_id": TEXT, "component_name": TEXT, "role": one_of(ROLES), "party_id": TEXT, "task_version": COUNT,
@@ -78,10 +78,10 @@ _PRINTED = an_object({
     "attempts": described(a_list(an_object({
         "attempt": COUNT, "status": one_of({status.value for status in WorkerStatus}), "reason": or_null(TEXT),
         "message": TEXT, "exit_status": TEXT, "is_kept": YES_NO,
-    }, title="Attempt")), f"The newest {KEPT_ATTEMPTS} processes of its slot, and whether their output is here."),
+    }, title="Attempt")), f"The newest {KEPT_ATTEMPTS} processes of the worker, and whether their output is kept."),
 }, {
-    "next_offset": described(COUNT, "Of the byte behind the text: where to go on."),
-    "versions": described(a_list(an_object({"task_version": COUNT, "reason": or_null(TEXT)})), "Those with workers."),
+    "next_offset": described(COUNT, "The offset after the text, to continue from."),
+    "versions": described(a_list(an_object({"task_version": COUNT, "reason": or_null(TEXT)})), "With workers."),
 }, title="Printed")  # fmt: skip
 
 
@@ -101,7 +101,7 @@ class _LogRoutes:
         self._own = services.settings.party_id
         self._ask_party = services.ask_party
 
-    @declared("The end of what a worker printed.", needs=_TASK, takes=_WHICH, either=_WHOSE, data=_PRINTED, relays=True)
+    @declared("Show the output of a worker.", needs=_TASK, takes=_WHICH, either=_WHOSE, data=_PRINTED, relays=True)
     def of_client(self) -> Response:
         body = arguments("job_id", "component_name")
         job_id, name = read_job_id(body), read_component(body)
@@ -117,7 +117,7 @@ class _LogRoutes:
         return reply(self._ask_party(party, "/party/task/log", pending))
 
     def of_party(self) -> Response:
-        """For the initiator of a job, where this party shares what its workers print."""
+        """Answer the initiator of a job, if this party shares the output of its workers."""
         body = silent_json()
         job_id, party = read_job_id(body), read_party(body)
         caller = check_party_id(request.headers.get(SRC_PARTY_ID))
@@ -129,17 +129,17 @@ class _LogRoutes:
             raise PermissionDenied(f"party {caller} is not the initiator of job {job_id}")
         if not self._policy.share_logs:
             raise PermissionDenied(
-                f"commands.share_logs is false at {party}: what its workers print is read at its own server alone"
+                f"commands.share_logs is false at {party}: only its own server shows the output of its workers"
             )
         return ok(self._read(job_id, read_component(body), party, body))
 
     @file_follows
     @declared(
-        "A file that a task left here.", needs=_TASK | _OUTPUT, takes=SEAT, either=_WHOSE,
+        "Download a file that a task produced here.", needs=_TASK | _OUTPUT, takes=SEAT, either=_WHOSE,
         file="application/octet-stream",
     )
     def output(self) -> Response:
-        """A file that the task has left here and that was published: it has succeeded at all parties."""
+        """Send a published file of the task: files are published once the task has succeeded at all parties."""
         body = arguments("job_id", "component_name", "output_name")
         job_id, name, output = read_job_id(body), read_component(body), check_output_name(body.get("output_name"))
         party = self._party(body, job_id)
@@ -147,24 +147,24 @@ class _LogRoutes:
         files = summary.get("files") or {}
         if output not in files:
             known = ", ".join(sorted(files)) or "none"
-            raise NotFound(f"output_name: {name} has published no file {output} on {party}; published are: {known}")
+            raise NotFound(f"output_name: {name} has published no file {output} on {party}; its files are: {known}")
         workers = self._context.read(lambda tx: tx.workers_of(job_id))
         of_task = [one for one in workers if (one.task.name, one.task.party, one.slot) == (name, party, COLLECTOR)]
         collector = max(of_task, key=lambda one: one.task.version, default=None)
         path = Path(collector.folder) / OUTPUTS / output if collector is not None else None
         if path is None or not path.is_file():
-            raise NotFound(f"output_name: {output} of {name} on {party} is gone with the folder of its job (retention)")
+            raise NotFound(f"output_name: {output} of {name} on {party} was removed with its job's folder (retention)")
         return send_file(path, mimetype="application/octet-stream")
 
     def _party(self, body: Body, job_id: str) -> Party:
-        """The party that is meant; without one, the seat of this party. Raises JobNotFound, BadRequest."""
+        """Return the party that the body names, by default this party's seat. Raise JobNotFound, BadRequest."""
         if body.get("role") is not None or body.get("party_id") is not None:
             return read_party(body)
         seats = [job.party for job in self._context.read(lambda tx: tx.jobs_here(job_id))]
         if not seats:
             raise JobNotFound(f"can not found job {job_id} on party {self._own}")
         if len(seats) > 1:
-            raise BadRequest(f"role: job {job_id} has {' and '.join(map(str, seats))} here; say which is meant")
+            raise BadRequest(f"role: job {job_id} has {' and '.join(map(str, seats))} here; give role and party_id")
         return seats[0]
 
     def _read(self, job_id: str, name: str, party: Party, body: Body) -> Mapping[str, Any]:
@@ -175,8 +175,8 @@ class _LogRoutes:
         slot, launch = worker.slot, read_json(Path(worker.folder) / LAUNCH)
         if launch is None:
             raise NotFound(
-                f"attempt {worker.attempt} of worker {slot} of {name} on {party} has not begun, or its folder is gone "
-                f"(retention, or {KEPT_ATTEMPTS} newer attempts)"
+                f"attempt {worker.attempt} of worker {slot} of {name} on {party} has not begun, or its folder was "
+                f"removed (retention, or {KEPT_ATTEMPTS} newer attempts)"
             )
         text, next_offset, total = _piece(Path(launch[stream]), size, read_whole(body, "offset", -1))
         return {
@@ -190,7 +190,7 @@ class _LogRoutes:
 
 
 def _check(body: Body) -> tuple[str, int]:
-    """Which stream and how many bytes of it are wanted. Raises BadRequest for all that is no request."""
+    """Return the requested stream and number of bytes. Raise BadRequest for an invalid argument."""
     stream = _STREAMS[0] if body.get("stream") is None else body["stream"]
     if stream not in _STREAMS:
         raise BadRequest(f"stream: {shown(stream)} is neither {' nor '.join(_STREAMS)}")
@@ -203,7 +203,7 @@ _STOPPED_BY_REQUEST = ("job_id", "component_name", "stream", "worker", "attempt"
 
 
 def _workers(tx: Transaction, job_id: str, name: str, party: Party) -> list[Worker]:
-    """Those of all versions. Raises NotFound."""
+    """Return the workers of all versions. Raise NotFound."""
     found = [one for one in tx.workers_of(job_id) if one.task.name == name and one.task.party == party]
     if not found:
         raise NotFound(f"{name} of job {job_id} has no worker on {party}")
@@ -211,7 +211,7 @@ def _workers(tx: Transaction, job_id: str, name: str, party: Party) -> list[Work
 
 
 def _versions(workers: list[Worker]) -> list[dict[str, Any]]:
-    """Each version that has workers here, and how the first of them that ended badly did."""
+    """Return each version with workers here, and the reason of its first worker that failed."""
     found: dict[int, str | None] = {}
     for worker in sorted(workers, key=lambda one: (one.task.version, one.end_time)):
         ended_badly = worker.reason is not None and worker.reason is not Reason.DONE
@@ -221,7 +221,7 @@ def _versions(workers: list[Worker]) -> list[dict[str, Any]]:
 
 
 def _of_version(workers: list[Worker], job_id: str, name: str, party: Party, body: Body) -> list[Worker]:
-    """Those of one version, the newest unless one is named. Raises NotFound."""
+    """Return the workers of one version, by default the newest. Raise NotFound."""
     version = read_whole(body, "task_version", max((one.task.version for one in workers), default=0))
     chosen = [one for one in workers if one.task.version == version]
     if not chosen:
@@ -230,22 +230,22 @@ def _of_version(workers: list[Worker], job_id: str, name: str, party: Party, bod
 
 
 def _attempts(workers: list[Worker], name: str, party: Party, body: Body) -> list[Worker]:
-    """All that have held the slot that is meant, by age. Raises NotFound."""
+    """Return all processes of the requested worker, oldest first. Raise NotFound."""
     slots = sorted({worker.slot for worker in workers})
     slot = read_whole(body, "worker", slots[0])
     if slot not in slots:
-        raise NotFound(f"worker: {slot} is none of {name} on {party}; it has {slots[0]} to {slots[-1]}")
+        raise NotFound(f"worker: {name} on {party} has no worker {slot}; it has {slots[0]} to {slots[-1]}")
     return sorted((one for one in workers if one.slot == slot), key=lambda one: one.attempt)
 
 
 def _chosen(attempts: list[Worker], name: str, party: Party, body: Body) -> Worker:
-    """The one that is meant; without a request, the newest. Raises NotFound."""
+    """Return the requested attempt, by default the newest. Raise NotFound."""
     newest = attempts[-1]
     wanted = read_whole(body, "attempt", newest.attempt)
     found = next((one for one in attempts if one.attempt == wanted), None)
     if found is None:
         has = f"it has {attempts[0].attempt} to {newest.attempt}"
-        raise NotFound(f"attempt: {wanted} is none of worker {newest.slot} of {name} on {party}; {has}")
+        raise NotFound(f"attempt: worker {newest.slot} of {name} on {party} has no attempt {wanted}; {has}")
     return found
 
 
@@ -258,10 +258,10 @@ def _attempt(worker: Worker) -> dict[str, Any]:
 
 
 def _piece(path: Path, size: int, offset: int) -> tuple[str, int, int]:
-    """A piece of a file as text, where the next one begins, and how many bytes the whole of it has.
+    """Return a piece of a file as text, the offset of the next piece, and the size of the file in bytes.
 
-    From this offset on, or, below 0, its end; nothing while it is not there. A letter of which some bytes are still to
-    be written belongs to the next piece."""
+    The piece begins at the offset; if the offset is negative, it is the end of the file. A missing file has no text. An
+    incomplete character at the end belongs to the next piece."""
     try:
         with path.open("rb") as file:
             total = file.seek(0, 2)

@@ -1,4 +1,4 @@
-"""In which order the tasks of a job are shown: that of its DAG."""
+"""The order in which the tasks of a job are shown: that of its DAG."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_JOBS = 256
 
 
 class TaskOrder:
-    """Remembers the order of the jobs that were asked for last: it never changes, and documents are long."""
+    """A cache of the order of recently shown jobs: the order never changes, and documents are long."""
 
     def __init__(self, context: Context, views: Views) -> None:
         self._context = context
@@ -22,7 +22,7 @@ class TaskOrder:
         self._known = lru_cache(_MOST_JOBS)(self._read)
 
     def of(self, job_id: str) -> Sequence[str]:
-        """The names of its tasks, each after those that it needs; empty for a document that cannot be read any more."""
+        """Return the names of a job's tasks, each after those that it depends on; () if the document cannot be read."""
         return self._known(job_id)
 
     def _read(self, job_id: str) -> Sequence[str]:
@@ -31,5 +31,5 @@ class TaskOrder:
             return ()
         try:
             return tuple(read_spec(self._context, document).tasks)
-        except FlowError:          # of an older release, say
+        except FlowError:          # such as a document of an older release
             return ()

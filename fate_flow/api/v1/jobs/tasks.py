@@ -35,9 +35,9 @@ class _TaskRoutes:
         self._views = services.views
         self._context = services.context
 
-    @declared("When each task of a job began and ended here.", needs=JOB, takes=filters(TaskRow), data=REPORT)
+    @declared("Show when each task of a job began and ended here.", needs=JOB, takes=filters(TaskRow), data=REPORT)
     def report(self) -> Response:
-        """When each task of a job began and ended at this party, in the order in which they were made."""
+        """Return when each task of a job began and ended at this party, in the order of their creation."""
         body = arguments("job_id")
         rows = self._views.tasks({**body, "job_id": read_job_id(body)})
         if not rows:
@@ -47,7 +47,7 @@ class _TaskRoutes:
         ])
 
     @declared(
-        "One page of tasks, all versions.", takes=_TASKS | PAGE,
+        "List one page of tasks, all versions.", takes=_TASKS | PAGE,
         data=an_object({"tasks": a_list(LISTED_TASK), "count": COUNT}), also=BAD_FILTER,
     )
     def list_tasks(self) -> Response:
@@ -59,7 +59,7 @@ class _TaskRoutes:
         return ok({"tasks": [unprefixed(row) for row in listed], "count": count})
 
     @declared(
-        "The newest version of each task that the filters mean, at each party.", takes=filters(TaskRow) | PAGE,
+        "Show the newest version of each task that matches the filters, at each party.", takes=filters(TaskRow) | PAGE,
         data=a_list(TASK_ROW), also=BAD_FILTER,
     )
     def query_tasks(self) -> Response:

@@ -1,4 +1,4 @@
-"""Which servers there are: those of this party, and another party's own word about itself."""
+"""The servers: those of this party, and the description that another party gives of itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DESCRIBED: Arguments = {
     "version": TEXT, "host": TEXT, "http_port": WHOLE, "grpc_port": NOTHING, "party_id": TEXT,
 }  # fmt: skip
 _SERVER = an_object({**_DESCRIBED, "instance_id": TEXT, "url": TEXT})
-_OF_PARTY: Arguments = {"data": {"description": "As `info/common` of that server has it, whatever runs there."}}
+_OF_PARTY: Arguments = {"data": {"description": "The answer of `info/common` of that server, whatever runs there."}}
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -27,16 +27,16 @@ def blueprint(services: Services) -> Blueprint:
     instances = Blueprint("instances", __name__, url_prefix="/v1")
 
     @instances.post("/server/fateflow/info")
-    @declared("The servers of this party.", data=by_name(_SERVER))
+    @declared("List the servers of this party.", data=by_name(_SERVER))
     def servers() -> Response:
-        """This one, by its name: a party has one address, however many processes answer there."""
+        """Return this server by its name: a party has one address, however many processes answer there."""
         one = {**described(settings), "instance_id": f"party {settings.party_id}", "url": settings.url}
         return ok({one["instance_id"]: one})
 
     @instances.post("/info/party/<party_id>")
-    @declared("What the server of a party says of itself.", aside=_OF_PARTY, relays=True)
+    @declared("Show how the server of a party describes itself.", aside=_OF_PARTY, relays=True)
     def party(party_id: str) -> Response:
-        """What `info/common` of that party's server answers. Raises NotFound where no route leads there."""
+        """Return the answer of `info/common` of that party's server. Raise NotFound if there is no route to it."""
         if check_party_id(party_id) == settings.party_id:
             return ok(described(settings))
         if party_id not in services.context.routes:

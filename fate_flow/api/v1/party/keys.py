@@ -1,6 +1,6 @@
 """`/v1/key/...`: public keys of other parties and of this one (client-api-v1, 3.6; docs/reference/signatures.md).
 
-FATE's server hands out private keys here, by `key_name`, and replaces any key without a word; this one does neither.
+FATE's server gives out private keys here, by `key_name`, and replaces any key silently. This server does neither.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class _KeyRoutes:
         self._context = services.context
 
     @declared(
-        "This is the public key of another party.", needs={**_PARTY, "key": _KEY},
-        takes={"replaces": described(_KEY_ID, "The id of the key that the party has, when that is another one.")},
+        "Save the public key of another party.", needs={**_PARTY, "key": _KEY},
+        takes={"replaces": described(_KEY_ID, "The id of the saved key, if the party has another one.")},
         data=TEXT, beside=_BESIDE,
     )
     def save(self) -> Response:
@@ -60,19 +60,19 @@ class _KeyRoutes:
         return ok("save success" if is_new else "update success", key_id=found.key_id)
 
     @declared(
-        "The public key of a party; of the own one, too.", needs=_PARTY,
-        takes={"key_name": {"const": _PUBLIC, "description": "Nothing else is handed out."}},
+        "Show the public key of a party, or of this party itself.", needs=_PARTY,
+        takes={"key_name": {"const": _PUBLIC, "description": "Other keys are not given out."}},
         data=described(TEXT, "PEM."), beside=_BESIDE,
     )
     def query(self) -> Response:
         body = arguments("party_id")
         party_id, name = check_party_id(body["party_id"]), body.get("key_name")
         if name not in (None, _PUBLIC):
-            raise BadRequest(f"key_name: {shown(name)} is not handed out, {_PUBLIC} is")
+            raise BadRequest(f"key_name: {shown(name)} is not given out, only {_PUBLIC}")
         found = self._own_key() if party_id == self._settings.party_id else self._key_of(party_id)
         return ok(found.pem, key_id=found.key_id)
 
-    @declared("What another party signs is not believed any more.", needs=_PARTY)
+    @declared("Delete the public key of another party: its signatures are then refused.", needs=_PARTY)
     def delete(self) -> Response:
         party_id = check_party_id(arguments("party_id")["party_id"])
         self._refuse_own(party_id)
@@ -82,7 +82,7 @@ class _KeyRoutes:
     def _refuse_own(self, party_id: str) -> None:
         if party_id == self._settings.party_id:
             raise Conflict(
-                f"party_id: {party_id} is this party itself; its key is made on its machine (fate_flow key make)"
+                f"party_id: {party_id} is this party itself; make its key on its machine with fate_flow key make"
             )
 
     def _own_key(self) -> SiteKey:

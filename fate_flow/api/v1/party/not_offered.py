@@ -1,4 +1,4 @@
-"""Routes of the v1 API that this server does not have: each says so, so that nobody takes it for a wrong address."""
+"""Routes of the v1 API that this server does not offer: each says so, so that no client suspects a wrong address."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fate_flow.api.http.envelope import error_response, failed, file_follows
 from fate_flow.core.model.grammar import shown
 
 _RETCODE = 100
-_AS_FILE = 404               # where HTTP 200 would mean that a file follows
+_AS_FILE = 404               # for routes whose HTTP 200 means that a file follows
 
-_NO_MODELS = "no component here makes a model: run FATE's own server for jobs that train"
+_NO_MODELS = "no component here produces a model: run FATE's own server for training jobs"
 _NO_BOARD = "flow job watch and flow job explain show a job"
 _OWN_PROGRAM = (
     "a task of Command runs a program of your own at each party that allows it (docs/reference/programs.md); "
@@ -47,14 +47,14 @@ _LATER = {
     "worker/config/load": ("requests of workers of other versions", _OWN_WORKERS),
 }
 _LATER_AS_DATA = {"model/deploy": ("models", _NO_MODELS)}
-"""Of a refusal FATE's pipeline shows `data` there, and nothing else."""
+"""For this route, FATE's pipeline shows only `data` of a refusal."""
 _LATER_AS_FILE = {
     "table/download": ("the download of a table", "data/download"),
     "model/export": ("models", _NO_MODELS),
     "model/get/predict/dsl": ("models", _NO_MODELS),
     "model/get/predict/conf": ("models", _NO_MODELS),
 }
-"""What is not there, and what to use instead. Paths of other routes are below `/v1`."""
+"""By path below `/v1`: what is not offered, and what to use instead."""
 
 
 def blueprint() -> Blueprint:

@@ -1,4 +1,4 @@
-"""`flow party list`: the other parties, as they answer when they are asked now."""
+"""`flow party list`: the other parties, and their answers to a query that is sent now."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _END_OF_TIME = 1 << 53       # milliseconds; JSON's numbers are exact up to ther
 
 
 def known_parties(services: Services) -> dict[str, Any]:
-    """Those that this server has a route to, and its own. Each is asked whether it is on hold and reaches this server.
+    """Return the parties with a route, and the own party. Ask each whether it is on hold and reaches this server.
 
-    Where too many handlers wait for other parties already, nobody is asked."""
+    If too many handlers already wait for other parties, no party is asked."""
     settings = services.settings
     seen = _peers(settings.run_dir / "peers.json")
     routes = {party_id: route.url for party_id, route in sorted(settings.routes.items())}
@@ -41,7 +41,7 @@ def known_parties(services: Services) -> dict[str, Any]:
 
 
 def _ask(services: Services, party_ids: Sequence[str]) -> dict[str, Answer]:
-    """By party: what it said; none at all where nobody was asked."""
+    """Return the answer of each party; {} if no party was asked."""
     if not party_ids:
         return {}
 
@@ -66,7 +66,7 @@ _LATE = Answer(UNREACHABLE, "no answer in time")
 def _shown(
     party_id: str, url: str, seen: Mapping[str, Any] | None, answer: Answer | None, own: str
 ) -> dict[str, Any]:
-    """`seen`: what the scheduler knows of the way to it; `answer`: what it has just said, None: nobody has asked."""
+    """Return a party's entry. `seen`: the scheduler's state of the connection; `answer`: None if it was not asked."""
     circuit = {key: value for key, value in (seen or {}).items() if key not in ("party_id", "url")}
     status, message = _judged(party_id, answer, own)
     if waiting := _waiting(seen or {}, status, message):
@@ -81,15 +81,15 @@ def _judged(party_id: str, answer: Answer | None, own: str) -> tuple[str, str]:
     if why := why_unreached(party_id, answer):
         return SILENT, why
     if not answer.is_ok and not has_no_such_route(answer):
-        # A server of the party answers this with 0, a plain v1 one does not know the route: this is neither.
+        # Our server answers with retcode 0, and a plain v1 server does not know the route: this is neither.
         return SILENT, sanitized(answer.retmsg, _LONGEST_TEXT)
     way_back = read_way_back(answer.data.get("way_back")) if isinstance(answer.data, Mapping) else None
     return (ANSWERS, "") if way_back is None else (CUT_OFF, cannot_reach(own, way_back.error))
 
 
 def _waiting(seen: Mapping[str, Any], status: str, message: str) -> str:
-    """Of a party that does not answer the scheduler either: since when, why, where that is another reason than the one
-    that is said already, and what that keeps back."""
+    """Return a text about a party that does not answer the scheduler either: since when, why (unless `message` already
+    says so), and how many commands wait for it. "" for a party that answers."""
     if status == ANSWERS or not seen.get("silent_seconds"):
         return ""
     tries, count = counted(int(seen.get("failures") or 0), "try", "tries"), int(seen.get("commands_waiting") or 0)
@@ -100,7 +100,7 @@ def _waiting(seen: Mapping[str, Any], status: str, message: str) -> str:
 
 
 def _hold_in(answer: Answer | None) -> dict[str, Any] | None:
-    """Another party's words: only what makes sense. A plain v1 one says nothing of a hold."""
+    """Return the hold in another party's answer, with checked values only. A plain v1 party does not report a hold."""
     data = answer.data if answer is not None and answer.is_ok else None
     hold = data.get("hold") if isinstance(data, Mapping) else None
     if not isinstance(hold, Mapping):
@@ -111,7 +111,7 @@ def _hold_in(answer: Answer | None) -> dict[str, Any] | None:
 
 
 def _peers(path: Path) -> dict[str, Any]:
-    """What the scheduler last wrote about the ways to other parties; nothing before it has."""
+    """Return what the scheduler last wrote about the connections to other parties; {} if there is nothing yet."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,8 +1,8 @@
 """`/v1/permission/...`: what jobs of another party may use here (client-api-v1, section 3.6).
 
-The paths with `/privilege` are those of FATE Flow before 1.9, which the SDK of 1.11.3 still asks: a party is named by
-`src_party_id` there. What roles and commands a party has was granted there too; here that is read from the row of each
-job, so such words are refused.
+The paths with `/privilege` are those of FATE Flow before 1.9, which the SDK of 1.11.3 still uses: there, `src_party_id`
+names a party. FATE Flow also grants roles and commands there. Here, both follow from a party's seat in each job, so
+grants of them are refused.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _TABLE: Schema = {
 _TABLE_OR_ALL: Schema = {"anyOf": [{"const": ALL}, _TABLE]}
 _COMPONENTS: Schema = {
     "anyOf": [TEXT, a_list(TEXT)],
-    "description": f"Names of components, as a list or with commas between them; {ALL} is all of them. Of several, "
+    "description": f"Names of components, as a list or separated by commas; {ALL} means all. Of several names, "
     "those that this server does not have are ignored, and named in warnings.",
 }
 _DATASETS: Schema = {
     "anyOf": [_TABLE_OR_ALL, a_list(_TABLE_OR_ALL, maxItems=MOST_TABLES)],
-    "description": f"One table or several; {ALL} is all of them.",
+    "description": f"One table or several; {ALL} means all tables.",
 }
 _THINGS: Arguments = {"component": _COMPONENTS, "dataset": _DATASETS}
 _OLD_THINGS: Arguments = {f"{_OLD}{key}": schema for key, schema in _THINGS.items()}
@@ -60,7 +60,7 @@ _GRANTED_AS_BEFORE = an_object({
 
 
 def _something(things: Arguments) -> tuple[Schema, ...]:
-    """One of these keys names at least one thing that is known."""
+    """Return alternatives that each require a key with at least one known thing."""
     named = {"type": ["string", "object", "array"], "minItems": 1}
     return tuple(
         {"required": [key], "properties": {key: {**named, "format": "components"} if one is _COMPONENTS else named}}
@@ -68,9 +68,9 @@ def _something(things: Arguments) -> tuple[Schema, ...]:
     )
 
 
-_GRANT = "Jobs of this party may use these components and tables here."
-_DELETE = "Jobs of this party may use these components and tables no more."
-_QUERY = "What jobs of this party may use here."
+_GRANT = "Grant jobs of a party the use of these components and tables here."
+_DELETE = "Revoke grants of these components and tables from a party."
+_QUERY = "Show what jobs of a party may use here."
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -139,18 +139,18 @@ class _PermissionRoutes:
 
 
 def _done(unknown: list[str]) -> Response:
-    """It names the components that are not known here."""
+    """Return a success with a warning for each component that is unknown here."""
     return ok({WARNINGS: unknown} if unknown else None)
 
 
 def _source() -> tuple[str, Body]:
-    """The party that is meant, and the body. Raises BadRequest."""
+    """Return the party that the body names, and the body. Raise BadRequest."""
     body = arguments("src_party_id", "src_role")
     check_role(body["src_role"], "src_role")
     for key in _NOT_GRANTED:
         if body.get(key) is not None:
             raise BadRequest(
-                f"{key}: {shown(body[key])} cannot be granted: what a party may ask about a job, says its seat in it; "
-                f"{_OLD}component and {_OLD}dataset can be"
+                f"{key}: {shown(body[key])} cannot be granted: the seat of a party in a job decides what it may do; "
+                f"grant {_OLD}component or {_OLD}dataset"
             )
     return check_party_id(body["src_party_id"], "src_party_id"), body

@@ -1,4 +1,4 @@
-"""`/v1/resource/...`: what this party's engine has and who holds it (client-api-v1, section 3.2)."""
+"""`/v1/resource/...`: the cores and memory of this party's engine, and the jobs that hold them (client-api-v1, 3.2)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def blueprint(services: Services) -> Blueprint:
 
     @resources.post("/query")
     @declared(
-        "What this party's engine has, and which jobs hold some of it.", takes={"engine_name": TEXT},
+        "Show this party's engine, and the jobs that hold its cores and memory.", takes={"engine_name": TEXT},
         data=an_object({"use_resource_job": _HOLDERS, "computing_engine_resource": ENGINE_ROW}),
     )
     def query() -> Response:
@@ -38,7 +38,7 @@ def blueprint(services: Services) -> Blueprint:
         return ok({"use_resource_job": holders, "computing_engine_resource": engine})
 
     @resources.post("/return")
-    @declared("What a job that does not run holds here is given back.", needs=JOB, data=_RETURNED)
+    @declared("Release what a job that does not run holds here.", needs=JOB, data=_RETURNED)
     def give_back() -> Response:
         job_id = read_job_id(arguments("job_id"))
         try:
@@ -61,7 +61,7 @@ def _holder(row: Row) -> Row:
 
 
 def _returned(job: Job, done: bool) -> dict[str, Any]:
-    """A seat as it was before, and whether something came back."""
+    """Return a seat as it was before, and whether anything was released."""
     return {
         "job_id": job.job_id,
         "role": job.party.role,

@@ -1,4 +1,4 @@
-"""What the server says of itself: versions, components, defaults, lines of its logs (client-api-v1, section 3.6)."""
+"""Information about the server: versions, components, defaults, lines of its logs (client-api-v1, section 3.6)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _PARTY_LOGS = {f"party{level.capitalize()}": f"{level}.log" for level in ("ERROR
 _COMPONENT_LOGS = {f"component{level.capitalize()}": f"{level}.log" for level in ("ERROR", "WARNING", "INFO", "DEBUG")}
 
 _PROVIDERS = by_name(by_name(an_object({"path": TEXT, "class_path": FREE, "components": a_list(TEXT)})))
-_UNKNOWN = {404: "There is no such one."}
+_UNKNOWN = {404: "There is no such provider."}
 _OF_WHAT = (
     {"properties": {"log_type": one_of(_JOB_LOGS)}},
     {"properties": {"log_type": one_of(_PARTY_LOGS), **SEAT}, "required": list(SEAT)},
@@ -114,7 +114,7 @@ class _ServerRoutes:
     # ------------------------------------------------------------------ versions
 
     @declared(
-        "The versions of this server and of its API.", takes={"module": described(TEXT, "Only this one.")},
+        "Show the versions of this server and of its API.", takes={"module": described(TEXT, "Only this one.")},
         data=by_name(TEXT), also=_UNKNOWN,
     )
     def versions(self) -> Response:
@@ -136,32 +136,32 @@ class _ServerRoutes:
         return ok(flat_parameters(self._defaults))
 
     @declared(
-        "Whether the configuration file still says what is in effect.",
+        "Show whether the configuration file has changed since the server started.",
         data=an_object({"job_default_config": FREE, "server_registry": an_object({})}),
     )
     def reload(self) -> Response:
-        """A server reads its configuration when it starts. So this looks whether the file still says what is in effect.
+        """Compare the file with the settings in effect: a server reads its configuration only when it starts.
 
-        Raises BadSettings, as a start would."""
+        Raise BadSettings like a start."""
         settings = self._settings
         reloaded = load_settings(settings.conf_path)
         changed = [one.name for one in fields(Settings) if getattr(reloaded, one.name) != getattr(settings, one.name)]
         if changed:
             raise OperationFailed(
-                f"{', '.join(changed)}: not as in {settings.conf_path} any more. That takes effect when the server "
-                "starts again: bin/service.sh restart (jobs and workers live on)"
+                f"{', '.join(changed)}: changed in {settings.conf_path} since the server started. The change takes "
+                "effect after bin/service.sh restart (jobs and workers live on)"
             )
         return ok({"job_default_config": flat_parameters(self._defaults), "server_registry": {}})
 
-    @declared("The JSON Schema of a native job file.", file="application/json", content=FREE)
+    @declared("Show the JSON Schema of native job files.", file="application/json", content=FREE)
     def job_schema(self) -> Response:
-        """For editors and other tools: what a job file may say."""
+        """Return the schema, for editors and other tools."""
         return Response(schema_text(), mimetype="application/json")
 
     # ------------------------------------------------------------------ components
 
     @declared(
-        "The components that this server runs.", data=an_object({"components": _COMPONENTS, "providers": _PROVIDERS}),
+        "List the components of this server.", data=an_object({"components": _COMPONENTS, "providers": _PROVIDERS}),
     )
     def components(self) -> Response:
         known = {
@@ -177,13 +177,13 @@ class _ServerRoutes:
         return ok({"components": known, "providers": _providers()})
 
     @declared(
-        "Who provides the components.", takes={"provider_name": described(TEXT, "Only this one.")}, data=_PROVIDERS,
-        also=_UNKNOWN,
+        "List the providers of the components.", takes={"provider_name": described(TEXT, "Only this one.")},
+        data=_PROVIDERS, also=_UNKNOWN,
     )
     def providers(self) -> Response:
         return self.provider(read_text(silent_json(), "provider_name"))
 
-    @declared("Who provides the components.", data=_PROVIDERS, also=_UNKNOWN, idle=("provider_name",))
+    @declared("List the providers of the components.", data=_PROVIDERS, also=_UNKNOWN, idle=("provider_name",))
     def provider(self, name: str) -> Response:
         known = _providers()
         if not name:
@@ -195,8 +195,8 @@ class _ServerRoutes:
     # ------------------------------------------------------------------ logs
 
     @declared(
-        "Lines of a log of a job, of a party of it or of a component there.", needs=_LOG, takes=_WHOSE | _LINES,
-        either=_OF_WHAT,
+        "Show lines of a log of a job, of one of its parties, or of a component there.",
+        needs=_LOG, takes=_WHOSE | _LINES, either=_OF_WHAT,
         data=a_list(an_object({"line_num": COUNT, "content": TEXT})),
     )
     def log_lines(self) -> Response:
@@ -206,14 +206,14 @@ class _ServerRoutes:
         count = min(end - max(begin, 1) + 1, _MOST_LINES)
         return ok(list(_numbered(_log_file(self._settings, body), max(begin, 1), max(count, 0))))
 
-    @declared("How many lines such a log has.", needs=_LOG, takes=_WHOSE, either=_OF_WHAT, data=_SIZE)
+    @declared("Show the number of lines of such a log.", needs=_LOG, takes=_WHOSE, either=_OF_WHAT, data=_SIZE)
     def log_size(self) -> Response:
         path = _log_file(self._settings, arguments("log_type", "job_id"))
         return ok({"size": sum(1 for _ in _lines(path))})
 
 
 def _versions() -> dict[str, str]:
-    """What a 1.11 server says, with what we are in the place of what it would be."""
+    """Return the versions as a FATE Flow 1.11 server names them, with our own values."""
     own = {"FATE": FATE_VERSION, "FATEFlow": FATE_VERSION, "PYTHON": platform.python_version(), "API": API_VERSION}
     return {**own, **dict.fromkeys(_UNUSED, ""), "SERVER": f"fate_flow {fate_flow.__version__}"}
 
@@ -228,7 +228,7 @@ def _providers() -> dict[str, Any]:
 
 
 def _log_file(settings: Settings, body: dict[str, Any]) -> Path:
-    """The file that the request means, by checked names alone. Raises BadRequest."""
+    """Return the log file that the request means; every part of its path is a checked name. Raise BadRequest."""
     kind = read_text(body, "log_type")
     folder = settings.log_dir / read_job_id(body)
     if kind in _JOB_LOGS:
@@ -242,7 +242,7 @@ def _log_file(settings: Settings, body: dict[str, Any]) -> Path:
 
 
 def _numbered(path: Path, begin: int, count: int) -> Iterator[dict[str, Any]]:
-    """So many lines from this one on, as long as the answer stays small; addresses of machines are masked."""
+    """Yield up to `count` lines from line `begin` on, as long as the answer stays small; IP addresses are masked."""
     left = _MOST_TEXT
     for number, line in enumerate(islice(_lines(path), begin - 1, begin - 1 + count), begin):
         content = _IPV4.sub("xxx.xxx.xxx.xxx", line.decode("utf-8", "replace").rstrip("\n")[:_MOST_LINE])
@@ -253,7 +253,7 @@ def _numbered(path: Path, begin: int, count: int) -> Iterator[dict[str, Any]]:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file, none when there is no such file; one that goes on and on comes in pieces."""
+    """Yield the lines of a file, none if it does not exist; a very long line comes in pieces."""
     with suppress(FileNotFoundError), path.open("rb") as file:
         while line := file.readline(1024 * 1024):
             yield line

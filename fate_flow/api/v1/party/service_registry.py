@@ -1,7 +1,7 @@
 """`/v1/server/service/get`: the sections of this server's configuration, as `flow service registry` shows them.
 
-Each value is named here. What is not named does not get out: keys, passwords, secrets of commands and folders of the
-machine stay with the operator, also those of sections that are yet to come.
+Each published value is listed here. All others stay private: keys, passwords, secrets of commands and folders of the
+machine, also those of future sections.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def blueprint(settings: Settings) -> Blueprint:
 
     @registry.post("/get")
     @declared(
-        "The sections of this server's configuration, without keys, passwords and folders.",
+        "Show the sections of this server's configuration, without keys, passwords and folders.",
         data=an_object(dict.fromkeys(_SECTIONS, FREE)),
     )
     def services() -> Response:
@@ -37,7 +37,7 @@ def blueprint(settings: Settings) -> Blueprint:
 
 
 def sections(settings: Settings) -> dict[str, dict[str, Any]]:
-    """By the names of the configuration file in capitals, as FATE has them."""
+    """Return the sections by their names in the configuration file, in capitals as in FATE."""
     return {
         "FATEFLOW": {
             "host": settings.host, "http_port": settings.http_port, "http_threads": settings.http_threads,
@@ -77,6 +77,6 @@ def _job_defaults(settings: Settings) -> dict[str, Any]:
 
 
 def _without_user(url: str) -> str:
-    """Neither name nor password, which an address may have."""
+    """Return the URL without a user name and a password."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -1,8 +1,8 @@
-"""`/v1/table/connector/...`, and the files that addresses mean (client-api-v1, section 3.3).
+"""`/v1/table/connector/...`, and the files that addresses refer to (client-api-v1, section 3.3).
 
-A connector that a client makes is a name for a file or folder of this machine, below a folder that the operator
-opened. It holds no password and leads to no other machine. Those that do are the operator's, in the configuration: what
-a client says makes this server connect to none but these.
+A connector that a client creates is a name for a file or folder of this machine, below a folder that the operator has
+opened. It has no password and refers to no other machine. Connectors of other servers are in the operator's
+configuration: a client can make this server connect only to these.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from fate_flow.services.context.ports import Context
 from fate_flow.store.values import Connector
 
 FILES = ("PATH", "LOCALFS", "FILE")
-"""FATE's engines whose address is the path of a file."""
+"""FATE's names of engines whose address is the path of a file."""
 SERVERS = "MYSQL"
-"""That of the connectors that the operator names."""
-PATH: Schema = described({**TEXT, "minLength": 1}, "A path on the server, below a folder that its operator opened.")
-_BELOW = described(TEXT, "The path of a file; with a connector of a folder, a path in there.")
+"""The engine of the connectors in the operator's configuration."""
+PATH: Schema = described({**TEXT, "minLength": 1}, "A path on the server, below a folder that its operator has opened.")
+_BELOW = described(TEXT, "The path of a file; with a connector of a folder, a path in that folder.")
 _NAMED: Schema = {"required": ["connector_name"], "properties": {"connector_name": TEXT}}
 ADDRESS: Schema = {
     "type": "object",
@@ -39,7 +39,7 @@ ADDRESS: Schema = {
 ENGINE: Schema = one_of(FILES)
 _INFO: Schema = {
     "type": "object", "properties": {"path": PATH}, "required": ["path"],
-    "description": "Of a file or a folder the path alone; what is named as a password or another secret is refused.",
+    "description": "Only the path of a file or a folder; keys that name a password or another secret are refused.",
 }
 _SECRET = re.compile(r"pass|pwd|secret|token|credential|private|access_?key", re.IGNORECASE)
 
@@ -59,7 +59,7 @@ class _ConnectorRoutes:
         self._settings = services.settings
 
     @declared(
-        "A name for a file or folder of the server's machine; one of this name is replaced.",
+        "Name a file or folder of the server's machine; an existing connector of this name is replaced.",
         needs={"connector_name": CONNECTOR_NAME, "engine": ENGINE, "connector_info": _INFO},
     )
     def create(self) -> Response:
@@ -73,7 +73,7 @@ class _ConnectorRoutes:
         return ok()
 
     @declared(
-        "What a connector leads to.", needs={"connector_name": CONNECTOR_NAME},
+        "Show what a connector refers to.", needs={"connector_name": CONNECTOR_NAME},
         data={"anyOf": [
             an_object({"connector_name": TEXT, "engine": ENGINE, "path": TEXT}),
             an_object({"connector_name": TEXT, "engine": {"const": SERVERS}, "host": TEXT, "port": COUNT, "db": TEXT}),
@@ -89,7 +89,7 @@ class _ConnectorRoutes:
 
 
 def read_engine(body: Mapping[str, Any], key: str, default: str = "") -> str:
-    """One of those whose address is a path. Raises BadRequest that says what to use instead of any other."""
+    """Return an engine whose address is a path. Raise BadRequest with the alternatives for any other engine."""
     engine = read_text(body, key, default).upper()
     if engine in FILES:
         return engine
@@ -101,12 +101,12 @@ def read_engine(body: Mapping[str, Any], key: str, default: str = "") -> str:
 
 
 def file_of(context: Context, engine: str, address: object) -> str:
-    """The path that an address means, as it is written. Raises BadRequest; Conflict where a connector is not right."""
+    """Return the path of an address as written. Raise BadRequest; Conflict if its connector is missing or wrong."""
     given = address if isinstance(address, dict) else {}
     path, name = given.get("path"), given.get("connector_name")
     if name is None:
         if not isinstance(path, str) or not path:
-            raise BadRequest(f"address.path: {shown(path)} is not the path of a file of this machine")
+            raise BadRequest(f"address.path: {shown(path)} is not the path of a file of the server")
         return path
     found = _connector(context, read_table_piece(given, "connector_name"), "address.connector_name")
     if found.engine != engine:
@@ -114,14 +114,14 @@ def file_of(context: Context, engine: str, address: object) -> str:
     if path is None or path == "":
         return str(found.info["path"])
     if not isinstance(path, str) or PurePath(path).is_absolute() or ".." in PurePath(path).parts:
-        raise BadRequest(f"address.path: {shown(path)} is not a path inside of connector {shown(name)}")
+        raise BadRequest(f"address.path: {shown(path)} is not a path inside connector {shown(name)}")
     return str(PurePath(found.info["path"]) / path)
 
 
 def _connector(context: Context, name: str, key: str) -> Connector:
     found = context.read(lambda tx: tx.connector(name))
     if found is None:
-        raise Conflict(f"{key}: there is no connector {shown(name)}; flow table connector-create makes one")
+        raise Conflict(f"{key}: there is no connector {shown(name)}; flow table connector-create creates one")
     return found
 
 
@@ -130,10 +130,10 @@ def _path_of(info: object, engine: str) -> str:
     for key in given:
         if _SECRET.search(key):
             raise BadRequest(
-                f"connector_info.{shown_key(key)}: is not a key of {engine}, which has path alone; no password or "
-                "other secret is taken from a client: those of servers are in connectors of service_conf.yaml"
+                f"connector_info.{shown_key(key)}: is not a key of {engine}, which has only path. Clients may not send "
+                "passwords or other secrets: those of servers are in connectors of service_conf.yaml"
             )
     path = given.get("path")
     if not isinstance(path, str) or not path:
-        raise BadRequest(f"connector_info.path: {shown(path)} is not the path of a file or folder of this machine")
+        raise BadRequest(f"connector_info.path: {shown(path)} is not the path of a file or folder of the server")
     return path

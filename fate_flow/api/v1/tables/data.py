@@ -1,6 +1,6 @@
-"""`/v1/data/...` and `/v1/table/...`: tables in, out and away (client-api-v1, section 3.3).
+"""`/v1/data/...` and `/v1/table/...`: upload, download, write and delete tables (client-api-v1, section 3.3).
 
-An upload or a download is a job of the local party: the same document that a client could submit itself.
+An upload or a download is a job of the local party, with a document that a client could also submit itself.
 """
 
 from __future__ import annotations
@@ -53,32 +53,32 @@ from fate_flow.store.values import Document, TableMeta
 from fate_flow.store.views.lists import MOST_ROWS
 
 _UPLOAD_NEEDS = ("namespace", "table_name", "file", "head", "partition")
-_UPLOAD_MISSES = 100             # FATE answers this for a missing key here, and 101 elsewhere
+_UPLOAD_MISSES = 100             # FATE's retcode for a missing key here; elsewhere it is 101
 _WITHOUT_EFFECT = (
     "storage_engine", "storage_address", "with_meta", "meta", "schema", "block_size", "eggroll_run", "spark_run",
     "in_serialized", "options",
 )  # fmt: skip
 _MOST_PARTITIONS = 10_000
 
-_NO_OF_1_6 = (2, "2")            # what `drop` is in an upload of fate_client 1.6 without --drop
+_NO_OF_1_6 = (2, "2")            # the value of `drop` that fate_client 1.6 sends without --drop
 _HEAD = {"head": described(FLAG, "Whether the first line names the columns.")}
 _PARTITION = {"partition": whole("Partitions.", 1, _MOST_PARTITIONS)}
 _OPTIONS: Arguments = {
-    "id_delimiter": described(TEXT, "What is between two columns; a comma."),
+    "id_delimiter": described(TEXT, "The separator of columns; a comma by default."),
     "drop": {
         "enum": [*FLAG["enum"], *_NO_OF_1_6],
-        "description": "A table of this name that is there already is replaced; 2 is no, as fate_client 1.6 says it.",
+        "description": "Replace an existing table of this name; 2 means no, as fate_client 1.6 sends it.",
     },
     "extend_sid": described(FLAG, "The server adds ids."),
-    "auto_increasing_sid": described(FLAG, "The ids that it adds are counted."),
+    "auto_increasing_sid": described(FLAG, "The added ids are consecutive numbers."),
     "duplicate_ids": one_of(
-        DUPLICATE_IDS, description="Of several rows with one id the last one is kept, or the file is refused; "
-        "fateflow.duplicate_ids of the server's configuration says which it is otherwise."
+        DUPLICATE_IDS, description="If several rows have the same id, keep the last one or refuse the file; "
+        "fateflow.duplicate_ids of the server's configuration is the default."
     ),
-    "id_column": described(TEXT, "The column of the ids; the first one. Not with extend_sid, which adds them."),
-    "feature_column": described(TEXT, "The other columns, between commas, in this order; all."),
+    "id_column": described(TEXT, "The column of the ids; the first by default. Not with extend_sid, which adds ids."),
+    "feature_column": described(TEXT, "The other columns in their order, separated by commas; all by default."),
     "task_cores": whole("Cores of the job.", 1),
-    **dict.fromkeys(_WITHOUT_EFFECT, described(ANYTHING, "Has no effect here; data.warnings says so.")),
+    **dict.fromkeys(_WITHOUT_EFFECT, described(ANYTHING, "No effect here; data.warnings says so.")),
 }
 _FILE: Arguments = {"file": {"type": "string", "format": "binary"}}
 _TABLE_ONLY = an_object({"namespace": TEXT, "table_name": TEXT})
@@ -87,7 +87,7 @@ _OF_FILES = ("head", "id_delimiter", "extend_sid", "auto_increasing_sid", *sorte
 _OF_SERVER: Arguments = {"connector_name": TEXT, "name": {"type": "string", "pattern": f"^{MYSQL_NAME}$"}}
 _SERVER_ADDRESS: Schema = {"type": "object", "properties": _OF_SERVER, "required": list(_OF_SERVER)}
 _ADDRESS: Schema = {"type": "object", "description": (
-    f"The path of a file; of {SERVERS} one of connectors in service_conf.yaml (connector_name) and a table (name)."
+    f"The path of a file; for {SERVERS}, one of connectors in service_conf.yaml (connector_name) and a table (name)."
 )}
 _BOUND_TO: tuple[Schema, ...] = (
     {"properties": {"engine": ENGINE, "address": ADDRESS}},
@@ -115,12 +115,12 @@ _TO_TABLE: tuple[Schema, ...] = tuple(
 )
 _WHERE_TO = (_TO_FILE, _TO_SERVER, *_TO_TABLE)
 _WRITTEN: Arguments = {
-    "storage_engine": one_of((*FILES, SERVERS), description=f"Of the address; {FILES[0]}."),
+    "storage_engine": one_of((*FILES, SERVERS), description=f"The engine of the address; {FILES[0]} by default."),
     "address": _ADDRESS,
-    "delimiter": described(TEXT, "What is between two columns of the file; a comma."),
-    "output_namespace": described(TABLE["namespace"], "Of the table to write; that of the table."),
-    "output_name": described(TABLE["table_name"], "Of the table to write; that of the table."),
-    "drop": described(FLAG, "A table of this name, or the file, that is there already is replaced."),
+    "delimiter": described(TEXT, "The separator of columns in the file; a comma by default."),
+    "output_namespace": described(TABLE["namespace"], "The namespace of the new table; by default the same."),
+    "output_name": described(TABLE["table_name"], "The name of the new table; by default the same."),
+    "drop": described(FLAG, "Replace an existing table or file."),
 }
 
 
@@ -153,7 +153,7 @@ class _DataRoutes:
     # ------------------------------------------------------------------ upload and download
 
     @declared(
-        "A local job makes a table of a CSV file: one that comes as `file` of a form, or one on the server's machine. "
+        "Start a local job that makes a table of a CSV file: the `file` of a form, or a file on the server's machine. "
         "With a form, its fields or the query string have the other keys; the query string may be one JSON object.",
         needs=TABLE | {"file": PATH} | _HEAD | _PARTITION, takes=_OPTIONS, form=_FILE,
         idle=("verbose", "use_local_data"),
@@ -166,17 +166,17 @@ class _DataRoutes:
             note_sent(said)
             return self._upload_from_here(said)
         if conf is not None:
-            self._upload_parameters(conf)        # before the file is taken: it may be large
+            self._upload_parameters(conf)        # checked before the file is read, which may be large
         with received(self._settings.limits.upload_max_bytes) as (path, fields):
             check_fields_are_signed(fields)
-            # A failure has to leave this block as an exception: that is what removes the file.
+            # A failure must leave this block as an exception, which removes the file.
             given = conf if conf is not None else {"file": path.name, **request.args.to_dict(), **fields}
             note_sent(given)
             parameters = self._upload_parameters(given)
             return self._submit_upload(given, {**parameters, "file": str(path), "remove_source": True})
 
     def _upload_from_here(self, conf: Body, *, is_bound: bool = False) -> Response:
-        """The file is on this machine already; the table is one that was uploaded, or bound to that file."""
+        """Submit the upload of a file on this machine. `is_bound`: the table counts as bound to the file."""
         parameters = self._upload_parameters(conf)
         path = readable_file(self._settings, read_text(conf, "file"), "file")
         bound = {"is_bound": True} if is_bound else {}
@@ -192,7 +192,7 @@ class _DataRoutes:
         return ok({**data, **table}, jobId=submitted.job_id)
 
     def _upload_parameters(self, conf: Body) -> dict[str, Any]:
-        """All but the file. Raises BadRequest in the client's own keys, Conflict when the table is there already."""
+        """Return all parameters but the file. Raise BadRequest with the client's keys, Conflict if the table exists."""
         parameters = _upload_parameters(conf, self._settings.duplicate_ids)
         namespace, name = parameters["namespace"], parameters["name"]
         if not parameters["destroy"] and self._views.table(namespace, name) is not None:
@@ -203,12 +203,13 @@ class _DataRoutes:
         return parameters
 
     @declared(
-        "A local job writes a table to a CSV file on the server's machine.", needs=TABLE | {"output_path": PATH},
-        takes={"delimiter": described(TEXT, "What is between two columns; a comma.")}, data=SUBMITTED_WITH_TABLE,
-        aside={"jobId": TEXT},
+        "Start a local job that writes a table to a CSV file on the server's machine.",
+        needs=TABLE | {"output_path": PATH},
+        takes={"delimiter": described(TEXT, "The separator of columns; a comma by default.")},
+        data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
     )
     def download(self) -> Response:
-        """A local job writes the table to a file on this machine."""
+        """Submit a local job that writes the table to a file on this machine."""
         body = arguments("namespace", "table_name", "output_path")
         namespace, name = read_table(body)
         self._check_readable(namespace, name)
@@ -220,24 +221,24 @@ class _DataRoutes:
         return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
 
     @declared(
-        "A local job makes another table of a table, a CSV file on the server's machine, or a table of another server.",
+        "Start a local job that writes a table to another table, a CSV file of the server, or another server.",
         needs=TABLE, takes=_WRITTEN, either=_WHERE_TO, data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
     )
     def write(self) -> Response:
-        """A local job writes the table elsewhere."""
+        """Submit a local job that writes the table elsewhere."""
         body = arguments("namespace", "table_name")
         namespace, name = read_table(body)
         source = {"namespace": namespace, "name": name}
         self._check_readable(namespace, name)
         parameters = {**source, **self._written_outside(body), **self._table_to_write(body, source)}
         if parameters == source:
-            raise BadRequest("address: is missing, and so is output_name: a file or a table to write to is needed")
+            raise BadRequest("address: is missing, and so is output_name: name a file or a table to write to")
         submitted = submit(self._services, _local_job("writer_0", "Writer", parameters, {}))
         table = {"table_name": name, "namespace": namespace}
         return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
 
     def _check_readable(self, namespace: str, name: str) -> None:
-        """Raises NotFound; Conflict for a table that is disabled."""
+        """Raise NotFound for a missing table, Conflict for a disabled one."""
         table, text = self._views.table(namespace, name), f"{shown(name)} in namespace {shown(namespace)}"
         if table is None:
             raise NotFound(f"table_name: there is no table {text}")
@@ -245,7 +246,7 @@ class _DataRoutes:
             raise Conflict(f"table_name: table {text} is disabled; flow table enable lets jobs read it again")
 
     def _written_outside(self, body: Body) -> dict[str, Any]:
-        """The file, or the table of a server that the operator named."""
+        """Return the parameters for a file, or for a table of a configured server."""
         if body.get("storage_engine") is None and body.get("address") is None:
             return {}
         if read_text(body, "storage_engine").upper() == SERVERS:
@@ -255,18 +256,18 @@ class _DataRoutes:
         named = file_of(self._services.context, engine, body.get("address"))
         path, destroy = writable_file(self._settings, named, "address.path"), read_flag(body, "drop")
         if path.exists() and not destroy:
-            raise Conflict(f'address.path: {shown(named)} is there already; "drop": 1 in the conf replaces it')
+            raise Conflict(f'address.path: {shown(named)} exists already; "drop": 1 in the conf replaces it')
         delimiter = {"delimiter": text} if (text := read_text(body, "delimiter")) else {}
         return {"output_path": str(path), "destroy": destroy, **delimiter}
 
     def _named_by_operator(self, address: object) -> tuple[str, str]:
-        """Connector and table. Raises BadRequest; NotFound for a connector that is not in the configuration."""
+        """Return the connector and the table. Raise BadRequest; NotFound if the configuration lacks the connector."""
         given = address if isinstance(address, dict) else {}
         name, target = given.get("connector_name"), given.get("name")
         if not isinstance(name, str):
             raise BadRequest(
                 f"address.connector_name: {shown(name)} is not the name of one of connectors in service_conf.yaml: "
-                "this server connects to no address that a client says"
+                "this server does not connect to addresses that a client sends"
             )
         if not isinstance(target, str) or not re.fullmatch(MYSQL_NAME, target):
             raise BadRequest(f"address.name: {shown(target)} is not {MYSQL_TABLE}")
@@ -277,7 +278,7 @@ class _DataRoutes:
         return name, target
 
     def _table_to_write(self, body: Body, source: Mapping[str, str]) -> dict[str, Any]:
-        """By default of the name of the first, in another namespace; or of another name, in the same namespace."""
+        """Return the parameters for a new table; a missing name or namespace is that of the source. {} for none."""
         keys = {"namespace": "output_namespace", "name": "output_name"}
         if all(body.get(key) is None for key in keys.values()):
             return {}
@@ -285,14 +286,14 @@ class _DataRoutes:
         target = {**source, **asked}
         text = f"(output_namespace {shown(target['namespace'])}, output_name {shown(target['name'])})"
         if target == source:
-            raise Conflict(f"output_name: is the table that is to be written itself {text}")
+            raise Conflict(f"output_name: is the source table itself {text}")
         destroy = read_flag(body, "drop")
         if not destroy and self._views.table(target["namespace"], target["name"]) is not None:
             raise Conflict(f'output_name: The data table already exists; "drop": 1 in the conf replaces it {text}')
         return {**{key: target[one] for one, key in keys.items()}, "destroy": destroy}
 
     @declared(
-        "The newest uploads.", takes=JOB | {"limit": whole(f"How many; {MOST_ROWS} at most.", 1, default=10)},
+        "List the newest uploads.", takes=JOB | {"limit": whole(f"How many; {MOST_ROWS} at most.", 1, default=10)},
         data=UPLOADS,
     )
     def history(self) -> Response:
@@ -308,33 +309,33 @@ class _DataRoutes:
 
     # ------------------------------------------------------------------ tables
 
-    @declared("What is known of a table.", needs=TABLE, data=TABLE_INFO)
+    @declared("Show whether a table exists, its columns and its number of rows.", needs=TABLE, data=TABLE_INFO)
     def table_info(self) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
         return ok({"namespace": namespace, "table_name": name, **_info(self._views.table(namespace, name))})
 
-    @declared("The table goes.", needs=TABLE, data=_TABLE_ONLY, idle=("job_id", "role", "party_id", "component_name"))
+    @declared("Delete a table.", needs=TABLE, data=_TABLE_ONLY, idle=("job_id", "role", "party_id", "component_name"))
     def delete_table(self) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
         self._tables.drop_table(namespace, name)
         return ok({"namespace": namespace, "table_name": name})
 
-    @declared("No job may read the table any more.", needs=TABLE, data=a_list(_TABLE_ONLY))
+    @declared("Forbid jobs to read a table.", needs=TABLE, data=a_list(_TABLE_ONLY))
     def disable_table(self) -> Response:
         return self._allow_table(False)
 
-    @declared("Jobs may read the table again.", needs=TABLE, data=a_list(_TABLE_ONLY))
+    @declared("Allow jobs to read a table again.", needs=TABLE, data=a_list(_TABLE_ONLY))
     def enable_table(self) -> Response:
         return self._allow_table(True)
 
     @declared(
-        "A local job makes a table of a CSV file on the server's machine, or of a table of another server.",
+        "Start a local job that makes a table of a CSV file on the server's machine, or of a table of another server.",
         needs=_BOUND, either=_BOUND_TO,
         takes=_HEAD | _PARTITION | _OPTIONS | {"partitions": _PARTITION["partition"]},
         data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
     )
     def bind_table(self) -> Response:
-        """A file of this machine becomes a table. It is copied, by a local job: `jobId` says which to wait for."""
+        """Submit a local job that copies a file of this machine into a table; the answer has its `jobId`."""
         body = arguments("engine", "address", "namespace", "name")
         defaults = {"head": True, "partition": read_whole(body, "partitions", 1, 1, _MOST_PARTITIONS)}
         said = {key: value for key, value in body.items() if value is not None}
@@ -345,12 +346,12 @@ class _DataRoutes:
         return self._upload_from_here({**conf, "file": path}, is_bound=True)
 
     def _bind_table_of_server(self, conf: Body, body: Body) -> Response:
-        """Of one that the operator named; it is copied as a file is."""
+        """Submit a local job that copies a table of a configured server."""
         name, source = self._named_by_operator(conf["address"])
         parameters = self._upload_parameters({**conf, "file": source})
         of_both = ("namespace", "name", "partition", "destroy", *_COLUMNS)
         kept = {key: parameters[key] for key in of_both if key in parameters}
-        if conf.get("duplicate_ids") is not None:       # the setting is for files, whose rows have an order
+        if conf.get("duplicate_ids") is not None:       # the server's default is for files, whose rows have an order
             kept["duplicate_ids"] = parameters["duplicate_ids"]
         given = {"connector": name, "source": source, **kept}
         submitted = submit(self._services, _local_job("fetch_0", "Fetch", given, _task_cores(conf)))
@@ -364,14 +365,15 @@ class _DataRoutes:
         return ok([{"namespace": namespace, "table_name": name}])
 
 
-# ---------------------------------------------------------------------- what an upload is told
+# ---------------------------------------------------------------------- parameters of an upload
 
 
 def _json_conf() -> dict[str, Any] | None:
-    """The conf of an upload when the whole query string is one JSON object, as the genuine client sends it.
+    """Return the conf of an upload if the whole query string is one JSON object, as the genuine client sends it.
 
-    That client leaves `&`, `=` and `+` in the JSON as they are, so the string must not be split first. A `%` it leaves
-    as well; where one is no escape, its library takes the whole for text and escapes each `%`, also of escapes."""
+    That client does not escape `&`, `=` and `+` in the JSON, so the string must not be split first. It does not escape
+    a `%` either: if one is not part of an escape, its library takes the whole string for text and escapes every `%`,
+    also those of escapes."""
     text = request.query_string.decode("latin-1")
     if text.startswith(("%257B", "%257b")):
         text = unquote(text)
@@ -388,7 +390,7 @@ def _json_conf() -> dict[str, Any] | None:
 
 
 def _upload_parameters(conf: Body, duplicate_ids: str) -> dict[str, Any]:
-    """The parameters of the component, but for its file; `duplicate_ids` where the client says nothing of that."""
+    """Return the parameters of the component without its file; `duplicate_ids` is the default of that key."""
     try:
         require(conf, *_UPLOAD_NEEDS)
     except BadRequest as error:
@@ -420,7 +422,7 @@ def _task_cores(conf: Body) -> dict[str, Any]:
 
 
 def _local_job(name: str, module: str, parameters: Mapping[str, Any], job_parameters: Mapping[str, Any]) -> Document:
-    """The job of one local component (client-api-v1, section 4.6)."""
+    """Return the job of one local component (client-api-v1, section 4.6)."""
     conf = {
         "dsl_version": 2,
         "initiator": {"role": "local", "party_id": 0},
@@ -431,7 +433,7 @@ def _local_job(name: str, module: str, parameters: Mapping[str, Any], job_parame
     return Document({"components": {name: {"module": module}}}, conf, {}, federated_mode="SINGLE")
 
 
-# ---------------------------------------------------------------------- what is said of a table
+# ---------------------------------------------------------------------- information about a table
 
 
 def _info(table: TableMeta | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`/v1/table/preview` and `/v1/table/tracking/...`: what is in a table, and where it came from and went."""
+"""`/v1/table/preview` and `/v1/table/tracking/...`: the first rows of a table, its sources, and the jobs using it."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class _TableRoutes:
         self._submits = services.use_cases.submits
         self._context = services.context
 
-    @declared(f"The first {MOST_SHOWN} rows of a table.", needs=TABLE, data=_PREVIEW)
+    @declared(f"Show the first {MOST_SHOWN} rows of a table.", needs=TABLE, data=_PREVIEW)
     def preview(self) -> Response:
-        """The first rows, under the names of the columns."""
+        """Return the first rows and the names of the columns."""
         name = read_table(arguments("namespace", "table_name"))
         table = self._context.read(lambda tx: _table(tx, name))
         if table is None:
@@ -58,9 +58,9 @@ class _TableRoutes:
             "data": first_rows(table),
         })
 
-    @declared("The tables that a task made this one of, and the first of those.", needs=TABLE, data=_SOURCES)
+    @declared("Show the tables that a task made this one from, and their origins.", needs=TABLE, data=_SOURCES)
     def sources(self) -> Response:
-        """The tables that a task made this one of, and those that the first of them were; none for what came in."""
+        """Return the tables from which a task made this one, and their original sources; [] for an uploaded table."""
         name = read_table(arguments("namespace", "table_name"))
         return ok(self._context.read(lambda tx: [
             {
@@ -71,9 +71,9 @@ class _TableRoutes:
             for source in self._first(tx, parent)
         ]))
 
-    @declared("The jobs whose tasks made this table, read it or handed it on.", needs=TABLE, data=_JOBS)
+    @declared("List the jobs whose tasks made this table, read it or passed it on.", needs=TABLE, data=_JOBS)
     def jobs(self) -> Response:
-        """The jobs here whose tasks made this table, read it or handed it on, the newest first."""
+        """Return the jobs here whose tasks made this table, read it or passed it on, newest first."""
         name = read_table(arguments("namespace", "table_name"))
 
         def find(tx: Transaction) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class _TableRoutes:
         return ok({"count": len(found), "job": list(found)})
 
     def _parents(self, tx: Transaction, table: TableMeta | None) -> list[Name]:
-        """What the task that made it read at its seat."""
+        """Return the tables that the task that made it read at its seat."""
         if table is None or table.origin not in _OF_TABLES:
             return []
         results, name = tx.results_of(table.job_id), (table.namespace, table.name)
@@ -98,7 +98,7 @@ class _TableRoutes:
         return list(dict.fromkeys([*found, *_read_by(self._submits.validate(document), maker, tx)]))
 
     def _first(self, tx: Transaction, name: Name) -> list[Name]:
-        """The tables at the beginning of the way to this one, itself if nothing was before."""
+        """Return the original sources of this table; the table itself if it has none."""
         first, pending, seen = list[Name](), [name], set[Name]()
         while pending:
             one = pending.pop()
@@ -122,7 +122,7 @@ def _read_by(spec: JobSpec, maker: OutputTable, tx: Transaction) -> Iterator[Nam
 
 
 def _known(tx: Transaction, name: Name) -> TableMeta:
-    """Raises Conflict, whose retcode is FATE's here, for a table that is not there."""
+    """Return the table. Raise Conflict, which has FATE's retcode for this case, if it does not exist."""
     table = _table(tx, name)
     if table is None:
         raise Conflict(f"no find table: {_text(name)}")

@@ -1,4 +1,4 @@
-"""`/v1/template/download`: documents to begin with, for what this server can run, and data small enough to look at."""
+"""`/v1/template/download`: example documents for jobs that this server can run, with a little data."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def blueprint(services: Services) -> Blueprint:
     @template.post("/download")
     @file_follows
     @declared(
-        "Documents of jobs to begin with, and data for them, as a tar.", file=GZIP,
-        takes={"min_data": whole("Whether the data is to be small; it always is.", default=1)},
+        "Download example documents of jobs, and data for them, as a tar.", file=GZIP,
+        takes={"min_data": whole("No effect: the data is always small.", default=1)},
     )
     def download() -> Response:
-        """All of it is small, so that `min_data` leaves nothing out."""
+        """Send the examples; `min_data` leaves nothing out, since all data is small."""
         read_whole(silent_json(), "min_data", 1)
         return tar_response("template.tar.gz", _members(int(own), int(other)))
 

@@ -1,4 +1,4 @@
-"""`/v1/tracking/component/...`: what a component was told and what it made here (client-api-v1, section 3.4)."""
+"""`/v1/tracking/component/...`: a component's parameters and its results here (client-api-v1, section 3.4)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NO_DATA = 210
 _NEEDED = ("job_id", "role", "party_id", "component_name")
 
 _NO_DATA = {NO_DATA: "There is no data."}
-_SUMMARY = {**FREE, "not": {"required": ["retcode", "retmsg"]}, "description": "The summary alone: a file."}
+_SUMMARY = {**FREE, "not": {"required": ["retcode", "retmsg"]}, "description": "A file with only the summary."}
 _ALL = an_object({"data": a_list(ANYTHING), "meta": FREE}, title="Metric")
 
 
@@ -66,7 +66,7 @@ class _TrackingRoutes:
         self._own = services.settings.party_id
         self._ask_party = services.ask_party
 
-    @declared("The components of a job.", needs=JOB, data=an_object({"components": a_list(TEXT)}))
+    @declared("List the components of a job.", needs=JOB, data=an_object({"components": a_list(TEXT)}))
     def components(self) -> Response:
         job_id = read_job_id(arguments("job_id"))
         document = self._views.document(job_id)
@@ -75,11 +75,11 @@ class _TrackingRoutes:
         return ok({"components": list(document.dsl.get("components", {}))})
 
     @declared(
-        "What a component was told.", needs=COMPONENT,
+        "Show the parameters of a component.", needs=COMPONENT,
         data={**FREE, "properties": {"module": TEXT}, "required": ["module"]},
     )
     def parameters(self) -> Response:
-        """The module, and what stands under the keys that end in `Param`."""
+        """Return the module, and the values of the keys that end in `Param`."""
         job_id, party, name, _ = _component()
         document = self._views.document(job_id)
         spec = self._submits.validate(document) if document is not None else None
@@ -91,14 +91,14 @@ class _TrackingRoutes:
 
     # ------------------------------------------------------------------ metrics
 
-    @declared("The names of the metrics of a component.", needs=COMPONENT, data=by_name(a_list(TEXT)))
+    @declared("List the names of a component's metrics.", needs=COMPONENT, data=by_name(a_list(TEXT)))
     def metrics(self) -> Response:
         names: dict[str, list[str]] = {}
         for one in self._metrics():
             names.setdefault(one.namespace, []).append(one.name)
         return ok(names) if names else ok({}, "no data")
 
-    @declared("All metrics of a component.", needs=COMPONENT, data=by_name(by_name(_ALL)))
+    @declared("Show all metrics of a component.", needs=COMPONENT, data=by_name(by_name(_ALL)))
     def metric_all(self) -> Response:
         found: dict[str, dict[str, Any]] = {}
         for one in self._metrics():
@@ -106,11 +106,11 @@ class _TrackingRoutes:
         return ok(found) if found else ok({}, "no data")
 
     @declared(
-        "One metric of a component.", needs={"metric_namespace": TEXT, "metric_name": TEXT} | COMPONENT,
+        "Show one metric of a component.", needs={"metric_namespace": TEXT, "metric_name": TEXT} | COMPONENT,
         data=a_list(ANYTHING), beside={"meta": FREE},
     )
     def metric_data(self) -> Response:
-        """One metric."""
+        """Return one metric."""
         body = arguments("metric_namespace", "metric_name", *_NEEDED)
         wanted = read_text(body, "metric_namespace"), read_text(body, "metric_name")
         for one in self._metrics():
@@ -126,11 +126,11 @@ class _TrackingRoutes:
 
     @file_follows
     @declared(
-        "The tables that a component made, as CSV files in a tar.", needs=COMPONENT, file=GZIP, also=_NO_DATA,
+        "Download a component's output tables, as CSV files in a tar.", needs=COMPONENT, file=GZIP, also=_NO_DATA,
         takes={"limit": whole("Rows of each table; -1: all.", -1, default=-1), "head": described(FLAG, "A header.")},
     )
     def download_output(self) -> Response:
-        """The output tables as CSV, each with a `.meta` file that names the columns."""
+        """Send the output tables as CSV, each with a `.meta` file that names the columns."""
         job_id, party, name, body = _component()
         limit = read_whole(body, "limit", -1, minimum=-1)
         if limit == 0:
@@ -138,7 +138,7 @@ class _TrackingRoutes:
         made = self._views.outputs(job_id, name, party)
         tables = [(one.data_name, table) for one, table in made if table is not None]
         if not tables:
-            gone = [f"{one.namespace}.{one.name} was deleted or written anew since" for one, _ in made]
+            gone = [f"{one.namespace}.{one.name} was deleted or replaced since" for one, _ in made]
             raise HttpError(NO_DATA, ": ".join(["no data", *gone[:1]]))
         try:
             members = list(_members(tables, limit, read_flag(body, "head", True)))
@@ -146,7 +146,7 @@ class _TrackingRoutes:
             raise HttpError(NO_DATA, f"no data: {error.message}") from error
         return tar_response(f"job_{job_id}_{name}_{party.role}_{party.party_id}_output_data.tar.gz", members)
 
-    @declared("The tables that a component made.", needs=COMPONENT, data=OUTPUT_TABLES, relays=True)
+    @declared("List a component's output tables.", needs=COMPONENT, data=OUTPUT_TABLES, relays=True)
     def output_tables(self) -> Response:
         job_id, party, name, _ = _component()
         document = self._views.document(job_id)
@@ -165,14 +165,14 @@ class _TrackingRoutes:
             ]
         )
 
-    @declared("Nothing: no component here makes a model.", needs=COMPONENT, data={**FREE, "maxProperties": 0})
+    @declared("Answer no data: no component here produces a model.", needs=COMPONENT, data={**FREE, "maxProperties": 0})
     def output_model(self) -> Response:
-        """No component of this server makes a model, and that is no error to a client."""
+        """Answer "no data", which clients do not take for an error: no component here produces a model."""
         _component()
         return ok({}, "no data")
 
     def _output_tables_at(self, party: Party, job_id: str, name: str) -> Response:
-        """As the party itself says, which knows its tables alone."""
+        """Ask the party itself: only it knows its tables."""
         endpoint = f"/tracker/{job_id}/{name}/{party.role}/{party.party_id}/output/table"
         answer = self._ask_party(party, endpoint, {})
         if answer.is_ok and not answer.data:
@@ -181,11 +181,11 @@ class _TrackingRoutes:
 
     @file_follows
     @declared(
-        "The summary of a component, as data or as a file.", needs=COMPONENT, takes={"filename": FILE_NAME}, data=FREE,
-        file="application/json", content=_SUMMARY, also=_NO_DATA,
+        "Show the summary of a component, as data or as a file.", needs=COMPONENT, takes={"filename": FILE_NAME},
+        data=FREE, file="application/json", content=_SUMMARY, also=_NO_DATA,
     )
     def summary(self) -> Response:
-        """The summary as data, or as a file when the client names one."""
+        """Return the summary as data, or as a file if the client names one."""
         job_id, party, name, body = _component()
         found = self._views.summary(job_id, name, party)
         if found is None:
@@ -195,7 +195,7 @@ class _TrackingRoutes:
 
 
 def _component() -> tuple[str, Party, str, dict[str, Any]]:
-    """Job, party and component that the request is about, and its body."""
+    """Return the job, the party and the component of the request, and its body."""
     body = arguments(*_NEEDED)
     return read_job_id(body), read_party(body), read_component(body), body
 
@@ -208,7 +208,7 @@ def _members(tables: list[tuple[str, TableMeta]], limit: int, has_head: bool) ->
 
 
 def _whole(pieces: tuple[Metric, ...]) -> tuple[Metric, ...]:
-    """A worker may save a metric in pieces, and its meta apart from its data: here each is one."""
+    """Join the pieces of each metric: a worker may save it in pieces, and its meta apart from its data."""
     found: dict[tuple[str, str], Metric] = {}
     for one in pieces:
         known = found.get((one.namespace, one.name))

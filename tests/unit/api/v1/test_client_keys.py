@@ -59,7 +59,7 @@ def test_no_private_key_is_handed_out(world: World, tmp_path: Path) -> None:
     write_private_key(tmp_path / "keys" / "site.pem", 3)
     for party_id in ("9999", "10000"):
         said = query(world, party_id, key_name="private")
-        assert (said["retcode"], "key_name: 'private' is not handed out" in str(said["retmsg"])) == (101, True)
+        assert (said["retcode"], "key_name: 'private' is not given out" in str(said["retmsg"])) == (101, True)
     own = query(world, "9999", key_name="public")
     assert "BEGIN PUBLIC KEY" in str(own["data"])
     assert private_pem(3).splitlines()[1] not in str(own)

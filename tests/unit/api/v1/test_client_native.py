@@ -101,7 +101,7 @@ def test_a_path_on_the_server_is_told_so_too(world: World) -> None:
     ({"job_file": 3}, "job_file: 3 is not the text of a file"),
     ({"job_file": "a: ]"}, "job_file: line 1, column 4: "),
     ({"job_file": ""}, "the job file: null is not an object"),
-    ({"job_file": TOY, "job_dsl": {}}, "job_file: says all there is"),
+    ({"job_file": TOY, "job_dsl": {}}, "job_file: contains the whole job"),
 ])  # fmt: skip
 def test_what_is_no_job_file_is_refused(world: World, body: dict[str, Any], problem: str) -> None:
     said = world.ask("job/submit", body)

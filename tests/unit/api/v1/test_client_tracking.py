@@ -120,7 +120,7 @@ def test_output_data_that_was_deleted_since_is_no_data(world: World, job_id: str
     assert (response.status_code, "'made'" in response.json["retmsg"]) == (210, True)
     with world.store.transaction() as tx:
         tx.drop_table("out", "made")
-    why = "no data: out.made was deleted or written anew since"
+    why = "no data: out.made was deleted or replaced since"
     assert world.get("tracking/component/output/data/download", of(job_id)).json["retmsg"] == why
 
 

@@ -97,7 +97,7 @@ def test_an_answer_holds_so_many_rows_and_says_so(world: World, monkeypatch: pyt
     ids = [world.add_job() for _ in range(5)]
     said = world.ask("job/query", {"role": "guest"})
     assert [row["f_job_id"] for row in said["data"]] == ids[:1:-1]
-    assert said["retmsg"] == "success: the newest 3; narrow the query, or ask for a page"
+    assert said["retmsg"] == "success: the newest 3; narrow the query, or request a page"
     listed = world.ask("job/list/job", {"limit": 0})["data"]
     assert (len(listed["jobs"]), listed["count"]) == (3, 5)
     assert len(world.ask("job/list/job", {"limit": 1000})["data"]["jobs"]) == 3

@@ -114,8 +114,8 @@ def test_the_columns_that_are_to_come_are_told_to_the_job(world: World) -> None:
 @pytest.mark.parametrize(("address", "engine", "retcode", "says"), [
     ({"connector_name": "other"}, "PATH", 100, "there is no connector 'other'"),
     ({"connector_name": "exports"}, "FILE", 100, "'exports' is a connector of PATH, not of FILE"),
-    ({"connector_name": "exports", "path": "../a.csv"}, "PATH", 101, "is not a path inside of connector 'exports'"),
-    ({"connector_name": "exports", "path": "/etc/passwd"}, "PATH", 101, "is not a path inside of"),
+    ({"connector_name": "exports", "path": "../a.csv"}, "PATH", 101, "is not a path inside connector 'exports'"),
+    ({"connector_name": "exports", "path": "/etc/passwd"}, "PATH", 101, "is not a path inside"),
     ({"connector_name": "exports", "path": 5}, "PATH", 101, "address.path: 5"),
     ({"connector_name": 5}, "PATH", 101, "connector_name: 5"),
     ({}, "PATH", 101, "address.path: null is not the path"),
@@ -159,11 +159,11 @@ def test_a_file_a_table_or_both(world: World) -> None:
     ({}, 101, "address: is missing, and so is output_name"),
     ({"table_name": "nothing", "output_name": "new"}, 101, "there is no table 'nothing'"),
     ({"output_name": "site_b"}, 100, "The data table already exists; \"drop\": 1 in the conf"),
-    ({"output_name": "site_a"}, 100, "is the table that is to be written itself"),
-    ({"output_name": "site_a", "drop": 1}, 100, "is the table that is to be written itself"),
+    ({"output_name": "site_a"}, 100, "is the source table itself"),
+    ({"output_name": "site_a", "drop": 1}, 100, "is the source table itself"),
     ({"output_name": ".."}, 101, "output_name: '..'"),
     ({"storage_engine": "HIVE", "address": {"host": "10.0.0.1"}}, 101, "does not offer 'HIVE'"),
-    ({"storage_engine": "MYSQL", "address": {"host": "10.0.0.1"}}, 101, "connects to no address that a client says"),
+    ({"storage_engine": "MYSQL", "address": {"host": "10.0.0.1"}}, 101, "connect to addresses that a client sends"),
     ({"storage_engine": "MYSQL", "address": {"connector_name": "exports", "name": "t"}}, 101,
      "'exports' is not one of connectors in service_conf.yaml: none"),
     ({"storage_engine": "MYSQL", "address": {"connector_name": "exports", "name": "a.b"}}, 101, "address.name: 'a.b'"),
@@ -182,7 +182,7 @@ def test_a_file_that_is_there_is_replaced_by_a_writer_with_drop_and_by_a_downloa
     path.write_text("of somebody\n")
     code, message = refused(world, "data/writer", {**SOURCE, "address": {"path": "downloads/there.csv"}})
     assert (code, message) == (
-        100, "address.path: 'downloads/there.csv' is there already; \"drop\": 1 in the conf replaces it",
+        100, "address.path: 'downloads/there.csv' exists already; \"drop\": 1 in the conf replaces it",
     )  # fmt: skip
     assert written(world, address={"path": "downloads/there.csv"}, drop=1)["destroy"] is True
     assert world.ask("data/download", {**SOURCE, "output_path": "downloads/there.csv"})["retcode"] == 0

@@ -123,7 +123,7 @@ def test_a_table_that_another_job_wrote_is_not_recorded_as_its_own(
     (tmp_path / "out" / "made.sqlite").write_bytes(b"something else")
     said = app.test_client().post(f"/v1/tracker/{OWN}/table_meta/create", json=body, headers=headers)
     assert said.json is not None
-    assert said.json["retmsg"].endswith("the file that is there is no table")
+    assert said.json["retmsg"].endswith("the file there is not a table")
 
 
 def test_a_metric_comes_in_pieces_and_its_meta_apart(ask: Ask, store: MemoryStore) -> None:
@@ -204,30 +204,30 @@ def test_a_session_that_has_ended_records_nothing(ask: Ask, spool: Spool) -> Non
     ("what", "body", "text"),
     [
         ("metric_data/save", {}, "missing: metric_namespace,metric_name,metrics"),
-        ("metric_data/save", {**METRIC, "metrics": "gAR9lC4="}, "metrics: a list of [key, value] is needed (pickles"),
-        ("metric_data/save", {**METRIC, "metrics": ["gAR9lC4="]}, "metrics: each is [key, value]"),
-        ("metric_data/save", {**METRIC, "metrics": [[1, 2, 3]]}, "metrics: each is [key, value]"),
+        ("metric_data/save", {**METRIC, "metrics": "gAR9lC4="}, "metrics: must be a list of [key, value] (pickles"),
+        ("metric_data/save", {**METRIC, "metrics": ["gAR9lC4="]}, "metrics: each must be [key, value]"),
+        ("metric_data/save", {**METRIC, "metrics": [[1, 2, 3]]}, "metrics: each must be [key, value]"),
         ("metric_data/save", {**METRIC, "metric_name": 7, "metrics": []}, "metric_name: 7 is not a name"),
         ("metric_data/save", {**METRIC, "metric_namespace": "n" * 181, "metrics": []}, "metric_namespace: "),
         ("metric_meta/save", METRIC, "missing: metric_meta"),
-        ("metric_meta/save", {**METRIC, "metric_meta": "gAR9lC4="}, "metric_meta: a JSON object is needed (pickles"),
+        ("metric_meta/save", {**METRIC, "metric_meta": "gAR9lC4="}, "metric_meta: must be a JSON object (pickles"),
         ("output_data_info/save", {"data_name": "data"}, "missing: table_namespace,table_name"),
         ("output_data_info/save", {**OUTPUT, "data_name": ""}, "data_name: '' is not a name"),
         ("output_data_info/save", {**OUTPUT, "table_name": ["made"]}, "table_name: "),
         ("summary/save", {}, "missing: summary"),
-        ("summary/save", {"summary": [1]}, "summary: a JSON object is needed"),
+        ("summary/save", {"summary": [1]}, "summary: must be a JSON object"),
         ("table_meta/create", {"name": "made"}, "missing: namespace,address"),
-        ("table_meta/create", {**TABLE, "address": "here"}, "address: a JSON object is needed"),
+        ("table_meta/create", {**TABLE, "address": "here"}, "address: must be a JSON object"),
         ("table_meta/create", {**TABLE, "address": {}}, "address.uri: null: "),
         ("table_meta/create", {**TABLE, "address": {"uri": "/etc/passwd"}}, "is not of the form standalone://"),
-        ("table_meta/create", {**TABLE, "address": {"uri": OTHER_URI}}, "is not that of table"),
+        ("table_meta/create", {**TABLE, "address": {"uri": OTHER_URI}}, "is not the table"),
         ("table_meta/create", {**TABLE, "address": {"uri": ELSEWHERE}}, "does not lie in /data"),
         ("table_meta/create", {**TABLE, "count": -1}, "count: -1 is not a whole number"),
         ("table_meta/create", {**TABLE, "count": True}, "count: true is not a whole number"),
-        ("table_meta/create", {**TABLE, "schema": "x"}, "schema: a JSON object is needed"),
+        ("table_meta/create", {**TABLE, "schema": "x"}, "schema: must be a JSON object"),
         ("table_meta/get", {"namespace": "out"}, "missing: table_name"),
         ("table_meta/get", {"namespace": "out", "table_name": "gone"}, "there is no table out.gone"),
-        ("magic/save", {}, "no such path: 'magic/save' is nothing that a worker records"),
+        ("magic/save", {}, "no such path: workers cannot record 'magic/save'"),
     ],
 )
 def test_what_is_not_well_formed_records_nothing(
@@ -253,7 +253,7 @@ def test_a_table_of_another_job_is_not_taken_over(ask: Ask, store: MemoryStore) 
 @pytest.mark.parametrize("what", ["model/save", "model/get", "model/run_parameters/get", "component_model/save"])
 def test_models_are_not_kept(ask: Ask, what: str) -> None:
     said = ask(what, {"model_id": "m", "model_version": "1"})
-    assert (said["retcode"], said["retmsg"].startswith("models are not kept by this server")) == (100, True)
+    assert (said["retcode"], said["retmsg"].startswith("this server does not store models")) == (100, True)
 
 
 # ---------------------------------------------------------------------- the documents of its job
