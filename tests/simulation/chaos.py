@@ -23,7 +23,6 @@ from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.jobspec.parameters import Change
 from tests.kit.job_documents import job
-from tests.simulation.faults import CALM, rough
 from tests.simulation.parsing import parsed_once
 from tests.simulation.policies import restart, some_policies
 from tests.simulation.troubles import (
@@ -37,7 +36,8 @@ from tests.simulation.troubles import (
     stall,
     unheard_start,
 )
-from tests.simulation.world import RULES, Violation, World
+from tests.simulation.world.faults import CALM, rough
+from tests.simulation.world.world import RULES, Violation, World
 
 BOUND = 180.0
 """Virtual seconds after the last fault in which everything settles, by the rules in `world.RULES`."""

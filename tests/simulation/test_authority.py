@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.authority import Story, hunt
-from tests.simulation.authority_mutants import MUTANTS, SEEDS
+from tests.simulation.mutants.authority_bugs import MUTANTS, SEEDS
 
 STORIES = 40
 

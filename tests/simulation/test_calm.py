@@ -6,8 +6,8 @@ from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.spec import Party
 from fate_flow.jobspec.ceilings import Ceilings
 from tests.kit.job_documents import job
-from tests.simulation.faults import Faults
-from tests.simulation.world import RULES, World
+from tests.simulation.world.faults import Faults
+from tests.simulation.world.world import RULES, World
 
 
 @pytest.fixture(params=["memory", "sqlite"])

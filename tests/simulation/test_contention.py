@@ -13,9 +13,9 @@ from fate_flow.core.model.job import Blocker, JobKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from tests.kit.job_documents import job
-from tests.simulation.faults import rough
 from tests.simulation.parsing import parsed_once
-from tests.simulation.world import RULES, START, World
+from tests.simulation.world.faults import rough
+from tests.simulation.world.world import RULES, START, World
 
 pytestmark = pytest.mark.long
 
@@ -394,7 +394,7 @@ def test_nobody_waits_behind_a_job_that_a_party_has_become_too_small_for(store: 
     host.stays_shrunk = True
     host.recover()
     flood(world, [("9999", "10000"), ("10001", "10000")], 5)
-    while world.invariants.unsettled_while_shrunk():
+    while world.invariants.settled.unsettled_while_shrunk():
         world.run_for(1)
         assert world.now < START + 600_000
     world.run_for(12)       # it has been asked for once more since the last core came back

@@ -13,8 +13,8 @@ from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.services.context.ports import LaunchOrder
 from tests.kit.job_documents import job
-from tests.simulation.engine import FakeEngine
-from tests.simulation.world import World
+from tests.simulation.world.engine import FakeEngine
+from tests.simulation.world.world import World
 
 BOTH = {"guest": ["9999"], "host": ["10000"]}
 MADE = {"outputs": [{"name": "data", "path": "data.csv", "kind": "table"}]}

@@ -15,8 +15,8 @@ from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.jobspec.parameters import Change
 from fate_flow.services.workers.reports import report_of
 from tests.kit.job_documents import job
-from tests.simulation.engine import FakeWorker
-from tests.simulation.world import World
+from tests.simulation.world.engine import FakeWorker
+from tests.simulation.world.world import World
 
 GUEST, HOST, OTHER = "9999", "10000", "10001"
 TWO, THREE = {"guest": [GUEST], "host": [HOST]}, {"guest": [GUEST], "host": [HOST, OTHER]}

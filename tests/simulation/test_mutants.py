@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.chaos import processes
-from tests.simulation.mutants import MUTANTS, hunt_all
+from tests.simulation.mutants.hunting import hunt_all
+from tests.simulation.mutants.table import MUTANTS
 
 
 @pytest.mark.long

@@ -7,9 +7,9 @@ from functools import partial
 from random import Random
 
 from fate_flow.core.model.status import JobStatus
-from tests.simulation.party import SimParty
-from tests.simulation.process import Process
-from tests.simulation.world import World
+from tests.simulation.world.party import SimParty
+from tests.simulation.world.process import Process
+from tests.simulation.world.world import World
 
 Trouble = Callable[[World, Random], None]
 

@@ -1,7 +1,7 @@
 """Deliberate bugs in what keeps jobs apart, each of which the stories of `authority.py` have to catch.
 
-`python -m tests.simulation.authority_mutants` runs them and prints the rule that caught each. Where two layers hold the
-same rule, the bug is in both: one alone changes nothing that could be seen."""
+`python -m tests.simulation.mutants.authority_bugs` runs them and prints the rule that caught each. Where two layers
+hold the same rule, the bug is in both: one alone changes nothing that could be seen."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from fate_flow.services.context.ports import LaunchOrder, Observation, TaskOutpu
 from fate_flow.store.values import TableMeta
 
 if TYPE_CHECKING:
-    from tests.simulation.party import SimParty
+    from tests.simulation.world.party import SimParty
 
 _LONGEST_KILL = 5_000       # milliseconds from SIGKILL until a process that hangs in the kernel has gone
 _SLOW_STOP = 1_000

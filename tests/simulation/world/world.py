@@ -1,7 +1,7 @@
 """N parties in one process: the real use cases and schedulers over a store of choice, fake workers, a faulty network.
 
 Everything random comes from one seed and time is virtual, so a seed replays exactly. After every commit the world
-looks at what may never happen (invariants.py); `stabilize()` ends the faults and demands that everything settles.
+looks at what may never happen (rules/); `stabilize()` ends the faults and demands that everything settles.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from fate_flow.services.context.ports import Rules
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.store.values import Document
 from tests.kit.job_documents import parties_of, upstream_of
-from tests.simulation.faults import CALM, Faults
-from tests.simulation.invariants import QUIET_SILENCE, Invariants
-from tests.simulation.party import SimParty
 from tests.simulation.policies import acts_without_faults, policies_of
+from tests.simulation.rules.invariants import QUIET_SILENCE, Invariants
+from tests.simulation.world.faults import CALM, Faults
+from tests.simulation.world.party import SimParty
 
 START = 1_700_000_000_000
 RULES = Rules(
@@ -305,14 +305,14 @@ class World:
         self.calm_down()
         begin = self.now
         if any(party.stays_shrunk for party in self.parties.values()):
-            self._until(self.invariants.unsettled_while_shrunk, begin, seconds)
+            self._until(self.invariants.settled.unsettled_while_shrunk, begin, seconds)
             for party in self.parties.values():
                 party.grow_again()
             begin = self.now
-        self._until(self.invariants.unsettled, begin, seconds)
+        self._until(self.invariants.settled.unsettled, begin, seconds)
         settled = (self.now - begin) / 1000
         self.run_for(self.rules.poll_interval * 2 / 1000)       # what comes late changes nothing
-        self.invariants.check_settled()
+        self.invariants.settled.check_settled()
         if self.violation or self._errors.seen:
             self._raise()
         return settled

@@ -20,15 +20,15 @@ from fate_flow.services.scheduling.events import JobChanged, OutboxFilled, Queue
 from fate_flow.services.scheduling.scheduler import Scheduler
 from fate_flow.services.use_cases.use_cases import UseCases
 from tests.kit.modules import Module
-from tests.simulation.engine import FakeEngine
-from tests.simulation.faults import Crash
-from tests.simulation.process import Process
-from tests.simulation.record import SimRecord
-from tests.simulation.sender import SimSender
-from tests.simulation.stores import open_books
+from tests.simulation.world.engine import FakeEngine
+from tests.simulation.world.faults import Crash
+from tests.simulation.world.process import Process
+from tests.simulation.world.record import SimRecord
+from tests.simulation.world.sender import SimSender
+from tests.simulation.world.stores import open_books
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.world.world import World
 
 _MOST_EVENTS = 24
 _WRITES_OF_A_TRANSACTION = 12
@@ -316,7 +316,7 @@ class Server:
         if hints:
             self.party.world.hints["sent"] += len(hints)
             life = f"{self.scheduling.name} {self.scheduling.life}"
-            self.party.world.invariants.sends_capacity_notices(self.party, life, hints)
+            self.party.world.invariants.capacity.sends_capacity_notices(self.party, life, hints)
         for command in commands:
             self._sender(command.to.party_id).post(command)
 

@@ -11,10 +11,10 @@ from fate_flow.core.model.peer import HeartbeatReply
 from fate_flow.peers.send_queue import Jobs, SendQueue, Work
 from fate_flow.services.scheduling.events import Answered, HeartbeatAnswered, PartyFails, PartySilent
 from fate_flow.services.use_cases.use_cases import UseCases
-from tests.simulation.network import Call
+from tests.simulation.world.network import Call
 
 if TYPE_CHECKING:
-    from tests.simulation.party import Server
+    from tests.simulation.world.party import Server
 
 
 class SimSender:

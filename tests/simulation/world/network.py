@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from fate_flow.services.use_cases.use_cases import UseCases
-from tests.simulation.faults import Crash
+from tests.simulation.world.faults import Crash
 
 if TYPE_CHECKING:
-    from tests.simulation.party import Server
-    from tests.simulation.process import Process
-    from tests.simulation.world import World
+    from tests.simulation.world.party import Server
+    from tests.simulation.world.process import Process
+    from tests.simulation.world.world import World
 
 T = TypeVar("T")
 

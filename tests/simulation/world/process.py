@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from tests.simulation.faults import Crash
+from tests.simulation.world.faults import Crash
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.world.world import World
 
 T = TypeVar("T")
 

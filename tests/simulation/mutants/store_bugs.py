@@ -1,0 +1,68 @@
+"""Deliberate bugs in what the stores write."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest.mock import patch
+
+from fate_flow.store.database.models import EngineRow
+from fate_flow.store.memory.store import MemoryTransaction
+from fate_flow.store.sql import resources
+
+
+def no_fence(transaction: type) -> AbstractContextManager[Any]:
+    """A scheduler that has lost its lease goes on writing."""
+    keep = transaction.renew_scheduler_lease  # type: ignore[attr-defined]
+
+    def renew_scheduler_lease(self: Any, owner: str, steady: int) -> bool:
+        keep(self, owner, steady)
+        return True
+
+    return patch.object(transaction, "renew_scheduler_lease", renew_scheduler_lease)
+
+
+def return_ignores_the_round(transaction: type) -> AbstractContextManager[Any]:
+    keep = transaction.give_back  # type: ignore[attr-defined]
+    return patch.object(transaction, "give_back", lambda self, key, _, at: keep(self, key, None, at))
+
+
+def cores_come_back_twice() -> AbstractContextManager[Any]:
+    keep = MemoryTransaction.give_back
+
+    def give_back(self: Any, key: Any, at_most_round: int | None, at: int) -> bool:
+        claim = self.job(key).claim
+        done = keep(self, key, at_most_round, at)
+        engine = self.engine()
+        if done and engine.remaining_cores + claim.cores <= engine.cores:
+            self._take(engine, -claim.cores, 0)
+        return done
+
+    return patch.object(MemoryTransaction, "give_back", give_back)
+
+
+def apply_takes_again() -> AbstractContextManager[Any]:
+    """A repeated apply reserves a second time."""
+    keep = MemoryTransaction.renew_claim
+
+    def renew_claim(self: Any, key: Any, round_number: int) -> None:
+        keep(self, key, round_number)
+        self._take(self.engine(), self.job(key).claim.cores, 0)
+
+    return patch.object(MemoryTransaction, "renew_claim", renew_claim)
+
+
+def sql_reserves_what_is_not_there() -> AbstractContextManager[Any]:
+    """The UPDATE of the engine's row without its guard."""
+    keep = resources.hit
+
+    def hit(query: Any) -> bool:
+        if getattr(query, "model", None) is EngineRow:
+            query._where = EngineRow.f_engine_name == "STANDALONE"
+        return keep(query)
+
+    return patch.object(resources, "hit", hit)
+
+
+def reservation_rounds_are_not_taken_over() -> AbstractContextManager[Any]:
+    return patch.object(MemoryTransaction, "take_over", lambda self, owner: ())

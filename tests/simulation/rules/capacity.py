@@ -1,0 +1,126 @@
+"""The rules for what a party has, holds and promises."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from fate_flow.core.model.job import Command, EngineState, Job, JobKey, Worker
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, WorkerStatus
+from tests.simulation.rules.rows import Rules, Seen
+from tests.simulation.world.stores import Changes
+
+if TYPE_CHECKING:
+    from tests.simulation.world.party import SimParty
+    from tests.simulation.world.world import World
+
+
+
+class CapacityRules(Rules):
+    """The books balance, elastic workers give way, and capacity notices promise no more than there is."""
+
+    def __init__(self, world: World, rows: dict[str, Seen]) -> None:
+        super().__init__(world, rows)
+        self._checked: Counter[tuple[str, JobKey, int]] = Counter()
+
+    def check_books(self, party: SimParty, seen: Seen) -> None:
+        engine = party.books.engine()
+        if engine == seen.engine and not seen.is_dirty:
+            return
+        seen.engine, seen.is_dirty = engine, False
+        claims = [*(job.claim for job in seen.jobs.values() if job.claim.token), *seen.elastic.values()]
+        cores, memory = sum(one.cores for one in claims), sum(one.memory for one in claims)
+        if engine.remaining_cores + cores != engine.cores or engine.remaining_memory + memory != engine.memory:
+            self._fail(f"books of party {party.party_id}: {engine} and {cores} cores, {memory} MB held")
+        if (engine.remaining_cores < 0 or engine.remaining_memory < 0) and not party.was_shrunk:
+            self._fail(f"more reserved than there is at party {party.party_id}: {engine}")
+
+    def check_elastic(
+        self, party: SimParty, seen: Seen, changes: Changes, refused: set[JobKey], has_released: bool
+    ) -> None:
+        """They begin while nobody waits for capacity, and a job that waits for no more than they hold has them go."""
+        written = [one for one in changes.workers.values() if one is not None and one.is_elastic]
+        begun = [one for one in written if one.worker_id in seen.begun]
+        self._world.acted["elastic workers begun"] += len(begun)
+        self._world.acted["elastic workers lent"] += sum(
+            one.reason is Reason.CORES_LENT and one.status is WorkerStatus.EXITED for one in written
+        )
+        if begun:
+            self._check_nobody_waits(party, seen, refused)
+        if has_released or any(one.status is WorkerStatus.EXITED for one in written):
+            return        # what has come back since the refusal counts when the job asks again
+        for key in refused:
+            self._check_made_way(party, seen, seen.jobs[key], seen.elastic.values())
+
+    def _check_nobody_waits(self, party: SimParty, seen: Seen, refused: set[JobKey]) -> None:
+        with party.store.reading() as tx:
+            newest = tx.steady() - 4 * self._world.rules.retry_wait
+        for job in seen.jobs.values():
+            waits = (
+                job.status is JobStatus.WAITING and not job.holds and job.pending.since and job.pending.asked > newest
+            )
+            if waits and job.key not in refused:
+                self._fail(
+                    f"an elastic worker begins at party {party.party_id}, and {job.key} waits for capacity there"
+                )
+
+    def _check_made_way(self, party: SimParty, seen: Seen, job: Job, elastic: Iterable[Worker]) -> None:
+        engine, held = seen.engine, list(elastic)
+        assert engine is not None, "it has refused"
+        seats = [one.asked for one in seen.jobs.values() if one.job_id == job.job_id and not one.holds]
+        needed = sum(one.cores for one in seats), sum(one.memory for one in seats)
+        every = [(one.cores, one.memory) for one in held]
+        going = [(one.cores, one.memory) for one in held if one.is_stopping]
+        is_short = job.asked.cores > engine.free_cores or job.asked.memory > engine.free_memory
+        if is_short and _is_enough(engine, needed, every) and not _is_enough(engine, needed, going):
+            self._fail(f"{job.key} was refused for what elastic workers of party {party.party_id} hold, and they stay")
+
+    def sends_capacity_notices(self, party: SimParty, notifier: str, hints: Sequence[Command]) -> None:
+        """Only jobs of others that wait for capacity here are told of it, no more than fit, each once until it asks
+        again.
+
+        `teller`: the life of the process that tells; the next one does not know whom it told."""
+        engine, promised = self.seen(party).engine, [0, 0]
+        for hint in hints:
+            if hint.id:
+                self._fail(f"that there is capacity for {hint.job_id} was stored in the outbox")
+            for row in (one for one in self.seen(party).jobs.values() if one.job_id == hint.job_id):
+                self._check_notices(notifier, row, hint)
+                promised = [promised[0] + row.asked.cores, promised[1] + row.asked.memory]
+        assert engine is not None, "it has free cores"
+        if promised[0] > engine.remaining_cores or promised[1] > engine.remaining_memory > 0:
+            self._fail(f"party {party.party_id} told of more capacity than it has: {promised}, {engine}")
+
+    def _check_notices(self, notifier: str, row: Job, hint: Command) -> None:
+        if row.holds or row.status is not JobStatus.WAITING or row.is_initiator or row.initiator != hint.to:
+            self._fail(f"{row.key} was told of capacity: {row.status.value}, held {row.claim.cores}, told {hint.to}")
+        self._checked[notifier, row.key, row.pending.asked] += 1
+        # twice in a moment that the clock does not tell apart
+        if self._checked[notifier, row.key, row.pending.asked] > 2:
+            self._fail(f"{row.key} was told of capacity again and again, and has not asked since")
+
+
+def _is_enough(engine: EngineState, needed: tuple[int, int], more: Sequence[tuple[int, int]]) -> bool:
+    """Whether there is so much once all of this has come back."""
+    cores, memory = needed
+    has_cores = cores <= engine.remaining_cores + sum(one for one, _ in more)
+    return has_cores and (not memory or memory <= engine.remaining_memory + sum(one for _, one in more))
+
+
+def refused(seen: Seen, changes: Changes) -> set[JobKey]:
+    """The seats that this party has just had no capacity for."""
+    found = set()
+    for key, job in changes.jobs.items():
+        before = seen.jobs.get(key)
+        is_asked = job is not None and before is not None and job.pending.asked != before.pending.asked
+        if job is not None and is_asked and job.pending.since and job.status is JobStatus.WAITING and not job.holds:
+            found.add(key)
+    return found
+
+
+def has_released(seen: Seen, changes: Changes) -> bool:
+    """Whether some job has given back what it held."""
+    held = {key: seen.jobs[key].claim.token for key in changes.jobs if key in seen.jobs and seen.jobs[key].holds}
+    return any((job := changes.jobs[key]) is None or job.claim.token != token for key, token in held.items())

@@ -1,0 +1,1 @@
+"""Parties, their processes, network and workers in one process, on virtual time."""
