@@ -1,4 +1,4 @@
-"""The real things behind `services/context/ports.py`: workers as local processes, the spool, the folders of a job."""
+"""The implementations of `services/context/ports.py`: workers as local processes, the spool, the folders of a job."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ LOG = logging.getLogger(__name__)
 
 
 def worker_token(secret: bytes, worker_id: str) -> str:
-    """What a worker proves itself with; derived, so that a launch that is repeated means the same token."""
+    """Return the token that authenticates a worker; derived from its id, so a repeated launch has the same token."""
     return hmac.new(secret, worker_id.encode(), hashlib.sha256).hexdigest()
 
 
 _LONGEST_MESSAGE, _LONGEST_NAME = 4_000, 180
 _PACKAGE_FOLDER = Path(fate_flow.__file__).parents[1]
-"""Where a program in Python finds our client of the exchange."""
+"""The folder in which a Python program finds our client of the exchange."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class LocalWorkers:
         logs[1].mkdir(parents=True, exist_ok=True)
         config = folder / "config.yaml"
         if not config.exists():
-            # It holds a token: for this user only.
+            # Only this user may read it, since it has a token.
             write_atomically(config, yaml_text(self._config(order, folder)), mode=0o600, is_durable=False)
         if order.program is not None:
             self._write_program(order, order.program, folder, config)
@@ -122,7 +122,7 @@ class LocalWorkers:
         )
 
     def _config(self, order: LaunchOrder, folder: Path) -> dict[str, Any]:
-        """The task configuration (docs/reference/contracts.md)."""
+        """Return the task configuration (docs/reference/contracts.md)."""
         key = order.worker.task
         role, party_id = key.party.role, key.party.party_id
         party_task = f"{key.task_id}_{key.version}_{role}_{party_id}_{order.incarnation}"
@@ -142,7 +142,7 @@ class LocalWorkers:
         }
 
     def _storage(self, order: LaunchOrder) -> dict[str, Any]:
-        """The server that a task writes to or reads from; its password is in no document, only here."""
+        """Return the server that a task writes to or reads from; only this has its password, no document of a job."""
         server = self.settings.connectors.get(str(order.parameters.get("connector")))
         return {"storage": asdict(server)} if order.module in ("Writer", "Fetch") and server is not None else {}
 
@@ -157,7 +157,7 @@ class LocalWorkers:
             if not one.is_table:
                 found[one.name] = {"uri": f"file://{folder}/{OUTPUTS}/{one.name}", "type_name": "file"}
         for name in (*(info.outputs if info else ()), *(one.name for one in collected if one.is_table)):
-            # Fresh for each attempt: what a broken one wrote is never taken for this one's.
+            # A new table for each attempt: the output of a failed attempt is never mistaken for this one's.
             table = f"{key.task_id}_{key.version}_{key.party.role}_{key.party.party_id}_{name}_{order.incarnation[:8]}"
             uri = format_uri(self.settings.data_dir, f"output_{key.job_id}", table)
             found[name] = {"uri": uri, "type_name": "table"}
@@ -200,7 +200,7 @@ class LocalWorkers:
             places = _Places(self.settings.data_dir, Path(worker.folder))
             succeeded, message, made = _decision(worker.task, seen.result or {}, places)
             if seen.exit.exit_code == NO_RESULT and not seen.result:
-                message = "the worker could not write its result file: look whether the disk of this party is full"
+                message = "the worker could not write its result file: check whether the disk of this party is full"
         return Observation(
             seen.state, pid, started, seen.exit.cause, seen.exit.exit_code, seen.exit.signal, succeeded,
             message or seen.exit.message, made,
@@ -224,38 +224,38 @@ def _inputs(order: LaunchOrder) -> dict[str, Any]:
 
 
 def _decision_on_program(end: Exit) -> tuple[bool, str, TaskOutputs]:
-    """A program of the user's own says with its exit code how it ended, and leaves no result file."""
+    """Return the outcome of a user's program: its exit code decides, it leaves no result file."""
     said = f"the program ended with {describe_exit_code(end.exit_code)}" if end.exit_code else ""
     return end.exit_code == 0, said, TaskOutputs()
 
 
 @dataclass(frozen=True)
 class _Places:
-    """Where a worker may have left what its result file names."""
+    """The places to which the result file of a worker may refer."""
 
     data_dir: Path
     folder: Path
 
     def file(self, uri: str) -> Path:
-        """A file of the worker's own folder. Raises ValueError."""
+        """Return a file in the worker's own folder. Raise ValueError."""
         path = Path(uri.removeprefix("file://"))
         if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.folder)):
-            raise ValueError(f"uri: {shown(uri)} does not lie in the folder of the worker")
+            raise ValueError(f"uri: {shown(uri)} is not in the folder of the worker")
         return path
 
     def table(self, uri: str, namespace: str, name: str) -> str:
-        """A table of this party, under its own name. Raises ValueError."""
+        """Return the URI of a table of this party that has the stated name. Raise ValueError."""
         try:
             address = table_in(self.data_dir, uri)
         except BadTableUri as error:
             raise ValueError(f"uri: {error.message}") from error
         if (address.namespace, address.name) != (namespace, name):
-            raise ValueError(f"uri: {shown(uri)} is not that of table {namespace}.{name}")
+            raise ValueError(f"uri: {shown(uri)} is not the table {namespace}.{name}")
         return uri
 
 
 def _decision(key: TaskKey, result: Mapping[str, Any], places: _Places) -> tuple[bool, str, TaskOutputs]:
-    """Whether the result file says success, the one line with which it says otherwise, and what was made."""
+    """Return whether the result file reports success, the message of a failure in one line, and the outputs."""
     status = result.get("status")
     if not isinstance(status, dict):
         return False, "", TaskOutputs()
@@ -264,14 +264,14 @@ def _decision(key: TaskKey, result: Mapping[str, Any], places: _Places) -> tuple
     try:
         return True, "", _made(key, result, places)
     except (BadRequest, AttributeError, LookupError, TypeError, ValueError) as error:
-        # Written by a component that may be anybody's: what cannot be read is a failure of it, not of ours.
-        # Other parties read the message, and the error may name a path or a table of this one.
+        # The component wrote the file: an invalid file is its failure, not ours.
+        # Other parties read the message, and the error may name a path or a table of this party.
         LOG.error("%s: result.json is wrong: %s", key, sanitized(str(error), _LONGEST_MESSAGE))
-        return False, "result.json says wrongly what was made; this party's log has the details", TaskOutputs()
+        return False, "result.json describes the outputs wrongly; this party's log has the details", TaskOutputs()
 
 
 def _made(key: TaskKey, result: Mapping[str, Any], places: _Places) -> TaskOutputs:
-    """What a result file says was made; the aliases of the DSL are given by the caller in the order of the keys."""
+    """Return the outputs in a result file; the caller assigns the aliases of the DSL in the order of the keys."""
     outputs = result.get("io_meta", {}).get("outputs", {})
     tables = tuple(
         (name, _table(key, one, places)) for name, made in outputs.get("data", {}).items() for one in made
@@ -301,7 +301,7 @@ def _table(key: TaskKey, made: Mapping[str, Any], places: _Places) -> TableMeta:
 
 
 def _as_it_is(stated: TableMeta, task_id: str) -> TableMeta:
-    """What is on disk: of two uploads of one table, the file is of the one and the last word of the other."""
+    """Return the table as it is on disk: after two uploads of one table, the file may be of the other one."""
     try:
         with Table(stated.uri) as table:
             if table.made_by in ("", task_id):
@@ -309,7 +309,7 @@ def _as_it_is(stated: TableMeta, task_id: str) -> TableMeta:
             job_id = table.made_by.partition("_")[0]
             schema = table.schema.as_json()
             return replace(stated, count=table.count, replaced=table.replaced, schema=schema, job_id=job_id)
-    except (ComponentError, sqlite3.Error):       # gone already, or none of ours
+    except (ComponentError, sqlite3.Error):       # already removed, or not one of our tables
         return stated
 
 
@@ -338,7 +338,7 @@ def _metrics(
 
 @dataclass(frozen=True)
 class SpoolExchange:
-    """Opens and closes the sessions of party tasks in the spool."""
+    """The sessions of party tasks in the spool."""
 
     spool: Spool
     secret: bytes
@@ -353,7 +353,7 @@ class SpoolExchange:
         self.spool.purge(job_id)
 
     def sweep(self, is_over: Callable[[str], bool]) -> None:
-        # Listed first: what is found over afterwards has not begun in between.
+        # List first: a job that is over after the listing cannot have begun in between.
         for job_id in self.spool.jobs():
             if is_over(job_id):
                 self.spool.purge(job_id)
@@ -368,7 +368,7 @@ _ON_PARTY = "job_runtime_on_party_conf.json"
 
 
 class JobFiles:
-    """The folders of a job under the home of this party."""
+    """The folders of a job in the home of this party."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -378,7 +378,7 @@ class JobFiles:
         folder = self.settings.jobs_dir / key.job_id
         party = folder / key.party.role / key.party.party_id
         party.mkdir(parents=True, exist_ok=True)
-        # The last two are of jobs that predict.
+        # The last two are only for jobs that predict.
         contents: tuple[Mapping[str, Any], ...] = (document.dsl, document.runtime_conf, {}, {})
         for name, content in zip(_OF_JOB, contents, strict=True):
             _write(folder / name, content)
@@ -417,7 +417,7 @@ class JobFiles:
     def logs_before(self, at: int) -> Iterable[str]:
         logs = self.settings.log_dir
         for job_id in _jobs_in(logs):
-            # A folder changes when a file comes into it: most need no look at their files.
+            # A new file changes the time of its folder, so most folders need no check of their files.
             if _written_before(logs / job_id, at) and all(_written_before(one, at) for one in _files_in(logs / job_id)):
                 yield job_id
 
@@ -436,7 +436,7 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _jobs_in(folder: Path) -> Iterator[str]:
-    """Names in a folder that are job ids."""
+    """Yield the names in a folder that are job ids."""
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(BadRequest):

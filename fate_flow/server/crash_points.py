@@ -1,7 +1,7 @@
-"""Places where a test has the whole server die, to see that nothing is lost there (tests/chaos/crash_points.py).
+"""Points at which a test kills the whole server, to check that nothing is lost there (tests/chaos/crash_points.py).
 
-Off, and then nothing of this is in the way of anything: the process that builds a server puts these wrappers around
-its parts only when the environment has `FATE_FLOW_CRASH_POINTS=kill-this-server`. Any other value keeps the server
+They are off by default and then have no effect: a server wraps its parts in these classes only if the environment has
+`FATE_FLOW_CRASH_POINTS=kill-this-server`. Any other value keeps the server
 from starting.
 
 `<home>/run/crash_points.json` says where: `{"at": "commit:17"}` is the 17th commit after the file was written. It also
@@ -11,10 +11,10 @@ keeps the count of each kind for all processes of the server together, and wheth
 | kind | the server dies |
 |---|---|
 | `commit` | right after a transaction was committed, before anything follows from it |
-| `effect` | right before something that follows from a commit is done: a worker launched, a session closed |
+| `effect` | right before an effect of a commit is carried out: a worker is launched, a session is closed |
 | `send` | right before a command leaves for another party |
-| `answer` | when the answer to a command has come, before it is taken in |
-| `reply` | when the request of a party was carried out and committed, before the reply leaves |
+| `answer` | when the answer to a command has arrived, before it is processed |
+| `reply` | when a party's request is carried out and committed, before the reply leaves |
 
 Heartbeats are left out: their number depends on how long a job takes.
 """
@@ -48,7 +48,7 @@ CarryOut = Callable[[Sequence[BoundEffect]], None]
 
 
 def crash_points_of(settings: Settings) -> CrashPoints | None:
-    """None, unless the environment has the switch of the tests. Raises BadSettings for a switch that is neither."""
+    """Return the crash points if the environment has the switch, else None. Raise BadSettings for an unknown value."""
     text = os.environ.get(SWITCH, "")
     if not text:
         return None
@@ -58,13 +58,13 @@ def crash_points_of(settings: Settings) -> CrashPoints | None:
 
 
 class CrashPoints:
-    """Counts the points that a server passes, and kills it at the one that the file names."""
+    """Counts the points that a server passes, and kills the server at the one that the file names."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def reached(self, kind: Kind) -> None:
-        """Does not return where the server is to die."""
+        """Count a point; kill the server if it is the one in the file."""
         try:
             file = self._path.open("r+", encoding="utf-8")
         except FileNotFoundError:
@@ -127,7 +127,7 @@ class _Store:
 
 
 class _SenderLog:
-    """A sender says here what it is about to send, and what it was answered."""
+    """A request log whose entries are points: before a request is sent, and after its answer."""
 
     def __init__(self, record: RequestLog, points: CrashPoints) -> None:
         self._record, self._points = record, points

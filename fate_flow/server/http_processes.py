@@ -1,4 +1,4 @@
-"""The two processes of a server that answer over HTTP: the public port, and the port of the workers."""
+"""The two processes of a server that serve HTTP: the public port, and the port for workers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _KEEP_ALIVE_SECONDS = 75
 
 @dataclass(frozen=True)
 class HttpProcesses:
-    """What both are built from; each is forked by the supervisor and builds its application by itself."""
+    """The parameters of both processes; the supervisor forks them, and each builds its own application."""
 
     settings: Settings
     wakeups: Wakeups
@@ -106,7 +106,7 @@ def _listen_for_messages(wakeup: Wakeup, spool: Any) -> None:
 
 
 class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
-    """gunicorn on a socket that is bound already, with an application that each of its workers builds."""
+    """gunicorn on a bound socket, with an application that each of its workers builds."""
 
     def __init__(
         self, listener: socket.socket, workers: int, threads: int, run_dir: Path, make_app: Callable[[], Flask]
@@ -122,7 +122,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
             "timeout": 120,
             "worker_tmp_dir": str(run_dir),
             "control_socket_disable": True,
-            "limit_request_line": 8190,      # an upload has its whole configuration in the query
+            "limit_request_line": 8190,      # the query of an upload is its whole configuration
             "loglevel": "warning",
             "post_fork": lambda arbiter, _worker: proc.die_with_parent(arbiter.pid),
         }

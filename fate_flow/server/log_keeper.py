@@ -1,7 +1,7 @@
-"""Bounds for the log files of a home that nobody rotates while he writes them.
+"""Limit the size of the log files that their writers cannot rotate themselves.
 
-Those are `console.log`, to which all processes of a server have one descriptor, and the files of components, which
-follow a file that was renamed but must not rename it themselves, since several of them write there.
+These are `console.log`, to which all processes of a server share a descriptor, and the files of components: several
+components write to one file, so none of them may rename it, but they follow a renamed file.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ LOOK_SECONDS = 10.0
 _END_SECONDS = 5.0
 _CONSOLE = "console.log"
 _OF_PROCESSES = ("_std.log", "_err.log")
-"""How the names of stdout and stderr of workers end: runners bound these (`engines/local/output.py`), and readers of
-them go by position."""
+"""The ends of the names of workers' stdout and stderr: runners limit these files (`engines/local/output.py`), and
+readers need stable positions in them."""
 
 
 class LogKeeper:
-    """Looks at these files every few seconds, in a thread of its own."""
+    """A thread that checks these files every few seconds."""
 
     def __init__(
         self, settings: Settings, at_work: Callable[[], Collection[TaskKey]], close: Callable[[], None]
     ) -> None:
-        """`at_work`: the shares that have workers; it and `close`, at the end, are called in the thread."""
+        """`at_work` returns the shares with workers; the thread calls it, and `close` at its end."""
         self._settings, self._at_work, self._close = settings, at_work, close
         self._files = LogFiles(settings.log_dir, bounds_of(settings))
         self._is_over = threading.Event()
@@ -50,7 +50,7 @@ class LogKeeper:
         self._thread.join(_END_SECONDS)
 
     def look(self) -> None:
-        """Bound what has grown too large."""
+        """Rotate the files that have become too large."""
         bound_console(self._settings)
         at = time.time()
         for key in self._at_work():
@@ -64,17 +64,17 @@ class LogKeeper:
             try:
                 self.look()
             except Exception:
-                log.exception("the sizes of log files could not be looked at")
+                log.exception("the sizes of log files could not be checked")
             if self._is_over.wait(LOOK_SECONDS):
                 break
         self._close()
 
 
 def bound_console(settings: Settings) -> bool:
-    """Copy away and empty `console.log` when it has grown too large; whether that was done.
+    """Copy `console.log` and empty it if it has become too large; return whether that was done.
 
-    Only where this process writes there with O_APPEND, as `bin/service.sh` and `bin/cluster` start it: with any other
-    descriptor the next line would be where the last one was, behind a hole."""
+    This needs a descriptor with O_APPEND, as `bin/service.sh` and `bin/cluster` open it: with any other descriptor, the
+    next line would be written at the old position, after a hole."""
     logs = settings.home / "logs"
     path = f"{SERVER_FOLDER}/{_CONSOLE}"
     if not _appends_to(logs / path):
@@ -87,7 +87,7 @@ def bounds_of(settings: Settings) -> LogBounds:
 
 
 def _appends_to(path: Path) -> bool:
-    """Whether stdout and stderr, as far as they lead to this file, are opened to append, and one of them does."""
+    """Return whether stdout or stderr is this file, and each one that is has O_APPEND."""
     leading = []
     with suppress(OSError):
         found = path.stat()

@@ -1,8 +1,8 @@
-"""How much the logs of all jobs take, measured often without a look at every file.
+"""Measure the size of all jobs' logs often, without checking every file.
 
-Jobs that are over keep thousands of folders that nobody writes to. So a folder in which nothing was written for some
-minutes keeps the size that was measured, until all are measured again. What a look costs follows from how many jobs
-have run in these minutes, not from how many are kept.
+Finished jobs have thousands of folders to which nobody writes. So a folder without writes for some minutes keeps its
+measured size until all folders are measured again. The cost of a measurement depends on the number of jobs that ran in
+these minutes, not on the number of kept jobs.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _QUIET_SECONDS = 600
 
 @dataclass(frozen=True)
 class _Measured:
-    newest: int              # when something in the folder was last written, in nanoseconds since the epoch
-    size: int                # bytes of all files in it, as the disk counts them
-    is_quiet: bool           # nothing was written for a while when this was measured
+    newest: int              # time of the last write in the folder, in nanoseconds since the epoch
+    size: int                # disk space of all files in it, in bytes
+    is_quiet: bool           # there were no writes for a while before the measurement
 
 
 class JobLogSizes:
@@ -33,9 +33,9 @@ class JobLogSizes:
         self._measured: dict[str, _Measured] = {}
 
     def beyond(self, most_bytes: int, job_ids: Iterable[str], measure_all: bool) -> list[str]:
-        """Jobs whose logs go, those that were written to longest ago first, until the rest takes no more than that.
+        """Return the jobs whose logs have to be removed to get below `most_bytes`, those with the oldest writes first.
 
-        `job_ids`: all that have logs. Without `measure_all`, quiet folders that were measured before count as then."""
+        `job_ids`: all jobs with logs. Without `measure_all`, quiet folders keep their measured size."""
         known = {} if measure_all else self._measured
         self._measured = {job_id: self._size_of(job_id, known.get(job_id)) for job_id in job_ids}
         newest_first = sorted(

@@ -1,6 +1,6 @@
-"""Whether a server answers: asked by its supervisor when it starts, and by the commands that start and look at it.
+"""Check whether a server answers: for its supervisor at the start, and for the commands that start and show a server.
 
-Imports little, since those commands are short.
+This module imports little, so that those commands start fast.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from urllib.parse import urlsplit
 
 
 def answers(url: str, timeout_seconds: float = 2.0) -> bool:
-    """Whether a server answers there, by asking for its version."""
+    """Return whether a server answers at this URL; ask for its version."""
     return _status(url, "/v1/version/get", "{}", timeout_seconds) == 200
 
 
 def serves_workers(url: str, timeout_seconds: float = 2.0) -> bool:
-    """Whether the port of a server's workers answers: it refuses who is not one of them."""
+    """Return whether the workers' port answers: it refuses a caller without a worker's token."""
     return _status(url, "/v1/exchange/peek", "", timeout_seconds) in (400, 401)
 
 
 def _status(url: str, path: str, body: str, timeout_seconds: float) -> int | None:
-    """The HTTP status of the answer; None without an answer."""
+    """Return the HTTP status of the answer; None if there is none."""
     address = urlsplit(url)
     connection = HTTPConnection(address.hostname or "", address.port or 80, timeout=timeout_seconds)
     try:

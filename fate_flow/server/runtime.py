@@ -1,4 +1,4 @@
-"""What each process of a server is built from: settings in, use cases out. Nothing here decides anything."""
+"""Build the parts of each process of a server from its settings. Nothing here makes decisions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _LONGEST_REFUSAL = 64 * 1024
 
 @dataclass(frozen=True)
 class Wakeups:
-    """Who wakes whom; made before the fork."""
+    """The wake-ups between the processes of a server; made before the fork."""
 
     scheduler: Wakeup
     spawner: Wakeup
@@ -104,7 +104,7 @@ def keep_of(settings: Settings) -> Keep:
 
 
 def open_log(settings: Settings) -> OperatorLog:
-    """The operators' log; the records of our own modules go to its stat log."""
+    """Open the operators' log; the records of our own modules go to its stat log."""
     record = OperatorLog(
         settings.log_dir, level=settings.log_level, log_sql=settings.log_sql, bounds=bounds_of(settings)
     )
@@ -126,7 +126,7 @@ def open_store(settings: Settings, record: OperatorLog) -> SqlStore:
 
 
 def with_values(statement: str, params: Sequence[Any]) -> str:
-    """The statement with its values in place and MySQL's quotes, as 1.6 logs it."""
+    """Return the statement with its values inserted and MySQL's quotes, as FATE Flow 1.6 logs it."""
     pieces = statement.replace('"', "`").replace("%s", "?").split("?")
     values = [*(_literal(value) for value in params), ""]
     return "".join(piece + value for piece, value in zip(pieces, values, strict=False))
@@ -143,17 +143,17 @@ def _literal(value: Any) -> str:
 
 
 def secret_of(settings: Settings) -> bytes:
-    """What worker tokens are derived from; made once for a home."""
+    """Return the secret from which worker tokens are derived; made once for a home."""
     return _made_once(settings.run_dir / "secret", 32)
 
 
 def home_id_of(settings: Settings) -> str:
-    """The name that all schedulers of one home share. The home is locked, so an older one of the same name is dead."""
+    """Return the name that all schedulers of one home share. The home is locked: an older one of this name is dead."""
     return _made_once(settings.run_dir / "lineage", 8).hex()
 
 
 def with_client_keys(settings: Settings) -> Settings:
-    """With those that this start makes, if it is to make some. Raises BadSettings."""
+    """Return the settings with the client keys; make the keys if this start has to. Raise BadSettings."""
     if not settings.makes_client_keys:
         return settings
     made = make_client_keys(settings.home, settings.client_keys)
@@ -161,7 +161,7 @@ def with_client_keys(settings: Settings) -> Settings:
 
 
 def signature_of(settings: Settings) -> SiteSignature | None:
-    """What signs the requests to other parties, where they are signed. Raises BadSettings for a key that is no good."""
+    """Return what signs the requests to other parties; None if they are not signed. Raise BadSettings for a bad key."""
     return SiteSignature(load_private_key(settings.private_key), _wall_clock) if settings.site.is_on else None
 
 
@@ -170,7 +170,7 @@ def _wall_clock() -> int:
 
 
 def _made_once(path: Path, size: int) -> bytes:
-    """Random bytes that are made once for a home; a file that a crash left unfinished is made anew."""
+    """Return random bytes, made once for a home; an incomplete file of a crash is made again."""
     found = path.read_bytes() if path.exists() else b""
     if len(found) == size:
         return found
@@ -192,7 +192,7 @@ def build_context(
     settings: Settings, wakeups: Wakeups, worker_url: str, record: OperatorLog, store: SqlStore,
     effect_runner: EffectRunner
 ) -> Context:
-    """Everything the use cases of one process share."""
+    """Return the dependencies that the use cases of one process share."""
     secret = secret_of(settings)
     engine = LocalEngine(wakeups.spawner.sending_end)
     points = crash_points_of(settings)
@@ -224,7 +224,7 @@ def build_context(
 
 
 class EffectRunner:
-    """Carries effects out in their order in a thread of its own: folders and files must not keep decisions waiting."""
+    """A thread that carries out effects in their order: decisions must not wait for folders and files."""
 
     def __init__(self) -> None:
         self._effects: queue.SimpleQueue[BoundEffect | None] = queue.SimpleQueue()
@@ -240,7 +240,7 @@ class EffectRunner:
                 self._thread.start()
 
     def finish(self, seconds: float = 5.0) -> None:
-        """On a clean stop: carry out what was taken, as far as the time allows."""
+        """Carry out the taken effects before a clean stop, as far as the time allows."""
         if self._thread is not None:
             self._effects.put(None)
             self._thread.join(seconds)
@@ -250,7 +250,7 @@ class EffectRunner:
             try:
                 effect()
             except Exception:
-                # What could not be done now is found in the rows again by the poll.
+                # The poll finds a failed effect again in the rows.
                 log.exception("an effect failed")
 
 
@@ -260,9 +260,10 @@ def outputs_of(module: str) -> tuple[str, ...]:
 
 
 class JobIds:
-    """Job ids: FATE's digits (local time to the microsecond, a counter) and four random ones; 25 at most.
+    """Job ids: FATE's digits (local time to the microsecond, a counter) and four random digits; at most 25.
 
-    Those of one process grow, whatever its clock does; the random digits keep those of two processes apart."""
+    The ids of one process increase, even if its clock is set back; the random digits distinguish those of two
+    processes."""
 
     def __init__(self, clock: Callable[[], datetime] = datetime.now) -> None:
         self._clock = clock
@@ -276,7 +277,7 @@ class JobIds:
 
 
 def wake_scheduler(wakeup: Wakeup) -> Wake:
-    """How other processes of the server tell the scheduler what they have written, and what was said to them."""
+    """Return the function with which other processes notify the scheduler of written rows and received notices."""
 
     def wake(
         job_ids: Sequence[str], outbox: bool, queue: bool, informed_party: str, notices: Sequence[CapacityNotice]
@@ -294,7 +295,7 @@ def wake_scheduler(wakeup: Wakeup) -> Wake:
 
 
 class SenderLog:
-    """Requests between parties in the operators' audit log."""
+    """The log of requests between parties, in the operators' audit log."""
 
     def __init__(self, record: OperatorLog) -> None:
         self._record = record
@@ -307,7 +308,7 @@ class SenderLog:
 
 
 class Forwarder:
-    """Carries a chunk from a worker of this party to the server of another, over kept-alive connections."""
+    """Forward a chunk of this party's worker to the server of another party, over kept-alive connections."""
 
     def __init__(self, settings: Settings, auth: AuthBase | None) -> None:
         self._settings = settings
@@ -334,18 +335,19 @@ class Forwarder:
 
 
 def waiting_at_once(http_threads: int) -> int:
-    """The handlers of a process that may wait for other parties to accept a submit: one more than those that call
-    back stays free, since a party that is asked to accept calls back."""
+    """Return how many handlers of a process may wait for other parties to accept a submit.
+
+    One more than those that call back stays free, since a party that is asked to accept calls back."""
     return max(1, min(http_threads * 3 // 4, http_threads - call_backs_at_once(http_threads) - 1))
 
 
 def call_backs_at_once(http_threads: int) -> int:
-    """The handlers of a process that may call back an initiator, which may never answer."""
+    """Return how many handlers of a process may call back an initiator, which may never answer."""
     return max(1, min(4, http_threads // 8))
 
 
 def inquirers(settings: Settings, signature: AuthBase | None) -> tuple[Inquirer, CallBack]:
-    """What asks other parties for clients, and what asks an initiator whether it can be reached."""
+    """Return the inquirer that asks other parties for clients, and the check whether an initiator can be reached."""
     urls = {party_id: route.url for party_id, route in settings.routes.items()}
     ca_files = {party_id: route.ca_file for party_id, route in settings.routes.items()}
     caller = Inquirer(settings.party_id, urls, _CALL_BACK_SECONDS, signature, ca_files)
@@ -353,28 +355,28 @@ def inquirers(settings: Settings, signature: AuthBase | None) -> tuple[Inquirer,
     return Inquirer(settings.party_id, urls, auth=signature, ca_files=ca_files), call_back
 
 
-_CALL_BACK_SECONDS = 3.0         # a party waits with its answer to `create` for so long at most
+_CALL_BACK_SECONDS = 3.0         # the longest time that a party delays its answer to `create`
 
 
 def _forward_answer(response: PeerResponse, party_id: str) -> ForwardReply:
-    """What became of a chunk. A server of FATE has no such path, and says so with HTTP status 200 and a retcode."""
+    """Return the result for a chunk. FATE's server lacks the path, and answers with HTTP status 200 and a retcode."""
     if response.status != HTTPStatus.OK:
         is_redirect = response.status < HTTPStatus.BAD_REQUEST
         return ForwardReply(response.status, "" if is_redirect else response.body.decode("utf-8", "replace")[:300])
     try:
         answer = read_answer(response.document())
     except ValueError as error:
-        return ForwardReply(HTTPStatus.BAD_GATEWAY, f"party {party_id} does not say that it has it: {error}")
+        return ForwardReply(HTTPStatus.BAD_GATEWAY, f"party {party_id} does not confirm the chunk: {error}")
     if answer.is_ok:
         return ForwardReply(HTTPStatus.OK)
-    return ForwardReply(HTTPStatus.NOT_IMPLEMENTED, f"party {party_id} takes no messages: {answer.retmsg[:200]}")
+    return ForwardReply(HTTPStatus.NOT_IMPLEMENTED, f"party {party_id} accepts no messages: {answer.retmsg[:200]}")
 
 
 def prepare_home(settings: Settings) -> None:
-    """The folders of a home; only this user may read what is in them, and the database.
+    """Make the folders of a home; only this user may read them and the database.
 
-    Raises BadSettings when they cannot be made so. What the server's processes write later is private by their umask;
-    a log folder outside of the home keeps the mode that it has."""
+    Raise BadSettings if that fails. Later files of the server's processes are private by their umask. A log folder
+    outside the home keeps its mode."""
     own = [settings.run_dir, settings.jobs_dir, settings.data_dir, settings.spool_dir, settings.uploads_dir]
     if settings.log_dir.is_relative_to(settings.home):
         own.append(settings.log_dir)

@@ -1,7 +1,7 @@
-"""The scheduler process: a loop over events, with APScheduler's polls as the net below.
+"""The scheduler process: a loop over events, with APScheduler's polls as a fallback for lost events.
 
 Events come from wake-ups (other processes of this server, runners), from the peer senders (answers of other parties)
-and from the poll; the loop takes all that is there at once, so that a burst costs one transaction.
+and from the poll. The loop takes all pending events at once, so that a burst costs one transaction.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ log = logging.getLogger(__name__)
 
 _MOST_EVENTS = 24
 _MOST_PATIENCE = 5.0
-_LONGEST_WORK = 10.0      # what a round does between two readings of the clock, on a slow disk
+_LONGEST_WORK = 10.0      # the longest time between two readings of the clock in a round, on a slow disk
 _CLOCK_STEP = 1.0
 ALIVE_SECONDS = 5.0
 _TIDY_SECONDS, _TIDY_STAND_BY, _TIDY_PAUSE, _TIDY_END_SECONDS = 60.0, 2.0, 0.1, 5.0
 
 
 class SchedulerLoop:
-    """Owns the scheduler of a server and feeds it."""
+    """The loop that owns a server's scheduler and passes events to it."""
 
     def __init__(
         self, settings: Settings, wakeups: Wakeups, worker_url: str, home_id: str, auth: AuthBase | None = None
@@ -99,12 +99,12 @@ class SchedulerLoop:
         self._ticks.every(limits.poll_interval, self._poll_due)
         self._ticks.every(limits.heartbeat_interval, self._beat_due)
         self._ticks.every(ALIVE_SECONDS, self._show_alive)
-        # With parsed documents of its own, which another thread must not change under the scheduler.
+        # With its own cache of parsed documents: another thread must not change that of the scheduler.
         retention = RetentionSweeper(replace(context, specs={}), keep_of(settings))
         self._tidier = Tidier(retention, lambda: self._scheduler.is_in_charge, store.close)
         self._log_keeper = LogKeeper(settings, self._at_work, store.close)
 
-    # ------------------------------------------------------------------ what wakes it
+    # ------------------------------------------------------------------ events
 
     def _sender(self, party_id: str) -> PeerSender | None:
         route = self._settings.routes.get(party_id)
@@ -181,7 +181,7 @@ class SchedulerLoop:
             else:
                 self._stand_by()
         except Exception as error:
-            # The loop must survive whatever one round runs into; what was missed is found by the poll.
+            # The loop must survive every error of a round; the poll finds what was missed.
             log.error("a round of the scheduler failed: %s", error, exc_info=not isinstance(error, StorageUnavailable))
             self._is_poll_due = True
             time.sleep(0.2)
@@ -193,11 +193,11 @@ class SchedulerLoop:
         return _MOST_PATIENCE if alarm is None else min(_MOST_PATIENCE, alarm)
 
     def _stand_by(self) -> None:
-        """Another process schedules: nothing to do until the next poll looks whether it still does."""
+        """Wait while another process schedules; the next poll checks whether it still does."""
         self._events.clear()
         self._senders.forget()
         if self._is_poll_due:
-            # The spool of this home: who schedules, in another home, does not see it.
+            # Sweep the spool of this home: the scheduling process, in another home, does not see it.
             self._context.read(lambda tx: sweep_exchange(self._context, tx))
         self._is_poll_due = self._is_beat_due = False
 
@@ -225,12 +225,12 @@ class SchedulerLoop:
     def _at_work(self) -> set[TaskKey]:
         return {worker.task for worker in self._context.read(lambda tx: tx.unfinished_workers())}
 
-    # ------------------------------------------------------------------ what it shows
+    # ------------------------------------------------------------------ published state
 
     def _show_alive(self) -> None:
-        """Workers' runners watch this file stand still when the server is gone."""
+        """Rewrite the file that runners watch: if it stops changing, the server is gone."""
         self._alive_count += 1
-        # Always as long, and over what stands there: that works on a full disk too.
+        # The same length each time, over the old content: this works on a full disk, too.
         descriptor = os.open(self._settings.alive_file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.pwrite(descriptor, b"%020d %010d" % (time.time_ns(), self._alive_count), 0)
@@ -238,7 +238,7 @@ class SchedulerLoop:
             os.close(descriptor)
 
     def _show_peers(self) -> None:
-        """The state of the ways to other parties, for `flow party list`."""
+        """Write the state of the connections to other parties, for `flow party list`."""
         states = {state.party_id: _shown(state) for state in self._senders.states()}
         try:
             write_json(self._settings.run_dir / "peers.json", states)
@@ -247,7 +247,7 @@ class SchedulerLoop:
 
 
 class Ticks:
-    """APScheduler's intervals. They go by the clock on the wall: whoever sets that back would stop them for as long."""
+    """APScheduler's intervals. They depend on the wall clock: setting it back would stop them for that time."""
 
     def __init__(
         self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
@@ -266,7 +266,7 @@ class Ticks:
         self._timer.shutdown(wait=False)
 
     def keep_going(self) -> None:
-        """When the clock has been set, every interval begins anew now; to be called every few seconds."""
+        """Restart every interval if the clock was set; call this every few seconds."""
         offset = self._wall() - self._monotonic()
         if abs(offset - self._offset) < _CLOCK_STEP:
             return
@@ -277,7 +277,7 @@ class Ticks:
 
 
 class Tidier:
-    """Removes what need not be kept any longer, in a thread of its own, so that no tick waits for it."""
+    """A thread that removes old data, so that no tick waits for it."""
 
     def __init__(self, retention: RetentionSweeper, may_work: Callable[[], bool], close: Callable[[], None]) -> None:
         self._retention, self._may_work, self._close = retention, may_work, close
@@ -298,11 +298,11 @@ class Tidier:
         self._close()
 
     def _step(self) -> float:
-        """A few pieces; the seconds until the next ones."""
+        """Remove a few pieces; return the seconds until the next step."""
         try:
             return _TIDY_PAUSE if self._retention.step() else _TIDY_SECONDS
         except Exception:
-            log.exception("tidying up failed and begins anew later")
+            log.exception("removing old data failed; it is tried again later")
             return _TIDY_SECONDS
 
 

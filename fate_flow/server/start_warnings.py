@@ -1,4 +1,4 @@
-"""What whoever runs this server should know, and that does not keep it from starting."""
+"""Warnings at the start, for the operator of this server."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from fate_flow.settings.settings import Settings
 
 
 def start_warnings(settings: Settings) -> Iterator[str]:
-    """A sentence each."""
+    """Yield the warnings, a sentence each."""
     yield from readable_secrets(settings.conf_path)
     if settings.client_keys is None:
         yield (
-            "clients need not sign their requests: each user and program of this machine can do here what a client can "
-            "(authentication.client.switch: true has the server make keys)"
+            "clients need not sign their requests: every user and program of this machine can send requests as a "
+            "client (authentication.client.switch: true makes keys and requires signatures)"
         )
     if settings.host not in ("127.0.0.1", "localhost", "::1"):
         what = "encryption" if settings.site.is_on else "encryption, and without signed requests of other parties"
         yield f"listening on {settings.host} without {what} (insecure_listen)"
     for party_id in sorted(settings.site.unsigned_from if settings.site.is_on else ()):
         yield (
-            f"party {party_id} is believed without a signature (authentication.site.unsigned_from): whoever reaches "
-            "the port can pass for it"
+            f"party {party_id} is accepted without a signature (authentication.site.unsigned_from): anybody who "
+            "reaches the port can impersonate it"
         )
     yield from unusable(settings.commands)
 
 
 def readable_secrets(conf: Path) -> Iterator[str]:
-    """Names each file of this configuration that has secrets and that other users of this machine may read."""
+    """Yield a warning for each file of this configuration that has secrets and that other users may read."""
     for path in (conf, conf.parent / f"local.{conf.name}"):
         try:
             mode = stat.S_IMODE(path.stat().st_mode)
@@ -47,7 +47,7 @@ def readable_secrets(conf: Path) -> Iterator[str]:
 
 
 def _secrets_in(document: Mapping[str, Any]) -> Iterator[str]:
-    """The keys with a password in their value."""
+    """Yield the keys whose values have a secret."""
     if _at(document, "authentication", "client").get("http_secret_key"):
         yield "authentication.client.http_secret_key"
     if _has_password(_at(document, "database").get("url")):
@@ -58,7 +58,7 @@ def _secrets_in(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _at(document: Mapping[str, Any], *keys: object) -> Mapping[Any, Any]:
-    """The section there; empty when there is none."""
+    """Return the section at these keys; {} if there is none."""
     found: Any = document
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None

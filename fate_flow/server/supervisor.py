@@ -1,8 +1,8 @@
 """`fate_flow serve`: the supervisor of one party's server.
 
-It imports everything once and forks the processes that docs/reference/contracts.md lists, so that they share that
-memory and start in milliseconds; one that dies is forked again. The supervisor holds no connection and runs no
-thread, which makes the forks safe.
+It imports everything once and forks the processes that docs/reference/contracts.md lists: so they share that memory and
+start in milliseconds. A process that dies is forked again. The supervisor has no connection and no thread, which makes
+the forks safe.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from fate_flow.store.database.migrations import bind_party, upgrade
 from fate_flow.store.database.opening import create_if_missing
 from fate_flow.store.sql.store import SqlStore
 
-_GC_THRESHOLD = (20_000, 20, 20)    # requests and rounds leave few cycles; Python's 700 looks for them all the time
+_GC_THRESHOLD = (20_000, 20, 20)    # requests and rounds leave few cycles; Python's 700 would search too often
 _RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
 _CALM_SECONDS = 30.0
 _STOP_SECONDS = 15.0
@@ -64,7 +64,7 @@ _ANSWER_SECONDS = 30.0
 
 
 def serve(conf_path: Path) -> int:
-    """Run the server in the foreground until SIGTERM or SIGINT. Raises FlowError for what keeps it from starting."""
+    """Run the server in the foreground until SIGTERM or SIGINT. Raise FlowError if it cannot start."""
     settings = load_settings(conf_path)
     prepare_home(settings)
     with _only_one(settings):
@@ -79,7 +79,7 @@ def serve(conf_path: Path) -> int:
 
 
 class _only_one:  # noqa: N801  # reads as a phrase where it is used
-    """Holds the lock of a home; raises FlowError when another server has it."""
+    """Hold the lock of a home. Raise FlowError if another server has it."""
 
     def __init__(self, settings: Settings) -> None:
         self._path = settings.run_dir / "server.lock"
@@ -100,7 +100,7 @@ class _only_one:  # noqa: N801  # reads as a phrase where it is used
 
 
 def _prepare_store(settings: Settings) -> None:
-    """The schema of this release, this party's mark, and the engine's totals; what the last server left over goes."""
+    """Upgrade the schema, bind the database to this party, register the engine, remove leftovers of the last server."""
     create_if_missing(settings.database_url)
     secret_of(settings)
     record = open_log(settings)
@@ -125,14 +125,14 @@ def _prepare_store(settings: Settings) -> None:
 
 
 def _without_key(settings: Settings, store: SqlStore) -> list[str]:
-    """Parties that we have a route to, and whose requests are refused."""
+    """Return the parties with a route whose requests are refused for lack of a key."""
     with store.reading() as tx:
         return [one for one in sorted(settings.routes) if settings.site.needs_key(one) and tx.site_key(one) is None]
 
 
 @dataclass
 class _Child:
-    """One process that the supervisor keeps alive."""
+    """A process that the supervisor keeps running."""
 
     name: str
     run: Callable[[], None]
@@ -177,18 +177,18 @@ class Supervisor:
         os.set_blocking(alarm, False)
         signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
         gc.collect()
-        gc.freeze()      # the children share these pages until somebody writes them
+        gc.freeze()      # the children share these pages until one of them writes to them
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
-        signal.signal(signal.SIGCHLD, lambda *_: None)      # so that a wait below ends early
+        signal.signal(signal.SIGCHLD, lambda *_: None)      # it ends a wait below early
         try:
             self._look_after_children()
         finally:
-            self._shut_down()     # also when this process fails: nothing of a server lives without its supervisor
+            self._shut_down()     # also if this process fails: no process of a server outlives its supervisor
         return 0
 
     def _look_after_children(self) -> None:
-        """Returns when the server is to stop. Raises FlowError when it cannot start."""
+        """Keep the children running; return when the server has to stop. Raise FlowError if it cannot start."""
         deadline = time.monotonic() + _ANSWER_SECONDS
         while not self._is_stopping:
             self._start_due()
@@ -201,13 +201,13 @@ class Supervisor:
             self._sleep(0.02 if not self._has_answered else self._patience())
 
     def _patience(self) -> float:
-        """Seconds until the next child is to be started or looked at; the end of one wakes the wait."""
+        """Return the seconds until a child must be started or checked; the end of a child ends the wait early."""
         due = [child.next_start for child in self._children if not child.pid]
         seconds = min(due) - time.monotonic() if due else ALIVE_SECONDS
         return min(max(0.01, seconds), ALIVE_SECONDS)
 
     def _sleep(self, seconds: float) -> None:
-        """Ends early when a child dies or the server is to stop."""
+        """Wait; return early if a child dies or the server has to stop."""
         select.select([self._wake], [], [], seconds)
         with suppress(BlockingIOError):
             os.read(self._wake, 4096)
@@ -275,7 +275,7 @@ class Supervisor:
                 os.kill(scheduler.pid, signal.SIGKILL)
 
     def _announce(self) -> bool:
-        """Write `run/server.json` once the server answers. Raises FlowError when it cannot be written."""
+        """Write `run/server.json` once the server answers; return whether it does. Raise FlowError if that fails."""
         host = "127.0.0.1" if self.settings.host in ("0.0.0.0", "::") else self.settings.host  # noqa: S104
         url = f"http://{f'[{host}]' if ':' in host else host}:{self.settings.http_port}"
         if not (answers(url) and serves_workers(self._worker_url)):
@@ -296,8 +296,8 @@ class Supervisor:
         return True
 
     def _shut_down(self) -> None:
-        """The listeners first, both at once, since each waits a second for its kept-alive connections; then who works
-        behind them."""
+        """End the listeners first, both at once, since each waits a second for kept-alive connections; then the other
+        processes."""
         for names in (("http", "workers"), ("scheduler",), ("spawner",)):
             ending = [child for child in self._children if child.name in names and child.pid]
             for child in ending:
@@ -305,7 +305,7 @@ class Supervisor:
                     os.kill(child.pid, signal.SIGTERM)
             for child in ending:
                 self._await_end(child)
-        with suppress(OSError):      # on a disk that takes nothing more it stays, and names a dead process
+        with suppress(OSError):      # on a full disk the file stays, and names a dead process
             (self.settings.run_dir / "server.json").unlink()
 
     def _await_end(self, child: _Child) -> None:
@@ -343,7 +343,7 @@ class Supervisor:
 
 
 def _say(text: str) -> None:
-    """To whoever started the server: the supervisor opens no log, so that its forks share none."""
+    """Print a message on stderr: the supervisor opens no log, so that its forks share none."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 

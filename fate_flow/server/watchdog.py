@@ -1,4 +1,4 @@
-"""Whether the scheduler of this server still gives signs of life."""
+"""Detect a scheduler that no longer shows signs of life."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _MOST_MISSED_SIGNS = 4
 
 
 class Watchdog:
-    """Notices a scheduler that stands still, stopped or hanging: in its own home nobody else takes over from it.
+    """Detects a stopped or hanging scheduler: no other process takes over from it in its home.
 
-    It counts looks, not seconds: when the whole server was stopped, the scheduler gets its chance afterwards."""
+    It counts checks, not seconds: after the whole server was suspended, the scheduler has time to show a sign."""
 
     def __init__(self, alive_file: Path) -> None:
         self._file = alive_file
@@ -21,7 +21,7 @@ class Watchdog:
         self._next_look = 0.0
 
     def stands_still(self, pid: int, now: float) -> bool:
-        """Whether this process has given no sign of life at so many looks; `now` on a monotonic clock."""
+        """Return whether this process showed no sign of life in the last checks; `now`: seconds, monotonic."""
         if now < self._next_look:
             return False
         self._next_look = now + ALIVE_SECONDS

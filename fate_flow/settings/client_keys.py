@@ -1,8 +1,8 @@
-"""The keys that clients of this party sign with: in the configuration, or made at the first start of a home.
+"""The keys that clients of this party sign with: from the configuration, or made at the first start of a home.
 
-What is made stands in `<home>/keys/clients.yaml`, for the server's user alone: the server and `flow` on the same
-machine find it there. A home in which a server ran before, without keys, stays as it was until its configuration says
-otherwise.
+Made keys are in `<home>/keys/clients.yaml`, which only the server's user can read: the server and `flow` on the same
+machine find them there. A home in which a server has already run without keys gets none until its configuration
+requires them.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _KEY_PARTS = "8 to 100 letters, digits and - . _"
 _MADE_BY_A_START = ("run/secret", "run/lineage", "fate_flow.sqlite")
 _HEAD = """\
 # Made at the first start of the server. Clients of this party sign their requests with these keys. `flow` on this
-# machine finds them here; another client is told them: flow init --ip ADDRESS --port PORT --app-key KEY
-# --secret-key SECRET. Whoever has them can do here whatever a client can. New ones: take this file away, and restart
-# the server with authentication.client.switch: true in its configuration.
+# machine reads them from here. On other machines, run: flow init --ip ADDRESS --port PORT --app-key KEY
+# --secret-key SECRET. Anybody with these keys can send every request of a client. To make new keys, remove this file
+# and restart the server with authentication.client.switch: true in its configuration.
 """
 
 
 @dataclass(frozen=True)
 class ClientKeys:
-    """What clients sign their requests with."""
+    """The keys with which clients sign their requests."""
 
     app_key: str
     secret_key: str = field(repr=False)
@@ -45,10 +45,10 @@ def keys_file(home: Path) -> Path:
 def choose_client_keys(
     home: Path, switch: bool | None, app_key: str, secret_key: str
 ) -> tuple[ClientKeys | None, bool]:
-    """The keys that clients sign with, None where they need not; and whether the next start makes the file of them.
+    """Return the keys of clients, None if clients need not sign, and whether the next start makes the file with them.
 
-    `switch` and keys are those of the configuration. Without a switch clients sign where they have had to since the
-    first start, which is still to come in a new home. Raises BadSettings."""
+    `switch` and keys are those of the configuration. Without a switch, clients sign if the first start of the home
+    required it; a new home requires it from its first start on. Raise BadSettings."""
     has_file, is_new = _look_at(home)
     if switch is False or (switch is None and not has_file and not is_new):
         return None, False
@@ -58,7 +58,7 @@ def choose_client_keys(
 
 
 def check_client_keys(keys: ClientKeys) -> None:
-    """Raises BadSettings for keys that a server does not take."""
+    """Raise BadSettings for invalid keys."""
     for name, value in (("http_app_key", keys.app_key), ("http_secret_key", keys.secret_key)):
         if not _KEY.fullmatch(value):
             raise BadSettings(
@@ -67,15 +67,15 @@ def check_client_keys(keys: ClientKeys) -> None:
 
 
 def _look_at(home: Path) -> tuple[bool, bool]:
-    """Whether there is a file of keys, and whether no server has ever run there."""
+    """Return whether the file with keys exists, and whether no server has ever run in this home."""
     try:
         return keys_file(home).exists(), not any((home / name).exists() for name in _MADE_BY_A_START)
     except OSError as error:
-        raise BadSettings(f"{error.filename}: cannot be looked at: {error.strerror}") from error
+        raise BadSettings(f"{error.filename}: cannot be checked: {error.strerror}") from error
 
 
 def read_client_keys(home: Path) -> ClientKeys | None:
-    """What was made for this home; None when nothing was. Raises BadSettings for a file that cannot be used."""
+    """Return the keys made for this home; None if there are none. Raise BadSettings for an unusable file."""
     path = keys_file(home)
     try:
         with path.open(encoding="utf-8") as file:
@@ -88,17 +88,18 @@ def read_client_keys(home: Path) -> ClientKeys | None:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadSettings(f"{path}: is not YAML") from error
     if mode & 0o077:
-        raise BadSettings(f"{path}: is of mode {mode:04o}, so that others may use the keys of the clients: chmod 600")
+        raise BadSettings(f"{path}: is of mode {mode:04o}, so other users could use the keys of the clients: chmod 600")
     found = document if isinstance(document, dict) else {}
     app_key, secret_key = (str(found.get(name)) for name in ("http_app_key", "http_secret_key"))
     if not (_KEY.fullmatch(app_key) and _KEY.fullmatch(secret_key)):
-        raise BadSettings(f"{path}: http_app_key and http_secret_key are not {_KEY_PARTS} each")
+        raise BadSettings(f"{path}: http_app_key and http_secret_key must each be {_KEY_PARTS}")
     return ClientKeys(app_key, secret_key)
 
 
 def make_client_keys(home: Path, given: ClientKeys | None = None) -> ClientKeys:
-    """The keys of this home, made unless they are there: of several processes all get the same. `given`: what is to
-    be kept there instead of new ones. Raises BadSettings."""
+    """Return the keys of this home; make them if there are none. Several processes at once all get the same keys.
+
+    `given`: keys to store instead of new ones. Raise BadSettings."""
     path = keys_file(home)
     keys = given or ClientKeys(f"flow-{secrets.token_hex(6)}", secrets.token_hex(32))
     values = {"http_app_key": keys.app_key, "http_secret_key": keys.secret_key}
@@ -110,7 +111,7 @@ def make_client_keys(home: Path, given: ClientKeys | None = None) -> ClientKeys:
             file.flush()
             os.fsync(file.fileno())
         with suppress(FileExistsError):
-            os.link(draft, path)                     # never over one that is there
+            os.link(draft, path)                     # never replaces an existing file
     except OSError as error:
         raise BadSettings(f"{path}: cannot be written: {error.strerror}") from error
     finally:
@@ -118,5 +119,5 @@ def make_client_keys(home: Path, given: ClientKeys | None = None) -> ClientKeys:
             draft.unlink()
     found = read_client_keys(home)
     if found is None:
-        raise BadSettings(f"{path}: is gone as soon as it was made")
+        raise BadSettings(f"{path}: disappeared right after it was made")
     return found

@@ -1,4 +1,4 @@
-"""Servers of databases that tasks may write tables to and read them from: the section `connectors`."""
+"""The section `connectors`: database servers to which tasks may write tables, and from which they may read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MYSQL_FORM = "is not of the form mysql://user:password@host:3306/name"
 
 @dataclass(frozen=True)
 class MysqlServer:
-    """A server that tasks of this party's own clients may write tables to and read them from."""
+    """A database server for the tasks of this party's own clients."""
 
     host: str
     port: int
@@ -38,17 +38,17 @@ def _connector(section: Section, name: Any) -> tuple[str, MysqlServer]:
     engine, url = one.text("engine"), one.text("url")
     one.refuse_others()
     if engine != "MYSQL":
-        raise BadSettings(f"{one.name('engine')}: {engine!r} is not MYSQL, the only one there is")
+        raise BadSettings(f"{one.name('engine')}: {engine!r} is not MYSQL, the only supported engine")
     return name, _mysql_server(url, one.name("url"))
 
 
 def _mysql_server(url: str, name: str) -> MysqlServer:
-    """Raises BadSettings, which does not quote the URL: there is a password in it."""
+    """Return the server of a URL. Raise BadSettings without quoting the URL, since it has a password."""
     try:
         parts = urlsplit(url)
         port = parts.port or 3306
     except ValueError as error:
-        raise BadSettings(f"{name}: {_MYSQL_FORM}; other characters in user or password are written %40") from error
+        raise BadSettings(f"{name}: {_MYSQL_FORM}; write special characters in user or password as %40") from error
     db = unquote(parts.path.strip("/"))
     if parts.scheme != "mysql" or not (parts.hostname and parts.username and db) or "/" in db:
         raise BadSettings(f"{name}: {_MYSQL_FORM}")

@@ -1,4 +1,4 @@
-"""Bounds, intervals and what is kept for how long: the sections `limits`, `retention` and `ceilings`."""
+"""The sections `limits`, `retention` and `ceilings`: bounds, intervals and retention times."""
 
 from __future__ import annotations
 
@@ -15,61 +15,61 @@ from fate_flow.settings.section import Section, collected
 class Limits:
     """Bounds and intervals. Times in seconds, sizes in bytes; each is a key of the section `limits`."""
 
-    poll_interval: float = 2.0           # the scheduler's safety net
-    remote_request_timeout: float = 30.0 # one request to another party; it never takes longer than party_silence
+    poll_interval: float = 2.0           # the scheduler polls in case a wake-up is lost
+    remote_request_timeout: float = 30.0 # one request to another party; capped at party_silence
     submit_timeout: float = 30.0         # until every party has accepted a submit
-    hold_seconds: float = 60.0           # reserved but not started: given back after so long
-    ready_seconds: float = 90.0          # created but not accepted everywhere: removed after so long
-    heartbeat_interval: float = 5.0      # to every party that runs something for us
-    party_silence: float = 90.0          # the initiator gives a party up after so long
-    initiator_silence: float = 120.0     # a party stops its workers after so long; more than party_silence
+    hold_seconds: float = 60.0           # a reservation without a start is released after this time
+    ready_seconds: float = 90.0          # a job that some party has not accepted is removed after this time
+    heartbeat_interval: float = 5.0      # heartbeats to every party that runs something for us
+    party_silence: float = 90.0          # the initiator gives up a silent party after this time
+    initiator_silence: float = 120.0     # a party stops its workers after this time; longer than party_silence
     plain_hold_seconds: float = 300.0    # hold_seconds for an initiator that speaks plain v1, which renews nothing
-    plain_silence: float = 660.0         # initiator_silence for it: FATE's own signs of life are minutes apart
-    command_keep: float = 604_800.0      # a command that nobody answered is dropped after so long, once the job is over
-    server_silence: float = 600.0        # a worker's runner stops it when its own server is gone for so long
-    stop_grace: float = 10.0             # SIGTERM, then SIGKILL after so long
-    longest_stop: float = 300.0          # what a job may ask for instead (stop_duration)
+    plain_silence: float = 660.0         # initiator_silence for it: FATE sends signs of life only every few minutes
+    command_keep: float = 604_800.0      # an unanswered command of an ended job is dropped after this time
+    server_silence: float = 600.0        # a runner stops its worker if its own server is gone for this time
+    stop_grace: float = 10.0             # time between SIGTERM and SIGKILL
+    longest_stop: float = 300.0          # the longest stop_duration that a job may request instead
     drain_timeout: float = 60.0          # a party that has not confirmed a stop by then is unconfirmed
-    launch_timeout: float = 60.0         # no process after so long: the launch has failed
-    retry_wait: float = 2.0              # before a refused reservation is asked for again
-    long_backoff: float = 30.0           # a job that runs nothing for longer gives its cores back until then
-    queue_passes: int = 16               # jobs that may take what the first waiting one lacks before it
-    queue_ageing: float = 60.0           # to have waited for so long outweighs one level of priority
-    resource_waiting_timeout: float = 0  # a job may wait for cores so long; 0: for ever
+    launch_timeout: float = 60.0         # a launch without a process has failed after this time
+    retry_wait: float = 2.0              # wait before a refused reservation is requested again
+    long_backoff: float = 30.0           # a job that pauses for longer releases its cores until it continues
+    queue_passes: int = 16               # number of jobs that may bypass the first waiting job
+    queue_ageing: float = 60.0           # waiting this long outweighs one level of priority
+    resource_waiting_timeout: float = 0  # the longest time that a job may wait for cores; 0: no limit
     max_request_bytes: int = 64 * 1024 * 1024
     upload_max_bytes: int = 4 * 1024 * 1024 * 1024
     spool_max_bytes: int = 4 * 1024 * 1024 * 1024
 
     @property
     def longest_answer(self) -> float:
-        """Seconds until a request to another party has failed: no later than the party counts as silent.
+        """Return the seconds after which a request to another party fails: at most until the party counts as silent.
 
-        Else the initiator would learn of the silence when the party has given up first."""
+        Otherwise the initiator would notice the silence only after the party has given up."""
         return min(self.remote_request_timeout, self.party_silence)
 
 
 _MAY_BE_ZERO = frozenset({"stop_grace", "longest_stop", "retry_wait", "queue_passes", "resource_waiting_timeout"})
-"""The limits that mean something as 0; no other interval or bound does."""
+"""The limits that may be 0; no other interval or bound may."""
 
-_LONGEST_AGEING = 1e9      # seconds: a thousand levels of that still fit into the database
+_LONGEST_AGEING = 1e9      # seconds: a thousand times this still fits into the database
 
 
 @dataclass(frozen=True)
 class Retention:
-    """What is kept of what is over. Days since the end, or the last line, or the making; 0: for ever."""
+    """How long old data is kept: days since the end, the last line, or the creation; 0: for ever."""
 
-    finished_jobs_days: float = 30.0     # rows, folders of the job and of its workers, what its tasks reported
+    finished_jobs_days: float = 30.0     # rows, folders of the job and its workers, results of its tasks
     job_logs_days: float = 30.0
-    job_logs_max_bytes: int = 20 << 30   # of all jobs together, the oldest go first; 0: any
+    job_logs_max_bytes: int = 20 << 30   # for all jobs together, the oldest are removed first; 0: no limit
     output_tables_days: float = 0.0
-    most_finished_jobs: int = 0          # the oldest go first; 0: any number
+    most_finished_jobs: int = 0          # the oldest are removed first; 0: no limit
 
 
 _LEAST_CEILINGS = {
     "max_attempts": 1, "max_interruptions": 0, "retry_duration": 1, "job_timeout": 1, "task_timeout": 1,
     "task_cores": 1, "task_memory": 0, "replicas": 1, "least_ttl": 1,
 }  # fmt: skip
-"""The numbers of the section `ceilings`, and what each is at least."""
+"""The numbers in the section `ceilings`, and the minimum of each."""
 _ACTIONS = tuple(action.value for action in PolicyAction)
 
 
@@ -87,12 +87,12 @@ def read_limits(section: Section) -> Limits:
     if limits.heartbeat_interval >= limits.party_silence:
         raise BadSettings(
             f"limits.heartbeat_interval: {limits.heartbeat_interval:g} is not below limits.party_silence "
-            f"({limits.party_silence:g}): parties would take us for lost between two heartbeats"
+            f"({limits.party_silence:g}): parties would give this server up between two heartbeats"
         )
     if limits.initiator_silence <= limits.party_silence:
         raise BadSettings(
             f"limits.initiator_silence: {limits.initiator_silence:g} is not above limits.party_silence "
-            f"({limits.party_silence:g}): the initiator has to give up first, so that both sides agree"
+            f"({limits.party_silence:g}): the initiator must give up first, so that both sides agree"
         )
     if limits.queue_ageing > _LONGEST_AGEING:
         raise BadSettings(

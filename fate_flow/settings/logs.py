@@ -1,4 +1,4 @@
-"""How large logs become: the keys `file_max_bytes` and `folder_max_bytes` of the section `log`."""
+"""Size limits of logs: the keys `file_max_bytes` and `folder_max_bytes` of the section `log`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fate_flow.settings.section import Section
 
 @dataclass(frozen=True)
 class LogLimits:
-    """In bytes: a log file before it is rotated; a folder of the server or of a job with its rotated files."""
+    """Limits in bytes: of a log file before rotation; of a folder of the server or of a job, with rotated files."""
 
     file_max_bytes: int = 64 << 20
     folder_max_bytes: int = 1 << 30

@@ -1,4 +1,4 @@
-"""Other parties in the configuration: where they answer, and which of them need not sign or be approved."""
+"""Other parties in the configuration: their addresses, and which of them need no signature or no approval."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from fate_flow.settings.security import check_authorities
 
 @dataclass(frozen=True)
 class Route:
-    """Where another party's server answers."""
+    """The address of another party's server."""
 
     url: str
-    ca_file: str = ""        # certificates that an https server is checked with, instead of the usual authorities
+    ca_file: str = ""        # certificates for checking an https server, instead of the system's authorities
 
 
 def read_routes(section: Section) -> dict[str, Route]:
@@ -61,4 +61,4 @@ def read_party_id(text: str, name: str) -> str:
     try:
         return check_party_id(text)
     except BadRequest as error:
-        raise BadSettings(f"{name}: {text!r} is not the number of a party, such as \"9999\"") from error
+        raise BadSettings(f"{name}: {text!r} is not a party id, such as \"9999\"") from error

@@ -1,4 +1,4 @@
-"""What programs of clients may do here: the section `commands`."""
+"""The section `commands`: what programs of clients may do here."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def _volumes(section: Section) -> dict[str, str]:
     for name in one.names():
         if not isinstance(name, str) or not _VOLUME.fullmatch(name) or not one.text(name).startswith("/"):
             raise BadSettings(
-                f"{one.name(str(name))}: a name of letters, digits, _ and -, and an absolute path are needed"
+                f"{one.name(str(name))}: must be a name of letters, digits, _ and -, with an absolute path"
             )
     return {name: one.text(name) for name in one.names()}
 
 
 def _secrets(section: Section) -> dict[str, Secret]:
-    """What is in the files is looked at when a job wants it: it may be changed without a restart."""
+    """Return the secrets. Their files are read when a job needs them, so they may change without a restart."""
     found = (_secret(section, name) for name in section.names())
     return dict(filter(None, found))
 
@@ -70,6 +70,6 @@ def _secret(section: Section, name: Any) -> tuple[str, Secret]:
         raise BadSettings(f"{where}: {listed!r} is not a list of party ids")
     secret = Secret(one.full_path("file"), tuple(read_party_id(str(each), where) for each in listed))
     if not secret.file:
-        raise BadSettings(f"{one.name('file')}: is needed: the file that holds the secret, of mode 0600")
+        raise BadSettings(f"{one.name('file')}: is missing; name the file with the secret, of mode 0600")
     one.refuse_others()
     return name, secret

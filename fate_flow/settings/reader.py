@@ -1,6 +1,6 @@
-"""Reads `service_conf.yaml` into `Settings`, and checks what several keys have to do with each other.
+"""Read `service_conf.yaml` into `Settings`, and check keys that depend on each other.
 
-Key names are FATE's wherever FATE has one. `local.<file name>` beside the file overlays it, as FATE does.
+Keys have FATE's names if FATE has them. As in FATE, `local.<file name>` beside the file overlays it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fate_flow.settings.settings import Settings
 
 
 def load_settings(path: Path) -> Settings:
-    """The settings in this file and its `local.` overlay; raises BadSettings with a line for each key that is wrong."""
+    """Return the settings of this file and its `local.` overlay. Raise BadSettings with a line for each wrong key."""
     path = Path(path).resolve()
     document, where = _read(path), str(path)
     overlay = path.with_name(f"local.{path.name}")
@@ -49,7 +49,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise BadSettings(f"{path}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadSettings(f"{path}: is not YAML: {error}") from error
-    if document is None:         # nothing but comments
+    if document is None:         # a file with only comments
         return {}
     if not isinstance(document, dict):
         raise BadSettings(f"{path}: is not a mapping of keys")
@@ -65,7 +65,7 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Reader:
-    """Turns the whole file into `Settings`."""
+    """The reader of the whole file."""
 
     def __init__(self, document: dict[str, Any], path: Path) -> None:
         self.problems: list[str] = []
@@ -148,7 +148,7 @@ class _Reader:
 
     @collected
     def _one_of(self, section: Section, key: str, text: tuple[str, ...]) -> str:
-        """The first of the words unless the file says another."""
+        """Return the word in the file; the first of the known words if there is none."""
         word = section.text(key, text[0])
         if word not in text:
             raise BadSettings(f"{section.name(key)}: {word!r} is not one of {', '.join(text)}")
@@ -156,7 +156,7 @@ class _Reader:
 
     @collected
     def _client_keys(self, client: Section, home: Path) -> tuple[ClientKeys | None, bool]:
-        """Those that are there, and whether the next start makes some."""
+        """Return the existing keys, and whether the next start makes some."""
         switch = None if client.get("switch") is None else client.flag("switch", False)
         keys, is_due = choose_client_keys(home, switch, client.text("http_app_key"), client.text("http_secret_key"))
         client.refuse_others()
@@ -174,7 +174,7 @@ class _Reader:
         if parts.scheme == "sqlite" and (parts.netloc or not parts.path.startswith("/")):
             raise BadSettings("database.url: is not sqlite:///FILE, in the home folder, or sqlite:////FOLDER/FILE")
         if parts.scheme.startswith("mysql") and not parts.path.strip("/"):
-            raise BadSettings("database.url: names no database; write mysql://user:password@host:3306/name")
+            raise BadSettings("database.url: has no database name; write mysql://user:password@host:3306/name")
         return url
 
     def _engine(self, section: Section) -> EngineSize:
@@ -219,8 +219,8 @@ class _Reader:
         section.refuse_others()
         if is_on and not rule.is_on:
             raise BadSettings(
-                f"{section.name('switch')}: is true, and so is neither {section.name('component')} nor "
-                f"{section.name('dataset')}: nothing would be looked at"
+                f"{section.name('switch')}: is true, but neither {section.name('component')} nor "
+                f"{section.name('dataset')} is: nothing would be checked"
             )
         return rule if is_on else PermissionRule()
 
@@ -233,30 +233,30 @@ class _Reader:
         if not is_loopback and not settings.insecure_listen:
             raise BadSettings(
                 f"fateflow.host: {settings.host} is reachable from other machines, and {_open_to(settings)}; set "
-                "fateflow.insecure_listen: true to accept that, or put host: 127.0.0.1"
+                "fateflow.insecure_listen: true to accept that, or set host: 127.0.0.1"
             )
         if not is_loopback and not settings.clients_sign:
             raise BadSettings(
                 f"authentication.client.switch: is not true, and fateflow.host: {settings.host} is reachable from "
-                "other machines: set it to true, or put host: 127.0.0.1"
+                "other machines: set it to true, or set host: 127.0.0.1"
             )
 
     @collected
     def _check_site(self, settings: Settings) -> None:
         if settings.site.is_on and not settings.clients_sign:
             raise BadSettings(
-                "authentication.site.switch: is true, and authentication.client.switch is not: whoever reaches the "
-                "port could save a key of his own for any party (flow key save); set it to true"
+                "authentication.site.switch: is true, but authentication.client.switch is not: anybody who reaches the "
+                "port could save a key for any party (flow key save); set authentication.client.switch to true"
             )
         for party_id, route in settings.routes.items():
             if settings.site.is_on and split_url(route.url, "").path:
                 raise BadSettings(
-                    f"routes.{party_id}.url: {route.url} has a path of its own: signatures cover the path "
-                    "(authentication.site), and that party's server would see another one"
+                    f"routes.{party_id}.url: {route.url} has a path: signatures cover the path (authentication.site), "
+                    "and that party's server would see another one; remove the path"
                 )
 
 
 def _open_to(settings: Settings) -> str:
-    """What whoever reaches the port can do."""
+    """Return what is unprotected for anybody who reaches the port."""
     unsigned = "" if settings.site.is_on else "requests of other parties are not signed (authentication.site), and "
     return f"{unsigned}nothing is encrypted"

@@ -1,7 +1,7 @@
-"""A mapping of the configuration, read key by key.
+"""Read a mapping of the configuration key by key.
 
-Whatever is wrong is collected, so that all of it is said at once. A wrong value reads as its default until then: who
-reads to the end looks at the problems before using anything.
+Problems are collected, so that all of them are reported at once. Until then, a wrong value reads as its default: the
+caller must check the problems at the end before it uses any value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 
 
 class Reader(Protocol):
-    """Whoever collects problems."""
+    """A reader that collects problems."""
 
     problems: list[str]
 
@@ -30,7 +30,7 @@ R = TypeVar("R", bound=Reader)
 
 
 def collected(read: Callable[Concatenate[R, P], T]) -> Callable[Concatenate[R, P], T]:
-    """Makes a method of a Reader note the BadSettings that it raises; what it answers then is not to be used."""
+    """Make a method of a Reader collect the BadSettings that it raises; its result must then not be used."""
 
     @wraps(read)
     def noting(self: R, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -44,11 +44,11 @@ def collected(read: Callable[Concatenate[R, P], T]) -> Callable[Concatenate[R, P
 
 
 class Section:
-    """One mapping of the file: reads keys with their types and remembers which were read."""
+    """One mapping of the file: it reads keys with their types, and remembers which keys were read."""
 
     def __init__(self, values: Any, path: str, problems: list[str], folder: Path) -> None:
         self.problems = problems
-        self._folder = folder      # of the file: what its relative paths begin at
+        self._folder = folder      # the folder of the file, at which its relative paths begin
         self._path = path
         self._seen: set[str] = set()
         is_mapping = isinstance(values, dict)
@@ -75,7 +75,7 @@ class Section:
         return self._wrong(key, "is not text", default) if isinstance(value, (dict, list)) else str(value)
 
     def full_path(self, key: str) -> str:
-        """A path, relative to the folder of the file; empty when it is not given."""
+        """Return a path, which may be relative to the folder of the file; "" if there is none."""
         text = self.text(key)
         return str(resolved(self._folder, text)) if text else ""
 
@@ -87,7 +87,7 @@ class Section:
         return float(value)
 
     def share(self, key: str, default: float) -> float:
-        """Some part of a whole, up to all of it."""
+        """Return a share: above 0 and up to 1."""
         value = self.number(key, default)
         if not 0 < value <= 1:
             return self._wrong(key, "is not a share above 0 and up to 1, such as 0.5", default)
@@ -115,12 +115,12 @@ class Section:
 
 
 def resolved(folder: Path, text: str) -> Path:
-    """What a path of the configuration means when its file is in this folder."""
+    """Return the absolute path of a path in a configuration file in this folder."""
     return (folder / Path(text).expanduser()).resolve()
 
 
 def split_url(url: str, name: str) -> SplitResult:
-    """The parts of a URL, with a port that is one. Raises BadSettings."""
+    """Return the parts of a URL with a valid port. Raise BadSettings."""
     try:
         parts = urlsplit(url)
         _ = parts.port

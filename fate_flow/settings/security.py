@@ -1,4 +1,4 @@
-"""Checks of the configuration that are about who may reach what."""
+"""Checks of host names and certificates in the configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63}){0,15}\.?")
 
 
 def read_host_names(listed: object, name: str) -> frozenset[str]:
-    """Raises BadSettings for anything but a list of names, without ports."""
+    """Return the host names. Raise BadSettings for anything but a list of names without ports."""
     if not isinstance(listed, list):
         raise BadSettings(f"{name}: {listed!r} is not a list of host names")
     for one in listed:
@@ -21,7 +21,7 @@ def read_host_names(listed: object, name: str) -> frozenset[str]:
 
 
 def check_authorities(file: str, scheme: str, name: str) -> None:
-    """Raises BadSettings unless the server of a route can be checked with the certificates in this file."""
+    """Raise BadSettings unless the certificates in this file can check the server of a route."""
     if scheme != "https":
         raise BadSettings(f"{name}: the url of this route is not https, so there is no certificate to check")
     try:

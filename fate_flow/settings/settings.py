@@ -1,4 +1,4 @@
-"""One frozen `Settings`, which `reader.py` reads once, handed to constructors."""
+"""The frozen `Settings`, which `reader.py` reads once; they are passed to constructors."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from fate_flow.settings.parties import Route
 
 ENGINE_NAME = "STANDALONE"
 PART = ".part"
-"""What a file in `uploads_dir` is called while it comes in."""
+"""The suffix of a file in `uploads_dir` during its transfer."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What one party's server is told."""
+    """The configuration of one party's server."""
 
     party_id: str
     home: Path
@@ -40,16 +40,16 @@ class Settings:
     worker_threads: int = 32
     insecure_listen: bool = False
     allowed_hosts: frozenset[str] = frozenset()    # names of this server, besides IP addresses and this machine's
-    client_keys: ClientKeys | None = None    # None: clients need not sign, or the keys are still to be made
-    makes_client_keys: bool = False       # the next start makes a file of them in the home (`client_keys.py`)
+    client_keys: ClientKeys | None = None    # None: clients need not sign, or the keys are not made yet
+    makes_client_keys: bool = False       # the next start makes a file with them in the home (`client_keys.py`)
     site: SiteRule = field(default_factory=SiteRule)
-    site_key_file: Path = Path()          # of this party's private key; none: below the home
+    site_key_file: Path = Path()          # the file of this party's private key; empty: below the home
     database_url: str = ""                # empty: SQLite in the home folder
     engine: EngineSize = field(default_factory=lambda: EngineSize(nodes=1, cores=20))
     engine_config: Mapping[str, Any] = field(default_factory=dict)
     routes: Mapping[str, Route] = field(default_factory=dict)
-    data_roots: tuple[Path, ...] = ()     # server-side files that an upload or download may name
-    duplicate_ids: str = LAST             # one of DUPLICATE_IDS, for uploads that say nothing of it
+    data_roots: tuple[Path, ...] = ()     # folders of files that an upload or download may name
+    duplicate_ids: str = LAST             # one of DUPLICATE_IDS; the default for uploads
     log_dir: Path = Path("logs")
     log_level: str = "DEBUG"
     log_sql: bool = True
@@ -61,12 +61,12 @@ class Settings:
     commands: ProgramRules = field(default_factory=ProgramRules)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     permission: PermissionRule = field(default_factory=PermissionRule)
-    connectors: Mapping[str, MysqlServer] = field(default_factory=dict)    # by the names that clients use
-    conf_path: Path = field(default=Path(), compare=False)     # the file that says all this, if one does
+    connectors: Mapping[str, MysqlServer] = field(default_factory=dict)    # by the name that clients use
+    conf_path: Path = field(default=Path(), compare=False)     # the file of the settings; empty: none
 
     @property
     def clients_sign(self) -> bool:
-        """Whether clients have to sign their requests once the server runs."""
+        """Return whether clients have to sign their requests once the server runs."""
         return self.client_keys is not None or self.makes_client_keys
 
     @property
@@ -87,7 +87,7 @@ class Settings:
 
     @property
     def alive_file(self) -> Path:
-        """What the scheduler rewrites every few seconds."""
+        """Return the file that the scheduler rewrites every few seconds."""
         return self.run_dir / "alive"
 
     @property
@@ -96,11 +96,11 @@ class Settings:
 
     @property
     def private_key(self) -> Path:
-        """The file with the key that this party signs with."""
+        """Return the file of the key with which this party signs."""
         return self.site_key_file if self.site_key_file != Path() else self.home / "keys" / "site.pem"
 
     @property
     def url(self) -> str:
-        """Where this party's own server answers."""
+        """Return the URL of this party's own server."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
         return f"http://{host}:{self.http_port}"

@@ -97,9 +97,9 @@ def test_a_database_that_is_made_before_the_first_start(conf: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "mode", "message"), [
-    ("http_app_key: our-clients\nhttp_secret_key: secret-key\n", 0o640, "is of mode 0640, so that others may use"),
-    ("http_app_key: our-clients\n", 0o600, "http_app_key and http_secret_key are not 8 to 100"),
-    ("[", 0o600, "is not YAML"), ("- a\n", 0o600, "are not 8 to 100"), ("", 0o600, "are not 8 to 100"),
+    ("http_app_key: our-clients\nhttp_secret_key: secret-key\n", 0o640, "is of mode 0640, so other users could use"),
+    ("http_app_key: our-clients\n", 0o600, "http_app_key and http_secret_key must each be 8 to 100"),
+    ("[", 0o600, "is not YAML"), ("- a\n", 0o600, "must each be 8 to 100"), ("", 0o600, "must each be 8 to 100"),
 ])  # fmt: skip
 def test_a_file_that_cannot_be_used_keeps_the_server_from_starting(
     conf: Path, text: str, mode: int, message: str

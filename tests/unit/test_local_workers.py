@@ -84,13 +84,13 @@ def test_what_a_result_file_names_lies_where_the_worker_may_leave_it_and_only_th
         (folder / RESULT).write_text(json.dumps({"status": {"code": 0}, "io_meta": {"outputs": outputs}}))
         seen = workers.observe(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
         assert (seen.made.tables, seen.made.metrics) == ((), ())
-        assert seen.message == "result.json says wrongly what was made; this party's log has the details"
+        assert seen.message == "result.json describes the outputs wrongly; this party's log has the details"
         return caplog.records[-1].getMessage()
 
     assert "does not lie in" in said("table", format_uri(tmp_path / "elsewhere", "demo", "a"))
-    assert "is not that of table demo.a" in said("table", format_uri(data_dir, "demo", "b"))
+    assert "is not the table demo.a" in said("table", format_uri(data_dir, "demo", "b"))
     for uri in (f"file://{tmp_path}/secret.json", f"file://{folder}/../secret.json", f"file://{folder}/metric.json"):
-        assert "does not lie in the folder of the worker" in said("json_metric", uri)
+        assert "is not in the folder of the worker" in said("json_metric", uri)
 
 
 def test_a_worker_that_could_not_write_its_result_file_says_so(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_worker_that_could_not_write_its_result_file_says_so(tmp_path: Path) -
     (folder / EXIT).write_text(json.dumps({"exit_code": 74, "signal": None, "cause": "exited"}))
     workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
     seen = workers.observe(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
-    text = "the worker could not write its result file: look whether the disk of this party is full"
+    text = "the worker could not write its result file: check whether the disk of this party is full"
     assert (seen.succeeded, seen.message) == (False, text)
 
 

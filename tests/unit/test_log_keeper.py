@@ -217,7 +217,7 @@ def test_it_looks_until_it_is_stopped_whatever_goes_wrong(
     assert all(looks.acquire(timeout=90) for _ in range(3))
     one.stop()
     assert closed.wait(90)
-    assert "the sizes of log files could not be looked at" in caplog.text
+    assert "the sizes of log files could not be checked" in caplog.text
 
 
 def test_the_log_of_a_server_stays_within_the_bounds_of_its_configuration(

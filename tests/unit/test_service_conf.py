@@ -66,9 +66,9 @@ def test_the_keys_are_those_that_the_server_reads(bare: Path, monkeypatch: pytes
     ("authentication: {client: {switch: 1}}", "authentication.client.switch: 1 is neither true nor false"),
     ("authentication: {sites: {switch: true}}", "authentication.sites: no such key"),
     ("authentication: {client: {switch: false}, site: {switch: true}}",
-     "site.switch: is true, and authentication.client.switch is"),
+     "site.switch: is true, but authentication.client.switch is"),
     ("authentication: {site: {unsigned_from: 1}}", "authentication.site.unsigned_from: 1 is not a list of party ids"),
-    ("authentication: {site: {unsigned_from: [x]}}", "authentication.site.unsigned_from: 'x' is not the number of a"),
+    ("authentication: {site: {unsigned_from: [x]}}", "authentication.site.unsigned_from: 'x' is not a party id"),
     ("authentication: {site: {key: x}}", "authentication.site.key: no such key"),
     ("fateflow: {host: 10.0.0.1}", "parties are not signed .* nothing is encrypted; set fateflow.insec"),
     ("fateflow: {host: 10.0.0.1, insecure_listen: true}\nauthentication: {client: {switch: false}}",
@@ -85,7 +85,7 @@ def test_keys_of_clients(bare: Path, text: str, message: str) -> None:
     ("warehouse: {engine: HIVE}", "connectors.warehouse.engine: 'HIVE' is not MYSQL"),
     ("warehouse: {engine: MYSQL}", "connectors.warehouse.url: is not of the form mysql://user:password@host:3306/name"),
     ("warehouse: {engine: MYSQL, url: 'mysql://u:hidden@h:1'}", "connectors.warehouse.url: is not of the form"),
-    ("warehouse: {engine: MYSQL, url: 'mysql://u:hidden@h:x/db'}", "host:3306/name; other characters"),
+    ("warehouse: {engine: MYSQL, url: 'mysql://u:hidden@h:x/db'}", "host:3306/name; write special characters"),
     ("warehouse: {engine: MYSQL, path: x}", "connectors.warehouse.path: no such key"),
 ])
 def test_connectors_that_are_none_are_told_without_their_password(bare: Path, text: str, message: str) -> None:
@@ -133,7 +133,7 @@ def test_beyond_loopback_a_signature_is_no_encryption(bare: Path) -> None:
 
 
 def test_a_signed_path_is_the_whole_path(bare: Path) -> None:
-    with pytest.raises(BadSettings, match=r"routes\.10000\.url: http://proxy/ten has a path of its own"):
+    with pytest.raises(BadSettings, match=r"routes\.10000\.url: http://proxy/ten has a path: signatures cover"):
         with_site(bare, "{switch: true}", "routes: {10000: {url: 'http://proxy/ten/'}}")
     assert with_site(bare, "{switch: true}", "routes: {10000: {url: 'http://proxy/'}}").site.is_on
 
@@ -250,7 +250,7 @@ def test_what_a_party_has_for_programs_is_read(bare: Path) -> None:
 @pytest.mark.parametrize(("text", "problem"), [
     ("{output_max_bytes: -1}", "commands.output_max_bytes: -1 is not a whole number from 0 to"),
     ("{secrets: {a-b: {file: /x}}}", "commands.secrets.a-b: is not a name of 1 to 50 letters, digits and _"),
-    ("{secrets: {KEY: {initiators: []}}}", "commands.secrets.KEY.file: is needed: the file that holds the secret"),
+    ("{secrets: {KEY: {initiators: []}}}", "commands.secrets.KEY.file: is missing; name the file with the secret"),
     ("{secrets: {KEY: {file: /x, initiators: all}}}", "commands.secrets.KEY.initiators: 'all' is not a list"),
     ("{secrets: {KEY: {file: /x, initiators: [all]}}}", "commands.secrets.KEY.initiators"),
     ("{secrets: {KEY: {file: /x, value: y}}}", "commands.secrets.KEY.value: no such key"),
@@ -276,7 +276,7 @@ def test_permissions_are_looked_at_where_the_switch_is_on(bare: Path, text: str,
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("permission: {switch: true}", "permission.switch: is true, and so is neither permission.component nor"),
+        ("permission: {switch: true}", "permission.switch: is true, but neither permission.component nor"),
         ("permission: {switch: 1}", "permission.switch: 1 is neither true nor false"),
         ("permission: {switch: true, role: true}", "permission.role: no such key"),
     ],

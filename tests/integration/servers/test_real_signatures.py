@@ -205,8 +205,8 @@ def test_a_plain_v1_peer_takes_part_where_it_is_listed(beside_a_plain_peer: tupl
     assert cluster.guest.from_party(OTHER, "party/heartbeat", {"jobs": []})["retcode"] == 109
     warned = [line for line in cluster.guest.log("fate_flow", "console.log") if line.startswith("WARNING")]
     assert warned == [
-        f"WARNING: party {HOST} is believed without a signature (authentication.site.unsigned_from): whoever reaches "
-        "the port can pass for it"
+        f"WARNING: party {HOST} is accepted without a signature (authentication.site.unsigned_from): anybody who "
+        "reaches the port can impersonate it"
     ]
     cluster.check_idle()
 

@@ -152,9 +152,9 @@ def test_the_forwarder_reads_no_more_than_it_may(what: str, start: Start, tmp_pa
 
 @pytest.mark.parametrize(("body", "status", "text"), [
     (SUCCESS, 200, ""),
-    (b'{"retcode": 100, "retmsg": "<NotFound>"}', 501, "party 10000 takes no messages: <NotFound>"),
-    (b"<h1>hello</h1>", 502, "party 10000 does not say that it has it: "),
-    (b"{}", 502, "party 10000 does not say that it has it: "),
+    (b'{"retcode": 100, "retmsg": "<NotFound>"}', 501, "party 10000 accepts no messages: <NotFound>"),
+    (b"<h1>hello</h1>", 502, "party 10000 does not confirm the chunk: "),
+    (b"{}", 502, "party 10000 does not confirm the chunk: "),
 ])  # fmt: skip
 def test_a_message_is_delivered_only_to_who_says_so(
     body: bytes, status: int, text: str, start: Start, tmp_path: Path
