@@ -1,4 +1,4 @@
-"""What a store keeps beside the values of the core: documents, tables, what tasks put out."""
+"""The stored values that are not values of the core: documents, tables, outputs of tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fate_flow.core.model.spec import Party
 
 @dataclass(frozen=True)
 class Document:
-    """A job as it was submitted, in JSON values."""
+    """The documents of a submitted job, as JSON values."""
 
     dsl: Mapping[str, Any]
     runtime_conf: Mapping[str, Any]
@@ -47,13 +47,13 @@ class TableMeta:
     have_head: bool = True
     is_disabled: bool = False
     create_time: int = 0
-    extend_sid: bool = False          # its ids were made up
-    replaced: int = 0                 # rows that are not in it, since a later one had the same id
+    extend_sid: bool = False          # its ids were generated
+    replaced: int = 0                 # rows that a later one with the same id replaced
 
 
 @dataclass(frozen=True)
 class Connector:
-    """A place outside of the tables, by a name that clients use for it."""
+    """A named connection to a database server outside of this party's tables."""
 
     name: str
     engine: str
@@ -61,18 +61,18 @@ class Connector:
 
 
 READ = "(read)"
-"""The data name, which no document can give, of a table that a task found by its parameters and did not hand on."""
+"""The data name for a table that a task read by its parameters and did not hand on. No document can use this name."""
 
 
 @dataclass(frozen=True)
 class OutputTable:
-    """A table that a party task made; with the data name READ, one that it read."""
+    """A table that a party task made; with the data name READ, a table that it read."""
 
     task: TaskKey
     data_name: str
     namespace: str
     name: str
-    written_by: str = ""        # the job whose words the table was then; empty where that is not known
+    written_by: str = ""        # the job that had written the table at that time; empty if unknown
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Scope:
-    """Tasks of a job: all, those at one of its parties, those of one component."""
+    """A selection of the tasks of a job: all, those at one party, or those of one component."""
 
     job_id: str
     party: Party | None = None

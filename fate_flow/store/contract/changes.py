@@ -1,6 +1,6 @@
-"""What a write changes and what a read selects, said once for the SQL of `sql/` and the values of `memory/`.
+"""What a write changes and what a read selects: defined once for the SQL of `sql/` and the values of `memory/`.
 
-A change maps the names of fields of core's dataclasses to their new values. `rows.columns_of` makes columns of it.
+A change maps field names of the core's dataclasses to their new values. `rows.columns_of` makes columns of it.
 Every change of a status is built here, and its builder asks the table of moves: it raises IllegalMove for a move that
 the table does not have.
 """
@@ -29,10 +29,10 @@ from fate_flow.core.planning.actions import MoveJob, MoveTask
 Change = dict[str, Any]
 
 BUSY_JOBS = (JobStatus.READY, JobStatus.RUNNING, JobStatus.STOPPING)
-"""Those a server works on; a waiting one joins them while it holds something or somebody works on it."""
+"""Statuses of jobs that a server works on; also a waiting job that holds something, or is in a reservation round."""
 
 OPEN_JOBS = (JobStatus.READY, JobStatus.WAITING, JobStatus.RUNNING, JobStatus.STOPPING)
-"""All that are not over, one by one: a database uses no index for what a status is not."""
+"""All statuses that are not final, as a list, because a database uses no index for `not in`."""
 
 LIVE_SEATS = (
     SeatStatus.HELD,
@@ -41,28 +41,28 @@ LIVE_SEATS = (
     SeatStatus.STOPPING,
     SeatStatus.DRAINING,
 )
-"""Those of parties that run or hold something for us."""
+"""Statuses of seats whose party runs or holds something for us."""
 
 SEATED = (SeatStatus.JOINED, SeatStatus.CHECKING, SeatStatus.APPLYING, *LIVE_SEATS)
-"""Those of parties that have accepted a job that is not over."""
+"""Statuses of seats whose party has accepted a job that is not over."""
 
 REJOINING_SEATS = tuple(status for status in SeatStatus if may_move(status, SeatStatus.JOINING))
-"""Those of parties that can be told that the job waits again."""
+"""Statuses of seats whose party can be told that the job waits again."""
 
 UNFINISHED_WORKERS = (WorkerStatus.CREATED, WorkerStatus.RUNNING)
 
 MOST_PENDING = 32
-"""Of the seats that a party has refused, so many are looked at when it has capacity again."""
+"""How many refused seats a party considers when it has capacity again."""
 
 SUBMIT_FAILED = "submit_failed"
 JOB_END_TAG = "job_end"
 
 
-# ------------------------------------------------------------------ what a new row keeps of its value
+# ------------------------------------------------------------------ new rows
 
 
 def new_job(job: Job) -> Job:
-    """A job begins with nothing held, nothing asked of anybody and no history."""
+    """Return the job with the fields of a new row: it holds nothing, and has no requests and no history."""
     return Job(
         key=job.key,
         initiator=job.initiator,
@@ -86,7 +86,7 @@ def new_job(job: Job) -> Job:
 
 
 def by_role(job: Job) -> tuple[Any, ...]:
-    """The parties as `f_roles` gives them back: role by role, each in the order of its first party."""
+    """Return the parties in the order of `f_roles`: role by role, the roles in the order of their first party."""
     roles = list(dict.fromkeys(party.role for party in job.parties))
     return tuple(sorted(job.parties, key=lambda party: roles.index(party.role)))
 
@@ -130,7 +130,7 @@ def job_moved(job: Job, move: MoveJob, at: int, caused_by: str) -> Change:
     if move.target is not None:
         change.update(target=move.target, stop_by=move.stop_by)
     if move.new is JobStatus.STOPPING or move.new in JOB_END:
-        change["timers"] = {}            # no policy acts any more
+        change["timers"] = {}            # no policy acts on a job that ends
     if caused_by:
         change["caused_by"] = caused_by
     if move.exit_code is not None:
@@ -151,14 +151,13 @@ def job_moved(job: Job, move: MoveJob, at: int, caused_by: str) -> Change:
 
 
 def begun_again(job: Job, run: int, since: int, wait_reason: str, *, is_loss: bool = False) -> Change:
-    """An ended job waits in a later run as if it were new, but for its place in the queue and its count of reservation
-    rounds.
+    """An ended job waits in a later run like a new one, but keeps its place in the queue and its number of rounds.
 
-    At its initiator until all parties know; anywhere else its initiator says when it goes on. `is_loss`: it has lost a
-    party and waits for its return, while its time goes on."""
+    At its initiator it waits until all parties know of the run. `is_loss`: it has lost a party and waits for its
+    return; its time limit goes on."""
     check_move(job.status, JobStatus.WAITING)
     if not job.is_final:
-        raise IllegalMove(f"{job.key} is {job.status.value}: only what is over begins again")
+        raise IllegalMove(f"{job.key} is {job.status.value}: only an ended job begins again")
     return {
         "status": JobStatus.WAITING,
         "run": run,
@@ -193,16 +192,16 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str, *, is_loss: bo
 
 
 def rejoined(queued: int) -> Change:
-    """Every party knows that the job waits; `queued`: steady time since which it waits for cores, where that is new."""
+    """Every party knows that the job waits; `queued`: the steady time since which it waits for cores, if it changes."""
     change: Change = {"rerun_signal": False, "wait_reason": "", "lost_since": 0}
     return {**change, "queued": queued} if queued else change
 
 
 def requeue_job(job: Job, wait_reason: str, retry_at: int) -> Change:
-    """A running job waits in the same run until its next attempt is due; its cores are given back beside this."""
+    """A running job waits in the same run until its next attempt is due; its cores are released separately."""
     check_move(job.status, JobStatus.WAITING)
     if job.status is not JobStatus.RUNNING:
-        raise IllegalMove(f"{job.key} is {job.status.value}: only what runs is put off")
+        raise IllegalMove(f"{job.key} is {job.status.value}: only a running job is requeued")
     return {
         "status": JobStatus.WAITING,
         "wait_reason": wait_reason,
@@ -219,8 +218,8 @@ def seat_moved(seat: Seat, new: SeatStatus, message: str, free_cores: int, block
 
 
 def seat_rejoins(seat: Seat) -> Change:
-    """What the last run left in the seat goes. The row may have moved since it was read, to another of
-    REJOINING_SEATS."""
+    """A seat joins the next run; its fields of the last run are reset. The row may have moved since it was read, to
+    another status of REJOINING_SEATS."""
     check_move(seat.status, SeatStatus.JOINING)
     return {
         "status": SeatStatus.JOINING, "run": seat.run + 1, "message": "", "free_cores": -1, "blocked_by": None,
@@ -230,7 +229,7 @@ def seat_rejoins(seat: Seat) -> Change:
 
 
 def tag_of_end(job: Job) -> str:
-    """What marks the row of a job that ends now."""
+    """Return the tag for the row of a job that ends now."""
     return SUBMIT_FAILED if job.status is JobStatus.READY else JOB_END_TAG
 
 
@@ -246,7 +245,7 @@ def stop_requested(reason: Reason, message: str, by_user: bool, caused_by: str) 
 
 
 def federated_moved(move: MoveTask, at: int) -> Change:
-    """A task over all its parties takes a new status."""
+    """The federated status of a task changes."""
     check_move(move.old, move.new)
     change: Change = {"status": move.new}
     if move.policy:
@@ -265,7 +264,7 @@ def task_moved(
     task: Task, new: TaskStatus, at: int, reason: Reason | None, message: str, target: TaskStatus | None,
     exit_code: int | None, caused_by: str,
 ) -> Change:
-    """A party's share of a task takes a new status."""
+    """The status of a party's share of a task changes."""
     check_move(task.party_status, new)
     change: Change = {"party_status": new, **_why(reason, message)}
     if target is not None:
@@ -282,9 +281,9 @@ def task_moved(
 
 
 def task_reported(task: Task, report: Report) -> Change | None:
-    """The same in the words and times of the other party; None when it does not speak of this row or says nothing new.
+    """The status of a share changes by the report of its party; None if the report is not about this row, or not new.
 
-    A plain v1 party knows no incarnations and names none."""
+    A plain v1 party knows no incarnations, so its reports contain none."""
     if report.task != task.key or report.incarnation not in ("", task.incarnation):
         return None
     if not may_move(task.party_status, report.status):
@@ -301,7 +300,7 @@ def task_reported(task: Task, report: Report) -> Change | None:
 def worker_moved(
     worker: Worker, new: WorkerStatus, at: int, pid: int, pid_started: int, end: WorkerEnd | None
 ) -> Change:
-    """Raises IllegalMove also for one that exits for no reason."""
+    """The status of a worker changes. Raises IllegalMove also for an exit without a reason."""
     check_move(worker.status, new)
     if new is WorkerStatus.RUNNING:
         return {"status": new, "pid": pid, "pid_started": pid_started, "start_time": at}
@@ -314,7 +313,7 @@ def worker_moved(
 
 
 def ordered_to_stop(why: WorkerEnd) -> Change:
-    """A worker is to end; its exit status is for the machine to say."""
+    """A worker is told to stop; its exit status comes later, from its process."""
     return {"is_stopping": True, "reason": why.reason, "message": why.message, "caused_by": why.caused_by}
 
 
@@ -322,11 +321,11 @@ def _why(reason: Reason | None, message: str) -> Change:
     return {} if reason is None else {"reason": reason, "message": message}
 
 
-# ------------------------------------------------------------------ the newest of many versions
+# ------------------------------------------------------------------ the newest version
 
 
 def newest_tasks(tasks: Iterable[Task]) -> tuple[Task, ...]:
-    """The newest version of each task, at all parties."""
+    """Return the newest version of each task, at all parties."""
     every = tuple(tasks)
     newest: dict[str, int] = {}
     for task in every:
@@ -335,11 +334,11 @@ def newest_tasks(tasks: Iterable[Task]) -> tuple[Task, ...]:
 
 
 SHARE_MOVING = TASK_BROKEN | {TaskStatus.STOPPING}
-"""How the share of a task stands that does not go on with the others."""
+"""Statuses of a share that does not go on with the others."""
 
 
 def is_moving(task: Task) -> bool:
-    """It stops, a share of it does or has broken while it goes on, or it is a later version that waits."""
+    """Return whether the task stops, its share stops or is broken while it runs, or it is a waiting later version."""
     if task.status is TaskStatus.RUNNING:
         return task.party_status in SHARE_MOVING
     return task.status is TaskStatus.STOPPING or (task.status is TaskStatus.WAITING and task.key.version > 0)

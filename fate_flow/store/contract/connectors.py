@@ -1,4 +1,4 @@
-"""What every store promises of places outside of the tables."""
+"""The store contract for connectors to database servers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ class Connectors(Protocol):
     """Part of `contract.Transaction`."""
 
     def save_connector(self, connector: Connector, at: int) -> None:
-        """In the place of one of this name."""
+        """Save a connector; it replaces one with the same name."""
 
     def connector(self, name: str) -> Connector | None: ...

@@ -1,4 +1,4 @@
-"""What every store promises of the moves of a job that were written down."""
+"""The store contract for the history of jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class History(Protocol):
     """Part of `contract.Transaction`."""
 
     def add_entries(self, entries: Sequence[HistoryEntry]) -> None:
-        """Write down what has moved, in this order."""
+        """Add entries to the history, in this order."""
 
     def history(self, job_id: str) -> tuple[HistoryEntry, ...]:
-        """What has been written down of a job, in that order; it goes with the job."""
+        """Return the entries of a job, in the order of writing; they are removed with the job."""

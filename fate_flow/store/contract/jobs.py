@@ -1,4 +1,4 @@
-"""What every store promises of rows of jobs."""
+"""The store contract for rows of jobs."""
 
 from __future__ import annotations
 
@@ -16,84 +16,84 @@ class Jobs(Protocol):
     """Part of `contract.Transaction`."""
 
     def add_job(self, job: Job, document: Document) -> bool:
-        """False when the row exists already."""
+        """Add the row of a job; False if it exists already."""
 
     def job(self, key: JobKey) -> Job | None: ...
 
     def job_here(self, job_id: str) -> Job | None:
-        """The initiator's row when this is its database."""
+        """Return the initiator's row, if this is the initiator's database."""
 
     def jobs_here(self, job_id: str) -> tuple[Job, ...]:
-        """All seats of the job in this database."""
+        """Return all seats of the job in this database."""
 
     def document(self, job_id: str, party: Party | None = None) -> Document | None:
-        """As it stands in the row of this party; without one, in the initiator's, else in the first of the rows here.
+        """Return the document in the row of this party; without `party`, in the initiator's row, else in the first row.
 
         All rows of a job have the same `dsl` and `runtime_conf`, those of its binding."""
 
     def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
-        """Compare-and-set on status and run; stamps start and end, and the tag `job_end`."""
+        """Move the job: compare-and-set on status and run. Also sets start or end time, and at the end the tag."""
 
     def begin_again(self, job: Job, run: int, since: int, wait_reason: str, *, is_loss: bool = False) -> bool:
-        """An ended job waits in a later run: compare-and-set on status and run; what the last one left is reset.
+        """Move an ended job to `waiting` in a later run: compare-and-set on status and run.
 
-        In the row of its initiator the rerun signal is set. `since` is the steady time."""
+        Fields of the last run are reset. In the initiator's row the rerun signal is set. `since` is the steady time."""
 
     def requeue_job(self, job: Job, wait_reason: str, retry_at: int) -> bool:
-        """A running job waits in the same run, at its initiator until `retry_at` (steady time): compare-and-set.
+        """Move a running job back to `waiting` in the same run: compare-and-set.
 
-        In the row of its initiator the rerun signal is set. What it holds is not touched."""
+        At its initiator it waits until `retry_at` (steady time), and the rerun signal is set. The reservation stays."""
 
     def revise(self, job: Job, new: Job, document: Document) -> bool:
-        """Other parameters: compare-and-set on status, run and revision.
+        """Change the parameters of a job: compare-and-set on status, run and revision.
 
-        Written are the configuration, what `new` asks for, its limit of time, revision and what has changed; and
-        that `new` has to be approved, where `job` had not."""
+        This writes the configuration, and of `new` the requested resources, time limit, revision and changed
+        components; also a pending approval, if `job` needed none."""
 
     def forgo_return(self, key: JobKey) -> bool:
-        """Somebody asks for the end of a job that ends already: it is not to wait for a party that it lost."""
+        """Note that a user asked for the end of a job that ends already, so that it does not wait for a lost party."""
 
     def rerun_after_end(self, job: Job) -> bool:
-        """A job of another initiator, which still ends here, is to wait again once it has: set the signal."""
+        """Set the rerun signal of another initiator's job that still ends here: it waits again when it has ended."""
 
     def request_force_stop(self, key: JobKey) -> bool:
-        """Note the request that what drains for the end of this job is killed now."""
+        """Store the request to kill the workers that drain for the end of this job."""
 
     def force_stop_sent(self, key: JobKey, stop_by: int) -> bool:
-        """The request has been passed on; nobody is waited for beyond `stop_by` (steady time)."""
+        """Note that the request was sent; the job ends at `stop_by` (steady time) at the latest."""
 
     def request_stop(self, key: JobKey, reason: Reason, message: str, at: int, by_user: bool, caused_by: str) -> bool:
-        """Record the request that an unfinished job ends; the first reason stays."""
+        """Store the request that an unfinished job ends; the first reason stays."""
 
     def describe(self, key: JobKey, text: str) -> bool:
-        """Notes on a job, in place of those that its row has."""
+        """Replace the notes on a job."""
 
     def add_message(self, key: JobKey, text: str) -> bool:
-        """Text for people behind those that the row has; False when it has them already."""
+        """Append text to the message of the row; False if it contains the text already."""
 
     def set_progress(self, key: JobKey, percent: int) -> bool:
-        """Only forward."""
+        """Set the progress; it never decreases."""
 
     def name_unconfirmed(self, key: JobKey, party: Party) -> bool:
-        """Name a party that does not share the end of this job; False when it was named already. The end stays."""
+        """Name a party with another end of this job; False if it was named already. The end of the job stays."""
 
     def name_missing(self, key: JobKey, parties: tuple[str, ...]) -> bool:
-        """The job is a partial success: without these parties."""
+        """Mark the job as a partial success without these parties."""
 
     def set_timers(self, key: JobKey, timers: Mapping[str, int]) -> bool:
-        """What has happened to the job and waits for its policy, with the steady time at which that acts."""
+        """Set the policy events that wait for their policy, with the steady time at which each policy acts."""
 
     def restart_job(self, key: JobKey) -> bool:
-        """Its tasks are to begin again; count it."""
+        """Mark the job as restarting, and count the restart."""
 
     def restarted(self, key: JobKey) -> bool:
-        """They begin again."""
+        """Note that the restart is done: the new versions begin."""
 
     def open_seats(self) -> tuple[JobKey, ...]:
-        """The rows here of all jobs that are not over, whoever decides for them."""
+        """Return the rows here of all jobs that are not over, of any initiator."""
 
     def unfinished_jobs(self) -> tuple[Job, ...]:
-        """Rows of this party in ready, running or stopping, those with a ready or rerun signal, those that hold
-        something."""
+        """Return the rows of this party that are ready, running or stopping, have a ready or rerun signal, or hold a
+        reservation."""
 
     def last_create_time(self) -> int: ...

@@ -1,4 +1,4 @@
-"""What every store promises of jobs that are over, and of forgetting them."""
+"""The store contract for jobs that are over, and for removing them."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ class OldJobs(Protocol):
     """Part of `contract.Transaction`."""
 
     def job_ids(self, first: str, last: str, limit: int) -> tuple[str, ...]:
-        """Ids of jobs here from one to the other, each once, in their order."""
+        """Return the ids of jobs here from `first` to `last`, each once, in order."""
 
     def forget_job(self, job_id: str) -> None:
-        """Every row of the job goes, its binding too, but for its submission."""
+        """Remove every row of the job and its binding, but not its submission."""
 
     def forget_seat(self, key: JobKey) -> None:
-        """Every row of one seat goes; with the last seat here also the binding, and the history over all parties."""
+        """Remove every row of one seat; with the last seat here also the binding, and the history over all parties."""
 
     def is_open(self, job_id: str) -> bool:
-        """Whether anything of the job still goes on here: a row that is not final or holds something, a worker that has
-        not exited, a command that waits."""
+        """Return whether a part of the job still goes on here: a row that is not final or holds a reservation, a worker
+        that has not exited, a waiting command."""
 
     def ended_jobs(self, before: int, after: tuple[int, str], limit: int) -> tuple[tuple[int, str], ...]:
-        """(end time, id) of final rows that ended before a time, oldest first, those behind `after`."""
+        """Return (end time, id) of final rows that ended before a time and come behind `after`, oldest first."""
 
     def jobs_past_ttl(self, now: int, least: int, after: str, limit: int) -> tuple[str, ...]:
-        """Ids of jobs with a final row whose ttl is over, or `least` seconds where that is longer; those behind
-        `after`, in order."""
+        """Return, in order, ids behind `after` of jobs with a final row whose ttl has passed.
+
+        A ttl below `least` seconds counts as `least`."""
 
     def end_of_newest(self, count: int) -> int:
-        """When the last but `count - 1` of the final rows ended; 0 when there are fewer."""
+        """Return the end time of the final row that ended as the `count`-th newest; 0 if there are fewer rows."""
 
     def forget_ended(self, job_id: str) -> bool:
-        """Every row of the job goes, its submission too; the tables it made and its binding stay. False while it
-        `is_open`."""
+        """Remove every row of the job and its submission; its tables and its binding stay. False while it `is_open`."""
 
     def jobs_to_forget(self) -> tuple[str, ...]:
-        """Refused submits of this initiator that still have rows."""
+        """Return the refused submits of this initiator that still have rows."""

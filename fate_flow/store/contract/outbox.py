@@ -1,4 +1,4 @@
-"""What every store promises of commands that wait for their answer."""
+"""The store contract for commands that wait for their answer."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ class Outbox(Protocol):
     """Part of `contract.Transaction`."""
 
     def put_command(self, command: Command, at: int, since: int = 0) -> int:
-        """The number of its row; `since` is the steady time."""
+        """Store a command and return the id of its row; `since` is the steady time."""
 
     def commands_after(self, command_id: int) -> tuple[Command, ...]: ...
 
     def commands_before(self, since: int) -> tuple[Command, ...]:
-        """Those that were stored before this steady time, in their order."""
+        """Return the commands that were stored before this steady time, in order."""
 
     def reports_to(self, party_id: str, limit: int) -> tuple[Command, ...]:
-        """The newest so many reports on shares that wait for their way to this initiator, in their order."""
+        """Return the newest `limit` reports on shares that wait to be sent to this initiator, in order."""
 
     def take_command(self, command_id: int) -> bool:
-        """Remove it; False when somebody has already."""
+        """Remove a command; False if it is removed already."""

@@ -1,4 +1,4 @@
-"""What every store promises of other parties, of their jobs here, and of who schedules."""
+"""The store contract for other parties, their jobs here, and the scheduler lease."""
 
 from __future__ import annotations
 
@@ -12,41 +12,42 @@ class Peers(Protocol):
     """Part of `contract.Transaction`."""
 
     def copies_that_run(self, initiator_id: str) -> tuple[tuple[str, int], ...]:
-        """Jobs of this other party that run here, each with its run."""
+        """Return the jobs of this other party that run here, each with its run."""
 
     def copies_that_wait(self, after: str, limit: int) -> tuple[str, ...]:
-        """So many ids of jobs of other parties that wait here, behind this one; none of plain v1 initiators."""
+        """Return ids behind `after` of jobs of other parties that wait here, without those of plain v1 initiators."""
 
     def says_who(self, party_id: str) -> bool:
-        """Whether this party has taken part in an unfinished job as a server of ours, which says so in each answer."""
+        """Return whether this party takes part in an unfinished job as a server of ours, which names itself in each
+        answer."""
 
     def record_heartbeat(self, party_id: str) -> None:
-        """Count one sign of life."""
+        """Count one heartbeat of this party."""
 
     def heartbeats(self) -> Mapping[str, int]: ...
 
     def note_trouble(self, trouble: PeerTrouble) -> None:
-        """What is wrong with the ways to and from a party now; it may be nothing."""
+        """Store the present trouble with the connections to and from a party; it may be empty."""
 
     def peer_troubles(self) -> Mapping[str, PeerTrouble]:
-        """By party: those with which something is wrong."""
+        """Return the parties with a trouble, by party id."""
 
     def forget_troubles(self) -> None:
-        """Whoever schedules from now on looks anew."""
+        """Remove all troubles, because a new scheduler measures again."""
 
     def scheduler(self) -> tuple[str, int]:
-        """Who schedules, and the counter of its signs of life."""
+        """Return the owner of the scheduler lease, and its counter."""
 
     def take_scheduler_lease(self, owner: str, counter: int, new_owner: str) -> bool:
-        """Take the schedule from whoever has stood still at this counter."""
+        """Take the scheduler lease from `owner`; False if its counter is no longer `counter`."""
 
     def renew_scheduler_lease(self, owner: str, steady: int) -> bool:
-        """The fence: counts up while `owner` schedules; every transaction of a scheduler begins with it.
+        """Count up the lease, and store the steady time; False if `owner` has lost it.
 
-        It writes down the steady time that its owner has come to."""
+        This is the fence: every transaction of a scheduler begins with it."""
 
     def steady(self) -> int:
-        """Steady time: the milliseconds that schedulers of this party have watched, all together.
+        """Return the steady time: the milliseconds that schedulers of this party were awake, all together.
 
-        Each counts on from what the last one wrote down, on its own monotonic clock: it never goes back, and no step
-        of a clock on the wall moves it."""
+        Each scheduler counts on from the stored time, with its own monotonic clock. So the steady time never goes back,
+        and a change of the wall clock does not affect it."""

@@ -1,4 +1,4 @@
-"""What every store promises of what jobs of other parties may use."""
+"""The store contract for grants: what jobs of other parties may use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Permissions(Protocol):
     """Part of `contract.Transaction`."""
 
     def grant(self, party_id: str, things: Iterable[Thing]) -> None:
-        """What is granted already stays so."""
+        """Grant these things; existing grants stay."""
 
     def revoke(self, party_id: str, things: Iterable[Thing]) -> None: ...
 

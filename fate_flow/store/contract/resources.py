@@ -1,4 +1,4 @@
-"""What every store promises of cores and memory: what there is, who has it, who would like to."""
+"""The store contract for cores and memory: capacity, reservations, pending requests."""
 
 from __future__ import annotations
 
@@ -9,42 +9,44 @@ from fate_flow.core.model.job import EngineState, Hold, Job, JobKey
 
 
 class Resources(Protocol):
-    """Part of `contract.Transaction`. A pending request is a seat that this party had no capacity for."""
+    """Part of `contract.Transaction`. A pending request belongs to a seat that this party had no capacity for."""
 
     def intake_hold(self) -> Hold | None:
-        """Why this party takes no reservations of new jobs at the moment; None: it does."""
+        """Return the hold of this party; None if it takes reservations of new jobs."""
 
     def hold_intake(self, hold: Hold) -> None: ...
 
     def release_intake(self) -> bool:
-        """False when it was not held."""
+        """Remove the hold of this party; False if there was none."""
 
     def engine(self) -> EngineState | None: ...
 
     def register_engine(self, state: EngineState, config: Mapping[str, Any], at: int) -> EngineState:
-        """Set the totals; what is in use stays in use."""
+        """Set the totals; reservations stay."""
 
     def reserve(self, key: JobKey, cores: int, memory: int, token: str, round_number: int, at: int) -> bool:
-        """Both rows or none: the job holds nothing yet, and the engine has enough."""
+        """Reserve in the rows of job and engine, both or none; False if the job holds something, or the engine has not
+        enough."""
 
     def renew_claim(self, key: JobKey, round_number: int) -> None:
-        """The same claim, asked for again in this reservation round or a later one: its lease begins anew."""
+        """Renew a claim that was requested again in this reservation round or a later one: its lease begins again."""
 
     def give_back(self, key: JobKey, at_most_round: int | None, at: int) -> bool:
-        """Return what the reservation recorded; False when nothing was held, or a later reservation round holds it."""
+        """Release a reservation; False if nothing is held, or if it belongs to a round after `at_most_round`."""
 
     def pending(self, key: JobKey, asked: int, order: int | None = None) -> None:
-        """The seat was asked for, at this steady time; `since` is that of the first such call.
+        """Note a refused request of a seat at steady time `asked`; its `since` is that of the first one.
 
-        `order`: the `queue_key` that its initiator told along."""
+        `order`: the `queue_key` in the request of its initiator."""
 
     def first_pending(self, asked_after: int) -> Job | None:
-        """Of the waiting seats that hold nothing and were asked for after this steady time: the one refused first."""
+        """Return the seat that was refused first, of the waiting seats that hold nothing and asked after this steady
+        time."""
 
     def pending_requests(self, asked_after: int) -> tuple[Job, ...]:
-        """Those seats in the order of their first refusals, `MOST_PENDING` (changes.py) of them at most."""
+        """Return these seats in the order of their first refusals, at most `MOST_PENDING` (changes.py)."""
 
     def count_bypass(self, key: JobKey) -> None:
-        """Another job takes what this seat lacks."""
+        """Count that another job takes capacity that this seat waits for."""
 
     def forget_pending(self, key: JobKey) -> None: ...

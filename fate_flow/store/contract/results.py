@@ -1,4 +1,4 @@
-"""What every store promises of tables, metrics and summaries."""
+"""The store contract for tables, metrics and summaries."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ class Results(Protocol):
     def drop_table(self, namespace: str, name: str) -> bool: ...
 
     def output_tables(self, before: int, after: tuple[int, str, str], limit: int) -> tuple[TableMeta, ...]:
-        """Tables that tasks made before a time, oldest first, those behind (create time, namespace, name)."""
+        """Return the tables that tasks made before a time, oldest first, behind `after` (create time, namespace,
+        name)."""
 
     def save_outputs(self, outputs: Iterable[OutputTable], at: int) -> None: ...
 
     def outputs(self, job_id: str, task: str, party: Party) -> tuple[OutputTable, ...]:
-        """Of the newest version that has any; without what was read."""
+        """Return the outputs of the newest version that has any, without tables that were only read."""
 
     def save_metrics(self, metrics: Iterable[Metric], at: int) -> None: ...
 
@@ -36,13 +37,13 @@ class Results(Protocol):
     def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None: ...
 
     def results_of(self, job_id: str) -> tuple[OutputTable, ...]:
-        """What all tasks of a job handed on or read here, in every version, by component and data name."""
+        """Return what all tasks of a job handed on or read here, in every version, by component and data name."""
 
     def jobs_with(self, namespace: str, name: str, limit: int) -> tuple[str, ...]:
-        """Ids of the jobs whose tasks handed on or read this table here, each once, the newest first."""
+        """Return the ids of the jobs whose tasks handed on or read this table here, each once, newest first."""
 
     def drop_results(self, scope: Scope) -> int:
-        """What is known of tables and summaries goes, the tables themselves do not: how many rows."""
+        """Remove the rows about outputs and summaries, but not the tables; return the number of rows."""
 
     def drop_metrics(self, scope: Scope) -> int: ...
 

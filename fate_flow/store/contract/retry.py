@@ -1,14 +1,14 @@
-"""When a transaction is begun anew: the one place that decides it, for both databases and for all that use them.
+"""When a transaction is tried again: the only place that decides it, for both databases and all their users.
 
-| what happened | error | begun anew |
+| what happened | error | tried again |
 |---|---|---|
-| locked, a deadlock, the connection or the server gone, before the commit was asked for | StorageUnavailable | always |
-| the connection was lost while the commit was under way | CommitUnknown | when doing it twice is doing it once |
-| all else: a full disk, a constraint, a broken file | StorageFailed | never |
+| before the commit: a lock, a deadlock, the connection or the server was lost | StorageUnavailable | always |
+| during the commit: the connection was lost | CommitUnknown | if doing it twice is the same as doing it once |
+| anything else: a full disk, a constraint, a broken file | StorageFailed | never |
 
-What is tried again is the whole use case with a new view, never a statement: what it decided on has been rolled back.
-Pauses grow and have a random part, since the two of a deadlock must not meet again in step. After `PATIENCE_SECONDS`
-the error is the caller's, also when a single attempt has waited so long for a lock.
+The whole use case is tried again with a new view, never a single statement, because everything that it read has been
+rolled back. Pauses grow and have a random part, so that the two transactions of a deadlock do not meet again. After
+`PATIENCE_SECONDS` the error is raised to the caller, also if a single attempt has waited so long for a lock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Retry:
-    """Carries something out until it is through, as far as that is safe and the patience lasts."""
+    """Repeats a transaction until it succeeds, as long as that is safe and `PATIENCE_SECONDS` are not over."""
 
     def __init__(
         self, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
@@ -39,10 +39,10 @@ class Retry:
         self._monotonic, self._sleep, self._chance = monotonic, sleep, chance
 
     def __call__(self, act: Callable[[], T], is_repeatable: bool = False) -> T:
-        """What `act`, one transaction, answers. Raises StorageFailed.
+        """Run `act`, one transaction, and return its result. Raises StorageFailed.
 
-        `is_repeatable`: doing it a second time changes nothing and answers the same, so that it may be begun anew even
-        when nobody knows whether it was committed."""
+        `is_repeatable`: a second run changes nothing and gives the same result. Then `act` is tried again even if it is
+        unknown whether the first run was committed."""
         deadline = self._monotonic() + PATIENCE_SECONDS
         pause = _FIRST_PAUSE
         while True:

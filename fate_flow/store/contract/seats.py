@@ -1,4 +1,4 @@
-"""What every store promises of the parties of a job, as its initiator sees them."""
+"""The store contract for seats: the initiator's records of the parties of a job."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ class Seats(Protocol):
     ) -> bool: ...
 
     def ask_for(self, seat: Seat, cores: int) -> bool:
-        """What the seat is to reserve from now on."""
+        """Set how many cores the seat has to reserve."""
 
     def rejoin(self, seat: Seat) -> bool:
-        """The seat is `joining` in the next run. In this one it may have moved meanwhile; False when it has become what
-        may not rejoin."""
+        """Move the seat to `joining` in the next run. It may have moved in this run meanwhile; False if its status has
+        no move to `joining`."""
 
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
-        """How long the party keeps what it holds, and the steady time at which it is to be asked again."""
+        """Store how long the party keeps the reservation, and the steady time of its renewal."""
 
     def fall_silent(self, seat: Seat, since: int, message: str) -> bool:
-        """The party counts as silent since this steady time; False when it does already."""
+        """Count the party as silent since this steady time; False if it counts so already."""
 
     def answers_again(self, seat: Seat) -> bool:
-        """It does no more."""
+        """Count the party as answering."""
 
     def silent_seats(self) -> tuple[Seat, ...]:
-        """Of jobs that run: those whose party counts as silent."""
+        """Return the seats of running jobs whose party counts as silent."""
 
     def note_approval(self, seat: Seat, text: str) -> bool:
-        """The party has approved the job with these words; none: it has to approve it, maybe once more."""
+        """Store the text with which the party approved the job; empty: it has to approve, perhaps again."""
 
     def mark_plain_v1(self, seat: Seat) -> bool:
-        """The party speaks plain v1 only."""
+        """Mark the party as one that speaks plain v1 only."""
 
     def seats_at(self, party_id: str) -> tuple[Seat, ...]:
-        """Seats of unfinished jobs at this party, this initiator's."""
+        """Return the seats of this initiator's unfinished jobs at this party."""
 
     def plain_v1_seats(self) -> tuple[Seat, ...]:
-        """At parties that speak plain v1: those that run or drain something for us."""
+        """Return the seats at plain v1 parties that run or drain something for us."""
 
     def unconfirmed_seats(self) -> tuple[Seat, ...]:
-        """Of jobs of this initiator that are over, as far as the party has never said that it knows."""
+        """Return the seats of this initiator's ended jobs whose party never confirmed that it knows the end."""
 
     def parties_with_seats(self) -> tuple[str, ...]:
-        """Parties that run or hold something for us."""
+        """Return the parties that run or hold something for us."""

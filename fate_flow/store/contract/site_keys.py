@@ -1,4 +1,4 @@
-"""What every store promises of the public keys of other parties."""
+"""The store contract for the public keys of other parties."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class SiteKeys(Protocol):
     def site_key(self, party_id: str) -> SiteKey | None: ...
 
     def add_site_key(self, key: SiteKey, at: int) -> bool:
-        """False where the party has one."""
+        """Add the key of a party; False if the party has one."""
 
     def replace_site_key(self, key: SiteKey, old_key_id: str, at: int) -> bool:
-        """False where the party has no key, or another one than that."""
+        """Replace the key `old_key_id` of a party; False if the party has no key, or another one."""
 
     def drop_site_key(self, party_id: str) -> bool:
-        """False where it had none."""
+        """Remove the key of a party; False if it has none."""

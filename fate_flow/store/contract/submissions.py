@@ -1,4 +1,4 @@
-"""What every store promises of submits that are decided, or are about to be."""
+"""The store contract for submits, decided or not."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ class Submissions(Protocol):
     """Part of `contract.Transaction`."""
 
     def begin_submission(self, submission: Submission, at: int) -> Submission | None:
-        """None when it is new, or when the one before was refused; otherwise what is known under this request id."""
+        """Store a submit and return None. If one with this request id exists and was not refused, return that one."""
 
     def decide_submission(self, job_id: str, retcode: int, retmsg: str) -> None: ...
 
     def forget_submission(self, job_id: str) -> None:
-        """Unless it was accepted: whoever waited for the outcome has been told."""
+        """Remove a submit unless it was accepted; its client has got the result."""
 
     def forget_refused_submissions(self) -> None:
-        """Those that nobody was left to be told of, since the process that waited has died."""
+        """Remove refused submits whose client got no result, because the process that waited has died."""
 
     def submission_of(self, job_id: str) -> Submission | None: ...

@@ -1,8 +1,8 @@
-"""What every store promises: one contract for SQLite, MySQL and the memory of a simulation.
+"""The contract of every store: the same for SQLite, MySQL and the memory store of the simulation.
 
-All reads and writes happen inside `Store.transaction()`: it commits as a whole or not at all. Within it, `savepoint()`
-undoes a part. Every write that depends on what was read before carries that in its condition and answers False when
-the row has moved on; nothing is overwritten in silence.
+All reads and writes happen inside `Store.transaction()`, which commits as a whole or not at all. Inside it,
+`savepoint()` undoes a part. Every write that depends on a value that was read has this value in its condition, and
+returns False if the row has moved on; no change of another process is overwritten.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class Transaction(
     """One unit of work. Times are milliseconds since the epoch; `retry_at` is steady time (see `steady`)."""
 
     def savepoint(self) -> AbstractContextManager[None]:
-        """An exception inside undoes what was done inside, and is raised on."""
+        """Undo the writes of the block if it raises; the exception is raised on."""
 
 
 def published(tx: Transaction, job_id: str, task: str, party: Party) -> tuple[OutputTable, ...]:
-    """What a party task has made, once the task has succeeded at all parties; its worker may have named it before."""
+    """Return the outputs of a party task; empty until the task has succeeded at all parties."""
     found = tx.outputs(job_id, task, party)
     row = tx.task(found[0].task) if found else None
     return found if row is None or row.status is TaskStatus.SUCCESS else ()
 
 
 def handed_on(tx: Transaction, output: OutputTable) -> TableMeta | None:
-    """The table as the task handed it on; None when it was deleted since, or another job wrote it anew."""
+    """Return the table that the task handed on; None if it was deleted since, or if another job has rewritten it."""
     table = tx.table(output.namespace, output.name)
     is_another = table is not None and output.written_by not in ("", table.job_id)
     return None if is_another else table
@@ -57,7 +57,7 @@ def handed_on(tx: Transaction, output: OutputTable) -> TableMeta | None:
 
 class Store(Protocol):
     def reading(self) -> AbstractContextManager[Transaction]:
-        """For reads that need no lock and no common moment; who writes in it breaks the contract."""
+        """Return a context for reads without a lock or a common snapshot; writes in it violate the contract."""
 
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """Commits at the end, rolls back on an exception; retried by nobody: the caller decides anew."""
+        """Return a transaction: it commits at the end, and rolls back on an exception. The store does not retry it."""

@@ -1,1 +1,1 @@
-"""The database: opening it, its schema, its rows. `rows.py` makes rows into values, and values into columns."""
+"""The database: opening it, its schema, its rows. `rows.py` turns rows into values, and values into columns."""

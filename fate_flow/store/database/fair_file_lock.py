@@ -1,15 +1,15 @@
-"""Writers of one SQLite file, one after the other.
+"""A fair lock for the writers of one SQLite file.
 
-SQLite itself makes a writer that finds the file locked sleep and look again, up to 100 ms later: under load the one
-that writes all the time, the scheduler, then shuts the others out for seconds.
+SQLite itself lets a writer that finds the file locked sleep and try again, up to 100 ms later. Under load, the process
+that writes all the time, the scheduler, then keeps the others out for seconds.
 
-The threads of a process wait for each other at a lock of their own, so that each process has one in front. These meet
-at two `flock`s, so that who has just written cannot take the next turn before one that waits: the first in the queue
-holds the first lock until it gets the second. Both go with their process, however it ends. SQLite's own lock stays the
-truth: who does not come through here, a shell for instance, is waited for as ever.
+The threads of a process wait for each other at a lock of their own, so only one thread of each process competes with
+other processes. These threads use two `flock`s, so that a writer that has just finished cannot overtake one that waits:
+the first in the queue holds the first lock until it gets the second. The kernel releases both when their process ends.
+SQLite's own lock still decides: a writer without this lock, such as a shell, is waited for as usual.
 
-A process that was stopped keeps its turn, and the kernel's wait for a `flock` knows no deadline. So whoever is in front
-looks again and again, which of all processes are three or four, and gives up in time.
+A stopped process keeps the lock, and waiting for a `flock` in the kernel has no deadline. So the waiting threads, one
+for each of three or four processes, poll, and give up in time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import os
 import threading
 import time
 
-_AT_THE_FIRST, _IN_FRONT = 0.000_5, 0.000_05    # seconds between two looks
+_AT_THE_FIRST, _IN_FRONT = 0.000_5, 0.000_05    # seconds between two tries
 _LONGEST = 0.002
 
 
 class FairFileLock:
-    """For all processes and threads that write the database at `path`."""
+    """The lock of all processes and threads that write the database at `path`."""
 
     def __init__(self, path: str) -> None:
         self._first, self._second = f"{path}-gate", f"{path}-turn"
@@ -33,7 +33,7 @@ class FairFileLock:
         self._mine = threading.local()
 
     def enter(self, seconds: float) -> None:
-        """Returns when it is this thread's turn. Raises OSError, TimeoutError when the turn does not come in time."""
+        """Take the lock for this thread. Raises OSError; TimeoutError if that takes too long."""
         deadline = time.monotonic() + seconds
         if not self._front.acquire(timeout=seconds):
             raise _too_late(self._second)
@@ -48,7 +48,7 @@ class FairFileLock:
             raise
 
     def leave(self) -> None:
-        """Lets the next one in; nothing to do for a thread that did not enter."""
+        """Release the lock; does nothing in a thread that does not hold it."""
         descriptor = getattr(self._mine, "descriptor", None)
         if descriptor is not None:
             self._mine.descriptor = None

@@ -1,9 +1,9 @@
-"""Bringing a database to the schema of this release: the numbered files of `sql/migrations`, each once, in order.
+"""Upgrading a database to the schema of this release: it applies the numbered files of `sql/migrations` in order.
 
-`t_migration` records the digest of each applied migration. A migration that was released never changes
-(tests/unit/store/test_migrations.py pins its digest): a change of the schema is a new file. A database whose record
-names another digest is refused. Version 0.1.0 before 22 November 2026 recorded no digest: such a database goes on when
-its tables are those of migration 1, and is refused otherwise.
+`t_migration` records the digest of each applied migration. A released migration never changes
+(tests/unit/store/test_migrations.py pins its digest); a change of the schema is a new file. A database with another
+recorded digest is refused. Version 0.1.0 before 22 November 2026 recorded no digest: such a database is accepted if its
+tables are those of migration 1, and refused otherwise.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Migration:
 
     @property
     def digest(self) -> str:
-        """Of its statements, so that a comment may be improved."""
+        """The digest of its statements, without comments, so that comments may change."""
         text = ";\n".join(map(_without_layout, statements(self.sql, is_sqlite=False)))
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def migrations() -> tuple[Migration, ...]:
-    """All that this release knows, ascending."""
+    """Return all migrations of this release, by number."""
     found = []
     for file in files("fate_flow_sql").joinpath("migrations").iterdir():
         match = _FILE.fullmatch(file.name)
@@ -54,14 +54,14 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def version(database: Database) -> int:
-    """The number of the newest migration this database has had; 0 when it is empty."""
+    """Return the number of the newest applied migration; 0 if the database is empty."""
     _prepare(database)
     row = database.execute_sql("SELECT MAX(f_number) FROM t_migration WHERE f_left = 0").fetchone()
     return int(row[0] or 0)
 
 
 def upgrade(database: Database) -> tuple[Migration, ...]:
-    """Apply what is missing and say what that was. Raises StorageFailed when the schema is newer or another one."""
+    """Apply the missing migrations and return them. Raises StorageFailed if the schema is newer, or another one."""
     with _alone(database):
         known = migrations()
         have = version(database)
@@ -79,7 +79,7 @@ def upgrade(database: Database) -> tuple[Migration, ...]:
 
 
 def check_digests(database: Database) -> None:
-    """Raises StorageFailed when the database has had another migration under a number of this release."""
+    """Check the applied migrations. Raises StorageFailed if one differs from that of this release."""
     known = {one.number: one for one in migrations()}
     for number, digest in database.execute_sql("SELECT f_number, f_digest FROM t_migration ORDER BY f_number"):
         if number in known and digest != known[number].digest:
@@ -87,7 +87,7 @@ def check_digests(database: Database) -> None:
 
 
 def bind_party(database: Database, party_id: str) -> None:
-    """Mark an empty database as this party's; raises StorageFailed when it is another's."""
+    """Mark an empty database as this party's. Raises StorageFailed if it belongs to another party."""
     with _alone(database):
         database.execute_sql("CREATE TABLE IF NOT EXISTS t_owner (f_party_id VARCHAR(10) NOT NULL PRIMARY KEY)")
         row = database.execute_sql("SELECT f_party_id FROM t_owner").fetchone()
@@ -101,7 +101,7 @@ def bind_party(database: Database, party_id: str) -> None:
 
 @contextmanager
 def _alone(database: Database) -> Iterator[None]:
-    """One server at a time; on SQLite all of it or nothing."""
+    """Let one server at a time run the block; on SQLite in one transaction."""
     try:
         with _locked(database):
             yield
@@ -133,7 +133,7 @@ def _prepare(database: Database) -> None:
 
 
 def _record_missing_digest(database: Database, known: tuple[Migration, ...]) -> None:
-    """Recognise a database without digests by its tables. Raises StorageFailed when they are others."""
+    """Recognise a database without digests by its tables. Raises StorageFailed if they differ."""
     if "f_digest" not in _columns(database, "t_migration"):
         database.execute_sql("ALTER TABLE t_migration ADD COLUMN f_digest VARCHAR(64) NOT NULL DEFAULT ''")
     find = "SELECT f_number, f_left FROM t_migration WHERE f_digest = ''"
@@ -160,7 +160,7 @@ def _check_tables(database: Database, migration: Migration) -> None:
 
 
 def _difference(database: Database, expected: Database, table: str) -> str:
-    """What the table has of its own, or lacks; empty when there is nothing."""
+    """Return text about the first difference of the table; empty if there is none."""
     if table not in database.get_tables():
         return f"table {table} is missing"
     for kind, read in (("column", _columns), ("index", _indexes)):
@@ -179,7 +179,7 @@ def _columns(database: Database, table: str) -> set[str]:
 
 
 def _indexes(database: Database, table: str) -> set[str]:
-    """Those that a migration names: the others, of primary keys, are named by the database."""
+    """Return the indexes that a migration names; those of primary keys are named by the database."""
     return {one.name for one in database.get_indexes(table) if one.name.startswith("ix_")}
 
 
@@ -200,7 +200,7 @@ def _another_schema(database: Database, why: str) -> StorageFailed:
 
 
 def _apply(database: Database, migration: Migration) -> None:
-    """Statement by statement: MySQL commits each by itself, so one that was cut off goes on where it stopped."""
+    """Apply a migration by statements. MySQL commits each one separately; an interrupted migration is continued."""
     todo = list(statements(migration.sql, is_sqlite=database.is_sqlite))
     find = "SELECT f_left FROM t_migration WHERE f_number = ?"
     begun = _execute(database, find, migration.number).fetchone()
@@ -221,7 +221,7 @@ def _apply(database: Database, migration: Migration) -> None:
 
 
 def _check_is_free(database: Database, todo: list[str]) -> None:
-    """Tables of the same name may be FATE's own: they are neither ours to use nor to change."""
+    """Check that no table has a name of ours: it may be FATE's own, and must be neither used nor changed."""
     taken = sorted(set(_made_tables(todo)).intersection(database.get_tables()))
     if taken:
         raise StorageFailed(f"the database has tables of somebody else: {', '.join(taken)}; name an empty database")
@@ -232,7 +232,7 @@ def _made_tables(todo: list[str]) -> list[str]:
 
 
 _EXISTS_ALREADY = (1050, 1060, 1061)
-"""MySQL's words for a table, a column, an index."""
+"""MySQL's error codes for an existing table, column or index."""
 
 
 def _exists_already(error: peewee.OperationalError) -> bool:
@@ -244,7 +244,7 @@ def _execute(database: Database, sql: str, *params: Any) -> Any:
 
 
 def statements(sql: str, is_sqlite: bool) -> Iterator[str]:
-    """The statements of a migration in the words of this database."""
+    """Yield the statements of a migration in the SQL dialect of this database."""
     text = re.sub(r"--[^\n]*", "", sql)
     for statement in text.split(";"):
         one = statement.strip()

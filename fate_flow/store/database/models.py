@@ -1,4 +1,4 @@
-"""The tables as peewee sees them. `sql/` tells the schema; a test proves that both agree."""
+"""The tables as peewee models. `sql/` defines the schema; a test checks that both agree."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Opening the database: SQLite or MySQL/MariaDB by one URL, one connection a thread.
+"""Opening the database: SQLite or MySQL/MariaDB by one URL, one connection for each thread.
 
-What every connection is set to stands here: SQLite in WAL with synchronous=FULL and writes that begin IMMEDIATE; MySQL
-at READ COMMITTED with found-rows counts, so that an UPDATE that matched but changed nothing counts, as in SQLite.
+The settings of every connection are here: SQLite uses WAL with synchronous=FULL, and writes begin IMMEDIATE. MySQL uses
+READ COMMITTED, and counts found rows, so that an UPDATE that matched but changed nothing counts, as in SQLite.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fate_flow.store.database.fair_file_lock import FairFileLock
 LogSql = Callable[[str, Sequence[Any]], None]
 
 LOCK_SECONDS = 15
-"""Whoever waits longer for a lock is refused: below what another party waits for an answer."""
+"""How long to wait for a lock; shorter than another party waits for an answer."""
 
 
 class _Logged:
-    """Hands every statement to the database log before it runs."""
+    """Writes every statement into the database log before it runs."""
 
     log_sql: LogSql | None = None
 
@@ -45,7 +45,7 @@ class _Sqlite(_Logged, SqliteDatabase):
         self._write_lock = FairFileLock(file) if file != ":memory:" else None
 
     def begin(self, lock_type: str | None = None) -> None:
-        """Waits for its turn when it is to write (`IMMEDIATE`)."""
+        """Begin a transaction; before one that writes (`IMMEDIATE`), take the fair lock."""
         if lock_type is None or self._write_lock is None:
             super().begin(lock_type)
             return
@@ -88,7 +88,7 @@ class _MySql(_Logged, MySQLDatabase):
 
 
 def open_database(url: str, home: Path, log_sql: LogSql | None = None) -> Database:
-    """The database this URL names; empty means SQLite in the home folder. Not connected yet."""
+    """Return the database that the URL names, not connected yet; an empty URL means SQLite in the home folder."""
     parts = urlsplit(url)
     if parts.scheme in ("", "sqlite"):
         database: Database = _sqlite(parts.path, home)
@@ -131,7 +131,7 @@ def _mysql(url: str) -> Database:
 
 
 def create_if_missing(url: str) -> None:
-    """Make the MySQL database when the server lacks it; nothing to do for SQLite."""
+    """Make the MySQL database if the server does not have it; does nothing for SQLite."""
     parts = urlsplit(url)
     if not parts.scheme.startswith("mysql"):
         return
@@ -154,7 +154,7 @@ def create_if_missing(url: str) -> None:
         connection.close()
 
 
-# ---------------------------------------------------------------------- what a refusal means
+# ---------------------------------------------------------------------- kinds of errors
 
 _TRY_AGAIN = frozenset({
     1020,        # the record was changed since it was read
@@ -172,12 +172,12 @@ _FULL = frozenset({1021, 1114})
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether this says that the connection to the database, or the server behind it, is gone."""
+    """Return whether the error means that the connection to the database, or its server, is gone."""
     return _code(error) in _GONE
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether the same may be taken in a moment: a lock, a deadlock, a connection that was lost."""
+    """Return whether a retry may succeed: after a lock, a deadlock or a lost connection."""
     code = _code(error)
     if code is None:
         return "locked" in str(error)
@@ -185,7 +185,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 def is_disk_full(error: BaseException | None) -> bool:
-    """Whether this, or what caused it, is the database or its files running out of disk."""
+    """Return whether the error, or a cause of it, is a full disk of the database."""
     while error is not None:
         if _says_full(error):
             return True
@@ -202,5 +202,5 @@ def _says_full(error: BaseException) -> bool:
 
 
 def _code(error: BaseException) -> int | None:
-    """The number that MySQL gives its errors; SQLite's have none."""
+    """Return the number of a MySQL error; None for SQLite, whose errors have no numbers."""
     return error.args[0] if error.args and isinstance(error.args[0], int) else None

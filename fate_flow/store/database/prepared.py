@@ -1,7 +1,7 @@
-"""Queries that are asked all the time: peewee writes their words once a process, afterwards only the values change.
+"""Frequent queries: peewee builds their SQL text once in a process; later only the values change.
 
-Building a select of thirty columns costs peewee half a millisecond and an update a quarter, ten times what SQLite
-needs to carry it out.
+Building a select of thirty columns takes peewee half a millisecond, and an update a quarter; this is ten times as long
+as SQLite needs to run it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MARKS = tuple(f"\0value {number}" for number in range(16))
 
 
 class Prepared:
-    """A query with values: `build` makes it from as many values as it takes."""
+    """A query with values: `build` makes the query from `values` many values."""
 
     def __init__(self, build: Callable[..., Any], values: int) -> None:
         self._build = build
@@ -24,21 +24,21 @@ class Prepared:
         self._text: dict[bool, tuple[str, tuple[Any, ...]]] = {}
 
     def rows(self, database: Database, *values: str | int) -> list[tuple[Any, ...]]:
-        """The rows it selects with these values."""
+        """Return the rows that the query selects with these values."""
         found: list[tuple[Any, ...]] = self._run(database, values).fetchall()
         return found
 
     def row(self, database: Database, *values: str | int) -> tuple[Any, ...] | None:
-        """The first of them."""
+        """Return the first of these rows; None if there is none."""
         found: tuple[Any, ...] | None = self._run(database, values).fetchone()
         return found
 
     def insert(self, database: Database, *values: str | int) -> int:
-        """Carry out the insert that it is: the new row's number."""
+        """Run the query, which must be an insert; return the id of the new row."""
         return int(self._run(database, values).lastrowid)
 
     def insert_all(self, database: Database, rows: Sequence[tuple[str | int, ...]]) -> None:
-        """Carry out the insert that it is for all of these, in one statement."""
+        """Run the query, which must be an insert, for all these rows in one statement."""
         text, params = self._known(database)
         head, _, marks = text.rpartition(" VALUES ")
         given = [one for values in rows for one in _given(params, values)]
@@ -64,7 +64,7 @@ _inserts: dict[tuple[bool, type[Model], tuple[str, ...]], tuple[str, tuple[Any, 
 
 
 def insert(database: Database, model: type[Model], values: Mapping[str, Any]) -> None:
-    """Add a row with these columns and the model's defaults, which are constants. Raises IntegrityError."""
+    """Insert a row with these columns and the model's constant defaults. Raises IntegrityError."""
     shape = (database.is_sqlite, model, tuple(values))
     if shape not in _inserts:
         marked = {name: Value(f"\0{name}", converter=False) for name in values}
@@ -76,7 +76,7 @@ def insert(database: Database, model: type[Model], values: Mapping[str, Any]) ->
 
 
 class _Unfamiliar(Exception):
-    """A part of a query whose values cannot be told from its words without building it."""
+    """A part of a query whose values cannot be separated from its text without building it."""
 
 
 _ONE_VALUE = (str, int, float, bool, datetime)
@@ -84,9 +84,9 @@ _shapes: dict[tuple[Any, ...], str | None] = {}
 
 
 def sql_text(query: Any, is_sqlite: bool) -> tuple[str, list[Any]]:
-    """Words and values of an update or delete; peewee builds the words the first time it sees one of its shape.
+    """Return text and values of an update or delete; peewee builds the text once for each shape of query.
 
-    Whether our reading of the values is peewee's is checked at that first time, and a shape where it is not is built
+    The first time, the values found here are compared with peewee's. If they differ, queries of this shape are built
     each time."""
     values: list[Any] = []
     try:
@@ -106,7 +106,7 @@ def _built(query: Any) -> tuple[str, list[Any]]:
 
 
 def _changes(query: Any, values: list[Any]) -> Iterator[Any]:
-    """peewee writes the columns in the order of the model."""
+    """Yield the changed columns in the order of the model, as peewee writes them."""
     if not isinstance(query, Update):
         return
     for field, value in sorted(query._update.items(), key=lambda one: one[0]._sort_key):

@@ -1,4 +1,4 @@
-"""Conditions and statements that several of the modules beside this one need."""
+"""Conditions and statements that several modules of the SQL store use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def hit(query: Any) -> bool:
 
 
 def insert_new(database: Database, model: type[peewee.Model], values: Mapping[str, Any], there: Any) -> bool:
-    """False when the row exists already."""
+    """Insert a row; False if it exists already."""
     try:
         insert(database, model, values)
     except peewee.IntegrityError:
@@ -44,7 +44,7 @@ def job_is(key: JobKey) -> Any:
 
 BY_AGE = (JobRow.f_create_time, JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id)
 IN_QUEUE = (JobRow.f_queue_key, JobRow.f_create_time, JobRow.f_job_id)
-"""As `Job.order` has it."""
+"""The order of `Job.order`."""
 
 
 def job_ids_where(where: Any) -> tuple[str, ...]:
@@ -60,12 +60,12 @@ def is_going_on() -> Any:
 
 
 def count_anew() -> None:
-    """Lists of old jobs are others now (store/views/count_cache.py)."""
+    """Make the cached counts of old jobs invalid (store/views/count_cache.py)."""
     SchedulerRow.update(f_forgotten=SchedulerRow.f_forgotten + 1).where(SchedulerRow.f_name == SCHEDULER).execute()
 
 
 def waiting_here() -> Any:
-    """The queue of this initiator."""
+    """Return the condition for the queue of this initiator."""
     return (JobRow.f_is_initiator == True) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
 
 

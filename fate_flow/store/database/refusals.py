@@ -1,4 +1,4 @@
-"""What a database refuses, and what it means for who asked."""
+"""Turning errors of the database into the errors of this package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REFUSALS = (peewee.DatabaseError, peewee.InterfaceError)
 
 @contextmanager
 def reading_refused(database: Database) -> Iterator[None]:
-    """Around reads: what the database refuses becomes StorageFailed."""
+    """Turn database errors of reads into StorageFailed."""
     try:
         yield
     except REFUSALS as error:
@@ -25,9 +25,9 @@ def reading_refused(database: Database) -> Iterator[None]:
 
 
 def first_refusal(error: BaseException, before: BaseException | None) -> BaseException:
-    """What the database refused first, where the rollback that followed was refused too.
+    """Return the first database error, if the rollback after it failed, too.
 
-    Between two errors of peewee stands that of the driver. `before` was being handled already, and is none of them."""
+    Between two errors of peewee there is one of the driver. `before` is an error from before the transaction."""
     found, one = error, error.__cause__ or error.__context__
     while one is not None and one is not before:
         if isinstance(one, REFUSALS):
@@ -37,14 +37,14 @@ def first_refusal(error: BaseException, before: BaseException | None) -> BaseExc
 
 
 def drop_if_lost(database: Database, error: BaseException) -> None:
-    """The next one begins on a new connection."""
+    """Close a lost connection, so that the next transaction begins on a new one."""
     if is_lost(error) and not database.in_transaction():
         with suppress(*REFUSALS):
             database.close()
 
 
 def refusal_of(error: BaseException, while_committing: bool = False) -> StorageFailed:
-    """What it means for who asked; `retry.py` tells what follows from it."""
+    """Return the error for the caller; `retry.py` says which errors are retried."""
     if is_disk_full(error):
         return StorageFailed(f"the disk of the database is full: {error}")
     if while_committing and is_lost(error):

@@ -1,4 +1,4 @@
-"""Between rows and values: the columns each query reads, and what they become."""
+"""Conversion between rows and values: the columns that each query reads, and the values of these columns."""
 
 from __future__ import annotations
 
@@ -277,11 +277,11 @@ _COLUMNS = {
     "timers": "f_policy_timers",
     "unconfirmed": "f_unconfirmed_parties",
 }
-"""Fields whose column has another name than theirs."""
+"""The columns of fields whose column has another name."""
 
 
 def columns_of(change: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a change (`changes.py`) and what is written in them."""
+    """Return the columns of a change (`changes.py`) with their new values."""
     columns: dict[str, Any] = {}
     for name, value in change.items():
         if name == "hold":
@@ -292,7 +292,7 @@ def columns_of(change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hold_columns(hold: Hold | None) -> dict[str, Any]:
-    """Those of a job that is held, or is not and lacks nothing."""
+    """Return the columns of a job that is on hold; with None, of a job that is not, and has no blocker."""
     one = hold or Hold("", "")
     return {
         "f_apart": hold is not None, "f_held": hold is not None, "f_hold_message": one.message, "f_hold_by": one.by,
@@ -301,11 +301,11 @@ def hold_columns(hold: Hold | None) -> dict[str, Any]:
 
 
 _NEVER_NULL = frozenset({"blocked_by"})
-"""Words that are not there, and are an empty text in the database."""
+"""Fields that are None in a value and an empty text in the database."""
 
 
 def with_dates(columns: dict[str, Any]) -> dict[str, Any]:
-    """The dates that stand beside the times of a job or task."""
+    """Return the columns with the dates that belong to the times of a job or task."""
     times = [name for name in ("f_start_time", "f_end_time") if name in columns]
     return columns | {name.replace("_time", "_date"): date(columns[name]) for name in times}
 
@@ -321,7 +321,7 @@ def _to_column(name: str, value: Any) -> Any:
 
 
 def date(at: int | None) -> datetime | None:
-    """The same moment as local time, as FATE's `_date` columns hold it."""
+    """Return the same moment in local time, for FATE's `_date` columns."""
     return datetime.fromtimestamp(at // 1000) if at else None
 
 

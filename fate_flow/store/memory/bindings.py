@@ -1,4 +1,4 @@
-"""Bindings in memory: what `sql/bindings.py` does, without a database."""
+"""Bindings in memory; the counterpart of `sql/bindings.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 
 class Bindings(MemoryUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def binding(self, job_id: str) -> JobBinding | None:
         return self._rows.bindings.rows.get(job_id)

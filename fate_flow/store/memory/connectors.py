@@ -1,4 +1,4 @@
-"""Names of places outside, in memory: what `sql/connectors.py` does, without a database."""
+"""Connectors to database servers, in memory; the counterpart of `sql/connectors.py`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from fate_flow.store.values import Connector
 
 
 class Connectors(MemoryUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
-    def save_connector(self, connector: Connector, at: int) -> None:  # noqa: ARG002  # when, SQL alone tells
+    def save_connector(self, connector: Connector, at: int) -> None:  # noqa: ARG002  # only SQL stores the time
         self._rows.connectors.put(connector.name, changed(connector, info=as_json(connector.info)))
 
     def connector(self, name: str) -> Connector | None:

@@ -1,4 +1,4 @@
-"""Every move of a status, in memory: what `sql/history.py` does, without a database."""
+"""The history, in memory; the counterpart of `sql/history.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 
 class History(MemoryUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def add_entries(self, entries: Sequence[HistoryEntry]) -> None:
         for one in entries:

@@ -1,4 +1,4 @@
-"""Rows of jobs, in memory: what `sql/jobs.py` does, without a database."""
+"""Rows of jobs, in memory; the counterpart of `sql/jobs.py`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fate_flow.store.values import Document
 
 
 class Jobs(MemoryUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def add_job(self, job: Job, document: Document) -> bool:
         if job.key in self._jobs.rows:
@@ -67,7 +67,7 @@ class Jobs(MemoryUnitOfWork):
         return True
 
     def _as_seen(self, job: Job) -> JobRow | None:
-        """The row, as long as nobody has moved it since."""
+        """Return the row; None if it has moved since it was read."""
         row = self._jobs.rows.get(job.key)
         return row if row is not None and (row.job.status, row.job.run) == (job.status, job.run) else None
 

@@ -1,4 +1,4 @@
-"""Jobs that have ended, in memory: what `sql/old_jobs.py` does, without a database."""
+"""Ended jobs and their removal, in memory; the counterpart of `sql/old_jobs.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, ids_by_age
 
 
 class OldJobs(Jobs):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def job_ids(self, first: str, last: str, limit: int) -> tuple[str, ...]:
         return tuple(sorted({key.job_id for key in self._jobs.rows if first <= key.job_id <= last}))[:limit]

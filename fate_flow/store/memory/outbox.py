@@ -1,4 +1,4 @@
-"""Commands, in memory: what `sql/outbox.py` does, without a database."""
+"""Commands, in memory; the counterpart of `sql/outbox.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 
 class Outbox(MemoryUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def put_command(self, command: Command, at: int, since: int = 0) -> int:  # noqa: ARG002
         number = next(self._rows.command_ids)

@@ -1,4 +1,4 @@
-"""Other parties and schedulers, in memory: what `sql/peers.py` does, without a database."""
+"""Other parties and schedulers, in memory; the counterpart of `sql/peers.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCHEDULER = "dag"
 
 
 class Peers(MemoryUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def copies_that_run(self, initiator_id: str) -> tuple[tuple[str, int], ...]:
         running = (row.job for row in self._jobs.of(BY_STATUS, JobStatus.RUNNING) if not row.job.is_initiator)

@@ -1,4 +1,4 @@
-"""Permissions, in memory: what `sql/permissions.py` does, without a database."""
+"""Permissions, in memory; the counterpart of `sql/permissions.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 
 class Permissions(MemoryUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def grant(self, party_id: str, things: Iterable[Thing]) -> None:
         for thing in things:

@@ -1,4 +1,4 @@
-"""Jobs that wait, in memory: what `sql/queue.py` does, without a database."""
+"""Waiting jobs, in memory; the counterpart of `sql/queue.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 
 class Queue(MemoryUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def all_rejoined(self, key: JobKey, queued: int = 0) -> bool:
         row = self._jobs.rows.get(key)

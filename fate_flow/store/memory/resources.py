@@ -1,4 +1,4 @@
-"""Cores and memory of the engine, in memory: what `sql/resources.py` does, without a database."""
+"""Cores and memory of the engine, in memory; the counterpart of `sql/resources.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTAKE = "intake"
 
 
 class Resources(MemoryUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def intake_hold(self) -> Hold | None:
         return self._rows.intake.rows.get(INTAKE)
@@ -109,5 +109,6 @@ class Resources(MemoryUnitOfWork):
 
 
 def has_capacity(engine: EngineState, cores: int, memory: int) -> bool:
-    """Where the configuration has shrunk what is in use, less than nothing remains: of that, nothing may be asked."""
+    """Return whether the engine has enough. If its configuration was reduced, less than 0 may remain; then a request of
+    0 still fits."""
     return fits(Claim(cores, memory), Claim(engine.remaining_cores, engine.remaining_memory))

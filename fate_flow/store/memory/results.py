@@ -1,4 +1,4 @@
-"""What tasks put out, in memory: what `sql/results.py` does, without a database."""
+"""The results of tasks, in memory; the counterpart of `sql/results.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fate_flow.store.values import READ, Metric, OutputTable, Scope, TableMeta
 
 
 class Results(MemoryUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def save_table(self, table: TableMeta, at: int) -> None:
         kept = changed(

@@ -1,4 +1,4 @@
-"""The parties of jobs, in memory: what `sql/seats.py` does, without a database."""
+"""Seats, in memory; the counterpart of `sql/seats.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 
 class Seats(MemoryUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def add_seats(self, seats: Iterable[Seat]) -> None:
         table, every = self._rows.seats, [new_seat(seat) for seat in seats]

@@ -1,4 +1,4 @@
-"""Public keys of other parties, in memory: what `sql/site_keys.py` does, without a database."""
+"""Public keys of other parties, in memory; the counterpart of `sql/site_keys.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 
 class SiteKeys(MemoryUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def site_key(self, party_id: str) -> SiteKey | None:
         return self._rows.site_keys.rows.get(party_id)

@@ -1,7 +1,8 @@
-"""The store in memory, for unit tests and the simulation: what `sql/` does, without a database.
+"""The store in memory, for unit tests and the simulation; the counterpart of `sql/`.
 
 Transactions of several threads run one after the other, as on SQLite. Uniqueness and the CHECKs of `sql/migrations`
-hold here too, and bodies and documents go through JSON, so that what a database would refuse is refused here.
+also hold here, and bodies and documents are converted to JSON and back, so that values that a database would refuse
+are refused here, too.
 """
 
 from __future__ import annotations
@@ -49,4 +50,4 @@ class MemoryTransaction(
     Workers, Tasks, Seats, Queue, History, OldJobs, Bindings, Permissions, SiteKeys, Outbox, Peers, Submissions,
     Results, Connectors,
 ):  # fmt: skip
-    """One unit of work; what each method promises stands in `contract.Transaction`."""
+    """One unit of work. `contract.Transaction` documents the methods."""

@@ -1,4 +1,4 @@
-"""Submits, in memory: what `sql/submissions.py` does, without a database."""
+"""Submits, in memory; the counterpart of `sql/submissions.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fate_flow.store.values import Submission
 
 
 class Submissions(MemoryUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def begin_submission(self, submission: Submission, at: int) -> Submission | None:  # noqa: ARG002
         table = self._rows.submissions

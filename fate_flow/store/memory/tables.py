@@ -1,7 +1,7 @@
-"""The tables of a party in memory, and the journal that undoes what was written to them.
+"""The tables of a party in memory, and the journal that undoes writes to them.
 
-Rows are frozen values in dictionaries, so a transaction needs no copy of them: the journal keeps what each write
-replaced, and undoing is writing that back.
+Rows are frozen values in dictionaries, so a transaction needs no copy of them: the journal keeps the value that each
+write replaced, and an undo writes it back.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class JobRow:
-    """A job and the columns of its row that `Job` does not tell."""
+    """A job, and the columns of its row that `Job` does not have."""
 
     job: Job
     document: Document
@@ -39,7 +39,7 @@ class JobRow:
 
 
 class Journal:
-    """What the writes of a transaction replaced, oldest first."""
+    """The undo functions of a transaction's writes, oldest first."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
@@ -69,7 +69,7 @@ Group = Callable[[V], Hashable]
 
 
 class Table(Generic[K, V]):
-    """Rows by key, and in groups by what they are asked for."""
+    """Rows by key, and in groups for the queries by other columns."""
 
     def __init__(self, journal: Journal, **groups: Group[V]) -> None:
         self.rows: dict[K, V] = {}
@@ -79,7 +79,7 @@ class Table(Generic[K, V]):
         }
 
     def of(self, group: str, value: Hashable) -> tuple[V, ...]:
-        """In no order that means anything."""
+        """Return the rows of a group, in any order."""
         return tuple(self._groups[group][1].get(value, {}).values())
 
     def put(self, key: K, row: V) -> None:
@@ -161,8 +161,9 @@ class Rows:
 
 
 def changed(row: V, **change: Any) -> V:
-    """A row with other values in some columns: `dataclasses.replace`, which sets each of forty columns anew, in a
-    tenth of the time. For rows, which have no `__post_init__`."""
+    """Return the row with new values in some columns.
+
+    It is ten times as fast as `dataclasses.replace`, which sets each of forty columns. Rows have no `__post_init__`."""
     columns = row.__dict__
     unknown = change.keys() - columns.keys()
     if unknown:
@@ -178,7 +179,7 @@ def refuse(constraint: str, is_violated: bool) -> None:
 
 
 def as_json(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """As it comes back out of a database."""
+    """Return the value as it would come back from a database."""
     return from_json(to_json(dict(value)))
 
 

@@ -1,4 +1,4 @@
-"""Tasks, in memory: what `sql/tasks.py` does, without a database."""
+"""Tasks, in memory; the counterpart of `sql/tasks.py`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fate_flow.store.values import Document
 
 
 class Tasks(MemoryUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def add_tasks(self, tasks: Iterable[Task], job: Job, document: Document) -> None:  # noqa: ARG002
         for task in tasks:

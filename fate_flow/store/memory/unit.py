@@ -1,4 +1,4 @@
-"""What every transaction in memory has, whatever it is about."""
+"""The base class of the transactions in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes of shares, in memory: what `sql/workers.py` does, without a database."""
+"""Workers, in memory; the counterpart of `sql/workers.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, changed, refuse
 
 
 class Workers(Resources):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def add_worker(self, worker: Worker) -> None:
         refuse("PRIMARY KEY of t_worker", worker.worker_id in self._rows.workers.rows)

@@ -1,4 +1,4 @@
-"""What job ids stand for here."""
+"""The bindings of job ids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
 class Bindings(SqlUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def binding(self, job_id: str) -> JobBinding | None:
         row = _BINDING.row(self._database, job_id)

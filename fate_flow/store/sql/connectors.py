@@ -1,4 +1,4 @@
-"""Names of places outside, for tables."""
+"""Connectors to database servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fate_flow.store.values import Connector
 
 
 class Connectors(SqlUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def save_connector(self, connector: Connector, at: int) -> None:
         ConnectorRow.replace(

@@ -1,4 +1,4 @@
-"""Every move of a status, as it was."""
+"""The history: every move of a status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
 class History(SqlUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def add_entries(self, entries: Sequence[HistoryEntry]) -> None:
         for first in range(0, len(entries), _ENTRIES_AT_ONCE):
@@ -25,7 +25,7 @@ class History(SqlUnitOfWork):
         return tuple(entry_of(row) for row in _HISTORY.rows(self._database, job_id))
 
 
-_ENTRIES_AT_ONCE = 64       # SQLite takes 32,766 values in a statement
+_ENTRIES_AT_ONCE = 64       # SQLite allows 32,766 values in a statement
 
 
 def _entry_values(one: HistoryEntry) -> tuple[str | int, ...]:

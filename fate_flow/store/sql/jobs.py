@@ -39,7 +39,7 @@ from fate_flow.store.values import Document
 
 
 class Jobs(SqlUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def add_job(self, job: Job, document: Document) -> bool:
         return insert_new(self._database, JobRow, _job_values(job, document), job_is(job.key))
@@ -143,7 +143,7 @@ class Jobs(SqlUnitOfWork):
         return self._write(key.job_id, JobRow.update(f_restarting=False).where(job_is(key)))
 
     def describe(self, key: JobKey, text: str) -> bool:
-        count_anew()        # the row of the scheduler first, as its own transactions do
+        count_anew()        # the row of the scheduler first, as in its own transactions
         return self._write(key.job_id, JobRow.update(f_description=text).where(job_is(key)))
 
     def add_message(self, key: JobKey, text: str) -> bool:
@@ -196,7 +196,7 @@ _JOBS_HERE = Prepared(
 
 
 def _as_seen(job: Job) -> Any:
-    """The row, as long as nobody has moved it since."""
+    """Return the condition that the row has not moved since it was read."""
     return job_is(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
 
 

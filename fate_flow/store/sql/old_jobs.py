@@ -1,4 +1,4 @@
-"""Jobs that have ended long ago, and how they are forgotten."""
+"""Ended jobs, and their removal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fate_flow.store.sql.unit import TakenBack
 
 
 class OldJobs(Jobs):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def job_ids(self, first: str, last: str, limit: int) -> tuple[str, ...]:
         between = (JobRow.f_job_id >= first) & (JobRow.f_job_id <= last)
@@ -81,7 +81,7 @@ class OldJobs(Jobs):
         is_its, ends = JobRow.f_job_id == job_id, [status.value for status in JOB_END]
         hit(JobRow.delete().where(is_its & JobRow.f_status.in_(ends) & (JobRow.f_claim == "")))
         if JobRow.select(JobRow.f_job_id).where(is_its).tuples().first():
-            raise TakenBack     # begun again since it was looked at (MySQL only)
+            raise TakenBack     # the job was rerun since it was checked (possible on MySQL only)
         for model in (SeatRow, TaskRow, WorkerRow, HistoryRow, OutputRow, MetricRow, SummaryRow, SubmissionRow):
             model.delete().where(model.f_job_id == job_id).execute()
         count_anew()

@@ -13,7 +13,7 @@ from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
 class Outbox(SqlUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def put_command(self, command: Command, at: int, since: int = 0) -> int:
         return _PUT_COMMAND.insert(

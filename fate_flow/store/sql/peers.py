@@ -1,4 +1,4 @@
-"""When other parties were heard of, which of their jobs are here, and which scheduler works."""
+"""Other parties: their heartbeats and their jobs here; the scheduler lease."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
 class Peers(SqlUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def says_who(self, party_id: str) -> bool:
         is_seated = SeatRow.f_status.in_([status.value for status in SEATED])
@@ -67,7 +67,8 @@ class Peers(SqlUnitOfWork):
         return int(row[0]) if row else 0
 
     def forgotten(self) -> int:
-        """How often jobs were removed or have got other notes: what was counted before has changed when this has."""
+        """Return how often jobs were removed or got other notes; after a change of this number, old counts are
+        invalid."""
         query = SchedulerRow.select(SchedulerRow.f_forgotten).where(SchedulerRow.f_name == SCHEDULER)
         return int(query.scalar() or 0)
 

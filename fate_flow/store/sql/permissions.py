@@ -1,4 +1,4 @@
-"""What jobs of other parties may use."""
+"""Grants: what jobs of other parties may use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
 class Permissions(SqlUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def grant(self, party_id: str, things: Iterable[Thing]) -> None:
         for thing in things:

@@ -1,4 +1,4 @@
-"""Who waits, in which order, and for what; which job may reserve."""
+"""Waiting jobs: their order, what they wait for, and which may reserve."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
 class Queue(SqlUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def begin_round(self, key: JobKey, owner: str, at: int) -> bool:
         values = {
@@ -95,7 +95,7 @@ class Queue(SqlUnitOfWork):
     def place_in_queue(self, job: Job) -> int:
         key, created, job_id = job.order
         earlier = (JobRow.f_create_time < created) | ((JobRow.f_create_time == created) & (JobRow.f_job_id < job_id))
-        # The first half is for the index.
+        # The first half lets the database use the index.
         before = (JobRow.f_queue_key <= key) & ((JobRow.f_queue_key < key) | earlier)
         return int(JobRow.select().where(waiting_here() & before).count()) + 1
 
@@ -174,7 +174,7 @@ def _queued(where: Any, limit: int) -> tuple[Waiting, ...]:
 
 
 def _has_rounds() -> Any:
-    """Of those that wait: as `Job.is_unschedulable` tells the others."""
+    """Return the condition for waiting jobs that are schedulable (`Job.is_unschedulable` is false)."""
     return waiting_here() & (JobRow.f_apart == False)  # noqa: E712
 
 

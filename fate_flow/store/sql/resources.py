@@ -1,4 +1,4 @@
-"""Cores and memory: what there is, who has it, who would like to, and whether new jobs may have any."""
+"""Cores and memory: capacity, reservations, pending requests, and the hold of the party."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INTAKE = "intake"
 
 
 class Resources(Jobs):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def engine(self) -> EngineState | None:
         row = _ENGINE.row(self._database, COMPUTING)
@@ -34,7 +34,7 @@ class Resources(Jobs):
             "f_engine_config": to_json(dict(config)), "f_update_time": at, "f_update_date": date(at),
         }  # fmt: skip
         while not self._set_totals(self.engine(), state, totals, at):
-            pass    # another server changed the totals in between: what to add is counted from the new ones
+            pass    # another server changed the totals in between: compute the difference from the new ones
         found = self.engine()
         assert found is not None, "just written"
         return found
@@ -70,7 +70,7 @@ class Resources(Jobs):
         }  # fmt: skip
         free = job_is(key) & (JobRow.f_resource_in_use == False)  # noqa: E712
         taken = taking(engine.name, cores, memory)
-        # The row of the job first, as in `give_back`: the other way round two of them could wait for each other.
+        # The row of the job first, as in `give_back`; with another order, the two could wait for each other.
         try:
             with self.savepoint():
                 if not hit(JobRow.update(claim).where(free)):
@@ -174,7 +174,8 @@ def _engine_is(name: str) -> Any:
 
 
 def _has_capacity(name: str, cores: int, memory: int) -> Any:
-    """Only what is asked for counts: where the configuration has shrunk what is in use, less than nothing remains."""
+    """Return the condition that the engine has enough. A request of 0 always fits: less than 0 may remain, if the
+    configuration was reduced."""
     where = _engine_is(name)
     if cores:
         where &= EngineRow.f_remaining_cores >= cores
@@ -184,7 +185,7 @@ def _has_capacity(name: str, cores: int, memory: int) -> Any:
 
 
 def taking(name: str, cores: int, memory: int) -> Any:
-    """Takes nothing where the engine has less."""
+    """Return the update that takes cores and memory from the engine; it matches no row if the engine has too few."""
     return EngineRow.update(
         f_remaining_cores=EngineRow.f_remaining_cores - cores,
         f_remaining_memory=EngineRow.f_remaining_memory - memory,

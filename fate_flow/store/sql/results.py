@@ -1,4 +1,4 @@
-"""What tasks put out: tables, metrics, summaries."""
+"""The results of tasks: tables, metrics, summaries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fate_flow.store.values import READ, Metric, OutputTable, Scope, TableMeta
 
 
 class Results(SqlUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def save_table(self, table: TableMeta, at: int) -> None:
         self.drop_table(table.namespace, table.name)

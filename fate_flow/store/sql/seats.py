@@ -1,4 +1,4 @@
-"""The parties of a job, as its initiator sees them."""
+"""Seats: the initiator's records of the parties of a job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
 class Seats(SqlUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def add_seats(self, seats: Iterable[Seat]) -> None:
         rows = [

@@ -11,7 +11,7 @@ from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
 class SiteKeys(SqlUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def site_key(self, party_id: str) -> SiteKey | None:
         row = SiteKeyRow

@@ -38,7 +38,7 @@ class SqlStore:
 
     @contextmanager
     def transaction(self) -> Iterator[SqlTransaction]:
-        """Commits at the end, rolls back on an exception. Raises StorageFailed when the database refuses."""
+        """Run a transaction: commit at the end, roll back on an exception. Raises StorageFailed on a database error."""
         self._check_is_bound()
         unit = SqlTransaction(self.database, self._log_write)
         before = sys.exception()
@@ -56,12 +56,12 @@ class SqlStore:
         except REFUSALS as error:
             drop_if_lost(self.database, error)
             if failed is not None and not isinstance(failed, REFUSALS):
-                raise failed from None      # the connection is gone, and with it whatever there was to roll back
+                raise failed from None      # the connection is gone, so the server rolls back
             raise refusal_of(failed or first_refusal(error, before), commits) from error
 
     @contextmanager
     def reading(self) -> Iterator[SqlTransaction]:
-        """For reads that need no lock: each sees what is committed at its moment. Raises StorageFailed."""
+        """Read without a lock; each read sees the data committed at that moment. Raises StorageFailed."""
         self._check_is_bound()
         with reading_refused(self.database):
             self.database.connect(reuse_if_open=True)
@@ -71,13 +71,13 @@ class SqlStore:
         assert JobRow._meta.database is self.database, "a process has one database: the models are bound to it"
 
     def _atomic(self) -> Any:
-        # IMMEDIATE takes SQLite's write lock at the start: a transaction that reads first and writes later would
-        # otherwise fail with "locked" after it has already decided.
+        # IMMEDIATE takes SQLite's write lock at the start. Otherwise a transaction that reads first and writes later
+        # could fail with "locked" after it has already decided.
         self.database.connect(reuse_if_open=True)
         return self.database.atomic("IMMEDIATE") if self.database.is_sqlite else self.database.atomic()
 
     def close(self) -> None:
-        """Let go of this thread's connection."""
+        """Close this thread's connection."""
         if not self.database.is_closed():
             self.database.close()
 
@@ -86,4 +86,4 @@ class SqlTransaction(
     Workers, Tasks, Seats, Queue, History, OldJobs, Bindings, Permissions, SiteKeys, Outbox, Peers, Submissions,
     Results, Connectors,
 ):  # fmt: skip
-    """One unit of work; what each method promises stands in `contract.Transaction`."""
+    """One unit of work. `contract.Transaction` documents the methods."""

@@ -1,4 +1,4 @@
-"""Submits that are decided, or are about to be."""
+"""Submits, decided or not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fate_flow.store.values import Submission
 
 
 class Submissions(SqlUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def begin_submission(self, submission: Submission, at: int) -> Submission | None:
         this = SubmissionRow.f_request_id == submission.request_id
@@ -50,7 +50,7 @@ _SUBMISSION_OF = Prepared(
     ).where(SubmissionRow.f_job_id == job_id),
     1,
 )  # fmt: skip
-_WAS_REFUSED = SubmissionRow.f_retcode != 0      # of what is not decided this is unknown, so it is not meant
+_WAS_REFUSED = SubmissionRow.f_retcode != 0      # an undecided submit has NULL, which this condition does not match
 
 
 def _submission(where: Any) -> Submission | None:

@@ -1,4 +1,4 @@
-"""Shares of tasks, and tasks over all their parties."""
+"""Tasks: the shares of parties, and the federated status."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fate_flow.store.values import Document
 
 
 class Tasks(SqlUnitOfWork):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def add_tasks(self, tasks: Iterable[Task], job: Job, document: Document) -> None:
         for task in tasks:
@@ -119,7 +119,7 @@ _TASKS = Prepared(
     ),
     1,
 )
-_MOST_JOBS = 500           # of one query; SQLite takes so many variables
+_MOST_JOBS = 500           # in one query; SQLite allows so many variables
 _IS_MOVING = (
     (TaskRow.f_status == TaskStatus.STOPPING.value)
     | ((TaskRow.f_status == TaskStatus.WAITING.value) & (TaskRow.f_task_version > 0))
@@ -142,7 +142,8 @@ _STOPPING_TASKS = Prepared(
 
 
 def _as_read(task: Task) -> Any:
-    """The row, while it is still what was read: a late report of an older incarnation matches nothing."""
+    """Return the condition that the row has not moved since it was read; a late report of an older incarnation does not
+    match."""
     return (
         task_is(task.key)
         & (TaskRow.f_party_status == task.party_status.value)

@@ -1,4 +1,4 @@
-"""What every transaction has, whatever it is about."""
+"""The base class of the transactions on a database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LogStatusWrite = Callable[[str, str, Sequence[Any]], None]
 
 
 class TakenBack(Exception):
-    """Raised within a savepoint, it undoes the writes there; whoever opened the savepoint catches it."""
+    """Raised in a savepoint to undo its writes, and caught where the savepoint was opened."""
 
 
 class SqlUnitOfWork:
@@ -30,7 +30,7 @@ class SqlUnitOfWork:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """The one way to a savepoint: it knows what is left of the transaction when the database refuses inside it."""
+        """Open a savepoint. All savepoints are opened here, because an error inside may end the whole transaction."""
         point = self._database.savepoint()
         try:
             point.__enter__()
@@ -46,15 +46,15 @@ class SqlUnitOfWork:
         try:
             point.rollback(begin=False)
         except REFUSALS:
-            # The savepoint is gone, and with it the transaction: so ends a deadlock, a full disk, a lost connection.
-            # What was written before is lost. What comes after must not be committed without it, and would be,
-            # statement by statement, were there no transaction to be rolled back at the end.
+            # The savepoint is gone, and with it the transaction, as after a deadlock, a full disk or a lost connection.
+            # The earlier writes are lost, so later ones must not be committed. Without a transaction, each statement
+            # would be committed at once. Therefore begin one, which is rolled back at the end.
             self._is_broken = True
             with suppress(*REFUSALS):
                 self._database.begin()
 
     def check_is_whole(self) -> None:
-        """Raises StorageFailed when the database dropped the transaction and its error stopped at a savepoint."""
+        """Raise StorageUnavailable if the database ended the transaction, and its error was caught at a savepoint."""
         if self._is_broken:
             raise StorageUnavailable("the database dropped the transaction")
 

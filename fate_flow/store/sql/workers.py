@@ -1,4 +1,4 @@
-"""Processes of shares."""
+"""Workers: the processes of shares."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fate_flow.store.sql.resources import Resources, come_back, taking
 
 
 class Workers(Resources):
-    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+    """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def add_worker(self, worker: Worker) -> None:
         key = worker.task
@@ -92,7 +92,7 @@ def _workers(where: Any) -> tuple[Worker, ...]:
 _UNFINISHED_WORKERS = Prepared(
     lambda: (
         WorkerRow.select(*WORKER_COLUMNS)
-        # Named one by one: SQLite uses no index for `<>`.
+        # The statuses are listed, because SQLite uses no index for `<>`.
         .where(is_going_on())
         .order_by(WorkerRow.f_create_time, WorkerRow.f_worker_id)
     ),

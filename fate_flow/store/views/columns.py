@@ -1,6 +1,6 @@
-"""The columns of a row, as a client sees them: what they hold, and what they are called.
+"""The columns of a row for clients: their types and their names.
 
-Clients of the v1 API know no status `stopping`: they see `running`, and the true word in `f_status_detail`.
+Clients of the v1 API do not know the status `stopping`: they see `running`, and the real status in `f_status_detail`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ DOCUMENTS = frozenset({
 
 @dataclass(frozen=True)
 class Column:
-    """What clients find in a column of a row."""
+    """The type of a column for clients."""
 
     kind: type                       # str, int, bool, datetime, dict or list
     may_be_null: bool
 
 
 def columns_of(model: Any, *, with_documents: bool = True) -> dict[str, Column]:
-    """What the rows of this model have when clients see them: what `as_seen` makes of them."""
+    """Return the columns that rows of this model have for clients, as `as_seen` makes them."""
     found = {
         name: Column(_kind_of(name, field), field.null and name not in _NEVER_NULL)
         for name, field in model._meta.fields.items()
@@ -54,7 +54,7 @@ _NEVER_NULL = _JSON_OBJECTS | _JSON_LISTS | {"f_update_time", "f_error_report"}
 
 
 def filters_of(model: Any) -> dict[str, type]:
-    """What clients may filter by, and what the values are: str, int, bool or datetime."""
+    """Return the filters of clients with the type of their values: str, int, bool or datetime."""
     return {name.removeprefix("f_"): _kind_of_field(field) for name, field in model._meta.fields.items()}
 
 
@@ -73,12 +73,12 @@ def _kind_of_field(field: Any) -> type:
 
 
 def as_seen(rows: Iterable[Row]) -> list[Row]:
-    """Rows of a table with a status, as clients find them."""
+    """Return rows with a status in the form for clients."""
     return [_with_statuses(decoded(row)) for row in rows]
 
 
 def decoded(row: Row) -> Row:
-    """JSON columns as values, whole documents as their text; an empty one as FATE reads it, an empty object."""
+    """Turn JSON columns into values, but keep whole documents as text. An empty column becomes {}, as in FATE."""
     for name in row.keys() & _JSON_OBJECTS:
         text = row[name] or "{}"
         row[name] = JsonText(text) if name in DOCUMENTS else json.loads(text)
@@ -93,7 +93,7 @@ def _with_statuses(row: Row) -> Row:
             row[f"{name}_detail"] = row[name]
             if row[name] == TaskStatus.STOPPING.value:
                 row[name] = TaskStatus.RUNNING.value
-    if "f_update_time" in row:       # no client can do without; nothing else is written of it
+    if "f_update_time" in row:       # clients need it, but the column is not written otherwise
         row["f_update_time"] = max(row[name] or 0 for name in ("f_create_time", "f_start_time", "f_end_time"))
     if "f_error_report" in row:
         row["f_error_report"] = row["f_error_report"] or row["f_message"] or ""

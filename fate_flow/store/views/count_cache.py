@@ -1,17 +1,19 @@
-"""How many rows of a list there are in each bucket of it, so that its count and its late pages cost little.
+"""A cache of the number of rows in each bucket of a list, so that the count and the later pages of a list cost little.
 
-A count and an OFFSET read every row that they pass over. A list is ordered by one column, and most of its rows are
-settled: what is asked of them here does not change. So the values of that column are cut into buckets of `BUCKET_ROWS`
-rows, the settled rows of each are counted once by a process and remembered, and those that are not settled are read
-every time; a page is then looked for in the buckets that hold it.
+A count and an OFFSET read every row that they skip. A list is ordered by one column, and most of its rows are settled:
+the columns that the query uses do not change any more. Therefore the values of the order column are divided into
+buckets of `BUCKET_ROWS` rows. A process counts the settled rows of each bucket once and keeps the number; it reads the
+other rows every time. A page is then read only from the buckets that contain it.
 
-By what a row is settled says a column that holds a moment, the *age*: its time of creation, where nothing is asked that
-changes later; the time of its end, where its status is asked for, or an order that comes with the end. The end of a
-task at another party is told by that party's clock, so tasks go by their creation in every order, and the jobs whose
-tasks were not all over when they were counted, the *late* ones, are read every time. Nothing younger than `SETTLED` is
-remembered: a transaction that began before may still add to it. Settled rows go by retention or a rerun alone, and
-people change their notes; that counts in `t_scheduler.f_forgotten`: another number there, and everything is counted
-anew. So it is after `MOST_AGE`, because a clock that was set back makes rows that are older than they ought to be.
+A row counts as settled once its *age* column is old enough. The age is the time of creation, if the query uses nothing
+that changes later; it is the end time, if the query uses the status, or an order that is known only at the end. The end
+time of a task at another party comes from that party's clock. So tasks always use the time of creation, and jobs whose
+tasks were not all over at the count, the *late* ones, are read every time.
+
+Rows younger than `SETTLED` are never cached, because a transaction that began earlier may still add some. Settled rows
+only change by retention, by a rerun, or by new notes of a user. Each of these increases `t_scheduler.f_forgotten`; if
+that number has changed, everything is counted again. The same happens after `MOST_AGE`, because a clock that was set
+back makes rows that seem older than they are.
 """
 
 from __future__ import annotations
@@ -26,16 +28,16 @@ from typing import Any
 
 from peewee import fn
 
-BUCKET_ROWS = 1_000              # rows of the whole table; a page reads up to so many more than it shows
-SETTLED = 600_000                # milliseconds; no transaction lasts nearly as long
+BUCKET_ROWS = 1_000              # rows of the whole table; a page reads at most so many more than it shows
+SETTLED = 600_000                # milliseconds; much longer than any transaction
 MOST_AGE = 300.0                 # seconds
-MOST_SHAPES = 64                 # filters that are remembered at once
-MOST_LATE = 500                  # jobs; SQLite takes so many variables
+MOST_SHAPES = 64                 # filters in the cache
+MOST_LATE = 500                  # jobs; SQLite allows so many variables
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """The rows with `low <= value < high`; those without a value when there is no `low`."""
+    """The rows with `low <= value < high`; if `low` is None, the rows without a value."""
 
     low: int | None
     high: int | None = None
@@ -46,7 +48,7 @@ _VALUELESS = Bucket(None)
 
 @dataclass(frozen=True)
 class Span:
-    """Where a page, or a part of it, is: among the rows of a bucket, behind the first `offset` of them."""
+    """The place of a page, or of a part of it: in a bucket, behind its first `offset` rows."""
 
     bucket: Bucket
     offset: int
@@ -54,7 +56,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Counted:
-    """The rows that a filter leaves, by buckets: those without a value, then from the least value to the greatest."""
+    """The number of rows that a filter selects in each bucket: rows without a value first, then by ascending value."""
 
     by: str
     buckets: tuple[tuple[Bucket, int], ...]
@@ -64,7 +66,8 @@ class Counted:
         return sum(rows for _, rows in self.buckets)
 
     def spans(self, offset: int, limit: int, *, is_descending: bool) -> list[Span]:
-        """Where so many rows behind the first `offset` are, in their order; rows without a value stand apart."""
+        """Return, in order, where `limit` rows behind the first `offset` are. Rows without a value have their own
+        span."""
         found: list[Bucket] = []
         first = 0
         for bucket, rows in self.buckets[::-1] if is_descending else self.buckets:
@@ -82,7 +85,7 @@ class Counted:
 
 
 def _joined(buckets: list[Bucket]) -> Iterator[Bucket]:
-    """Neighbours as one, but for the rows without a value, which no condition on values finds beside others."""
+    """Join neighbouring buckets, but not the rows without a value, which need a condition of their own."""
     if buckets and buckets[0] == _VALUELESS:
         yield _VALUELESS
     if valued := [one for one in buckets if one != _VALUELESS]:
@@ -94,18 +97,18 @@ def _joined(buckets: list[Bucket]) -> Iterator[Bucket]:
 
 @dataclass(frozen=True)
 class _Cut:
-    """One order of the table, cut into buckets, and which of its rows are settled."""
+    """The buckets of the table in one order, and the limit of its settled rows."""
 
     by: str
     age: str
-    settled: int                                 # what is younger is not
-    late: tuple[str, ...]                        # jobs of which no row is
-    buckets: tuple[Bucket, ...]                  # those without a value first
+    settled: int                                 # younger rows are not settled
+    late: tuple[str, ...]                        # jobs of which no row counts as settled
+    buckets: tuple[Bucket, ...]                  # the one without values first
 
 
 @dataclass
 class _Known:
-    """What has been counted since `made`, while `forgotten` stays what it was."""
+    """The counts since `made`; they are valid as long as `forgotten` does not change."""
 
     forgotten: int
     made: float
@@ -114,23 +117,23 @@ class _Known:
 
 
 class CountCache:
-    """The counts of one table; for any number of threads, each in a transaction of its own."""
+    """The cached counts of one table, for several threads, each with its own transaction."""
 
     def __init__(self, model: Any, clock: Callable[[], float] = time.monotonic, *, changes: Any = None) -> None:
-        """`changes`: the condition that a row may still change in what is asked of it, however old it is."""
+        """`changes`: the condition for rows that may still change, whatever their age."""
         self._model = model
         self._clock = clock
         self._changes = changes
         self._known = _Known(-1, 0.0)
 
     def count(self, where: Any, shape: Hashable, forgotten: int, *, by: str, age: str) -> Counted:
-        """The rows that `where` leaves, in the order `by`; in that of their age when too many of them change.
+        """Count the rows that `where` selects, in the order `by`; in the order of `age` if too many of them may change.
 
-        `shape` tells `where` from others; it looks at nothing that changes in a row that is settled by this age."""
+        `shape` identifies `where`, which must not use columns that change in rows settled by this age."""
         known = self._known
         if known.forgotten != forgotten or self._clock() - known.made > MOST_AGE:
             known = self._known = _Known(forgotten, self._clock())
-        # Another thread may be as far: all have to go by the cut of one of them.
+        # Another thread may do the same now; `setdefault` makes all threads use the same buckets.
         cut = known.cuts.get((by, age)) or known.cuts.setdefault((by, age), self._cut(by, age))
         if len(cut.late) > MOST_LATE:
             return self.count(where, shape, forgotten, by=age, age=age)
@@ -145,7 +148,7 @@ class CountCache:
         return Counted(by, tuple(zip(cut.buckets, rows, strict=True)))
 
     def within(self, by: str, bucket: Bucket) -> Any:
-        """The condition that a row lies there."""
+        """Return the condition for the rows of a bucket."""
         value = getattr(self._model, by)
         if bucket.low is None:
             return value.is_null()
@@ -170,7 +173,7 @@ class CountCache:
         return int(self._model.select().where(condition if where is None else condition & where).count())
 
     def _unsettled(self, where: Any, cut: _Cut) -> Mapping[int, int]:
-        """How many of the other rows are in each bucket, by its place."""
+        """Return the number of rows that are not settled, by the place of their bucket."""
         moment = getattr(self._model, cut.age)
         begins = [one.low or 0 for one in cut.buckets[1:]]
         if cut.by == cut.age:
@@ -180,7 +183,7 @@ class CountCache:
                 for place in young
             }
             return Counter({0: self._rows(where, moment.is_null()), **in_stretches})
-        conditions = [moment >= cut.settled, moment.is_null()]       # apart: an index answers each of them
+        conditions = [moment >= cut.settled, moment.is_null()]       # separate, so that each one can use an index
         if cut.late:
             conditions.append(self._model.f_job_id.in_(cut.late) & (moment < cut.settled))
         found: Counter[int] = Counter()
@@ -191,7 +194,7 @@ class CountCache:
         return found
 
     def _bounds(self, by: str) -> Iterator[int]:
-        """Where the buckets begin, as long as the table is."""
+        """Yield the lower bounds of the buckets of the whole table."""
         value = getattr(self._model, by)
         bound: int | None = 0
         while bound is not None:
@@ -199,6 +202,6 @@ class CountCache:
             ahead = (
                 self._model.select(value).where(value >= bound).order_by(value).limit(1).offset(BUCKET_ROWS).scalar()
             )
-            if ahead is not None and ahead == bound:               # so many rows of one value
+            if ahead is not None and ahead == bound:               # more rows than a bucket have this value
                 ahead = self._model.select(fn.MIN(value)).where(value > bound).scalar()
             bound = ahead

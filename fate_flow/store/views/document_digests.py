@@ -1,4 +1,4 @@
-"""Which documents jobs are bound to here."""
+"""The digests of the documents that jobs are bound to here."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ class _Documents(Protocol):
 
 
 def digests_of(tx: _Documents, job_ids: Iterable[str]) -> dict[str, str]:
-    """By job: SHA-256 of the document that is in force. A job from before bindings were written down has that of its
-    rows."""
+    """Return the SHA-256 of the present documents by job id; for a job without a stored binding, of its rows."""
     ids = sorted(set(job_ids))
     found: dict[str, str] = {}
     for first in range(0, len(ids), _AT_ONCE):

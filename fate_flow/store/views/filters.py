@@ -1,4 +1,4 @@
-"""What the filters of a client mean, as conditions on columns."""
+"""The filters of clients as conditions on columns."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_text, shown
 from fate_flow.core.model.status import JobStatus
 
-MOST_VALUES = 500            # of one filter; SQLite takes so many variables, and no client means more
+MOST_VALUES = 500            # in one filter; SQLite allows so many variables, and no client needs more
 
 
 def conditions(model: Any, filters: Mapping[str, Any], without_index: frozenset[str] = frozenset()) -> Any:
-    """What the filters of a client mean, as FATE reads them; None when none of them can be used.
+    """Return the condition that the filters mean, as FATE reads them; None if none of them can be used.
 
-    Names that are no column and nulls are ignored, two values for a number or a date are a range, other lists are
-    choices. Raises BadRequest for a value that the column cannot hold."""
+    Unknown names and null values are ignored. Two values for a number or a date are a range; other lists are choices.
+    Raises BadRequest for a value that does not fit the column."""
     found = [
         _condition(model._meta.fields[f"f_{key}"], key, value, uses_index=key not in without_index)
         for key, value in filters.items()
@@ -50,12 +50,12 @@ NO_INDEX = frozenset({"status"})
 
 
 def not_by_index(field: Any) -> Any:
-    """The column, as no planner looks it up: a page is found in the index of its order, by its place there."""
+    """Return the column in a form for which the database uses no index, so that it uses the index of the order."""
     return fn.COALESCE(field, "")
 
 
 def with_stopping(key: str, values: list[Any]) -> list[Any]:
-    """Who asks for what runs means what is stopping as well: that is what such rows are shown as."""
+    """Add `stopping` to values with `running`, because clients see stopping rows as running."""
     if key in ("status", "party_status") and JobStatus.RUNNING.value in values:
         return [*values, JobStatus.STOPPING.value]
     return values
@@ -75,7 +75,7 @@ def _is_continuous(field: Any) -> bool:
 
 
 def _value(field: Any, key: str, value: Any) -> Any:
-    """The value as the column holds it. Raises BadRequest."""
+    """Return the value in the type of the column. Raises BadRequest."""
     if isinstance(field, BooleanField):
         return _flag(key, value)
     if isinstance(field, DateTimeField):
@@ -84,7 +84,7 @@ def _value(field: Any, key: str, value: Any) -> Any:
         return _number(key, value)
     if isinstance(value, str):
         return check_text(value, key)
-    if isinstance(value, int) and not isinstance(value, bool):     # party ids, which clients send as numbers as well
+    if isinstance(value, int) and not isinstance(value, bool):     # clients also send party ids as numbers
         return shown(value)
     raise BadRequest(f"{key}: {shown(value)} is not text")
 
@@ -105,7 +105,7 @@ _DIGITS = re.compile(r"-?[0-9]{1,18}")
 def _milliseconds(key: str, moment: datetime) -> int:
     try:
         return int(moment.timestamp() * 1000)
-    except (ValueError, OverflowError) as error:       # where it is still the year before the first
+    except (ValueError, OverflowError) as error:       # before year 1 in UTC
         raise BadRequest(f"{key}: {moment} is too long ago") from error
 
 

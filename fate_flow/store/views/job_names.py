@@ -1,4 +1,4 @@
-"""What whoever submitted a job has called it: for people, so that no `Job` of the scheduler carries it."""
+"""The names that users gave to their jobs. They are only for people, so the scheduler's `Job` does not have them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _AT_ONCE = 500
 
 
 def names_of(job_ids: Iterable[str]) -> dict[str, str]:
-    """By job; found by the primary key."""
+    """Return the names by job id; they are found by the primary key."""
     ids = sorted(set(job_ids))
     found: dict[str, str] = {}
     for first in range(0, len(ids), _AT_ONCE):

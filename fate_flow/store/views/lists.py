@@ -1,4 +1,4 @@
-"""Lists of rows, of which clients see one page: which rows, in which order, and how many there are in all."""
+"""Lists of rows, of which clients see one page: the selected rows, their order, and their number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_ROWS = 1000
 
 @dataclass(frozen=True)
 class Page:
-    """Which part of a list, in which order."""
+    """A part of a list, and its order."""
 
     order_by: str                    # create_time, start_time, end_time or elapsed
     is_descending: bool
@@ -33,7 +33,7 @@ class Page:
 
     @property
     def rows(self) -> int:
-        """How many it has at most."""
+        """The most rows that the page has."""
         return min(self.limit, MOST_ROWS)
 
 
@@ -44,10 +44,10 @@ NEWEST, OLDEST = Page(BY_TIME, True), Page(BY_TIME, False)
 
 @dataclass(frozen=True)
 class JobQuery:
-    """Which jobs a list shows; what is empty does not matter."""
+    """Which jobs a list shows; empty fields select nothing."""
 
-    job_id: str = ""                 # a part of it
-    description: str = ""            # a part of it
+    job_id: str = ""                 # a part of the id
+    description: str = ""            # a part of the notes
     party_id: str = ""
     partner: str = ""                # a party of the job
     roles: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class JobQuery:
 
 
 def matching(query: JobQuery) -> Any:
-    """The condition on jobs that the query means; those that were never taken are in no list."""
+    """Return the condition on jobs that the query means. Jobs that were never accepted are in no list."""
     where = JobRow.f_tag != SUBMIT_FAILED
     for column, part in (
         (JobRow.f_job_id, query.job_id),
@@ -75,27 +75,27 @@ def matching(query: JobQuery) -> Any:
 
 @dataclass(frozen=True)
 class Listed:
-    """A list of rows of a table, of which pages are shown."""
+    """A list of rows of a table, from which pages are read."""
 
     model: Any
     where: Any                       # None: all rows
-    shape: Hashable | None           # tells `where` from others; None: it looks at what may change in a settled row
-    fixed: frozenset[str]            # columns that have one value in all of it
+    shape: Hashable | None           # identifies `where`; None: it uses columns that may change in a settled row
+    fixed: frozenset[str]            # columns with the same value in all rows
     left_out: frozenset[str] = frozenset()
     asks_for_status: bool = False
 
     def age(self, by: str) -> str:
-        """The column that says which rows are settled, in this order (store/views/count_cache.py)."""
+        """Return the age column of the rows, for this order (store/views/count_cache.py)."""
         is_by_end = self.asks_for_status or by != _CREATED
         return _ENDED if is_by_end and self.model is JobRow else _CREATED
 
     def count(self) -> int:
-        """How many rows it has, counted one by one."""
+        """Count the rows in the database, without the cache."""
         query = self.model.select()
         return int((query if self.where is None else query.where(self.where)).count())
 
     def rows(self, page: Page, within: Any = None) -> list[Row]:
-        """Of the rows that are passed over only what an index has of them is read: rows may be large."""
+        """Return the rows of a page. Of skipped rows only the index is read, because rows may be large."""
         key = self.model._meta.primary_key.field_names
         chosen = self.model.select(*(getattr(self.model, name) for name in key))
         for condition in (self.where, within):
@@ -112,7 +112,8 @@ class Listed:
         return [_row(names, values, others) for values in found]
 
     def _order(self, row: Any, page: Page) -> list[Any]:
-        """Without columns of one value: MariaDB sorts all rows for their sake, instead of going along an index."""
+        """Return the order without columns that have one value: with them, MariaDB would sort all rows instead of using
+        an index."""
         names = (f"f_{page.order_by}", *self.model._meta.primary_key.field_names)
         fields = [getattr(row, name) for name in names if name not in self.fixed]
         return [field.desc() if page.is_descending else field for field in fields]
@@ -122,7 +123,7 @@ _HELD_OTHERWISE = (BooleanField, DateTimeField)
 
 
 def _row(names: Sequence[str], values: Sequence[Any], others: Iterable[tuple[str, Callable[[Any], Any]]]) -> Row:
-    """As peewee's `dicts()` has it, in a third of the time: only some columns hold something else than they mean."""
+    """Make a row like peewee's `dicts()`, in a third of the time: only some columns need a conversion."""
     row = dict(zip(names, values, strict=True))
     for name, value_of in others:
         row[name] = value_of(row[name])
@@ -131,34 +132,34 @@ def _row(names: Sequence[str], values: Sequence[Any], others: Iterable[tuple[str
 
 JOB_SETTLES = frozenset({"role", "party_id", "status"})
 TASK_STAYS = frozenset({"role", "party_id", "component_name"})
-"""Columns that stay as they are, of a job from its end on; without the id of the job, which finds few rows at once."""
+"""Columns that do not change any more, for a job after its end. The job id is left out: it selects few rows anyway."""
 
 _ENDS = frozenset(status.value for status in JOB_END)
 
 
 def is_counted(statuses: Sequence[Any]) -> bool:
-    """Jobs that are not over are few, and found by their status."""
+    """Return whether the count of the list is cached. Unfinished jobs are few, and are found by their status."""
     return not statuses or any(status in _ENDS for status in statuses)
 
 
 def choices_of(value: Any) -> list[Any]:
-    """What a filter leaves; empty when there is none."""
+    """Return the values of a filter; empty if there is no filter."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def shape_of(model: Any, filters: Mapping[str, Any], stays: frozenset[str]) -> Hashable | None:
-    """What tells these filters from others; None when what they look at may change."""
+    """Return a key that identifies the filters; None if they use columns that may change."""
     given = {key: value for key, value in filters.items() if value is not None and f"f_{key}" in model._meta.fields}
     return json.dumps(given, sort_keys=True) if given.keys() <= stays else None
 
 
 def fixed_by(filters: Mapping[str, Any]) -> frozenset[str]:
-    """The columns that filters leave one value."""
+    """Return the columns that have a single value after these filters."""
     return frozenset(f"f_{key}" for key, value in filters.items() if len(choices_of(value)) == 1)
 
 
 def is_newest_version() -> Any:
-    """The condition on tasks that no version of the same party task is newer."""
+    """Return the condition for the newest version of each party task."""
     other = TaskRow.alias()
     newest = other.select(fn.MAX(other.f_task_version)).where(
         (other.f_job_id == TaskRow.f_job_id)
@@ -172,7 +173,7 @@ def is_newest_version() -> Any:
 def read_page(
     tx: SqlTransaction, count_cache: CountCache, listed: Listed, page: Page
 ) -> tuple[list[Row], Callable[[], int]]:
-    """The rows of a page, and how to learn how many the list has."""
+    """Return the rows of a page, and a function that gives the number of rows of the list."""
     if listed.shape is None:
         return listed.rows(page), listed.count
     by = f"f_{page.order_by}"

@@ -1,4 +1,4 @@
-"""What is known here at one moment: of one job, and of a part of the queue."""
+"""Snapshots of the database at one moment: of one job, and of a part of the queue."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from fate_flow.store.views.lists import MOST_ROWS
 
 @dataclass(frozen=True)
 class JobSnapshot:
-    """All that is known here of one job: what explains where it stands."""
+    """All that is known here of one job, to explain its state."""
 
     jobs: tuple[Job, ...]            # its rows here, the initiator's first
-    seats: tuple[Seat, ...]          # what the initiator knows of every party; empty elsewhere
-    tasks: tuple[Task, ...]          # the newest version of each, in the rows of all parties
-    place: int                       # in the queue; 0: it does not queue here
-    steady: int                      # steady time, for what is due later
-    earlier: tuple[Task, ...] = ()   # of each task that is to begin again: the rows of the version before
-    workers: tuple[Worker, ...] = ()     # of this party, of those versions: the newest in each slot
+    seats: tuple[Seat, ...]          # the initiator's records of all parties; empty elsewhere
+    tasks: tuple[Task, ...]          # the newest version of each task, in the rows of all parties
+    place: int                       # in the queue; 0: it does not wait in the queue here
+    steady: int                      # steady time, to compute remaining times
+    earlier: tuple[Task, ...] = ()   # for each task that will start again: the rows of the version before
+    workers: tuple[Worker, ...] = ()     # of this party and of these versions: the newest one in each slot
     name: str = ""
-    troubles: Mapping[str, PeerTrouble] = field(default_factory=dict)     # with the ways to other parties, by id
-    digest: str = ""                 # of the document, where this party has to approve the job
+    troubles: Mapping[str, PeerTrouble] = field(default_factory=dict)     # with connections to other parties, by id
+    digest: str = ""                 # of the document, if this party has to approve the job
 
 
 @dataclass(frozen=True)
 class QueuePage:
-    """A part of the queue of this party, and what its people are asked for."""
+    """A part of the queue of this party, and the jobs that its people have to approve."""
 
     first_place: int
     jobs: tuple[Job, ...]
-    seats: Mapping[str, tuple[Seat, ...]]    # by job
-    count: int                       # of all jobs that wait
+    seats: Mapping[str, tuple[Seat, ...]]    # by job id
+    count: int                       # of all waiting jobs
     steady: int                      # now
     hold: Hold | None                # of this party's intake
-    unapproved: tuple[Job, ...]      # jobs of others, the first `MOST_ROWS` of them
-    names: Mapping[str, str]         # of all these jobs
-    digests: Mapping[str, str]       # of the documents of those that are unapproved
+    unapproved: tuple[Job, ...]      # jobs of other parties, the first `MOST_ROWS` of them
+    names: Mapping[str, str]         # of all these jobs, by job id
+    digests: Mapping[str, str]       # of the documents of unapproved jobs, by job id
 
 
 def snapshot_of(tx: SqlTransaction, job_id: str) -> JobSnapshot | None:
-    """What is known here of a job; None when nothing is."""
+    """Return what is known here of a job; None if the job is unknown."""
     jobs = sorted(tx.jobs_here(job_id), key=lambda job: not job.is_initiator)
     if not jobs:
         return None
@@ -69,7 +69,7 @@ def snapshot_of(tx: SqlTransaction, job_id: str) -> JobSnapshot | None:
 
 
 def queue_page(tx: SqlTransaction, limit: int, offset: int) -> QueuePage:
-    """So many jobs of the queue behind the first `offset`, in its order: found by index, however long it is."""
+    """Return, in order, `limit` jobs of the queue behind the first `offset`; they are found by an index."""
     rows = (
         JobRow.select(*JOB_COLUMNS).where(waiting_here()).order_by(*IN_QUEUE)
         .limit(min(limit, MOST_ROWS)).offset(offset).tuples()
@@ -84,7 +84,7 @@ def queue_page(tx: SqlTransaction, limit: int, offset: int) -> QueuePage:
 
 
 def _newest_workers(workers: Iterable[Worker], wanted: Collection[TaskKey]) -> tuple[Worker, ...]:
-    """Who holds each slot of these party tasks, by party task and slot."""
+    """Return the newest worker of each slot of these party tasks, by party task and slot."""
     holders: dict[tuple[TaskKey, int], Worker] = {}
     for worker in sorted(workers, key=lambda one: one.attempt):
         if worker.task in wanted:

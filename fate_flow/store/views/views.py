@@ -1,6 +1,6 @@
-"""What clients see of the database: rows under FATE's names, read only.
+"""The queries of clients: rows with FATE's names, read only.
 
-Every method is one snapshot and takes no lock. Lists leave out the columns that hold whole documents, and no answer has
+Every method reads one snapshot and takes no lock. Lists leave out the columns with whole documents, and no answer has
 more than `MOST_ROWS` rows (store/views/lists.py).
 """
 
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 def _read_again(query: Callable[Concatenate[Views, P], T]) -> Callable[Concatenate[Views, P], T]:
-    """A read may be repeated as often as `Retry` has it."""
+    """Let `Retry` repeat a read."""
 
     @wraps(query)
     def asked(views: Views, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -73,7 +73,7 @@ class Views:
 
     @_read_again
     def jobs(self, filters: Mapping[str, Any], page: Page = NEWEST) -> list[Row]:
-        """A page of the jobs that the client's filters mean, in full; none without a usable filter."""
+        """Return a page of the jobs that the filters select, with all columns; empty without a usable filter."""
         with self._reading() as tx:
             statuses = choices_of(filters.get("status"))
             shape = shape_of(JobRow, filters, JOB_SETTLES) if is_counted(statuses) else None
@@ -86,7 +86,7 @@ class Views:
 
     @_read_again
     def job_list(self, query: JobQuery, page: Page) -> tuple[list[Row], int]:
-        """One page of jobs without their documents, and how many there are in all."""
+        """Return a page of jobs without their documents, and the number of all jobs in the list."""
         fixed, shape = fixed_by({"role": list(query.roles)}), query if is_counted(query.statuses) else None
         listed = Listed(JobRow, matching(query), shape, fixed, DOCUMENTS, asks_for_status=bool(query.statuses))
         with self._reading() as tx:
@@ -95,25 +95,25 @@ class Views:
 
     @_read_again
     def document(self, job_id: str) -> Document | None:
-        """The job as it was submitted."""
+        """Return the submitted document of a job."""
         with self._reading() as tx:
             return tx.document(job_id)
 
     @_read_again
     def history(self, job_id: str) -> tuple[HistoryEntry, ...] | None:
-        """What was written down of a job, in order; None when it is not known here."""
+        """Return the history of a job, in order; None if the job is unknown here."""
         with self._reading() as tx:
             return tx.history(job_id) if tx.jobs_here(job_id) else None
 
     @_read_again
     def snapshot(self, job_id: str) -> JobSnapshot | None:
-        """What is known here of a job, for whoever wants to know how it stands."""
+        """Return what is known here of a job, to explain its state; None if the job is unknown."""
         with self._reading() as tx:
             return snapshot_of(tx, job_id)
 
     @_read_again
     def queue(self, limit: int, offset: int) -> QueuePage:
-        """So many jobs of the queue behind the first `offset`, in its order: found by index, however long it is."""
+        """Return, in order, `limit` jobs of the queue behind the first `offset`."""
         with self._reading() as tx:
             return queue_page(tx, limit, offset)
 
@@ -121,7 +121,8 @@ class Views:
 
     @_read_again
     def tasks(self, filters: Mapping[str, Any], page: Page = OLDEST) -> list[Row]:
-        """A page of the party tasks that the filters mean, the newest version of each; none without a usable filter."""
+        """Return a page of the party tasks that the filters select, in their newest version; empty without a usable
+        filter."""
         where = conditions(TaskRow, filters)
         if where is None:
             return []
@@ -131,7 +132,7 @@ class Views:
 
     @_read_again
     def task_list(self, filters: Mapping[str, Any], page: Page) -> tuple[list[Row], int]:
-        """One page of party tasks, all versions, and how many there are in all."""
+        """Return a page of party tasks, in all versions, and the number of all in the list."""
         where, shape = conditions(TaskRow, filters), shape_of(TaskRow, filters, TASK_STAYS)
         listed = Listed(TaskRow, where, shape, fixed_by(filters), DOCUMENTS)
         with self._reading() as tx:
@@ -142,9 +143,9 @@ class Views:
 
     @_read_again
     def jobs_that_hold(self) -> list[Row]:
-        """What is reserved here, and for whom."""
+        """Return the jobs with a reservation here."""
         columns = (JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id, JobRow.f_cores, JobRow.f_memory)
-        # A job that has ended holds nothing, so the index on the status finds the rest.
+        # Ended jobs hold nothing, so the condition on the status only lets the database use its index.
         holds = JobRow.f_status.in_([status.value for status in JOB_UNFINISHED]) & (
             JobRow.f_resource_in_use == True  # noqa: E712
         )
@@ -153,7 +154,7 @@ class Views:
 
     @_read_again
     def engine(self, name: str = "") -> Row:
-        """The row of the computing engine, of this name if one is given; empty when there is none."""
+        """Return the row of the computing engine, with this name if one is given; empty if there is none."""
         where = EngineRow.f_engine_type == COMPUTING
         if name:
             where &= EngineRow.f_engine_name == name
@@ -170,14 +171,14 @@ class Views:
 
     @_read_again
     def outputs(self, job_id: str, task: str, party: Party) -> list[tuple[OutputTable, TableMeta | None]]:
-        """The tables that the newest version of a party task has published; None for one that was deleted or written
-        anew since."""
+        """Return the tables that the newest version of a party task has published; None for a table that was deleted or
+        rewritten since."""
         with self._reading() as tx:
             return [(one, handed_on(tx, one)) for one in published(tx, job_id, task, party)]
 
     @_read_again
     def output_rows(self, filters: Mapping[str, Any]) -> list[Row]:
-        """The rows about output tables that the filters mean; none without a usable filter."""
+        """Return the rows about output tables that the filters select; empty without a usable filter."""
         with self._reading():
             where = conditions(OutputRow, filters)
             if where is None:
@@ -198,7 +199,7 @@ class Views:
 
     @_read_again
     def uploads(self, limit: int, job_id: str = "") -> list[Row]:
-        """What was uploaded here, newest first: `{job_id, info, notes, schema}`."""
+        """Return the uploads here, newest first: `{job_id, info, notes, schema}`."""
         where = MetricRow.f_metric_namespace == "upload"
         if job_id:
             where &= MetricRow.f_job_id == job_id
@@ -211,7 +212,7 @@ class Views:
 
     @contextmanager
     def _reading(self) -> Iterator[SqlTransaction]:
-        """One snapshot. Raises StorageFailed when the database does not answer."""
+        """Open a snapshot. Raises StorageFailed if the database does not answer."""
         assert JobRow._meta.database is self._database, "a process has one database: the models are bound to it"
         with reading_refused(self._database):
             self._database.connect(reuse_if_open=True)
@@ -220,7 +221,7 @@ class Views:
 
 
 def _initiator_first(rows: list[Row]) -> list[Row]:
-    """The jobs in their order; of several seats of one job, the one that knows most comes first."""
+    """Return the rows in the order of their jobs; of several seats of a job, the initiator's first."""
     order: dict[str, int] = {}
     for row in rows:
         order.setdefault(row["f_job_id"], len(order))

@@ -1,4 +1,4 @@
-"""Why a job waits, as the client that lists it is told."""
+"""The text that says why a job waits, for lists of clients."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _FEW = 20                    # waiting jobs whose places are counted one by one
 
 
 def with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
-    """Why each waiting job waits, with its place in the queue; elsewhere, who knows. What this party has to approve has
-    the digest of its document."""
+    """Add to each waiting job why it waits and its place in the queue; at other parties, who knows that. Add the digest
+    of the document to each job that this party has to approve."""
     waiting = [row for row in rows if row["f_status"] == JobStatus.WAITING.value]
     unapproved = [row for row in rows if row["f_approval"] == Approval.PENDING.value]
     digests = digests_of(tx, (row["f_job_id"] for row in unapproved))
