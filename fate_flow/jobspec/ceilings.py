@@ -1,7 +1,7 @@
-"""What a party allows a job at most, and what that makes of what the job asks for.
+"""Ceilings: the most that a party allows a job, and their effect on requested values.
 
-What concerns the party's own workers alone is capped there: to others it is no other job. Whatever the job means at
-other parties too is not: to ask for more is to be refused.
+Values that concern only the party's own workers are lowered to the ceiling, since the job stays the same for other
+parties. If any other value exceeds its ceiling, the party refuses the job.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ class Ceilings:
     max_interruptions: int | None = None
     retry_duration: float | None = None
     job_timeout: int | None = None
-    task_timeout: int | None = None          # of this party's own workers: what asks for more is capped
+    task_timeout: int | None = None          # of this party's own workers: a longer one is lowered
     task_cores: int | None = None
     task_memory: int | None = None
-    replicas: int | None = None              # of a task, at this party
-    least_ttl: int | None = None             # an ended job is kept here so long, whatever its ttl says
+    replicas: int | None = None              # of a task at this party
+    least_ttl: int | None = None             # an ended job is kept here at least this long, whatever its ttl
     refused_actions: frozenset[str] = frozenset()
-    party_lost_retry: bool = True            # False: no job of this party waits for the return of a lost one
+    party_lost_retry: bool = True            # False: no job of this party may wait for the return of a lost party
 
     def timeout_of(self, asked: int) -> int:
-        """The seconds that an attempt may run here; 0: no limit."""
+        """Return the seconds that an attempt may run here; 0: no limit."""
         return asked if self.task_timeout is None else min(asked or self.task_timeout, self.task_timeout)
 
     def ttl_of(self, asked: int) -> int:
-        """The seconds that an ended job is kept here."""
+        """Return the seconds that an ended job is kept here."""
         return max(asked, self.least_ttl or 0)
 
 
@@ -47,12 +47,12 @@ NO_CEILINGS = Ceilings()
 
 
 def stop_allowed(asked: float | None, grace: float, longest: float) -> float:
-    """Seconds from SIGTERM to SIGKILL: `asked` by the job, as far as the party allows, else the party's own `grace`."""
+    """Return the seconds between SIGTERM and SIGKILL: those of the job, up to the party's limit; else `grace`."""
     return grace if asked is None else min(asked, max(longest, grace))
 
 
 def refusals(ceilings: Ceilings, spec: JobSpec, party: Party, nodes: int) -> list[str]:
-    """What this party does not agree to, each with the path of the document, the value and the ceiling."""
+    """Return the values that this party refuses, each with its path in the document and its ceiling."""
     if ceilings == NO_CEILINGS:
         return []
     blocks = {one: blocks_for(spec.conf, spec.parties, one) for one in (party, spec.initiator)}
@@ -62,12 +62,12 @@ def refusals(ceilings: Ceilings, spec: JobSpec, party: Party, nodes: int) -> lis
     return list(dict.fromkeys(found))
 
 
-_Place = Callable[[], str]      # looked up for what is refused alone
+_Place = Callable[[], str]      # called only for refused values
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a job asks of one party, held against its ceilings."""
+    """Compares what a job asks of one party with the party's ceilings."""
 
     ceilings: Ceilings
     spec: JobSpec
@@ -86,7 +86,7 @@ class _Asked:
             yield f"{place}: party_lost is refused by {self.party} (ceilings.party_lost_retry)"
 
     def _restarts(self) -> Iterator[str]:
-        """Of the whole job, which its own retry rule bounds, whatever its tasks have."""
+        """Check restarts of the whole job, which the job's own retry rule limits, whatever its tasks have."""
         policies = [*self.spec.policies, *(one for task in self.spec.tasks.values() for one in task.policies)]
         if _has(PolicyAction.RESTART_JOB, policies):
             if self._is_automatic({}):
@@ -105,7 +105,7 @@ class _Asked:
         yield from self._actions(("task_conf", task.name, "policies"), own)
 
     def _retries(self, task: TaskSpec, own: Mapping[str, Any]) -> Iterator[str]:
-        """How often and for how long it may begin again, by its retry rule or by policies, which count by that rule."""
+        """Check how often and for how long a task may be retried, by its retry rule or by policies limited by it."""
         is_restarted = _has(PolicyAction.RESTART_TASK, (*task.policies, *self.spec.policies))
         rule = task.retry.for_policies if is_restarted else task.retry
         if rule.is_said and not self._is_automatic(own):
@@ -124,13 +124,13 @@ class _Asked:
         return self.spec.common
 
     def _more(self, asked: float, key: str, place: _Place, free: int = 0) -> Iterator[str]:
-        """A refusal when more is asked for than the ceiling; `free`: so much of it is for nothing."""
+        """Yield a refusal if the value exceeds the ceiling; `free`: the part of the ceiling that does not count."""
         most = getattr(self.ceilings, key)
         if most is not None and asked > most - free:
             yield f"{place()}: {asked:g} is more than {self._the_most(most - free, key)}"
 
     def _retries_for(self, task: TaskSpec, rule: RetryRule) -> Iterator[str]:
-        """How long it goes on being tried again: a rule without a limit asks for more than any ceiling."""
+        """Check for how long a task may be retried: a rule without a limit exceeds every ceiling."""
         most = self.ceilings.retry_duration
         if most is None or (not rule.retries and not rule.max_interruptions):
             return
@@ -148,7 +148,7 @@ class _Asked:
         return f"{most:g}, the most that {self.party} allows (ceilings.{key})"
 
     def _in_retry(self, task: TaskSpec, key: str) -> str:
-        """Where a key of its retry rule is said, else the block that it is missing in."""
+        """Return the path of a key of a task's retry rule, or the path where it is missing."""
         own = ("task_conf", task.name, "retry")
         for keys in ((*own, key), ("retry", key), own, ("retry",)):
             place = place_in(self.blocks[self.spec.initiator], keys)
@@ -157,7 +157,7 @@ class _Asked:
         return self._said("auto_retries") if self._job.auto_retries else self._said("retry", key)
 
     def _said(self, *keys: str) -> str:
-        """Where what all go by is said, which is what the initiator is told."""
+        """Return the path of a value that applies to all parties: in the initiator's parameters."""
         return self._place(self.spec.initiator, *keys)
 
     def _place(self, party: Party, *keys: str) -> str:

@@ -1,4 +1,4 @@
-"""What holds at a party for the workers of a job, where that is not what the job asks for, and where it comes from."""
+"""The effective values of a job's workers at a party that differ from the requested ones, and their sources."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.jobspec.ceilings import Ceilings, stop_allowed
 
-_MOST_SHOWN = 2_000       # of what another party says; a job has no more tasks
+_MOST_SHOWN = 2_000       # limit for the entries of another party
 _LONGEST_TEXT = 1_000
-_MOST = 1e15              # nothing longer is a time, or can be written as one
+_MOST = 1e15              # larger numbers are not valid times
 
 
 @dataclass(frozen=True)
 class Effective:
-    """One value in seconds; `asked` None: the job leaves it to the party. A timeout of 0 is no limit."""
+    """One value in seconds; `asked` None: the job has no such value. A timeout of 0 means no limit."""
 
     component_name: str             # "the job" for the job as a whole
     key: str                        # timeout, stop_duration or ttl
@@ -32,7 +32,7 @@ class Effective:
 def effective_at(
     party: Party, spec: JobSpec, ceilings: Ceilings, stop_grace: float, longest_stop: float
 ) -> tuple[Effective, ...]:
-    """All that is otherwise here than asked, or was not asked for."""
+    """Return the values that differ here from the requested ones, and those that were not requested."""
     found = []
     for task in spec.tasks_of(party):
         asked, stop = task.timeout_at(party), task.stop_seconds
@@ -49,7 +49,7 @@ def effective_at(
 
 
 def capped_text(given: object) -> str:
-    """What a party has capped, as it says in `effective` of an answer; empty when nothing, or nothing sensible."""
+    """Return a text about the values that a party has lowered, from `effective` in its answer; "" if there are none."""
     names: dict[str, list[str]] = {}
     for one in given[:_MOST_SHOWN] if isinstance(given, list) else ():
         if isinstance(one, Mapping) and one.get("asked") is not None:

@@ -1,8 +1,8 @@
-"""Other parameters for a job that has been submitted: what may be changed, and what the job is then.
+"""Change the parameters of a submitted job: what may change, and the resulting job.
 
-A change says what differs: objects are merged key by key with those of the job, anything else is replaced, and null is
-as if nothing had been said. Roles, parties, the DSL, and whatever a job is told by a command of its own, stay. A key
-that v1 does not know stands in the conf like any other, and is named in the warnings of who parses that.
+A change has only the differing values: objects are merged key by key with those of the job, other values are replaced,
+and null removes a value. Roles, parties, the DSL and values with a command of their own cannot change. A key that v1
+does not know is stored in the conf like any other; the parser of the conf warns about it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ CHANGEABLE = (
     "auto_retry_delay", "retry", "policies", "min_available", "stop_duration", "ttl", "max_failed_workers",
     "task_conf", "eggroll_run", "spark_run", "rabbitmq_run", "pulsar_run",
 )  # fmt: skip
-"""Keys of `job_parameters`. What else v1 knows there is what a job is, or is changed by a command of its own."""
+"""Keys of `job_parameters` that may change. The other keys of v1 are fixed, or have a command of their own."""
 
 _BY_COMMAND = {"priority": "flow job priority changes it while the job waits"}
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a client wants to be otherwise, as it came: two `{common, role}` pairs."""
+    """A client's change as received: two `{common, role}` pairs."""
 
     job_parameters: Mapping[str, Any]
     component_parameters: Mapping[str, Any]
@@ -40,7 +40,7 @@ class Change:
 
 
 def read_change(body: Mapping[str, Any]) -> Change:
-    """Raises BadRequest for one that says nothing, or something that is no object."""
+    """Return the change in a body. Raise BadRequest for an empty one, or one that is not an object."""
     said = {kind: body.get(kind) for kind in CONF_PARTS}
     for kind, value in said.items():
         if value is not None and not isinstance(value, Mapping):
@@ -51,9 +51,9 @@ def read_change(body: Mapping[str, Any]) -> Change:
 
 
 def changed_conf(spec: JobSpec, change: Change) -> dict[str, Any]:
-    """The runtime conf of the job with the change in it; whether that is a good one, says who parses it.
+    """Return the runtime conf of the job with the change; the parser of the conf checks the values.
 
-    Raises BadRequest for a key that cannot be changed, or a component that is not there."""
+    Raise BadRequest for a key that cannot change, or an unknown component."""
     for path, block, known in _blocks(spec.conf, change, JOB):
         _check_keys(path, block, known)
     for path, block, _ in _blocks(spec.conf, change, COMPONENTS):
@@ -63,7 +63,7 @@ def changed_conf(spec: JobSpec, change: Change) -> dict[str, Any]:
 
 
 def changed_components(old: JobSpec, new: JobSpec) -> tuple[str, ...]:
-    """Those whose own parameters are others at some party."""
+    """Return the components whose own parameters differ at some party."""
     def parameters_of(spec: JobSpec, name: str) -> tuple[Any, ...]:
         task = spec.tasks[name]
         return task.parameters, task.passed_at
@@ -71,14 +71,14 @@ def changed_components(old: JobSpec, new: JobSpec) -> tuple[str, ...]:
     return tuple(name for name in new.tasks if parameters_of(old, name) != parameters_of(new, name))
 
 
-# ------------------------------------------------------------------ what may be said
+# ------------------------------------------------------------------ checks
 
 Block = tuple[str, Mapping[str, Any], Mapping[str, Any]]
-"""A block of a change: its path, what it says, and what the job says there now."""
+"""A block of a change: its path, its values, and the current values of the job there."""
 
 
 def _blocks(conf: Mapping[str, Any], change: Change, kind: str) -> Iterator[Block]:
-    """The common block and those below roles. Raises BadRequest for what is no block."""
+    """Yield the common block and those below roles. Raise BadRequest for anything that is not a block."""
     said, known = change.of(kind), conf.get(kind) or {}
     yield _block(f"{kind}.common", said.get("common"), known.get("common"))
     roles = _object(f"{kind}.role", said.get("role"))
@@ -101,7 +101,7 @@ def _object(path: str, value: Any) -> Mapping[str, Any]:
 
 
 def _check_keys(path: str, block: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """What a client sends back as it is may stand there whatever it is."""
+    """Raise BadRequest for a key that cannot change, unless its value is the current one."""
     for key, value in block.items():
         if is_known(key) and key not in CHANGEABLE and value != known.get(key):
             instead = _BY_COMMAND.get(key, f"these can: {', '.join(CHANGEABLE)}")
@@ -115,11 +115,11 @@ def _check_components(path: str, block: Mapping[str, Any], spec: JobSpec) -> Non
             raise BadRequest(f"{path}.{shown_key(name)}: is not one of this job's components: {known}")
 
 
-# ------------------------------------------------------------------ what comes of it
+# ------------------------------------------------------------------ the result
 
 
 def _one_way_to_retry(said: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Who asks for `retry` takes back FATE's own words for it, and the other way round."""
+    """Return the change so that `retry` removes FATE's own keys for it, and the other way round."""
     common = said.get("common")
     if not isinstance(common, Mapping):
         return said
@@ -131,7 +131,7 @@ def _one_way_to_retry(said: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _merged(general: Mapping[str, Any], special: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy; null takes back what was said."""
+    """Return a merged copy; null removes a value."""
     found = dict(general)
     for key, value in special.items():
         old = found.get(key)

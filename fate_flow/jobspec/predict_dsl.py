@@ -1,10 +1,10 @@
-"""The DSL of a prediction, made of the DSL of a training and the components that are deployed.
+"""Derive the DSL of a prediction from the DSL of a training and the deployed components.
 
-A deployed component keeps its module and the data and caches that it makes; it makes no model again, but takes the one
-that the training made (`pipeline.<component>.<alias>`). Its data is that which it had in the training, under the name
-that a prediction has for it: what was trained on is what is tested, what was only validated with is left out. Where it
-had the data of a component that is not deployed, it takes what that one took. Where data begins, with a Reader, is
-deployed with those that need it.
+A deployed component keeps its module and its outputs of data and caches. It does not make a model, but takes the model
+of the training (`pipeline.<component>.<alias>`). It has the same data inputs as in the training, renamed for a
+prediction: training data becomes test data, data that was only for validation is left out. If an input came from a
+component that is not deployed, it is replaced by the inputs of that component. The Readers at the beginning of the data
+are deployed with the components that need them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from fate_flow.jobspec.text.document import Findings, Node, size_of
 _AS_IT_IS = "data"
 _TO_PREDICT = "test_data"
 _OF_TRAINING = (_TO_PREDICT, "train_data", "validate_data", "eval_data")
-"""Data inputs of which a prediction has one, in the order in which they stand for it."""
+"""Data inputs of a training, in order of preference: the first one that is there becomes that of the prediction."""
 _OF_OTHERS = ("model", "isometric_model")
 
 
 def predict_dsl(train_dsl: object, names: Iterable[str] = ()) -> dict[str, Any]:
-    """The DSL with these components and the readers that they need; without names, with all but those that say
-    `need_deploy: false`.
+    """Return the DSL with these components and the readers that they need; without names, with all components except
+    those with `need_deploy: false`.
 
-    Modules may be any: the job that predicts runs where they are. Raises BadRequest for the first thing that is wrong,
-    BadDocument when it is in the DSL."""
+    Any module is accepted: the prediction runs on a server that has it. Raise BadRequest for the first problem,
+    BadDocument if it is in the DSL."""
     findings = Findings(strict=False)
     dsl = Node(train_dsl, "train_dsl", findings)
     found = read_components(dsl, _modules(train_dsl)) if size_of(dsl) is not None else ()
@@ -40,7 +40,7 @@ def predict_dsl(train_dsl: object, names: Iterable[str] = ()) -> dict[str, Any]:
     train = {one.name: one for one in found}
     wanted = list(dict.fromkeys(names)) or [one.name for one in found if one.node.at("need_deploy").value is not False]
     if not wanted:
-        raise BadRequest("cpn_str: names no component, and all of train_dsl have need_deploy false")
+        raise BadRequest("cpn_str: names no component, and all components of train_dsl have need_deploy false")
     unknown = [name for name in wanted if name not in train]
     if unknown:
         raise BadRequest(f"cpn_str: {shown(unknown[0])} is not one of the components: {', '.join(sorted(train))}")
@@ -49,7 +49,7 @@ def predict_dsl(train_dsl: object, names: Iterable[str] = ()) -> dict[str, Any]:
 
 
 def _modules(dsl: object) -> frozenset[str]:
-    """All that the DSL itself calls a module."""
+    """Return all names of modules in the DSL."""
     components = dsl.get("components") if isinstance(dsl, Mapping) else None
     described = components.values() if isinstance(components, Mapping) else ()
     modules = (one.get("module") for one in described if isinstance(one, Mapping))
@@ -80,7 +80,7 @@ class _Deployment:
 
 
 def _readers_of(train: Mapping[str, Component], names: Iterable[str]) -> frozenset[str]:
-    """The components that take no data of others and that these need: there is no prediction without them."""
+    """Return the components without data inputs that these components need for a prediction."""
     named = frozenset(names)
     return frozenset(
         source.producer for name in named for put in _data_inputs(train[name]).values()
@@ -89,7 +89,7 @@ def _readers_of(train: Mapping[str, Component], names: Iterable[str]) -> frozens
 
 
 def _upstream(train: Mapping[str, Component], put: Input, names: frozenset[str]) -> list[Source]:
-    """Where a component gets its data from when these are deployed: of them, or of one where data begins."""
+    """Return the sources of a data input if only these components are deployed: from one of them, or from a reader."""
     found, seen, pending = dict[Source, None](), set[Source](), list(reversed(put.sources))
     while pending:
         source = pending.pop()
@@ -105,7 +105,7 @@ def _upstream(train: Mapping[str, Component], put: Input, names: frozenset[str])
 
 
 def _data_inputs(one: Component) -> dict[str, Input]:
-    """What it has in a prediction, by the name that it has there."""
+    """Return the data inputs of a component in a prediction, by their names there."""
     given = {put.key: put for put in one.inputs if put.kind == "data"}
     found = {key: put for key, put in given.items() if key not in _OF_TRAINING}
     first = next((given[key] for key in _OF_TRAINING if key in given), None)
@@ -113,7 +113,7 @@ def _data_inputs(one: Component) -> dict[str, Input]:
 
 
 def _models(one: Component) -> list[str]:
-    """Its own, else that of another which it took in the training."""
+    """Return the models of a component: its own, else those that it took from others in the training."""
     own = [Source(one.name, put.alias) for put in one.outputs if put.kind == "model"]
     taken = [source for kind in _OF_OTHERS for put in one.inputs if put.kind == kind for source in put.sources]
     return [f"pipeline.{_text(source)}" for source in own or taken]

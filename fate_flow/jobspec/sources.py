@@ -1,4 +1,4 @@
-"""Where each value comes from that holds for a party of a job: for people who want to know before they submit it."""
+"""Show where each effective value of a job comes from, for people who check a job before they submit it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DOCUMENT, SERVER, BUILT_IN, PARTY = "document", "server default", "default", "pa
 
 @dataclass(frozen=True)
 class Sourced:
-    """A value; `source` is one of the above, `where` the path or the setting. Times in seconds, memory in MB."""
+    """A value and its source, one of the above; `where`: its path or setting. Times in seconds, memory in MB."""
 
     value: Any
     source: str
@@ -26,17 +26,17 @@ class Sourced:
 
 
 PartyValues = Mapping[tuple[str, str], Mapping[str, Any]]
-"""What a party says of its own workers, by task and key: an entry of `effective`."""
+"""The effective values of a party's own workers, by task and key: entries of `effective` in its answer."""
 
 _SETTINGS = {
     "task_cores": "task_cores", "task_memory": "task_memory", "task_parallelism": "task_parallelism",
     "timeout": "job_timeout", "task_timeout": "task_timeout", "auto_retries": "auto_retries",
 }  # fmt: skip
-"""By key of a job: the key of `job_default_config`."""
+"""The key of `job_default_config` for each key of a job."""
 
 
 class Sources:
-    """Of one job, as it was sent, at the server with these defaults."""
+    """The sources of the values of a submitted job, at a server with these defaults."""
 
     def __init__(self, conf: Mapping[str, Any], spec: JobSpec, defaults: JobParameters) -> None:
         self._conf = conf
@@ -45,7 +45,7 @@ class Sources:
         self._initiators = blocks_for(conf, spec.parties, spec.initiator)
 
     def of_job(self) -> dict[str, Sourced]:
-        """What the initiator goes by for the whole job."""
+        """Return the values that apply to the whole job."""
         place = place_in(self._initiators, ("priority",))
         return {
             "timeout": self._said(self._initiators, "timeout", self._spec.common.timeout_seconds),
@@ -55,7 +55,7 @@ class Sources:
         }
 
     def _waits_for(self, event: RetryEvent) -> Sourced:
-        """What the whole job does where a party has no capacity for it, or is lost; its tasks have no say in that."""
+        """Return what the job does if a party has no capacity or is lost; the rules of its tasks do not count here."""
         rule, text, key = self._spec.retry, "waits", "on_events"
         if event not in rule.on_events:
             text = "ends the job"
@@ -65,7 +65,7 @@ class Sources:
         return Sourced(text, DOCUMENT if place else BUILT_IN, place)
 
     def of_party(self, party: Party) -> dict[str, Sourced]:
-        """What each task takes there."""
+        """Return the resources that each task takes at a party."""
         blocks, parameters = blocks_for(self._conf, self._spec.parties, party), self._spec.parameters[party]
         found = {
             key: self._said(blocks, key, getattr(parameters, key))
@@ -77,7 +77,7 @@ class Sources:
         return found
 
     def of_tasks(self, party: Party, stated: PartyValues | None) -> Iterator[tuple[TaskSpec, dict[str, Sourced]]]:
-        """Each task of the party with what holds for it; `told` None: the party was not asked."""
+        """Yield each task of the party with its effective values; `stated` None: the party was not asked."""
         blocks = blocks_for(self._conf, self._spec.parties, party)
         for task in self._spec.tasks_of(party):
             values = {
@@ -117,7 +117,7 @@ class Sources:
         return found
 
     def _min_available(self, task: TaskSpec) -> dict[str, Sourced]:
-        """Only of roles of which not all are needed."""
+        """Return the minimums of roles of which not all parties are needed."""
         found = {}
         for role, count in task.min_available.items():
             keys = ("min_available", role)
@@ -126,7 +126,7 @@ class Sources:
         return found
 
     def _policies(self, task: TaskSpec) -> dict[str, Sourced]:
-        """The rules of a task in the order in which they are tried: its own, then those of the job."""
+        """Return the rules of a task in the order of their precedence: its own, then those of the job."""
         own = place_in(self._initiators, ("task_conf", task.name, "policies"))
         jobs = place_in(self._initiators, ("policies",))
         rules = [(rule, own, number) for number, rule in enumerate(task.policies)]

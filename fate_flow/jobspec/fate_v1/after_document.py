@@ -1,7 +1,7 @@
-"""`after` of a component: which others succeed before it begins, although it takes nothing from them.
+"""`after` of a component: the components that must succeed before it begins, although it takes no output of them.
 
-It stands in `job_parameters.common.task_conf.<component>`, where a server of FATE v1 looks for launcher options only:
-such a party runs what it is told to start, and the order is the initiator's alone.
+It is in `job_parameters.common.task_conf.<component>`, where a server of FATE v1 reads only launcher options: such a
+party starts what it is told to start, and only the initiator decides the order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fate_flow.jobspec.text.document import Node
 
 
 def read_after(node: Node) -> list[str] | None:
-    """The names, checked for their form alone; None, and a problem, for anything else."""
+    """Return the names, of which only the form is checked; None, with a problem, for anything else."""
     if not isinstance(node.value, list) or not all(isinstance(one, str) for one in node.value):
         node.wrong(f"{shown(node.value)} is not a list of components")
         return None
@@ -27,14 +27,14 @@ def read_after(node: Node) -> list[str] | None:
 
 
 def after_of(parameters: JobParameters, name: str) -> frozenset[str]:
-    """Those that come before this component; `parameters` are the initiator's."""
+    """Return the components before this one; `parameters` are the initiator's."""
     return frozenset(parameters.extra.get("task_conf", {}).get(name, {}).get("after") or ())
 
 
 def in_order(components: tuple[Component, ...], parameters: JobParameters, common: Node) -> tuple[Component, ...]:
-    """The components, each after all that come before it; `common` is `job_parameters.common`.
+    """Return the components in order, each after those before it; `common` is `job_parameters.common`.
 
-    A problem for a name that is none, and for those that wait for each other."""
+    Add a problem for an unknown name, and for components that wait for each other."""
     by_name = {one.name: one for one in components}
     after = {one: after_of(parameters, one) for one in by_name}
     if not any(after.values()):
@@ -47,7 +47,7 @@ def in_order(components: tuple[Component, ...], parameters: JobParameters, commo
         return tuple(by_name[name] for name in topological_order(upstream))
     except Loop as loop:
         waits = next((name for name in loop.names if after[name] & set(loop.names)), None)
-        if waits is not None:       # else it is a loop of inputs, which has been said
+        if waits is not None:       # else it is a loop of inputs, which is already reported
             _place(common, waits).wrong(f"{' waits for '.join((*_from(loop.names, waits), waits))}: they form a loop")
         return components
 
@@ -69,7 +69,7 @@ def _place(common: Node, name: str) -> Node:
 
 
 def _from(names: tuple[str, ...], first: str) -> tuple[str, ...]:
-    """A loop, begun at another of its names, in the direction in which each waits for the next."""
+    """Return a loop that begins at the given name, in the direction in which each waits for the next."""
     backwards = names[::-1]
     start = backwards.index(first)
     return backwards[start:] + backwards[:start]

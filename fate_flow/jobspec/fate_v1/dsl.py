@@ -1,4 +1,4 @@
-"""The DSL: its components, what each takes and makes, and the order that follows from it."""
+"""Read the DSL: its components, their inputs and outputs, and their order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_COMPONENTS = 1000
 
 @dataclass(frozen=True)
 class Component:
-    """A component as the DSL has it."""
+    """A component of the DSL."""
 
     node: Node
     name: str
@@ -27,21 +27,21 @@ class Component:
 
 
 _Described = Mapping[str, Component | None]
-"""All that the DSL names; None for what is no component."""
+"""All names in the DSL; None for a name that is not a valid component."""
 
 _PRODUCED_AS = {"data": "data", "model": "model", "isometric_model": "model", "cache": "cache"}
-"""For each kind of input the kind of output that it takes."""
+"""The kind of output that each kind of input takes."""
 _DATA_KEYS = frozenset({"data", "train_data", "validate_data", "test_data", "eval_data"})
 _OUTPUT_KINDS = ("data", "model", "cache")
 
 
 def component_names(node: Node) -> frozenset[str]:
-    """What the document calls its components, well or badly described."""
+    """Return the names of all components in the document, valid or not."""
     return frozenset(node.value) if isinstance(node.value, Mapping) else frozenset()
 
 
 def read_components(dsl: Node, modules: Collection[str]) -> tuple[Component, ...]:
-    """The components that are well described, each after those it takes something from."""
+    """Return the valid components, each after those whose outputs it takes."""
     node = dsl.at("components")
     dsl.only({"components"})
     if not dsl.needed() or not dsl.is_object() or not node.needed():
@@ -62,15 +62,15 @@ def read_components(dsl: Node, modules: Collection[str]) -> tuple[Component, ...
 def _read_component(
     parent: Node, name: str, node: Node, modules: Collection[str]
 ) -> Component | None:
-    """The component without its inputs; with no module when that is wrong; None when there is little to go on."""
+    """Return the component without its inputs, with module "" if that is wrong; None if it cannot be read."""
     if replace(parent, value=name).checked(check_component_name) is None:
         return None
     if name == "pipeline":
-        node.wrong("the name stands for the whole job; another one is needed")
+        node.wrong("the name is reserved for the whole job; choose another one")
         return None
     if not node.needed() or not node.is_object():
         return None
-    # need_deploy is for models, CodePath is what a FATE server fills in
+    # need_deploy is for models; a FATE server adds CodePath
     node.only({"module", "input", "output", "provider", "need_deploy", "CodePath"})
     note_provider(node.at("provider"))
     outputs = _read_outputs(node.at("output"))
@@ -79,7 +79,7 @@ def _read_component(
 
 
 def _read_module(node: Node, modules: Collection[str]) -> str:
-    """The name of a module that there is, else nothing."""
+    """Return the name of a known module, else ""."""
     if not node.needed():
         return ""
     if isinstance(node.value, str) and node.value in modules:
@@ -150,7 +150,7 @@ def _problem_with_source(source: Source, kind: str, components: _Described) -> s
     if source.producer not in components:
         return f"there is no component {shown(source.producer)}"
     producer = components[source.producer]
-    if producer is None:       # what is wrong with it has been said
+    if producer is None:       # its problem is already reported
         return ""
     made = [one.alias for one in producer.outputs if one.kind == kind]
     if source.alias in made:
@@ -172,7 +172,7 @@ def _in_order(components: list[Component], findings: Findings) -> tuple[Componen
 
 
 def note_provider(node: Node) -> None:
-    """Says that a choice of provider has no effect."""
+    """Report that the choice of a provider has no effect."""
     name = node.value.partition("@")[0] if isinstance(node.value, str) else None
     if node.is_given and name not in STANDARD_PROVIDERS:
         node.without_effect(f"{shown(node.value)} is not offered, {OWN_PROVIDER} is used")

@@ -1,4 +1,4 @@
-"""What a DSL alone tells of inputs: a component that cannot do without one has it, and each party can have made it."""
+"""Check the inputs in a DSL: required inputs are given, and every party that reads one can have it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class InputRules:
     tasks: Mapping[str, TaskSpec]
 
     def check(self, components: Iterable[Component]) -> None:
-        """Adds a problem for each input that cannot be there when its task begins."""
+        """Add a problem for each input that cannot exist when its task begins."""
         for one in components:
             task, module = self.tasks[one.name], self.modules[one.module]
             is_run = any(party not in task.passed_at for party in task.parties)
@@ -32,7 +32,7 @@ class InputRules:
         for key in module.needed_inputs:
             if key in given and len(given[key]) > 1:
                 data.at(key).wrong(f"names {len(given[key])} tables; {component.module} takes one")
-            elif key not in given and not data.at(key).is_given:     # else what is wrong with it has been said
+            elif key not in given and not data.at(key).is_given:     # else its problem is already reported
                 data.at(key).wrong(f"is missing; {component.module} needs a table, such as reader_0.data")
 
     def _check_sources(self, component: Component, task: TaskSpec) -> None:
@@ -45,9 +45,9 @@ class InputRules:
                     node.wrong(f"{source.producer} makes no table at {named}, where {task.name} would read it")
 
     def _can_have(self, source: Source, party: Party, reader: TaskSpec) -> bool:
-        """Whether the party will have what it reads there, or need not have it."""
+        """Return whether the party will have the input there, or does not need it."""
         producer = self.tasks.get(source.producer)
-        if producer is None or party in reader.passed_at:      # what is wrong with the producer has been said
+        if producer is None or party in reader.passed_at:      # the problem of the producer is already reported
             return True
         if party not in producer.parties or party in producer.passed_at:
             return False

@@ -1,4 +1,4 @@
-"""`job_parameters` of a runtime conf: what each key means, and how it is read."""
+"""Read `job_parameters` of a runtime conf."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from fate_flow.jobspec.text.document import MAX_WHOLE, Node
 _OURS = ("retry", "policies", "min_available", "stop_duration", "priority")      # of the job and of a component
 
 LEAST_TTL = 60
-"""Seconds: whoever waits for the end of a job looks at it a while later."""
+"""Seconds: a client that waits for the end of a job needs time to read its result."""
 
 REMOVED_KEYS_WARNING = "[WARN]backend,work_mode is removed,it does not take effect!"
-"""What a 1.11 server puts into `retmsg` when the conf holds one of these keys; clients look for it."""
+"""The `retmsg` of a 1.11 server if the conf has one of these keys; clients look for it."""
 
 
 def flat_parameters(parameters: JobParameters) -> dict[str, Any]:
-    """Job parameters under the keys that FATE has for them."""
+    """Return the job parameters under FATE's keys."""
     known = {key: getattr(parameters, one.field) for key, one in _JOB_PARAMETERS.items() if one.field}
     return {**known, **parameters.extra}
 
 
 def is_known(key: str) -> bool:
-    """Whether v1 has such a job parameter, whatever becomes of it here."""
+    """Return whether v1 has such a job parameter, even if it has no effect here."""
     return key in _JOB_PARAMETERS or key in _REMOVED or key in _SET_BY_SERVERS or key == _INHERITANCE
 
 
 def job_block(node: Node, names: Collection[str]) -> dict[str, Any]:
-    """What a block of job parameters says, checked, under FATE's own keys."""
+    """Return the checked values of a block of job parameters, under FATE's keys."""
     block: dict[str, Any] = {}
     for key, inside in node.members().items():
         if not inside.is_given:
@@ -60,14 +60,14 @@ _OF_THE_JOB_ALONE = {RetryEvent.NO_CAPACITY: "capacity", RetryEvent.PARTY_LOST: 
 
 
 def _check_of_the_job(node: Node, event: RetryEvent, what: str) -> None:
-    """Only the job waits for that, so what a component says of it may not be otherwise than what the job does."""
+    """Add a problem if a component names an event for which only the job can wait, and the job does not name it."""
     of_job = node.at("retry").at("on_events")
     if _names(of_job, event) or (not of_job.is_given and event in UNSAID):
         return
     for conf in node.at("task_conf").members().values():
         own = conf.at("retry").at("on_events")
         if _names(own, event):
-            text = f"{event.value} is for the job alone, which waits for {what} as a whole: name it in {of_job.path}"
+            text = f"{event.value} is only for the job, which waits for {what} as a whole: name it in {of_job.path}"
             own.wrong(text)
 
 
@@ -76,9 +76,9 @@ def _names(node: Node, event: RetryEvent) -> bool:
 
 
 def check_places(node: Node, initiators: Collection[str]) -> None:
-    """Looks below `job_parameters.role` for what holds for the whole job, and would do nothing there.
+    """Report keys below `job_parameters.role` that apply to the whole job and have no effect there.
 
-    Ours is refused; FATE's is named, but in the blocks of these paths, which the initiator goes by."""
+    Our keys are problems. FATE's keys are warnings, except in the blocks of `initiators`, which the initiator uses."""
     for below in node.at("role").members().values():
         for block in below.members().values():
             _refuse_ours(block, "job_parameters.common", (*_OURS, "max_failed_workers", "ttl"))
@@ -92,17 +92,17 @@ def check_places(node: Node, initiators: Collection[str]) -> None:
 def _refuse_ours(block: Node, place: str, ours: Collection[str] = _OURS) -> None:
     for key in ours:
         if block.at(key).is_given:
-            block.at(key).wrong(f"is not a party's own, it holds for all of them: say it in {place}")
+            block.at(key).wrong(f"cannot differ by party, it applies to all: set it in {place}")
 
 
 AUTOMATIC = ("auto_retries", "auto_retry_delay")
-"""What FATE has instead of `retry`."""
+"""FATE's keys for `retry`."""
 
 
 def _check_one_way_to_retry(node: Node) -> None:
     for key in AUTOMATIC:
         if node.at("retry").is_given and node.at(key).is_given:
-            node.at(key).wrong("says the same as retry in other words: only one of both may be there")
+            node.at(key).wrong("means the same as retry: give only one of both")
 
 
 def _note_other_parameter(key: str, node: Node) -> None:
@@ -110,7 +110,7 @@ def _note_other_parameter(key: str, node: Node) -> None:
         node.findings.warn(REMOVED_KEYS_WARNING)
     elif key == _INHERITANCE:
         if node.value:
-            node.wrong("taking over finished components of another job is not offered")
+            node.wrong("reusing finished components of another job is not offered")
     elif key in _SET_BY_SERVERS:
         node.without_effect("the servers set it")
     else:
@@ -145,7 +145,7 @@ def _priority(node: Node) -> int | None:
 
 
 def _seconds_or_text(node: Node) -> float | None:
-    """FATE's own key, which clients write as text, too."""
+    """Read seconds of a key of FATE's, which clients also write as text."""
     text = node.value
     if isinstance(text, str) and _NUMBER.fullmatch(text):
         return _seconds(replace(node, value=float(text) if "." in text else int(text)))
@@ -202,7 +202,7 @@ def _eggroll_run(node: Node) -> Mapping[str, Any] | None:
 
 
 def _task_conf(node: Node) -> Mapping[str, Any] | None:
-    """Launcher options by component, none of which has an effect, and the limits of its tasks, which have."""
+    """Read the options of each component: launcher options, which have no effect, and limits, which have."""
     found: dict[str, Any] = {}
     for name, conf in node.members().items():
         if not conf.is_given or not conf.is_object():
@@ -220,7 +220,7 @@ def _task_conf(node: Node) -> Mapping[str, Any] | None:
 
 @dataclass(frozen=True)
 class _Key:
-    """A key of job_parameters: how it is read, and the field it goes to; no field: it is kept as it is."""
+    """A key of job_parameters: its reader, and the field for its value; without a field, it is kept in `extra`."""
 
     read: Callable[[Node], Any]
     field: str = ""

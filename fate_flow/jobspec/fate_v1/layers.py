@@ -1,9 +1,9 @@
-"""Parameters in layers: who gets which of a `{common, role}` pair of a runtime conf.
+"""Parameters in layers: which party gets which blocks of a `{common, role}` pair of a runtime conf.
 
-Who gets which parameters: `common` for everybody; over it what `role.<role>` says under "all"; over that what it
-says under indexes, where "0" is stronger than "0|1" and, between equals, the later one is. Objects are merged key by
-key, anything else is replaced. FATE goes by the order of the document alone, which is the same as long as the blocks
-stand there from general to special; ours does not depend on an order that a JSON library may change.
+`common` applies to all parties. `role.<role>` overrides it: first the block "all", then the blocks with indexes. Among
+these, "0" overrides "0|1"; of two blocks with as many indexes, the later one wins. Objects are merged key by key, other
+values are replaced. FATE uses only the order of the document. The result is the same if the blocks are ordered from
+general to special; ours does not depend on an order that a JSON library may change.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ MAX_SELECTORS = 1000        # blocks below one role
 
 @dataclass(frozen=True)
 class Layers:
-    """A block for all parties, and for each party those of its own, general ones first."""
+    """A block for all parties, and the own blocks of each party, general ones first."""
 
     common: Mapping[str, Any]
     own: Mapping[Party, list[Mapping[str, Any]]]
 
     def at(self, party: Party) -> dict[str, Any]:
-        """All that is said to this party, merged."""
+        """Return the merged blocks of this party."""
         merged = dict(self.common)
         for block in self.own.get(party, ()):
             _merge_into(merged, block)
@@ -41,12 +41,12 @@ class _Override:
 
     role: str
     selector: str
-    indexes: frozenset[int]      # those that the role has
+    indexes: frozenset[int]      # only indexes that the role has
     block: Mapping[str, Any]
 
     @property
     def generality(self) -> tuple[bool, int]:
-        """Sorts "all" first, then by how many are meant; sorting keeps the order of the document otherwise."""
+        """Return a sort key: "all" first, then blocks with more indexes; a stable sort keeps the document's order."""
         return self.selector != "all", -len(self.indexes)
 
 
@@ -56,7 +56,7 @@ _SELECTOR = re.compile(r"all|(?:0|[1-9][0-9]{0,3})(?:\|(?:0|[1-9][0-9]{0,3}))*")
 def read_layers(
     node: Node, parties: tuple[Party, ...], read: Callable[[Node], Mapping[str, Any]]
 ) -> Layers:
-    """What `read` makes of each block of a `{common, role}` pair, and whom each is for."""
+    """Return the blocks of a `{common, role}` pair, as `read` returns them, for each party."""
     node.only({"common", "role"})
     common = read(node.at("common"))
     own: dict[Party, list[Mapping[str, Any]]] = {}
@@ -72,11 +72,11 @@ def read_layers(
 
 
 Block = tuple[str, Any]
-"""A block of job parameters as it was sent, with its path."""
+"""A path and a block of job parameters as it was sent."""
 
 
 def blocks_for(conf: Mapping[str, Any], parties: tuple[Party, ...], party: Party) -> list[Block]:
-    """The blocks of a runtime conf that tell this party its job parameters, the strongest first."""
+    """Return the blocks of a runtime conf with this party's job parameters, the strongest first."""
     job = Node(conf, "job_runtime_conf", Findings(strict=False)).at("job_parameters")
     seats = [one for one in parties if one.role == party.role]
     below = job.at("role").at(party.role)
@@ -86,7 +86,7 @@ def blocks_for(conf: Mapping[str, Any], parties: tuple[Party, ...], party: Party
 
 
 def place_in(blocks: Iterable[Block], keys: Sequence[str]) -> str:
-    """The path where the first of these blocks says what stands under the keys; empty where none does."""
+    """Return the path of these keys in the first block that has them; "" if none has."""
     for path, value in blocks:
         for key in keys:
             value = value.get(key) if isinstance(value, Mapping) else None
@@ -113,7 +113,7 @@ def _read_overrides(
 
 
 def _indexes(selector: str, block: Node, seats: int) -> frozenset[int]:
-    """The places in the role's list that a selector means."""
+    """Return the indexes in the role's list that a selector means."""
     if selector == "all":
         return frozenset(range(seats))
     wanted = frozenset(int(number) for number in selector.split("|"))
@@ -124,7 +124,7 @@ def _indexes(selector: str, block: Node, seats: int) -> frozenset[int]:
 
 
 def _merge_into(general: dict[str, Any], special: Mapping[str, Any]) -> None:
-    """Objects are merged key by key, anything else is replaced; what was shared with a document is copied first."""
+    """Merge objects key by key, replace other values; copy objects that are shared with a document first."""
     for key, value in special.items():
         old = general.get(key)
         if isinstance(old, Mapping) and isinstance(value, Mapping):

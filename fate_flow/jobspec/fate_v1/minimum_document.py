@@ -1,4 +1,4 @@
-"""`min_available` of a job document: of each role, how many parties are enough; for the job, and for one component."""
+"""`min_available` of a job document: the number of parties of each role that is enough, for the job or a component."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fate_flow.jobspec.text.document import Node
 
 
 def read_minimum(node: Node) -> dict[str, int] | None:
-    """By role, checked as far as that needs nothing but itself."""
+    """Return the number by role, checked without regard to other parts of the document; None, with a problem."""
     if not node.is_object():
         return None
     found: dict[str, int] = {}
@@ -28,14 +28,14 @@ def read_minimum(node: Node) -> dict[str, int] | None:
 
 @dataclass(frozen=True)
 class Minimums:
-    """What the job parameters of the initiator say, as `read_minimum` left it, and where the document does."""
+    """The minimums in the job parameters of the initiator, and their place in the document."""
 
     said: Mapping[str, Any]
     common: Node                     # job_parameters.common
     modules: Mapping[str, ModuleInfo]
 
     def of(self, name: str, module: str, parties: tuple[Party, ...]) -> dict[str, int]:
-        """For one component; what the job says for all holds for those that can do without a party of that role."""
+        """Return the minimums of one component; those of the job apply only if its module tolerates missing parties."""
         own, jobs = self.said.get("task_conf", {}).get(name, {}).get("min_available"), self.said.get("min_available")
         size, can = Counter(party.role for party in parties), without(self.modules[module])
         everywhere = {role: count for role, count in (jobs or {}).items() if role in can}
@@ -54,7 +54,7 @@ class Minimums:
                 node.at(role).wrong(f"{count} is more than {have}")
 
     def check(self, tasks: Mapping[str, TaskSpec]) -> None:
-        """Whoever is missing from a task is missing from what follows on it: that has to do without it as well."""
+        """Check that tasks tolerate the parties missing from earlier tasks: these are missing from later ones, too."""
         can = frozenset(role for task in tasks.values() for role in without(self.modules[task.module]))
         for role in self.said.get("min_available") or {}:
             if role not in can:
@@ -78,14 +78,14 @@ class Minimums:
 
 
 def without(module: ModuleInfo) -> frozenset[str]:
-    """The roles that a module can do without some parties of."""
+    """Return the roles of which a module tolerates missing parties."""
     if not isinstance(module, DoesWithout):
         return frozenset()
     return module.tolerates_missing_roles | module.starts_without_roles
 
 
 def goes_on_without(module: ModuleInfo) -> frozenset[str]:
-    """Those of them whose shares may break while the others run."""
+    """Return the roles whose shares may fail while the others run on."""
     return module.tolerates_missing_roles if isinstance(module, DoesWithout) else frozenset()
 
 

@@ -1,4 +1,4 @@
-"""The name of a job's model, which FATE's servers need of every job, whether it makes one or not."""
+"""The name of a job's model, which FATE's servers require for every job, with or without a model."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 
 def model_id_of(roles: Mapping[str, Sequence[int]]) -> str:
-    """`guest-9001#host-9002_9004#model`: what FATE calls the model of these parties."""
+    """Return FATE's name of the model of these parties, such as `guest-9001#host-9002_9004#model`."""
     seats = (f"{role}-{'_'.join(map(str, sorted(map(int, ids))))}" for role, ids in sorted(roles.items()))
     return "#".join((*seats, "model"))
 
 
 def with_model(conf: Mapping[str, Any], roles: Mapping[str, Sequence[int]], job_id: str) -> dict[str, Any]:
-    """A completed runtime conf with the model of this job, as FATE's initiators write it in place of any other."""
+    """Return a completed runtime conf with the model of this job, which FATE's initiators write over any other."""
     parameters = conf["job_parameters"]
     common = {**parameters["common"], "model_id": model_id_of(roles), "model_version": job_id}
     return {**conf, "job_parameters": {**parameters, "common": common}}

@@ -1,4 +1,4 @@
-"""The `policies` of a job document: a list for the whole job, and one for a component, which is searched first."""
+"""The `policies` of a job document: a list for the whole job, and one for a component, which has precedence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STAR = "*"
 
 
 def read_policies(node: Node) -> list[dict[str, Any]] | None:
-    """The list, checked, with the keys that were given; None where something is wrong with it."""
+    """Return the checked list with the given keys; None, with problems, if it is wrong."""
     if not isinstance(node.value, list):
         node.wrong(f"{shown(node.value)} is not a list of policies")
         return None
@@ -31,7 +31,7 @@ def read_policies(node: Node) -> list[dict[str, Any]] | None:
 
 
 def policies_for(parameters: JobParameters, name: str = "") -> tuple[Policy, ...]:
-    """Those of a component; without a name, those of the job."""
+    """Return the policies of a component; without a name, those of the job."""
     said = parameters.extra.get("task_conf", {}).get(name, {}) if name else parameters.extra
     return tuple(_rule(one) for one in said.get("policies") or ())
 
@@ -44,7 +44,7 @@ def _rule(said: Mapping[str, Any]) -> Policy:
 
 
 def _named(said: Mapping[str, Any]) -> list[str]:
-    """The events of one policy under their own names."""
+    """Return the names of the events of a policy; * is `any`."""
     events = said.get("events", [said["event"]] if "event" in said else [])
     return ["any" if one == _STAR else one for one in events] if isinstance(events, list) else []
 
@@ -53,7 +53,7 @@ def _named(said: Mapping[str, Any]) -> list[str]:
 
 
 def _policy(node: Node) -> dict[str, Any]:
-    """What is given of it, as far as it is right."""
+    """Return the given keys of a policy; add problems."""
     if not node.is_object():
         return {}
     node.nothing_but(_KEYS)
@@ -71,7 +71,7 @@ def _check_subject(node: Node) -> None:
     given = [key for key in ("event", "events", "exit_code") if node.at(key).is_given]
     if len(given) != 1:
         so = f"has {' and '.join(given)}" if given else "has none"
-        node.wrong(f"{so}; a policy is about one of event, events and exit_code")
+        node.wrong(f"{so}; a policy must have exactly one of event, events and exit_code")
     if node.at("events").value == []:
         node.at("events").wrong(f"names no event; there are {', '.join(_EVENTS)}")
 
@@ -92,7 +92,7 @@ def _check_action(policy: Node) -> bool:
     if not node.needed():
         return False
     if node.value == _REJOIN:
-        node.wrong(f"{_REJOIN}: no component can rejoin a task that runs; restart_task begins it again everywhere")
+        node.wrong(f"{_REJOIN}: no component can rejoin a running task; restart_task restarts it at all parties")
     elif node.value not in _ACTIONS:
         node.wrong(f"{shown(node.value)} is not one of {', '.join(_ACTIONS)}")
     return node.value in _ACTIONS
@@ -113,16 +113,16 @@ def _check_timeout(policy: Node) -> None:
 
 
 def _check_together(node: Node, said: Mapping[str, Any]) -> None:
-    """What each key may be by itself, but not beside the others."""
+    """Add problems for values that are valid alone, but not together."""
     action = PolicyAction(said["action"])
     for event in map(PolicyEvent, _named(said)):
         if action not in FOLLOWS[event]:
             fit = ", ".join(sorted(one.value for one in FOLLOWS[event]))
-            node.at("action").wrong(f"{action.value} cannot follow {event.value}; after it can {fit}")
+            node.at("action").wrong(f"{action.value} cannot follow {event.value}; possible actions are {fit}")
         if event is PolicyEvent.START_TIMEOUT and action is not PolicyAction.IGNORE and not said.get("timeout"):
             node.at("timeout").wrong("is missing or 0; start_timeout counts these seconds from the start of the task")
     if action is PolicyAction.IGNORE and said.get("timeout"):
-        node.at("timeout").wrong("has nothing to put off: the action is ignore")
+        node.at("timeout").wrong("has nothing to delay: the action is ignore")
 
 
 # ------------------------------------------------------------------ a list of them
@@ -133,11 +133,11 @@ def _check_list(node: Node, policies: Iterable[Mapping[str, Any]]) -> None:
     names = [name for one in every for name in _named(one) if isinstance(name, str)]
     for name, count in Counter(names).items():
         if count > 1:
-            node.wrong(f"has {name} {count} times; the first that fits wins, so the others would do nothing")
+            node.wrong(f"has {name} {count} times; the first one applies, so the others have no effect")
     if "any" in names and len(set(names)) > 1:
         others = ", ".join(sorted(set(names) - {"any"}))
-        node.wrong(f"has any and {others}; any has to be the only event of its list")
+        node.wrong(f"has any and {others}; any must be the only event in the list")
     codes = Counter(one["exit_code"] for one in every if isinstance(one.get("exit_code"), int))
     for code, count in codes.items():
         if count > 1:
-            node.wrong(f"has exit_code {code} {count} times; the first that fits wins, so the others would do nothing")
+            node.wrong(f"has exit_code {code} {count} times; the first one applies, so the others have no effect")

@@ -1,11 +1,10 @@
-"""FATE's v1 documents, a DSL and a runtime conf, made into a `JobSpec` (reference: client-api-v1, section 4).
+"""Read FATE's v1 documents, a DSL and a runtime conf, into a `JobSpec` (reference: client-api-v1, section 4).
 
-What a document says is read once, here, into checked values; every complaint begins with the path of the key that is
-wrong. Null counts as not given. A key that v1 does not know is ignored and named in `JobSpec.warnings`, since genuine
-clients send their own; under `strict` it is an error. A key that v1 knows and that changes nothing here is named in
-the warnings either way.
+A document is read once, here, into checked values. Every problem begins with the path of the wrong key. Null counts as
+not given. An unknown key is ignored and named in `JobSpec.warnings`, since genuine clients send keys of their own; in a
+`strict` reading it is an error. A key of v1 that has no effect here is named in the warnings in both cases.
 
-The documents are shared with the spec, not copied: nobody may change them afterwards.
+The spec shares the documents and does not copy them: they must not change afterwards.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def parse(
     defaults: JobParameters,
     strict: bool = False,
 ) -> JobSpec:
-    """The job that the two documents describe. Raises BadDocument for the first thing that is wrong with them."""
+    """Return the job that the two documents describe. Raise BadDocument for their first problem."""
     findings = Findings(strict)
     spec = _read_job(dsl, runtime_conf, modules, defaults, findings)
     if spec is None:
@@ -55,19 +54,19 @@ def problems(
     defaults: JobParameters,
     strict: bool = False,
 ) -> list[str]:
-    """All that is wrong with the two documents, as far as one thing does not hide another; empty if `parse` agrees."""
+    """Return all problems of the two documents, unless one hides another; [] if `parse` accepts them."""
     findings = Findings(strict)
     _read_job(dsl, runtime_conf, modules, defaults, findings)
     return list(dict.fromkeys(problem.message for problem in findings.problems))
 
 
 def effective_document(spec: JobSpec, party: Party) -> dict[str, Any]:
-    """`f_runtime_conf_on_party`: the conf with this party's own job parameters, flat, in place of all parties'."""
+    """Return `f_runtime_conf_on_party`: the conf with this party's own flat job parameters instead of all parties'."""
     return {**spec.conf, "job_parameters": flat_parameters(spec.parameters[party])}
 
 
 def component_parameters_on(spec: JobSpec, task: TaskSpec, party: Party) -> dict[str, Any]:
-    """`f_component_parameters`: what a component is told at a party, and about whom."""
+    """Return `f_component_parameters`: the parameters of a component at a party, and the parties of the job."""
     return {
         "module": task.module,
         "ComponentParam": {**task.parameters.get(party, {}), "need_run": party not in task.passed_at},
@@ -87,7 +86,7 @@ def _read_job(
     defaults: JobParameters,
     findings: Findings,
 ) -> JobSpec | None:
-    """The job, or None when a problem was found."""
+    """Return the job; None if there is a problem."""
     conf, components = Node(runtime_conf, "job_runtime_conf", findings), Node(dsl, "dsl", findings)
     size = size_of(conf)
     if size is None or size_of(components) is None:
@@ -97,7 +96,7 @@ def _read_job(
 
 @dataclass(frozen=True)
 class _Reading:
-    """One reading of two documents that are JSON."""
+    """One reading of two JSON documents."""
 
     conf: Node
     conf_size: int
@@ -107,7 +106,7 @@ class _Reading:
     findings: Findings
 
     def job(self) -> JobSpec | None:
-        """The job, or None when a problem was found."""
+        """Return the job; None if there is a problem."""
         if not self.conf.needed() or not self.conf.is_object():
             return None
         self.conf.only(_CONF_KEYS)
@@ -157,7 +156,7 @@ class _Reading:
     def _base(
         self, layers: Layers, initiator: Party, components: tuple[Component, ...]
     ) -> JobParameters:
-        """What holds where the document is silent: the server's defaults, and what follows from the job."""
+        """Return the defaults of values missing in the document: the server's, and those derived from the job."""
         base = self.defaults
         if len(components) == 1:
             own_cores = self.modules[components[0].module].default_task_cores
@@ -169,7 +168,7 @@ class _Reading:
 
 _CONF_KEYS = frozenset({
     "dsl_version", "initiator", "role", "job_parameters", "component_parameters", "provider",
-    "conf_path", "dsl_path",      # the client's own paths, which it sends along
+    "conf_path", "dsl_path",      # the client also sends its own paths
 })
 
 
@@ -180,7 +179,7 @@ def _check_dsl_version(node: Node) -> None:
 
 
 def _read_parties(node: Node) -> tuple[Party, ...]:
-    """The parties in the order of the document."""
+    """Return the parties in the order of the document."""
     found: list[Party] = []
     if node.needed():
         for role, ids in node.members().items():
@@ -223,13 +222,14 @@ def _read_initiator(node: Node, parties: tuple[Party, ...]) -> Party | None:
 def _completed(
     conf: Mapping[str, Any], parties: tuple[Party, ...], initiator: Party, base: JobParameters, layers: Layers
 ) -> dict[str, Any]:
-    """`f_runtime_conf`: as submitted, with ids as numbers and this server's defaults in `job_parameters.common`.
+    """Return `f_runtime_conf`: the submitted conf, with ids as numbers and this server's defaults in
+    `job_parameters.common`.
 
-    This is what the other parties get, so that every server reads the same job, whatever its own defaults are."""
+    The other parties get this conf, so that every server reads the same job, whatever its own defaults."""
     submitted = conf.get("job_parameters") or {}
     common = {key: value for key, value in (submitted.get("common") or {}).items() if value is not None}
     known = {**flat_parameters(base), **common, **layers.common}
-    if "retry" in common:           # the same in other words: both at once would be refused by whoever reads it next
+    if "retry" in common:           # auto_retries means the same: the next reader would refuse a conf with both
         known = {key: value for key, value in known.items() if key not in AUTOMATIC}
     return {
         **conf,
@@ -255,7 +255,7 @@ def _ids_by_role(parties: Iterable[Party]) -> dict[str, list[int]]:
 
 
 def _component_block(node: Node, names: Collection[str]) -> dict[str, Any]:
-    """What a block says to each component of the job."""
+    """Return the parameters of each component of the job in a block."""
     node.only(names)
     block: dict[str, Any] = {}
     for name, inside in node.members().items():
@@ -271,7 +271,7 @@ def _check_need_run(node: Node) -> None:
 
 
 def _note_providers(node: Node, parties: tuple[Party, ...]) -> None:
-    """Says which choices of provider in the conf have no effect."""
+    """Report the choices of providers in the conf that have no effect."""
     def read(block: Node) -> Mapping[str, Any]:
         for inside in block.members().values():
             note_provider(inside)

@@ -1,4 +1,4 @@
-"""The `retry` block of a job document: for the whole job, and for one component, which says only what differs."""
+"""The `retry` block of a job document: for the whole job, and for a component, which has only the differing values."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from fate_flow.jobspec.text.document import MAX_WHOLE, Node
 
 
 def read_retry(node: Node) -> Mapping[str, Any] | None:
-    """The block, checked, with the keys that were given; None where it is no object."""
+    """Return the checked block with the given keys; None, with a problem, if it is not an object."""
     if not node.is_object():
         return None
     return _known(node, _RETRY)
 
 
 def rule_for(parameters: JobParameters, name: str = "") -> RetryRule:
-    """What a component of this job is tried again after: its own block over the job's over `auto_retries`.
+    """Return the retry rule of a component: its own block overrides the job's, which overrides `auto_retries`.
 
-    Without a name, what the job says for all of them."""
+    Without a name, return the rule of the job."""
     job = parameters.extra.get("retry")
     own = parameters.extra.get("task_conf", {}).get(name, {}).get("retry")
     if job is None and own is None:
@@ -42,7 +42,7 @@ def _known(node: Node, keys: Mapping[str, Callable[[Node], Any]]) -> dict[str, A
 
 
 def _events(node: Node) -> list[str] | None:
-    """Not empty: whoever wants no retry says `max_attempts: 1`."""
+    """Read the events; an empty list is refused: `max_attempts: 1` means no retry."""
     if not isinstance(node.value, list):
         node.wrong(f"{shown(node.value)} is not a list")
         return None

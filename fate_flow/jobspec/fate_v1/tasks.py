@@ -1,4 +1,4 @@
-"""The tasks that follow from components, parties and parameters, each checked by its module."""
+"""Make the tasks from components, parties and parameters; the module of each task checks its parameters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NEEDS_ITS_GUEST_AS_HOST = frozenset({"heterolr", "heterolinr", "heteropoisson"}
 
 @dataclass(frozen=True)
 class Tasks:
-    """All that a task is made from, beside its component."""
+    """The values that tasks are made from, besides their components."""
 
     conf: Node
     modules: Mapping[str, ModuleInfo]
@@ -38,7 +38,7 @@ class Tasks:
     given: Mapping[Party, Mapping[str, Any]]
 
     def all(self, components: tuple[Component, ...]) -> dict[str, TaskSpec]:
-        """The tasks in the order of their components."""
+        """Return the tasks in the order of their components."""
         seats = {one.name: self._seats(one) for one in components}
         count = sum(len(parties) for parties in seats.values())
         if count > MAX_PARTY_TASKS:
@@ -96,7 +96,7 @@ class Tasks:
         )
 
     def _check_parameters(self, component: Component, party: Party, parameters: Mapping[str, Any]) -> None:
-        """Asks the module itself; what it says concerns merged parameters, which have no one place in the document."""
+        """Check the parameters with the module; problems have no path, since several blocks are merged."""
         node = self.conf.at("component_parameters")
         module = self.modules[component.module]
         problems = module.check(parameters, party.role)
@@ -105,7 +105,7 @@ class Tasks:
         for problem in problems:
             node.wrong(f"{component.name} at {party}: {problem}")
         for warning in module.warnings(parameters) if isinstance(module, WarnsOfParameters) else ():
-            node.doubtful(f"{component.name}: {warning}")      # the same at many parties: said once
+            node.doubtful(f"{component.name}: {warning}")      # reported once, even if many parties have it
 
     def _check_together(self, component: Component, parameters: Mapping[Party, Mapping[str, Any]]) -> None:
         module = self.modules[component.module]
@@ -114,11 +114,11 @@ class Tasks:
                 self.conf.at("component_parameters").wrong(f"{component.name}: {problem}")
 
     def _problems_of_command(self, component: Component, parameters: Mapping[str, Any]) -> Iterator[str]:
-        """What concerns the program together with what is said of it elsewhere."""
+        """Yield the problems of a program together with other parts of the document."""
         retry = rule_for(self.parameters[self.initiator], component.name)
         if fails_on_restart(parameters) and (retry.retries or retry.max_interruptions):
             yield (
-                "fail_on_worker_restart excludes retry; say "
+                "fail_on_worker_restart excludes retry; set "
                 f'{_TASK_CONF}.{component.name}.retry {{"max_attempts": 1, "max_interruptions": 0}}'
             )
         if fails_on_restart(parameters):
@@ -130,19 +130,19 @@ class Tasks:
                 yield f"outputs: the DSL has {one.alias} as output, the outputs of kind table are: {known}"
 
     def _restarts_by_policy(self, name: str) -> Iterator[str]:
-        """Rules that may begin this component again: its own or the job's, and those that begin every task again."""
+        """Yield problems for policies that may restart this component: its own, the job's, and any with restart_job."""
         parameters, excludes = self.parameters[self.initiator], "fail_on_worker_restart excludes"
         jobs, own = policies_for(parameters), policies_for(parameters, name)
         if may_restart_task((own,)):
             yield f"{excludes} restart_task in {_TASK_CONF}.{name}.policies"
         elif may_restart_task((own, jobs)):
             yield (
-                f"{excludes} restart_task in policies of the job; say "
+                f"{excludes} restart_task in policies of the job; set "
                 f'{_TASK_CONF}.{name}.policies [{{"event": "any", "action": "ignore"}}]'
             )
         for place, policies in (("policies of the job", jobs), *self._policies_of_components()):
             if any(one.action is PolicyAction.RESTART_JOB for one in policies):
-                yield f"{excludes} restart_job in {place}: it begins every task again"
+                yield f"{excludes} restart_job in {place}: it restarts every task"
 
     def _policies_of_components(self) -> Iterator[tuple[str, tuple[Policy, ...]]]:
         parameters = self.parameters[self.initiator]
@@ -150,7 +150,7 @@ class Tasks:
             yield f"{_TASK_CONF}.{name}.policies", policies_for(parameters, name)
 
     def _check_constraint(self, component: Component) -> None:
-        """These algorithms cannot have their guest as arbiter, unless it is the host as well (a test of one party)."""
+        """Add a problem if the guest of such an algorithm is also its arbiter, unless it is the host, too (a test)."""
         if component.module.lower() not in _NEEDS_ITS_GUEST_AS_HOST:
             return
         guests, hosts, arbiters = (
@@ -164,12 +164,12 @@ class Tasks:
 
 
 def _own_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the component itself is told; `need_run` is for the coordinator."""
+    """Return the parameters for the component itself; `need_run` is for the coordinator."""
     return {key: value for key, value in given.items() if key != "need_run"}
 
 
 def _task_timeout(parameters: JobParameters, name: str) -> int:
-    """What `task_conf` says for this task, else what the job says for each."""
+    """Return the timeout of `task_conf` for this task, else that of the job."""
     own = _of_task(parameters, name).get("timeout")
     return parameters.task_timeout_seconds if own is None else int(own)
 
@@ -180,6 +180,6 @@ def _of_task(parameters: JobParameters, name: str) -> Mapping[str, Any]:
 
 
 def _stop_duration(parameters: JobParameters, name: str) -> float | None:
-    """What `task_conf` says for this task, else what the job says for each; None where neither does."""
+    """Return the duration of `task_conf` for this task, else that of the job; None if there is neither."""
     own = _of_task(parameters, name).get("stop_duration")
     return parameters.extra.get("stop_duration") if own is None else own

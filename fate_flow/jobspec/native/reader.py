@@ -1,8 +1,7 @@
-"""The native job file, made into the two documents of FATE v1 that stores and other parties know.
+"""Translate the native job file into the two documents of FATE v1, which stores and other parties use.
 
-Everything the file can say has one place in those documents, so that nothing behind this module knows a third form.
-What is wrong with a document is told by its path there, by this server or by another party: `Paths` says it in the
-paths of the file instead.
+Every value of the file has one place in those documents, so no other module handles a third format. This server and
+other parties report problems with paths of those documents: `Paths` translates them into paths of the file.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from fate_flow.jobspec.text.document import Findings, Node, size_of
 
 MOST_PROBLEMS = 100
 THE_FILE = "the job file"
-"""What is told of the file as a whole, which has no path."""
+"""The name of the whole file in messages, since it has no path."""
 
 
 @dataclass
 class Paths:
-    """From the paths of the two documents to those of the file, and from those to the lines where they stand."""
+    """Maps paths of the two documents to paths of the file, and those to lines."""
 
     lines: Mapping[str, int] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
 
     def rendered(self, text: str) -> str:
-        """A message or a warning about the documents, in the paths of the file and with its line."""
+        """Return a message about the documents with the path and the line in the file."""
         named: list[str] = []
 
         def native(found: re.Match[str]) -> str:
@@ -41,12 +40,12 @@ class Paths:
         return self.at_line(said, named[0]) if named else said
 
     def at_line(self, text: str, path: str) -> str:
-        """A message about a path of the file, with the line of it or of what it stands in."""
+        """Return a message about a path of the file with the line of the path, or of the nearest path above it."""
         line = next((self.lines[one] for one in _upwards(path) if one in self.lines), None)
         return text if line is None else f"{text} (line {line})"
 
     def native(self, path: str) -> str:
-        """The path in the file of what stands at this path of a document."""
+        """Return the path in the file that corresponds to a path of a document."""
         for known in _upwards(path):
             if known in self.known:
                 return (self.known[known] + path[len(known):]).removeprefix(".") or THE_FILE
@@ -55,7 +54,7 @@ class Paths:
 
 @dataclass(frozen=True)
 class NativeJob:
-    """The documents that a job file stands for."""
+    """The documents that a job file is translated into."""
 
     dsl: Mapping[str, Any]
     runtime_conf: Mapping[str, Any]
@@ -64,14 +63,14 @@ class NativeJob:
     paths: Paths
 
     def rendered(self, problems: Sequence[str]) -> list[str]:
-        """What is wrong with the documents, in the words of the file; of very many the first."""
+        """Return the problems of the documents with paths of the file; at most MOST_PROBLEMS."""
         return [*map(self.paths.rendered, problems[:MOST_PROBLEMS]), *_and_more(len(problems))]
 
 
 def read_native(document: object, lines: Mapping[str, int]) -> tuple[NativeJob | None, list[str]]:
-    """The job that a file describes, or all that is wrong with its shape; `lines` are those of the paths in it.
+    """Return the job of a file, or all problems of its shape; `lines`: the line of each path in the file.
 
-    What is wrong with its content is found by the readers of the documents that it stands for."""
+    The readers of the documents find the problems of its content."""
     findings, paths = Findings(strict=True), Paths(lines)
     node = Node(document, "", findings)
     if size_of(node) is not None:
@@ -88,7 +87,7 @@ def read_native(document: object, lines: Mapping[str, int]) -> tuple[NativeJob |
 
 
 def _with_whole_initiator(file: Node) -> Node:
-    """The file; where its initiator is the number of a party alone, this says what to write, and it stands there."""
+    """Return the file. If its initiator is only a party id, add a problem with the right value, and use that value."""
     value = file.at("initiator").value
     if isinstance(value, bool) or not isinstance(value, (int, str)) or not _PARTY_ID.fullmatch(str(value)):
         return file
@@ -108,18 +107,18 @@ def _and_more(count: int) -> list[str]:
     return [f"... and {count - MOST_PROBLEMS} more"] if count > MOST_PROBLEMS else []
 
 
-# ---------------------------------------------------------------------- words about paths
+# ---------------------------------------------------------------------- paths in messages
 
 _PIECE = r"""\.[A-Za-z0-9_|-]+|\.'[^']*'|\."[^"]*"|\[[0-9]+\]"""
 _PATH = re.compile(
-    # what a module says of its parameters is told of no place in particular
+    # a module's problems with its parameters have no exact path
     r"\bjob_runtime_conf\.component_parameters: (?P<task>[A-Za-z0-9_-]+)(?= at [a-z]+ [0-9]+: |: )(?: (?=at ))?"
     rf"|\b(?:job_runtime_conf|dsl)(?:(?:{_PIECE})+|(?=: ))"
 )
 
 
 def _upwards(path: str) -> Iterator[str]:
-    """The path, the one above it, and so on."""
+    """Yield the path, the one above it, and so on."""
     while path:
         yield path
         path = _LAST_PIECE.sub("", path)
@@ -128,14 +127,14 @@ def _upwards(path: str) -> Iterator[str]:
 _LAST_PIECE = re.compile(rf"(?:^[^.\[]+|{_PIECE}|.)\Z", re.DOTALL)
 
 
-# ---------------------------------------------------------------------- what stands where
+# ---------------------------------------------------------------------- the translation
 
 _RESOURCES = {"cores": "task_cores", "memory": "task_memory", "parallelism": "task_parallelism"}
 _CONF, _JOB_PARAMETERS, _COPIED = "job_runtime_conf", "job_parameters", "component_parameters"
 
 
 class _Translation:
-    """Puts each value of the file, whose shape is right, into its place, and remembers where it came from."""
+    """Puts each value of a file of the right shape into its place in the documents, and records its path."""
 
     def __init__(self, file: Node, paths: Paths) -> None:
         self._file = file
@@ -193,15 +192,15 @@ class _Translation:
             self._copy(block, _CONF, _COPIED, "role", *at, name)
 
     def _copy(self, block: Node, *place: str) -> None:
-        """What the component is told, and whether it runs, which FATE has among it."""
+        """Copy the parameters of a component, with FATE's need_run among them."""
         parameters = block.at("parameters")
         if parameters.at("need_run").is_given:
-            parameters.at("need_run").wrong("is said by run, below at")
+            parameters.at("need_run").wrong("cannot be set here; use run, below at")
         self._put(parameters, *place, value=dict(parameters.value or {}))
         self._put(block.at("run"), *place, "need_run")
 
     def _at(self, node: Node) -> Iterator[tuple[tuple[str, str], Node]]:
-        """What differs where: the role and the index that FATE has for it, and the block."""
+        """Yield the blocks for roles and parties, each with FATE's role and index."""
         for where, block in node.at("at").members().items():
             place = self._place(where, block)
             if place is not None:
@@ -222,7 +221,7 @@ class _Translation:
         return None
 
     def _put(self, node: Node, *place: str, value: Any = None) -> None:
-        """The value of the node, or what was made of it, at this place; nothing where it is not given."""
+        """Put the value of the node, or the given value, at this place; do nothing if there is none."""
         if not node.is_given and not value:
             return
         inside = self._documents

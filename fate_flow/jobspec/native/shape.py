@@ -1,7 +1,7 @@
-"""Whether a value has the shape that a JSON Schema describes, with complaints for people: path, value, what is right.
+"""Check values against a JSON Schema, with messages for people: the path, the value, and what would be right.
 
-As much of JSON Schema as `schema.py` uses, and with its meaning: a keyword says nothing about values of
-another type than its own."""
+This supports the part of JSON Schema that `schema.py` uses, with its meaning: a keyword applies only to values of its
+own type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fate_flow.jobspec.text.document import Node
 
 
 def check_shape(node: Node, schema: Mapping[str, Any], root: Mapping[str, Any]) -> None:
-    """Adds a problem for each part of the value that the schema does not allow; `root` holds the `$defs`."""
+    """Add a problem for each part of the value that the schema does not allow; `root` has the `$defs`."""
     if "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
     for check in (_check_value, _check_text, _check_number):
@@ -86,7 +86,7 @@ def _check_list(node: Node, schema: Mapping[str, Any], root: Mapping[str, Any]) 
         node.wrong("is empty")
     seen: set[object] = set()
     for one in elements:
-        if schema.get("uniqueItems") and isinstance(one.value, (int, float, str)):      # nothing else is in such lists
+        if schema.get("uniqueItems") and isinstance(one.value, (int, float, str)):      # no other values in such lists
             if one.value in seen:
                 one.wrong(f"{shown(one.value)} is there twice")
             seen.add(one.value)
@@ -94,7 +94,7 @@ def _check_list(node: Node, schema: Mapping[str, Any], root: Mapping[str, Any]) 
 
 
 def _is_same(value: object, other: object) -> bool:
-    """As JSON has it, where true is not 1."""
+    """Return whether two JSON values are equal: true is not 1."""
     return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 

@@ -1,4 +1,4 @@
-"""Reading a document of somebody else's: each value with its path, and what is wrong with it collected on the way."""
+"""Read a document of a client or another party: each value has its path, and problems are collected on the way."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MAX_TEXT = 4_000_000        # characters, keys and texts together
 MAX_WHOLE = 2**31 - 1
 MAX_WARNINGS = 100
 _MOST_HINTS = 100
-_LONGEST_TYPO = 60      # of a key, as it is compared with those that there are
+_LONGEST_TYPO = 60      # characters of a key that are compared with the known keys
 
 
 @dataclass
 class Findings:
-    """What a reading has found so far."""
+    """The problems and warnings of a reading so far."""
 
     strict: bool
     problems: list[BadDocument] = field(default_factory=list)
@@ -36,11 +36,11 @@ class Findings:
 
     @property
     def may_hint(self) -> bool:
-        """Whether little is wrong so far: finding what was meant takes its time."""
+        """Return whether there are few problems so far: finding the intended key takes time."""
         return len(self.problems) + len(self.warnings) < _MOST_HINTS
 
     def short_warnings(self) -> tuple[str, ...]:
-        """The warnings; of very many the first, and how many more there are."""
+        """Return the warnings; if there are too many, the first ones and the number of the others."""
         found = tuple(self.warnings)
         more = len(found) - MAX_WARNINGS
         return found if more <= 0 else (*found[:MAX_WARNINGS], f"... and {more} more")
@@ -48,7 +48,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Node:
-    """One value of a document, its path, and where to say what is wrong with it."""
+    """One value of a document, its path, and the findings to which its problems are added."""
 
     value: Any
     path: str
@@ -63,13 +63,13 @@ class Node:
         return Node(inside, f"{self.path}.{shown_key(key)}".removeprefix("."), self.findings)
 
     def members(self) -> dict[str, Node]:
-        """What it holds by key; a problem when it holds something else."""
+        """Return the members of an object; add a problem for any other value."""
         if not self.is_given or not self.is_object():
             return {}
         return {key: self.at(key) for key in self.value}
 
     def elements(self) -> list[Node]:
-        """What it lists; a problem when it is no list."""
+        """Return the elements of a list; add a problem for any other value."""
         if not self.is_given:
             return []
         if not isinstance(self.value, list):
@@ -78,20 +78,20 @@ class Node:
         return [Node(one, f"{self.path}[{place}]", self.findings) for place, one in enumerate(self.value)]
 
     def is_object(self) -> bool:
-        """Whether it is an object; a problem when it is not."""
+        """Return whether the value is an object; add a problem if it is not."""
         if isinstance(self.value, Mapping):
             return True
         self.wrong(f"{shown(self.value)} is not an object")
         return False
 
     def needed(self) -> bool:
-        """Whether it is there; a problem when it is not."""
+        """Return whether the value is given; add a problem if it is not."""
         if not self.is_given:
             self.wrong("is missing")
         return self.is_given
 
     def checked(self, check: Callable[[object, str], T]) -> T | None:
-        """The value as a check of the grammar returns it; None, and a problem, when it does not pass."""
+        """Return the value as a check of the grammar returns it; None, with a problem, if the check fails."""
         if not self.needed():
             return None
         try:
@@ -101,7 +101,7 @@ class Node:
             return None
 
     def whole(self, minimum: int, what: str) -> int | None:
-        """A whole number, as a number or as its digits; None, and a problem, when it is none."""
+        """Return a whole number, given as a number or as text; None, with a problem, for any other value."""
         number = _as_whole(self.value)
         if number is None or number < minimum:
             self.wrong(f"{shown(self.value)} is not {what}")
@@ -112,48 +112,49 @@ class Node:
         return number
 
     def only(self, known: Collection[str], meant: Collection[str] = ()) -> None:
-        """Says which of its keys are ignored, and which of these was probably `meant`; a problem when it holds no keys
-        at all."""
+        """Report the keys that are ignored, each with the key of `meant` that was probably intended.
+
+        Add a problem if the value is not an object."""
         for key, inside in self.members().items():
             if inside.is_given and key not in known:
                 inside.ignored(f"is not known{inside.nearest(key, meant)}")
 
     def nothing_but(self, known: Collection[str]) -> None:
-        """A problem for each of its keys that is not known, with the one that was probably meant."""
+        """Add a problem for each unknown key, with the one that was probably intended."""
         for key, inside in self.members().items():
             if inside.is_given and key not in known:
                 inside.unknown(key, known)
 
     def unknown(self, key: str, known: Collection[str]) -> None:
-        """A problem, with the key that was probably meant, else all that there are."""
+        """Add a problem for an unknown key, with the one that was probably intended, else with all known keys."""
         others = f"; known here: {', '.join(known) or 'none'}"
         self.wrong(f"is not known{self.nearest(key, known) or others if self.findings.may_hint else ''}")
 
     def nearest(self, key: str, meant: Collection[str]) -> str:
-        """Which of these keys was probably meant, for people; empty where none is near."""
+        """Return a hint at the key that was probably intended; "" if none is close."""
         return nearest(key, meant) if self.findings.may_hint else ""
 
     def wrong(self, problem: str) -> None:
         self.findings.problems.append(BadDocument(self.path, problem))
 
     def ignored(self, why: str = "is not known") -> None:
-        """Says that nobody reads it."""
+        """Report that the value is ignored."""
         self.doubtful(why, "it is ignored")
 
     def doubtful(self, what: str, consequence: str = "") -> None:
-        """Says what is probably a slip: a problem to the strict, a warning with its consequence to all others."""
+        """Report a probable mistake: a problem in a strict reading, else a warning with its consequence."""
         if self.findings.strict:
             self.wrong(what)
         else:
             self.findings.warn(f"{self.path}: {what}" + (f"; {consequence}" if consequence else ""))
 
     def without_effect(self, why: str) -> None:
-        """Says that it is known and changes nothing here."""
+        """Report that the key is known, but has no effect here."""
         self.findings.warn(f"{self.path}: has no effect: {why}")
 
 
 def nearest(key: str, meant: Collection[str]) -> str:
-    """Which of these keys was probably meant, for people; empty where none is near."""
+    """Return a hint at the key that was probably intended; "" if none is close."""
     close = get_close_matches(key[:_LONGEST_TYPO], meant, 1)
     return f"; did you mean {close[0]}" if close else ""
 
@@ -173,17 +174,17 @@ def _as_whole(value: object) -> int | None:
 
 @dataclass
 class _Budget:
-    """What is left of the size that a document may have."""
+    """The remaining size that a document may have."""
 
     values: int = MAX_VALUES
     text: int = MAX_TEXT
 
 
-_Trail = tuple[Any, ...]      # (the trail of the parent, the key): a path that costs nothing until it is shown
+_Trail = tuple[Any, ...]      # (the trail of the parent, the key): a path whose text is made only if it is shown
 
 
 def size_of(document: Node) -> int | None:
-    """How many values a document has; None, and a problem, when it is no JSON that the rest can walk."""
+    """Return the number of values in a document; None, with a problem, if it is not JSON or too large."""
     budget = _Budget()
     pending: list[tuple[Any, _Trail, int]] = [(document.value, (), 0)]
     while pending:
@@ -220,7 +221,7 @@ def _texts_of(value: object) -> Collection[object]:
 
 
 def _is_text(value: object) -> bool:
-    """Whether it can be written anywhere: half of a surrogate pair, which JSON can spell, cannot."""
+    """Return whether the text can be encoded: half of a surrogate pair, which JSON allows, cannot."""
     try:
         return isinstance(value, str) and value.encode() is not None
     except UnicodeEncodeError:
@@ -231,7 +232,7 @@ def _is_json_kind(value: object) -> bool:
     if isinstance(value, float):
         return isfinite(value)
     if isinstance(value, int):
-        return value.bit_length() <= 1024      # Python itself refuses to write much longer ones
+        return value.bit_length() <= 1024      # Python itself refuses to print much longer numbers
     return value is None or isinstance(value, (str, list, Mapping))
 
 

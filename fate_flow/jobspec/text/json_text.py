@@ -1,4 +1,4 @@
-"""JSON that people write: a key that stands twice in an object is refused, where Python takes the last one."""
+"""Read JSON that people write: a key that occurs twice in an object is refused, where Python takes the last one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from fate_flow.core.model.grammar import shown_key
 
 @dataclass(frozen=True)
 class JsonText:
-    """A value as the JSON it was stored as: it may be written into an answer without being read."""
+    """A value as stored JSON text, which can be written into an answer without parsing."""
 
     text: str
 
 
 class RepeatedKey(ValueError):
-    """A key stands twice in one object; the text names its path."""
+    """A key occurs twice in one object; the text names its path."""
 
 
 def read_json_text(text: str | bytes) -> Any:
-    """The value that this text stands for. Raises RepeatedKey, ValueError, RecursionError."""
+    """Return the value of this text. Raise RepeatedKey, ValueError, RecursionError."""
     repeated: list[tuple[dict[str, Any], str]] = []
 
     def to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def read_json_text(text: str | bytes) -> Any:
 
     document = json.loads(text, parse_constant=_refuse, object_pairs_hook=to_object)
     if repeated:
-        # The last is not inside of one that was dropped: that would have had its end later.
+        # The last object is in the document: if it were in a dropped value, that value would have ended later.
         inside, key = repeated[-1]
         path = f"{_path_to(inside, document)}.{shown_key(key)}".removeprefix(".")
         raise RepeatedKey(f"{path} is there twice: an object has each of its keys once")

@@ -1,11 +1,11 @@
-"""A JSON value as text that any reader of YAML 1.1 or 1.2 takes for the same value.
+"""Write a JSON value as text that every reader of YAML 1.1 or 1.2 reads as the same value.
 
-JSON is almost YAML. What differs, and how it is written here:
+JSON is almost YAML. The differences, and the form used here:
 
-- A character beyond U+FFFF is a pair of `\\u` escapes in JSON's ASCII form; YAML takes each for a character. It is
-  written as it is, which both take.
-- YAML 1.1 takes `1e-05` for text, since it has no point: `1.0e-05`.
-- YAML wants a key of more than 1,024 characters after a `?`. That is no JSON any more; without such a key the text is.
+- A character beyond U+FFFF is a pair of `\\u` escapes in JSON's ASCII form, which YAML reads as two characters. It is
+  written unescaped, which both read.
+- YAML 1.1 reads `1e-05` as text, since it has no point. It is written `1.0e-05`.
+- YAML requires a `?` before a key of more than 1,024 characters. A text with such a key is not JSON; all others are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 
-_LONGEST_KEY = 1000       # as it is written, quotes and escapes included; YAML's own bound is 1,024
+_LONGEST_KEY = 1000       # characters with quotes and escapes; YAML's own limit is 1,024
 
 _TOKEN = re.compile(
     r'(?P<text>"(?:[^"\\]|\\.)*")(?P<colon>: )?|(?<![.0-9])(?P<whole>-?[0-9]+)(?P<exponent>e[-+][0-9]+)'
@@ -22,7 +22,7 @@ _ESCAPE = re.compile(r"\\(?:u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|u(d[89a-
 
 
 def yaml_text(value: object) -> str:
-    """Raises ValueError and TypeError for what JSON cannot say, half of a surrogate pair included."""
+    """Return the text. Raise ValueError or TypeError for a value that is not JSON, or half of a surrogate pair."""
     return _TOKEN.sub(_as_yaml, json.dumps(value, allow_nan=False))
 
 
@@ -39,7 +39,7 @@ def _as_yaml(found: re.Match[str]) -> str:
 
 def _whole_character(found: re.Match[str]) -> str:
     if found[3]:
-        raise ValueError("half of a surrogate pair is no text")
+        raise ValueError("half of a surrogate pair is not text")
     if not found[1]:
         return found[0]
     return (int(found[1], 16).to_bytes(2) + int(found[2], 16).to_bytes(2)).decode("utf-16-be")

@@ -105,7 +105,7 @@ def test_it_stands_in_the_task_conf_of_the_documents_of_fate() -> None:
 
 def test_it_holds_for_all_parties() -> None:
     (problem,) = documents_with(["a"], "role")
-    assert problem.startswith("job_runtime_conf.job_parameters.role.host.0.task_conf.b.after: is not a party's own")
+    assert problem.startswith("job_runtime_conf.job_parameters.role.host.0.task_conf.b.after: cannot differ by party")
 
 
 def test_every_party_reads_the_same_order_from_what_it_is_sent() -> None:

@@ -22,7 +22,7 @@ from tests.kit.jobspec.fate_v1_problems import READER, message_of
     (a_dsl(x={}), "dsl.components.x.module: is missing"),
     (a_dsl(x={"module": 3}), None),
     (a_dsl(pipeline={"module": "Reader"}),
-     "dsl.components.pipeline: the name stands for the whole job; another one is needed"),
+     "dsl.components.pipeline: the name is reserved for the whole job; choose another one"),
     (a_dsl(x={"module": "Reader", "output": []}), "dsl.components.x.output: a list is not an object"),
     (a_dsl(x={"module": "Reader", "output": {"data": "raw"}}), "dsl.components.x.output.data: 'raw' is not a list"),
     (a_dsl(x={"module": "Reader", "output": {"data": {"raw": 1}}}),

@@ -64,7 +64,7 @@ def test_a_job_parameter_reaches_its_field_at_every_party(key, sent, field, kept
      "'predict' is not offered yet: it needs a store of deployed models; only train jobs run here"),
     ("job_type", "dance", "'dance' is not train"),
     ("inheritance_info", {"job_id": "1", "component_list": ["x"]},
-     "taking over finished components of another job is not offered"),
+     "reusing finished components of another job is not offered"),
     ("eggroll_run", [], "a list is not an object"),
     ("spark_run", 1, "1 is not an object"),
     ("user", 7, "7 is not text"),
@@ -88,7 +88,7 @@ def test_what_holds_for_the_whole_job_is_not_said_to_one_party(role, where, key,
     block = {key: value, "task_conf": {"x": {key: value, "timeout": 7}}}
     conf = a_conf(job_parameters={"role": {role: {where: block}}})
     place = f"job_runtime_conf.job_parameters.role.{role}.{where}"
-    text = "is not a party's own, it holds for all of them: say it in job_parameters.common"
+    text = "cannot differ by party, it applies to all: set it in job_parameters.common"
     assert problems_of(a_dsl(x=READER), conf)[:2] == [
         f"{place}.{key}: {text}", f"{place}.task_conf.x.{key}: {text}.task_conf.x"]
 

@@ -113,9 +113,9 @@ EVENTS += "party_unreachable, any"
     [
         ("restart", ": 'restart' is not a list of policies"),
         ([7], "[0]: 7 is not an object"),
-        ([one()], "[0]: has none; a policy is about one of event, events and exit_code"),
-        ([one(event="any", exit_code=3)], "[0]: has event and exit_code; a policy is about one of event, events and "
-         "exit_code"),
+        ([one()], "[0]: has none; a policy must have exactly one of event, events and exit_code"),
+        ([one(event="any", exit_code=3)], "[0]: has event and exit_code; a policy must have exactly "
+         "one of event, events and exit_code"),
         ([one(event="sick")], f"[0].event: 'sick' is not one of {EVENTS}"),
         ([one(events=["task_failed", 4])], f"[0].events[1]: 4 is not one of {EVENTS}"),
         ([one(events="task_failed")], "[0].events: 'task_failed' is not a list"),
@@ -123,8 +123,8 @@ EVENTS += "party_unreachable, any"
         ([{"event": "any"}], "[0].action: is missing"),
         ([one("dance", event="any")], "[0].action: 'dance' is not one of restart_job, restart_task, fail_job, "
          "cancel_job, complete_task, complete_job, ignore"),
-        ([one("restart_party", event="worker_failed")], "[0].action: restart_party: no component can rejoin a task "
-         "that runs; restart_task begins it again everywhere"),
+        ([one("restart_party", event="worker_failed")], "[0].action: restart_party: no component can rejoin a running "
+         "task; restart_task restarts it at all parties"),
         ([one(exit_code=0)], "[0].exit_code: 0 is not a whole number from 1 to 255: 0 is no failure"),
         ([one(exit_code=256)], "[0].exit_code: 256 is not a whole number from 1 to 255: 0 is no failure"),
         ([one(exit_code=True)], "[0].exit_code: true is not a whole number from 1 to 255: 0 is no failure"),
@@ -132,25 +132,25 @@ EVENTS += "party_unreachable, any"
         ([one(event="any", timeout="1")], "[0].timeout: '1' is not a number of seconds from 0 to 2147483647"),
         ([one(event="start_timeout")], "[0].timeout: is missing or 0; start_timeout counts these seconds from the "
          "start of the task"),
-        ([one("ignore", event="any", timeout=1)], "[0].timeout: has nothing to put off: the action is ignore"),
-        ([one("restart_task", event="task_completed")], "[0].action: restart_task cannot follow task_completed; after "
-         "it can cancel_job, complete_job, fail_job, ignore"),
-        ([one("restart_job", event="task_completed")], "[0].action: restart_job cannot follow task_completed; after "
-         "it can cancel_job, complete_job, fail_job, ignore"),
-        ([one("complete_task", event="task_failed")], "[0].action: complete_task cannot follow task_failed; after it "
-         "can cancel_job, complete_job, fail_job, ignore, restart_job"),
-        ([one("restart_task", event="task_failed")], "[0].action: restart_task cannot follow task_failed; after it "
-         "can cancel_job, complete_job, fail_job, ignore, restart_job"),
+        ([one("ignore", event="any", timeout=1)], "[0].timeout: has nothing to delay: the action is ignore"),
+        ([one("restart_task", event="task_completed")], "[0].action: restart_task cannot follow task_completed; "
+         "possible actions are cancel_job, complete_job, fail_job, ignore"),
+        ([one("restart_job", event="task_completed")], "[0].action: restart_job cannot follow task_completed; "
+         "possible actions are cancel_job, complete_job, fail_job, ignore"),
+        ([one("complete_task", event="task_failed")], "[0].action: complete_task cannot follow task_failed; "
+         "possible actions are cancel_job, complete_job, fail_job, ignore, restart_job"),
+        ([one("restart_task", event="task_failed")], "[0].action: restart_task cannot follow task_failed; "
+         "possible actions are cancel_job, complete_job, fail_job, ignore, restart_job"),
         ([one("restart_job", event="party_unreachable")], "[0].action: restart_job cannot follow party_unreachable; "
-         "after it can cancel_job, complete_job, fail_job, ignore"),
-        ([one(event="task_failed"), one(events=["task_failed"])], ": has task_failed 2 times; the first that fits "
-         "wins, so the others would do nothing"),
-        ([one(events=["task_failed", "task_failed"])], ": has task_failed 2 times; the first that fits wins, so the "
-         "others would do nothing"),
-        ([one(event="*"), one(event="task_failed")], ": has any and task_failed; any has to be the only event of its "
+         "possible actions are cancel_job, complete_job, fail_job, ignore"),
+        ([one(event="task_failed"), one(events=["task_failed"])], ": has task_failed 2 times; the first one applies, "
+         "so the others have no effect"),
+        ([one(events=["task_failed", "task_failed"])], ": has task_failed 2 times; the first one applies, so the "
+         "others have no effect"),
+        ([one(event="*"), one(event="task_failed")], ": has any and task_failed; any must be the only event in the "
          "list"),
-        ([one(exit_code=3), one("fail_job", exit_code=3)], ": has exit_code 3 2 times; the first that fits wins, so "
-         "the others would do nothing"),
+        ([one(exit_code=3), one("fail_job", exit_code=3)], ": has exit_code 3 2 times; the first one applies, so "
+         "the others have no effect"),
         ([one(event="any", delay=3)], "[0].delay: is not known; known here: event, events, exit_code, action, timeout"),
     ],
 )  # fmt: skip

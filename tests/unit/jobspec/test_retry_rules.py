@@ -209,7 +209,7 @@ def test_only_the_job_says_what_a_lack_of_capacity_means(
     blocks = [{"retry": {"on_events": events}} if events else {} for events in (of_job, own)]
     findings = Findings(strict=False)
     job_block(Node({**blocks[0], "task_conf": {"a": blocks[1]}}, "common", findings), ("a",))
-    text = "no_capacity is for the job alone, which waits for capacity as a whole: name it in common.retry.on_events"
+    text = "no_capacity is only for the job, which waits for capacity as a whole: name it in common.retry.on_events"
     problems = [] if is_right else [f"common.task_conf.a.retry.on_events: {text}"]
     assert [one.message for one in findings.problems] == problems
 

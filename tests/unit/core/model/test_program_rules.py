@@ -359,7 +359,7 @@ def test_what_is_not_to_begin_again_has_no_retry() -> None:
     never = {"fail_on_worker_restart": True}
     assert read(never) == []
     [problem] = read(never, retry={"max_attempts": 2})
-    assert f"a at guest 9999: fail_on_worker_restart excludes retry; say {TASK_CONF}.a.retry" in problem
+    assert f"a at guest 9999: fail_on_worker_restart excludes retry; set {TASK_CONF}.a.retry" in problem
     none = {"retry": {"max_attempts": 1, "max_interruptions": 0}}
     assert read(never, retry={"max_attempts": 2}, task_conf={"a": none}) == []
 
@@ -368,14 +368,14 @@ RESTART_TASK, RESTART_JOB = [{"event": "any", "action": "restart_task"}], [{"eve
 
 
 @pytest.mark.parametrize(("job", "text"), [
-    ({"policies": RESTART_TASK}, "restart_task in policies of the job; say {TASK_CONF}.a.policies ["),
-    ({"policies": [{"exit_code": 3, "action": "restart_task"}]}, "restart_task in policies of the job; say"),
+    ({"policies": RESTART_TASK}, "restart_task in policies of the job; set {TASK_CONF}.a.policies ["),
+    ({"policies": [{"exit_code": 3, "action": "restart_task"}]}, "restart_task in policies of the job; set"),
     ({"task_conf": {"a": {"policies": RESTART_TASK}}}, "restart_task in {TASK_CONF}.a.policies"),
     ({"policies": RESTART_TASK, "task_conf": {"a": {"policies": [{"event": "worker_failed", "action": "ignore"}]}}},
-     "restart_task in policies of the job; say"),
-    ({"policies": RESTART_JOB}, "restart_job in policies of the job: it begins every task again"),
-    ({"task_conf": {"a": {"policies": RESTART_JOB}}}, "restart_job in {TASK_CONF}.a.policies: it begins every task"),
-    ({"task_conf": {"b": {"policies": RESTART_JOB}}}, "restart_job in {TASK_CONF}.b.policies: it begins every task"),
+     "restart_task in policies of the job; set"),
+    ({"policies": RESTART_JOB}, "restart_job in policies of the job: it restarts every task"),
+    ({"task_conf": {"a": {"policies": RESTART_JOB}}}, "restart_job in {TASK_CONF}.a.policies: it restarts every task"),
+    ({"task_conf": {"b": {"policies": RESTART_JOB}}}, "restart_job in {TASK_CONF}.b.policies: it restarts every task"),
 ])  # fmt: skip
 def test_what_is_not_to_begin_again_has_no_policy_that_begins_it_again(job: dict[str, Any], text: str) -> None:
     [problem] = read({"fail_on_worker_restart": True}, **job)

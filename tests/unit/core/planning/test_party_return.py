@@ -143,5 +143,5 @@ def test_only_the_job_waits_for_a_party(of_job: Any, of_task: Any, is_right: boo
         block["task_conf"] = {"a": {"retry": {"on_events": of_task}}}
     findings = Findings(strict=False)
     job_block(Node(block, "common", findings), ["a"])
-    text = "party_lost is for the job alone, which waits for a party as a whole: name it in common.retry.on_events"
+    text = "party_lost is only for the job, which waits for a party as a whole: name it in common.retry.on_events"
     assert [one.message.endswith(text) for one in findings.problems] == ([] if is_right else [True])
