@@ -1,8 +1,8 @@
-"""The demo: three organisations count their common customers and sum what these spend, and nobody shows anybody a row.
+"""The demo: three organisations count their common customers and sum their spending, and none shows its rows.
 
 A retailer (guest 9999), a bank (host 10000) and a telecom (host 10001) each upload a table of customers. One job runs
-Reader -> Intersection -> SecureSum over the three servers. The result is checked against the plain answer, which only
-this script can compute, since it made the tables.
+Reader -> Intersection -> SecureSum over the three servers. The script compares the result with the plain answer, which
+only the script can compute, since it made the tables.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ JOB_SECONDS = 240
 
 def main() -> int:
     options = argparse.ArgumentParser(prog="bin/demo", description=__doc__.splitlines()[0])
-    options.add_argument("--keep", action="store_true", help="leave the servers up afterwards")
+    options.add_argument("--keep", action="store_true", help="leave the servers running afterwards")
     keep = options.parse_args().keep
     began = time.monotonic()
     _run("cluster", "down", "--dir", str(CLUSTER)) if (CLUSTER / "cluster.json").exists() else None
@@ -82,7 +82,7 @@ def _cluster(keep: bool) -> Iterator[dict[str, dict[str, Any]]]:
 
 
 def _run(command: str, *arguments: str) -> str:
-    """What a command of bin/ prints; its talk goes on to our stderr."""
+    """Run a command of bin/ and return its stdout; its stderr goes to ours."""
     program = [str(CHECKOUT / "bin" / command), *arguments]
     done = subprocess.run(program, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, check=False)
     if done.returncode:
@@ -91,7 +91,7 @@ def _run(command: str, *arguments: str) -> str:
 
 
 def flow(server: dict[str, Any], *arguments: str, is_quiet: bool = False) -> dict[str, Any]:
-    """The answer of one `flow` command at one party; what it says on stderr is shown unless it is to be quiet."""
+    """Run a `flow` command at a party and return its answer; show its stderr unless `is_quiet`."""
     program = [str(Path(sys.executable).with_name("flow")), "--server", server["url"], *arguments]
     stderr = subprocess.DEVNULL if is_quiet else None
     done = subprocess.run(
@@ -106,7 +106,7 @@ def flow(server: dict[str, Any], *arguments: str, is_quiet: bool = False) -> dic
 
 
 def make_tables(folder: Path) -> dict[str, dict[str, list[str]]]:
-    """A table of customers for each party, as CSV files; the rows by customer number."""
+    """Write a table of customers for each party as a CSV file; return the rows by customer number."""
     draw = random.Random(SEED)
     folder.mkdir()
     people = [f"C{number:07d}" for number in draw.sample(range(1, 10_000_000), 8_000)]
@@ -196,7 +196,7 @@ def _write(name: str, content: dict[str, Any]) -> Path:
 
 
 def _short(path: Path) -> str:
-    """To be pasted where the caller stands: without the checkout's own path only inside it."""
+    """Return the path for a command line: relative if the current folder is the checkout, else absolute."""
     return shlex.quote(str(path.relative_to(CHECKOUT) if Path.cwd() == CHECKOUT else path))
 
 
@@ -204,10 +204,10 @@ def _short(path: Path) -> str:
 
 
 def report(servers: dict[str, dict[str, Any]], job_id: str, tables: dict[str, dict[str, list[str]]]) -> bool:
-    """Print what came out where; whether it is the plain answer."""
+    """Print the result at each party; return whether it is the plain answer."""
     common = set.intersection(*(set(table) for table in tables.values()))
     total = sum(Decimal(tables[party_id][person][1]) for party_id in tables for person in common)
-    print(f"\njob {job_id}: what came out at each party")
+    print(f"\njob {job_id}: the result at each party")
     is_right = True
     for party_id, (role, name, _, _) in PARTIES.items():
         found = _numbers(servers[party_id], job_id, role, party_id)
@@ -240,7 +240,7 @@ def _numbers(server: dict[str, Any], job_id: str, role: str, party_id: str) -> d
 
 def how_to_go_on(servers: dict[str, dict[str, Any]], job_id: str) -> None:
     url = servers[GUEST]["url"]
-    print("\nthe servers stay up; talk to them and stop them with")
+    print("\nthe servers are still running; use them and stop them with")
     print(f"  . {_short(CHECKOUT / '.venv/bin/activate')} && export FATE_FLOW_SERVER={url}")
     print(f"  flow job query -j {job_id}")
     print(f"  flow job explain -j {job_id}")

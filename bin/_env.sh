@@ -1,4 +1,4 @@
-# Sourced by every command in bin/: finds the project's virtual environment, or makes it.
+# Sourced by every command in bin/: find the project's virtual environment, or create it.
 #
 #     here=$(dirname -- "$(readlink -f -- "$0")")
 #     . "$here/_env.sh"
@@ -6,11 +6,11 @@
 #
 # Afterwards $FATE_FLOW_CHECKOUT is the checkout, $FATE_FLOW_PYTHON its interpreter, and the commands of
 # the environment are on PATH. Run modules with `"$FATE_FLOW_PYTHON" -P -m ...`: -P keeps the caller's
-# current folder off sys.path. All that is written lies in the checkout, under .venv and .cache.
-# A failure prints what is missing to stderr and exits.
+# current folder off sys.path. Everything is written inside the checkout, under .venv and .cache.
+# On a failure, it prints what is missing to stderr and exits.
 #
-# .venv/fate_flow.stamp says what the environment was made from; while .venv/.making exists somebody is at
-# work on it, or died over it, and then it is made anew.
+# .venv/fate_flow.stamp says what the environment was made from. While .venv/.making exists, a process is working
+# on it; if that process has died, the environment is created again.
 
 FATE_FLOW_CHECKOUT=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 FATE_FLOW_VENV=$FATE_FLOW_CHECKOUT/.venv
@@ -23,14 +23,14 @@ project_env() {
     if ! _env_is_current "$extra"; then
         _env_make "$extra" || exit 1
     fi
-    # Each server, worker and command is a process of its own: without byte code kept in __pycache__, each of them
-    # compiles the package anew, which doubles the processor time of its start.
+    # Each server, worker and command is a separate process: without byte code in __pycache__, each of them compiles
+    # the package again, which doubles the processor time of its start.
     unset PYTHONHOME PYTHONDONTWRITEBYTECODE
     PATH=$FATE_FLOW_VENV/bin:$PATH
     export PATH
 }
 
-# Prints the name of a Python 3.11 to 3.13 that has what a server needs, or says why there is none.
+# Print the path of a Python 3.11 to 3.13 with all modules that a server needs, or the reason why there is none.
 find_python() {
     local name found answer tried=''
     for name in python3.11 python3.12 python3.13 python3; do
@@ -63,7 +63,7 @@ _env_say() {
     printf 'fate_flow: %s\n' "$*" >&2
 }
 
-# What the environment has to be made from: the contents, and the place, since a venv cannot be moved.
+# What the environment must be made from: the contents of these files, and their place, since a venv cannot be moved.
 _env_wanted() {
     sha256sum -- "$FATE_FLOW_CHECKOUT"/{setup.cfg,setup.py,pyproject.toml,requirements/{build,server,test}.txt}
 }
@@ -77,7 +77,7 @@ _env_is_current() {
     return 1
 }
 
-# In a subshell: what it exports and the lock it holds end with it.
+# In a subshell: its exports and its lock end with it.
 _env_make() (
     extra=$1
     umask 022
@@ -85,7 +85,7 @@ _env_make() (
     mkdir -p -- "$FATE_FLOW_CACHE/tmp" || exit 1
     exec 9>"$FATE_FLOW_CACHE/setup.lock" || exit 1
     if ! flock -n 9; then
-        _env_say 'another command is setting up the environment, waiting for it'
+        _env_say 'waiting for another command that is setting up the environment'
         flock 9 || exit 1
         if _env_is_current "$extra"; then exit 0; fi
     fi
@@ -94,25 +94,25 @@ _env_make() (
     extras=$(_env_extras "$extra")
     begun=$SECONDS
     if [ -x "$FATE_FLOW_PYTHON" ] && [ ! -e "$FATE_FLOW_VENV/.making" ] && _env_belongs_here; then
-        _env_say "installing into .venv what setup.cfg asks for and is not there yet ..."
+        _env_say "installing missing packages of setup.cfg into .venv ..."
         if _env_install "$extras" >"$log" 2>&1; then
             _env_stamp "$extras"
             exit 0
         fi
     fi
     python=$(find_python) || exit 1
-    _env_say "making .venv with $python, once (a minute or so; the log is .cache/setup.log) ..."
+    _env_say "creating .venv with $python, once (takes about a minute; the log is .cache/setup.log) ..."
     if { _env_venv "$python" && _env_install "$extras"; } >"$log" 2>&1; then
         _env_stamp "$extras"
         _env_say ".venv is ready after $((SECONDS - begun)) s"
         exit 0
     fi
-    _env_say "the environment could not be made. The end of $log:"
+    _env_say "the environment could not be created. The end of $log:"
     tail -n 15 -- "$log" | sed 's/^/    /' >&2
     exit 1
 )
 
-# Keeps pip and venv from writing outside the checkout, or into another place than the environment.
+# Prevent pip and venv from writing outside the checkout, or elsewhere than into the environment.
 _env_private() {
     unset PYTHONHOME PYTHONPATH PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIRE_VIRTUALENV PIP_NO_BUILD_ISOLATION
     export PIP_USER=0 PIP_CACHE_DIR="$FATE_FLOW_CACHE/pip" XDG_CACHE_HOME="$FATE_FLOW_CACHE"
@@ -123,7 +123,7 @@ _env_private() {
     trap 'rm -rf -- "$TMPDIR"' EXIT
 }
 
-# The extras asked for now and before, as the stamp's first line has them: "extras: test".
+# Print the extras requested now and before, in the form of the stamp's first line: "extras: test".
 _env_extras() {
     local extras='extras:'
     if [ -e "$FATE_FLOW_VENV/fate_flow.stamp" ]; then
@@ -135,7 +135,7 @@ _env_extras() {
     esac
 }
 
-# False for an environment that was copied or moved along with its checkout: its commands name the old place.
+# Fail for an environment that was copied or moved with its checkout: its commands have the old path.
 _env_belongs_here() {
     local stamp=$FATE_FLOW_VENV/fate_flow.stamp
     if [ -e "$stamp" ]; then
@@ -163,8 +163,8 @@ _env_install() {
     local lock=server
     case " $1 " in *' test '*) lock=test ;; esac
     : >"$FATE_FLOW_VENV/.making"
-    # From the locks (docs/reference/dependencies.md); the checkout itself by the setuptools that is locked, and without its
-    # own list, which pip has no hashes for.
+    # Install the locked versions (docs/reference/dependencies.md); then the checkout itself, with the locked setuptools
+    # and without its own list of requirements, which has no hashes.
     _env_pip --require-hashes -r requirements/build.txt &&
         _env_pip --require-hashes -r "requirements/$lock.txt" &&
         _env_pip --no-index --no-deps --no-build-isolation -e .

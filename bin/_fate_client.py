@@ -1,8 +1,8 @@
-"""The genuine FATE client in an environment of its own, under `.cache/fate_client`; prints the path of its Python.
+"""Install the genuine FATE client in its own environment, `.cache/fate_client`; print the path of its Python.
 
-It needs releases of click and urllib3 that are older than ours, so it never shares an environment with the server.
-Made once; a later run only looks at the stamp, which is written last. Runs with the Python of the project, whose pip
-fills the new environment.
+It needs older releases of click and urllib3 than ours, so it never shares an environment with the server. The
+environment is made once; a later run only checks the stamp, which is written last. This script runs with the Python of
+the project, whose pip fills the new environment.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _IMPORTS = "import flow_client.flow, flow_sdk.client, pipeline.backend.pipeline,
 
 
 class NotToBeHad(Exception):
-    """The client is not here and cannot be fetched."""
+    """The client is not installed and cannot be downloaded."""
 
 
 def provide() -> Path:
-    """The Python of the environment. Raises NotToBeHad."""
+    """Return the Python of the environment; make the environment if needed. Raise NotToBeHad."""
     CACHE.mkdir(exist_ok=True)
     with (CACHE / "fate_client.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -45,7 +45,7 @@ def provide() -> Path:
 
 
 def _wanted() -> str:
-    """What it is made from; the place too, since an environment cannot be moved."""
+    """Return the stamp: what the environment is made from, and its place, since it cannot be moved."""
     digest = hashlib.sha256(PACKAGES.read_bytes()).hexdigest()
     return json.dumps({"at": str(ENVIRONMENT), "python": sys.version, "packages": digest})
 
@@ -55,7 +55,7 @@ def _python() -> Path:
 
 
 def _make() -> None:
-    sys.stderr.write("fetching the genuine FATE client into .cache (once; the log is .cache/fate_client.log) ...\n")
+    sys.stderr.write("downloading the genuine FATE client into .cache (once; the log is .cache/fate_client.log) ...\n")
     shutil.rmtree(ENVIRONMENT, ignore_errors=True)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     environment = {
@@ -77,7 +77,7 @@ def _make() -> None:
 def _reason() -> str:
     lines = LOG.read_text(encoding="utf-8", errors="replace").splitlines()
     errors = [line for line in lines if "ERROR" in line or "Error" in line]
-    return f"fate_client cannot be fetched: {(errors or lines or ['no word why'])[-1]} (see .cache/{LOG.name})"
+    return f"fate_client cannot be downloaded: {(errors or lines or ['no reason given'])[-1]} (see .cache/{LOG.name})"
 
 
 def main() -> int:

@@ -1,8 +1,8 @@
-"""Writes `requirements/*.txt`: every package that `bin/*` installs, with its version and the sha256 of its files.
+"""Write `requirements/*.txt`: every package that `bin/*` installs, with its version and the sha256 of its files.
 
-uv finds the versions, for Python 3.11 to 3.13 on Linux. It is a locked package itself and has an environment of its
-own, under `.cache/lock`. It updates versions and dates in the tables of
-docs/reference/dependencies.md; add the row of a new package by hand (tests/unit/test_requirements.py names it).
+uv finds the versions, for Python 3.11 to 3.13 on Linux. It is a locked package itself, in its own environment under
+`.cache/lock`. This also updates versions and dates in the tables of docs/reference/dependencies.md; add the row of a
+new package by hand (tests/unit/test_requirements.py names it).
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ ROW = re.compile(r"(\| \[([\w.-]+)\]\(\S+\) \|)[^|]*\|[^|]*\|")
 HEAD = "# Written by bin/lock; see docs/reference/dependencies.md.\n"
 
 Group = dict[str, list[str]]
-"""Requirements by the name of the file that they go to, resolved together."""
+"""Requirements that are resolved together, by the name of their lock file."""
 
 
 def lines_of(text: str) -> list[str]:
-    """The requirements in a file or a key of setup.cfg."""
+    """Return the requirements in a file or a key of setup.cfg."""
     found = (line.partition("#")[0].strip() for line in text.splitlines())
     return [line for line in found if line]
 
 
 def groups() -> list[Group]:
-    """All that is locked. What `test` has, `server` has in the same version."""
+    """Return all groups to lock. A package of both `test` and `server` has the same version in both."""
     config = configparser.ConfigParser()
     config.read(CHECKOUT / "setup.cfg", encoding="utf-8")
     server = lines_of(config["options"]["install_requires"])
@@ -54,12 +54,12 @@ def groups() -> list[Group]:
 
 
 def section_of(group: Group) -> str:
-    """The name of its table in the document."""
+    """Return the name of the group's table in the document."""
     return " ".join(group)
 
 
 def locked(name: str) -> dict[str, str]:
-    """The versions in one lock, by package; nothing when there is no lock yet."""
+    """Return the versions in one lock by package; {} if there is no lock yet."""
     path = LOCKS / f"{name}.txt"
     return dict(LINE.findall(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
@@ -69,7 +69,7 @@ def versions_of(group: Group) -> dict[str, str]:
 
 
 def project_of(group: Group, kept: Mapping[str, str]) -> str:
-    """A project that asks for the group, as uv reads it; what is kept keeps its version."""
+    """Return a pyproject.toml for uv that requires the group; packages in `kept` keep their versions."""
     extras = "".join(f"{name} = {json.dumps(wanted)}\n" for name, wanted in group.items())
     return (
         f'[project]\nname = "locked"\nversion = "0"\nrequires-python = "{PYTHONS}"\n'
@@ -81,7 +81,7 @@ def project_of(group: Group, kept: Mapping[str, str]) -> str:
 
 
 def lock(uv: Path, group: Group, upgraded: Collection[str]) -> dict[str, str]:
-    """Write the locks of a group; when each of its packages was released."""
+    """Write the locks of a group; return the release date of each of its packages."""
     kept = {name: version for name, version in versions_of(group).items() if upgraded and name not in upgraded}
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         Path(folder, "pyproject.toml").write_text(project_of(group, kept), encoding="utf-8")
@@ -105,7 +105,7 @@ def _dates(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def with_versions(text: str, versions: Mapping[str, str], dates: Mapping[str, str], section: str) -> str:
-    """The document with these versions and dates in the rows of one section: what follows a comment with its name."""
+    """Return the document with these versions and dates in one section, which begins at a comment with its name."""
     head, mark, rest = text.partition(f"<!-- {section} -->")
     body, following, tail = rest.partition("<!-- ")
 
@@ -117,7 +117,7 @@ def with_versions(text: str, versions: Mapping[str, str], dates: Mapping[str, st
 
 
 def _tool() -> Path:
-    """uv, in the version that is locked; the newest where none is."""
+    """Install uv and return its path: in the locked version, the newest if none is locked."""
     environment = CACHE / "lock"
     python, wanted = environment / "bin" / "python", LOCKS / "lock.txt"
     asked = ["--require-hashes", "-r", str(wanted)] if wanted.exists() else ["uv"]
@@ -139,7 +139,7 @@ def _run(command: Path, *arguments: object, cwd: str | Path = CHECKOUT) -> str:
 
 def main(arguments: Iterable[str]) -> None:
     parser = argparse.ArgumentParser(prog="bin/lock", description=__doc__)
-    parser.add_argument("name", nargs="*", help="upgrade only these packages, and add what is new")
+    parser.add_argument("name", nargs="*", help="upgrade only these packages, and add new ones")
     upgraded = {name.lower().replace("_", "-") for name in parser.parse_args(list(arguments)).name}
     uv = _tool()
     text = DOCUMENT.read_text(encoding="utf-8")

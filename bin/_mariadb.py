@@ -1,11 +1,11 @@
-"""A throw-away MariaDB server for the tests, made by any user without touching the system.
+"""A temporary MariaDB server for the tests, which any user can run without changes to the system.
 
-Where mariadbd is installed, that one runs. Otherwise Debian's packages are downloaded with apt-get (never
-installed) and unpacked under `.cache/mariadb`, with those of the libraries they need that the system lacks;
-later runs need no network. Standard library only, since it runs before there is a virtual environment.
+If mariadbd is installed, it is used. Otherwise Debian's packages are downloaded with apt-get (never installed) and
+unpacked under `.cache/mariadb`, with the libraries that they need and the system lacks; later runs need no network.
+This uses only the standard library, since it runs before there is a virtual environment.
 
-In DIR: `data`, `tmp`, `mariadbd.log`, and `mariadb.json`, which remembers port, pid and start time. A pid alone
-may belong to somebody else by now, so no signal is sent before the start time has been compared.
+DIR has `data`, `tmp`, `mariadbd.log`, and `mariadb.json` with the port, the pid and the start time. Another process may
+have the pid later, so no signal is sent before the start time is compared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache"
 HOST = "127.0.0.1"
-PORTS = range(13300, 32000)    # below those that Linux hands out to clients
+PORTS = range(13300, 32000)    # below the ports that Linux assigns to clients
 PORT_ATTEMPTS = 5
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
@@ -41,7 +41,7 @@ NOT_TO_BE_HAD = 4
 
 SERVER_OPTIONS = (
     f"--bind-address={HOST}", "--skip-name-resolve", "--socket=mariadbd.sock", "--pid-file=mariadbd.pid",
-    # A relative name lies in the data folder, where the path of a socket may not be too long.
+    # A relative name is in the data folder; the absolute path of a socket could be too long.
     "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M", "--innodb-flush-log-at-trx-commit=1",
     "--character-set-server=utf8mb4", "--max-connections=400", "--max-allowed-packet=64M",
     "--performance-schema=0", "--skip-log-bin", "--innodb-buffer-pool-dump-at-shutdown=0",
@@ -50,24 +50,24 @@ SERVER_OPTIONS = (
 
 
 class NotToBeHad(Exception):
-    """There is no MariaDB here and none can be fetched."""
+    """MariaDB is not installed and cannot be downloaded."""
 
 
 class Failed(Exception):
-    """MariaDB is there, but does not do what it should."""
+    """MariaDB is available, but fails."""
 
 
 @dataclass(frozen=True)
 class Binaries:
-    """A MariaDB that can be run: installed, or unpacked under .cache."""
+    """The programs of MariaDB: installed, or unpacked under .cache."""
 
     server: Path
-    base: Path            # what --basedir names
-    libraries: str = ""   # what LD_LIBRARY_PATH has to hold
+    base: Path            # the value of --basedir
+    libraries: str = ""   # folders for LD_LIBRARY_PATH
 
     @property
     def share(self) -> Path:
-        """The folder with the SQL that makes the system tables."""
+        """Return the folder with the SQL that makes the system tables."""
         for folder in (self.base / "share" / "mysql", self.base / "share" / "mariadb", self.base / "share"):
             if _system_tables(folder):
                 return folder
@@ -89,12 +89,12 @@ class Binaries:
 
 
 def find_binaries() -> Binaries:
-    """Raises NotToBeHad."""
+    """Return an installed or downloaded MariaDB. Raise NotToBeHad."""
     return _installed() or _fetched()
 
 
 def start(folder: Path) -> dict[str, Any]:
-    """A server that accepts connections, on the port it had before if it had one."""
+    """Start a server unless it runs, on its earlier port if it had one; return its state when it answers."""
     for name in ("data", "tmp"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     state = _read_state(folder)
@@ -111,7 +111,7 @@ def start(folder: Path) -> dict[str, Any]:
 
 
 def stop(folder: Path, number: signal.Signals = signal.SIGTERM) -> bool:
-    """Ends the server of this folder. False when none ran."""
+    """End the server of this folder; return False if none was running."""
     state = _read_state(folder)
     if not _is_alive(state):
         return False
@@ -125,7 +125,7 @@ def stop(folder: Path, number: signal.Signals = signal.SIGTERM) -> bool:
 
 
 def _initialise(binaries: Binaries, folder: Path) -> None:
-    """Makes the system tables, as mariadb-install-db does; root needs no password, over TCP too."""
+    """Make the system tables, as mariadb-install-db does; root needs no password, even over TCP."""
     shutil.rmtree(folder / "data")
     (folder / "data").mkdir()
     head = b"create database if not exists mysql;\nuse mysql;\nSET @auth_root_socket=NULL;\n"
@@ -139,7 +139,7 @@ def _initialise(binaries: Binaries, folder: Path) -> None:
         argv, input=script, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=binaries.environment(), check=False
     )
     if made.returncode:
-        shutil.rmtree(folder / "data", ignore_errors=True)    # so that the next start does not take it for whole
+        shutil.rmtree(folder / "data", ignore_errors=True)    # so that the next start does not take it for complete
         raise Failed(f"the system tables could not be made:\n{_last_lines(made.stdout)}")
 
 
@@ -175,7 +175,7 @@ def _await_answer(process: subprocess.Popen[bytes], port: int, log: Path) -> Non
 
 
 def _greets(port: int) -> bool:
-    """Whether the server sends its handshake: protocol 10, the first byte after a header of four."""
+    """Return whether the server sends its handshake: protocol 10, in the first byte after a header of four bytes."""
     try:
         with socket.create_connection((HOST, port), timeout=2) as connection:
             return connection.recv(5)[4:] == b"\x0a"
@@ -194,7 +194,7 @@ def _is_free(port: int) -> bool:
 
 
 def _system_tables(share: Path) -> list[Path]:
-    """The scripts in the order in which they have to run; the prefix of their names depends on the version."""
+    """Return the scripts in the order in which they must run; the prefix of their names depends on the version."""
     for prefix in ("mysql", "mariadb"):
         names = ("system_tables", "performance_tables", "system_tables_data")
         paths = [share / f"{prefix}_{name}.sql" for name in names]
@@ -203,7 +203,7 @@ def _system_tables(share: Path) -> list[Path]:
     return []
 
 
-# Where MariaDB comes from
+# Find or download MariaDB
 
 
 def _installed() -> Binaries | None:
@@ -217,7 +217,7 @@ def _installed() -> Binaries | None:
 
 
 def _fetched() -> Binaries:
-    """Debian's packages, unpacked under .cache; fetched by the first who needs them."""
+    """Return Debian's packages, unpacked under .cache; the first run that needs them downloads them."""
     root = CACHE / "mariadb"
     with _locked(CACHE / "mariadb.lock"):
         if not (root / "complete").exists():
@@ -233,10 +233,10 @@ def _unpacked(root: Path) -> Binaries:
 def _fetch(root: Path) -> None:
     for tool in ("apt-get", "dpkg-deb"):
         if not shutil.which(tool):
-            raise NotToBeHad(f"mariadbd is not installed, and there is no {tool} to fetch Debian's package with")
+            raise NotToBeHad(f"mariadbd is not installed, and without {tool} Debian's package cannot be downloaded")
     shutil.rmtree(root, ignore_errors=True)
     root.parent.mkdir(parents=True, exist_ok=True)
-    sys.stderr.write("MariaDB is not installed; fetching Debian's packages into .cache (once) ...\n")
+    sys.stderr.write("MariaDB is not installed; downloading Debian's packages into .cache (once) ...\n")
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="mariadb.") as made_in:
         making = Path(made_in, "root")
         making.mkdir()
@@ -251,7 +251,7 @@ def _fetch(root: Path) -> None:
             missing = _missing_libraries(_unpacked(making))
             wanted = [name for name in _libraries_of(packages) if name not in seen] if missing else []
         if missing:
-            raise NotToBeHad(f"Debian's mariadbd needs {', '.join(missing)}, which no package it names has")
+            raise NotToBeHad(f"Debian's mariadbd needs {', '.join(missing)}, which none of its dependencies contains")
         (making / "complete").touch()
         making.rename(root)
 
@@ -274,13 +274,13 @@ def _missing_libraries(binaries: Binaries) -> list[str]:
 
 
 def _libraries_of(packages: Sequence[Path]) -> list[str]:
-    """The library packages that these depend on and that are not installed."""
+    """Return the library packages that these depend on and that are not installed."""
     names: list[str] = []
     for package in packages:
         fields = _output(["dpkg-deb", "-f", str(package), "Pre-Depends", "Depends"])
         for line in fields.splitlines():
             for one in line.partition(":")[2].split(","):
-                first = re.match(r"\s*(lib[a-z0-9.+-]+)", one)    # of alternatives the one Debian prefers
+                first = re.match(r"\s*(lib[a-z0-9.+-]+)", one)    # the first alternative, which Debian prefers
                 if first and first[1] not in names and not _is_installed(first[1]):
                     names.append(first[1])
     return names
@@ -296,7 +296,7 @@ def _output(argv: Sequence[str]) -> str:
 
 
 class Apt:
-    """apt-get with caches and package lists of our own: it reads the system and writes nothing to it."""
+    """apt-get with its own caches and package lists: it reads the system's, and writes nothing to the system."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -305,8 +305,8 @@ class Apt:
         for name in ("lists/partial", "cache/archives/partial"):
             (state / name).mkdir(parents=True, exist_ok=True)
         self._own_lists = ("-o", f"Dir::State::Lists={state / 'lists'}")
-        # The machine's apt.conf.d is left out, since its hooks would run against the machine; what it says of
-        # proxies and the like counts all the same.
+        # The machine's apt.conf.d is not used, since its hooks would change the machine; but its Acquire options, such
+        # as proxies, are copied.
         config = state / "apt.conf"
         kept = [line for line in _output(["apt-config", "dump"]).splitlines() if line.startswith("Acquire::")]
         config.write_text("\n".join((
@@ -318,7 +318,7 @@ class Apt:
         self._environment = {**os.environ, "APT_CONFIG": str(config), "LC_ALL": "C"}
 
     def download(self, names: Sequence[str]) -> list[Path]:
-        """The packages' files. First by the machine's lists, which may be missing or old, then by fresh ones."""
+        """Download the packages and return their files: with the machine's lists, or with new ones if these fail."""
         before = set(self._folder.iterdir())
         problem = self._apt_get("download", *names)
         if problem:
@@ -326,23 +326,23 @@ class Apt:
             problem = self._apt_get(*self._own_lists, "download", *names) and (problem or "apt-get download failed")
         found = sorted(set(self._folder.iterdir()) - before)
         if problem or len(found) < len(names):
-            raise NotToBeHad(f"mariadbd is not installed, and Debian's packages cannot be fetched: {problem}")
+            raise NotToBeHad(f"mariadbd is not installed, and Debian's packages cannot be downloaded: {problem}")
         return found
 
     def _apt_get(self, *arguments: str) -> str:
-        """The reason of a failure in one line; empty for success."""
+        """Run apt-get; return the reason of a failure in one line, "" for success."""
         done = subprocess.run(
             ["apt-get", "-qq", *arguments],  # noqa: S607
             cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
         )
         lines = done.stdout.decode("utf-8", "replace").splitlines()
-        # An update that reached no mirror is only a warning to apt-get.
+        # For apt-get, an update that reached no mirror is only a warning.
         errors = [line for line in lines if "Failed to fetch" in line or line.startswith(("E:", "Err:"))]
         return (errors or lines or ["apt-get failed"])[0] if errors or done.returncode else ""
 
 
-# What DIR remembers
+# The state in DIR
 
 
 def _read_state(folder: Path) -> dict[str, Any]:
@@ -374,7 +374,7 @@ def _send(state: dict[str, Any], number: signal.Signals) -> None:
 
 
 def _start_time(pid: int) -> int | None:
-    """When a living process was started, in clock ticks since boot."""
+    """Return the start time of a living process, in clock ticks since boot; None for any other."""
     try:
         line = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -402,12 +402,12 @@ def _last_lines(output: bytes, lines: int = 15) -> str:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="bin/mariadb", description="A MariaDB server for tests.")
     parser.add_argument("verb", choices=["start", "stop", "kill", "restart"],
-                        help="kill is kill -9; start after stop or kill takes the same data and port")
-    parser.add_argument("--dir", required=True, type=Path, help="folder of its data; is made")
+                        help="kill sends SIGKILL; start after stop or kill uses the same data and port")
+    parser.add_argument("--dir", required=True, type=Path, help="folder of its data; created if missing")
     asked = parser.parse_args(arguments)
     folder = asked.dir.resolve()
     if asked.verb in ("stop", "kill") and not folder.is_dir():
-        sys.stderr.write(f"MariaDB was not running: there is no {folder}\n")
+        sys.stderr.write(f"MariaDB was not running: {folder} does not exist\n")
         return 0
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -419,7 +419,7 @@ def main(arguments: Sequence[str]) -> int:
                 state = start(folder)
                 sys.stdout.write(json.dumps({"url": state["url"], "pid": state["pid"]}) + "\n")
     except NotToBeHad as error:
-        sys.stderr.write(f"MariaDB cannot be had: {error}\n")
+        sys.stderr.write(f"MariaDB is not available: {error}\n")
         return NOT_TO_BE_HAD
     except (Failed, OSError) as error:
         sys.stderr.write(f"MariaDB: {error}\n")

@@ -1,7 +1,7 @@
-"""Fetches the locked pip wheel (requirements/build.txt) from the package index and prints where it lies.
+"""Download the locked pip wheel (requirements/build.txt) from the package index, and print its path.
 
-For a Python without ensurepip, such as Debian's without python3-venv. Standard library only. The index is
-looked for where pip itself would look: PIP_* variables, then pip.conf of the user, then of the machine.
+This is for a Python without ensurepip, such as Debian's without python3-venv, and uses only the standard library. It
+finds the index as pip does: PIP_* variables, then the user's pip.conf, then the machine's.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _LOCKED = re.compile(r"^pip==(\S+)[^\n]*((?:\n +--hash=sha256:[0-9a-f]{64}[ \\]*
 
 @dataclass(frozen=True)
 class Locked:
-    """The release of pip that is wanted, and the SHA-256 of its files."""
+    """The locked release of pip, and the SHA-256 of its files."""
 
     version: str
     sha256: frozenset[str]
 
     @classmethod
     def read(cls, text: str) -> Locked:
-        """Raises ValueError when there is none."""
+        """Return the release in a lock file. Raise ValueError if there is none."""
         match = _LOCKED.search(text)
         if match is None:
             raise ValueError(f"{LOCK.name} locks no pip")
@@ -46,7 +46,7 @@ class Locked:
 
 
 class Options:
-    """pip's options, from the environment before the files, as pip weighs them."""
+    """pip's options; as in pip, the environment takes precedence over the files."""
 
     def __init__(self) -> None:
         self._files = configparser.RawConfigParser(strict=False)
@@ -55,7 +55,7 @@ class Options:
             try:
                 self._files.read(os.path.expanduser(path))
             except (OSError, configparser.Error, UnicodeDecodeError) as error:
-                sys.stderr.write(f"pip's configuration {path} is passed over: {error}\n")
+                sys.stderr.write(f"pip's configuration {path} is ignored: {error}\n")
 
     def get(self, name: str, default: str = "") -> str:
         value = os.environ.get(f"PIP_{name.upper().replace('-', '_')}", "")
@@ -68,7 +68,7 @@ class Options:
 
 
 class Fetcher:
-    """Opens addresses with the certificates, proxy and time limit that pip would use."""
+    """Downloads with the certificates, the proxy and the timeout that pip would use."""
 
     def __init__(self, options: Options) -> None:
         self._timeout = float(options.get("timeout", options.get("default-timeout", "30")))
@@ -97,7 +97,7 @@ class Fetcher:
 
 
 class _Links(HTMLParser):
-    """The links of an index page that are the wanted wheel."""
+    """Finds the links of an index page to the locked wheel."""
 
     def __init__(self, url: str, wanted: Locked) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ def _name(url: str) -> str:
 
 
 def _pages(options: Options) -> Iterator[str]:
-    """Every page that may list pip wheels, the preferred first."""
+    """Yield every page that may list pip wheels, the preferred one first."""
     if options.get("no-index", "0").lower() not in ("1", "true", "yes", "on"):
         for index in [options.get("index-url", "https://pypi.org/simple"), *options.parts("extra-index-url")]:
             page = index.rstrip("/") + "/pip/"
@@ -137,7 +137,7 @@ def _listed(page: str, fetcher: Fetcher, wanted: Locked) -> list[str]:
 
 
 def _fail(message: str) -> NoReturn:
-    sys.stderr.write(f"pip cannot be fetched: {message}\n")
+    sys.stderr.write(f"pip cannot be downloaded: {message}\n")
     raise SystemExit(1)
 
 
@@ -160,7 +160,7 @@ def main(folder: Path) -> None:
         except (URLError, OSError, ValueError) as error:
             problems.append(f"{shown}: {error}")
         else:
-            problems.append(f"{shown}: has no other wheel of pip {wanted.version}")
+            problems.append(f"{shown}: has no suitable wheel of pip {wanted.version}")
     _fail("; ".join(problems) or "no index is configured")
 
 

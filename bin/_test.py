@@ -1,11 +1,10 @@
-"""Runs the checks: ruff, mypy, and pytest with a MariaDB server beside it, and with the genuine FATE client.
+"""Run the checks: ruff, mypy, and pytest with a MariaDB server and the genuine FATE client.
 
-Everything a run writes lies in a folder of its own, `.cache/test/<name>`, which is removed in the end;
-FATE_FLOW_TEST_KEEP=1 leaves it. A run holds a lock in its folder, so that a later run can tell what was left
-by one that was killed, and ends the servers in it.
+A run writes only to its own folder, `.cache/test/<name>`, and removes it at the end, unless FATE_FLOW_TEST_KEEP=1. A
+run holds a lock in its folder. So a later run recognises the folder of a killed run, and ends the servers in it.
 
-pytest is this same file in a process of its own: what went wrong before the tests has to be printed above
-pytest's closing line, which is the last that anybody reads.
+pytest is this same file in another process: earlier problems must be printed above pytest's closing line, which is the
+last line that people read.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ URL_VARIABLE = "FATE_FLOW_TEST_MYSQL_URL"
 CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
 SIDE_BY_SIDE = ("-n", "4")
-"""Two processes mostly wait for servers, two work: tests/division.py."""
+"""Two processes mostly wait for servers, the other two compute: tests/division.py."""
 FAST = ("-n", "2", "-m", "not long", "tests/unit", "tests/simulation")
-"""What a developer runs again and again: nothing of it needs a database server or another environment."""
+"""The tests for a developer's loop: none needs a database server or another environment."""
 SCRIPTS = sorted(f"bin/{path.name}" for path in CHECKOUT.glob("bin/*.py"))
 CHECKS = (
     ("ruff", ["ruff", "check", "--quiet", "fate_flow", "tests", "bin"]),
@@ -42,12 +41,12 @@ CHECKS = (
 
 
 class Terminated(KeyboardInterrupt):
-    """Somebody wants us to end, and said so to this process alone."""
+    """A signal to this process alone asks it to end."""
 
 
 @dataclass
 class Outcome:
-    """What went wrong outside the tests: lines for the reader, and whether the run fails for it."""
+    """The problems outside the tests: lines for the reader, and whether the run fails."""
 
     notes: list[str] = field(default_factory=list)
     failed: bool = False
@@ -58,7 +57,7 @@ class Outcome:
 
 
 def run_fast(arguments: Sequence[str]) -> int:
-    """The exit code of all checks, and of those tests that take less than a minute together."""
+    """Run all checks, and the tests that take less than a minute together; return the exit code."""
     with _own_folder() as folder:
         environment = _environment(folder)
         outcome = _checked(environment)
@@ -66,7 +65,7 @@ def run_fast(arguments: Sequence[str]) -> int:
 
 
 def run_all(arguments: Sequence[str]) -> int:
-    """The exit code of the whole run."""
+    """Run all checks and tests; return the exit code."""
     is_ci = os.environ.get("CI", "").lower() in ("1", "true", "yes")
     with _own_folder() as folder, _mariadb(folder) as server, _Helper("_fate_client.py") as client:
         environment = _environment(folder)
@@ -84,7 +83,7 @@ def run_all(arguments: Sequence[str]) -> int:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Nothing that a check or a test writes leaves the checkout."""
+    """Return the environment: checks and tests write only inside the checkout."""
     return {
         **os.environ, "TMPDIR": str(folder / "tmp"), "HYPOTHESIS_STORAGE_DIRECTORY": str(CACHE / "hypothesis"),
         "RUFF_CACHE_DIR": str(CACHE / "ruff"), "MYPY_CACHE_DIR": str(CACHE / "mypy"),
@@ -92,7 +91,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _checked(environment: dict[str, str]) -> Outcome:
-    """What the checks before the tests find wrong."""
+    """Run the checks before the tests; return their problems."""
     outcome = Outcome()
     for name, argv in CHECKS:
         if _run([sys.executable, "-P", "-m", *argv], environment):
@@ -101,7 +100,7 @@ def _checked(environment: dict[str, str]) -> Outcome:
 
 
 def _run_tests(folder: Path, environment: dict[str, str], outcome: Outcome, arguments: Sequence[str]) -> int:
-    """The exit code of pytest, which prints the notes of the outcome above its closing line."""
+    """Run pytest, which prints the notes of the outcome above its closing line; return the exit code."""
     environment[NOTES_VARIABLE] = json.dumps(outcome.notes)
     code = _run([
         sys.executable, "-P", str(Path(__file__)), "--pytest", f"--basetemp={folder / 'pytest'}",
@@ -111,10 +110,10 @@ def _run_tests(folder: Path, environment: dict[str, str], outcome: Outcome, argu
 
 
 class _Helper:
-    """A script beside this one, at work while the other checks run: it prints JSON, or says what is wrong."""
+    """A script of this folder that runs during the other checks: it prints JSON, or its problem."""
 
     def __init__(self, script: str, *arguments: str) -> None:
-        # In a session of its own: Ctrl-C is for us to act on, not for it.
+        # In its own session: Ctrl-C must reach only this process.
         self._process = subprocess.Popen(
             [sys.executable, "-P", str(CHECKOUT / "bin" / script), *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -127,15 +126,15 @@ class _Helper:
 
     def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGTERM)    # with what it has started
+            os.killpg(self._process.pid, signal.SIGTERM)    # with the processes that it has started
         self._process.communicate()
 
     def ended(self) -> tuple[str, str]:
-        """All that it printed, once it has come to its end: its output, and what it said."""
+        """Wait for its end; return its stdout and stderr."""
         return self._process.communicate()
 
     def wait(self) -> tuple[dict[str, Any], str]:
-        """The document that it printed, or why there is none."""
+        """Return the document that it printed, and the reason if there is none."""
         output, errors = self.ended()
         if self._process.returncode == 0:
             return json.loads(output), ""
@@ -145,7 +144,7 @@ class _Helper:
 
 
 class _Server:
-    """MariaDB, on its way up while the other checks run."""
+    """A MariaDB server that starts during the other checks."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -157,7 +156,7 @@ class _Server:
         return self._starting is not None and self._starting.cannot_be_had
 
     def wait(self) -> tuple[str, str]:
-        """Its URL, or why there is none."""
+        """Return its URL, and the reason if there is none."""
         if self._starting is None:
             return self._given, ""
         found, problem = self._starting.wait()
@@ -189,7 +188,7 @@ def _own_folder() -> Iterator[Path]:
     with _locked(runs.with_suffix(".lock")):
         for left in sorted(path for path in runs.iterdir() if path.is_dir()):
             _clear_if_abandoned(left)
-        # Short: paths of Unix sockets below it may have 107 characters.
+        # A short name: paths of Unix sockets below it may have at most 107 characters.
         folder = Path(tempfile.mkdtemp(dir=runs, prefix=""))
         (folder / "tmp").mkdir()
         lock = (folder / "lock").open("w")
@@ -217,7 +216,7 @@ def _clear(folder: Path) -> None:
 
 
 def _end_servers(folder: Path) -> None:
-    """What a test, or a whole run, that did not come to its end has left running."""
+    """End the servers that an unfinished test or run has left running."""
     if (folder / "mariadb" / "mariadb.json").exists():
         _quietly(str(CHECKOUT / "bin" / "_mariadb.py"), "stop", "--dir", str(folder / "mariadb"))
     clusters = {path.parents[2] for path in folder.rglob("run/server.json")}
@@ -233,12 +232,12 @@ def _quietly(*arguments: str) -> None:
 
 
 def _run(argv: Sequence[str], environment: dict[str, str]) -> int:
-    """The exit code of a command that shares our terminal; interrupted, we wait until it has cleaned up."""
+    """Run a command that shares our terminal; return its exit code. If interrupted, wait until it has cleaned up."""
     process = subprocess.Popen(argv, cwd=CHECKOUT, env=environment)
     try:
         return process.wait()
     except BaseException as error:
-        if isinstance(error, Terminated):    # Ctrl-C reaches it without us
+        if isinstance(error, Terminated):    # Ctrl-C reaches the command directly
             process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             process.wait(timeout=60)
@@ -248,7 +247,7 @@ def _run(argv: Sequence[str], environment: dict[str, str]) -> int:
 
 
 def _be_deaf() -> None:
-    """What is left to do has to be done whatever comes."""
+    """Ignore signals from now on: the clean-up must be completed."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
@@ -261,7 +260,7 @@ def _locked(path: Path) -> Iterator[IO[str]]:
 
 
 class _Notes:
-    """A pytest plugin: what went wrong before the tests, right above the closing line."""
+    """A pytest plugin that prints earlier problems right above the closing line."""
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, None, None]:
         yield
@@ -275,9 +274,9 @@ class _Notes:
 def _run_pytest(arguments: Sequence[str]) -> int:
     import pytest
 
-    pytest.hookimpl(wrapper=True, tryfirst=True)(_Notes.pytest_terminal_summary)    # outermost, so that it ends last
+    pytest.hookimpl(wrapper=True, tryfirst=True)(_Notes.pytest_terminal_summary)    # outermost, so it ends last
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.path.insert(0, str(CHECKOUT))    # as `python -m pytest` has it
+    sys.path.insert(0, str(CHECKOUT))    # as in `python -m pytest`
     return int(pytest.main(list(arguments), plugins=[_Notes()]))
 
 
@@ -287,7 +286,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)    # pytest takes down its fixtures on this one
+        signal.signal(number, _interrupt)    # on this exception, pytest takes down its fixtures
     if arguments[:1] == ["--pytest"]:
         return _run_pytest(arguments[1:])
     try:
