@@ -5,7 +5,6 @@ Nothing is stored or retried: unlike a command, the client can repeat a lost que
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,14 +14,15 @@ from requests.auth import AuthBase
 from fate_flow.core.model.job import NOT_AUTHENTICATED, UNREACHABLE, Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.phrases import sanitized
+from fate_flow.core.wire.v1.envelope import headers, read_answer, stranger, to_json
+from fate_flow.core.wire.v1.paths import INTAKE
+from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE
+from fate_flow.core.wire.v1.queries import intake_query
 from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp
-from fate_flow.peers.wire import headers, read_answer, stranger
 
 _SECONDS = 5.0               # how long a thread may wait for another party
 _LONGEST_TEXT = 250          # characters of another server's text in a message
-NO_SUCH_ROUTE = 404
-_UNCAUGHT = 100              # FATE's retcode for any error, also for an unknown path
 _FORBIDDEN = 403             # by HTTP: the other server answers no requests of this party, or from this address
 _LONGEST_ANSWER = 16 * 1024 * 1024
 
@@ -46,7 +46,7 @@ class Inquirer:
         url = self._urls.get(to.party_id)
         if url is None:
             return Answer(UNREACHABLE, f"party {to.party_id} has no route here (routes in service_conf.yaml)")
-        data = json.dumps(body, separators=(",", ":")).encode()
+        data = to_json(body).encode()
         head = {**headers(self._own, to.party_id), "Content-Type": "application/json"}
         try:
             response = self._http.post(
@@ -63,7 +63,7 @@ class Inquirer:
 
     def why_unreached(self, party_id: str) -> str:
         """Return why the server of a party does not take our requests; empty if it does."""
-        return why_unreached(party_id, self.ask(Party("guest", party_id), "/party/intake", {}))
+        return why_unreached(party_id, self.ask(Party("guest", party_id), INTAKE, intake_query(call_back=False)))
 
 
 def why_unreached(party_id: str, answer: Answer) -> str:
@@ -73,10 +73,3 @@ def why_unreached(party_id: str, answer: Answer) -> str:
     if answer.retcode == _FORBIDDEN:
         return f"refuses our requests: {sanitized(answer.retmsg, _LONGEST_TEXT)}"
     return answer.retmsg.removeprefix(f"party {party_id} does not answer: ") if answer.is_silence else ""
-
-
-def has_no_such_route(answer: Answer) -> bool:
-    """Return whether a plain v1 server answers that it does not know the path.
-
-    FATE answers with HTTP status 200 and retcode 100; a proxy in front of it may answer with status 404."""
-    return answer.retcode == NO_SUCH_ROUTE or (answer.retcode == _UNCAUGHT and "404" in answer.retmsg)

@@ -29,7 +29,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NameResolutionError, NewConnectionError, ReadTimeoutError
 from urllib3.util.ssl_ import create_urllib3_context
 
-from fate_flow.peers.wire import SRC_PARTY_ID
+from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 
 CONNECT_SECONDS = 5.0
 _LATE_SECONDS = 1.0          # for reading an answer that is there already, if this process stood still until too late

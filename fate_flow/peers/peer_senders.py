@@ -9,7 +9,6 @@ as silent.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -22,13 +21,24 @@ import requests
 from requests.auth import AuthBase
 
 from fate_flow.core.model.job import NOT_AUTHENTICATED, UNREACHABLE, Answer, Command, CommandKind
-from fate_flow.core.model.peer import HeartbeatReply, read_heartbeat_reply
 from fate_flow.core.text.phrases import sanitized
+from fate_flow.core.wire.v1.envelope import (
+    Asked,
+    batch_of,
+    body_of,
+    headers,
+    read_answer,
+    read_batch_answers,
+    stranger,
+    to_json,
+)
+from fate_flow.core.wire.v1.extensions import understands_batches
+from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, heartbeat_of, read_heartbeat_reply
+from fate_flow.core.wire.v1.paths import BATCH, HEARTBEAT
+from fate_flow.core.wire.v1.plain_v1 import body_for_unknown
 from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp, PeerResponse
-from fate_flow.peers.plain_v1 import body_for_unknown
 from fate_flow.peers.send_queue import CLOSED, Jobs, SendQueue, Work
-from fate_flow.peers.wire import body_of, headers, read_answer, stranger
 
 log = logging.getLogger(__name__)
 
@@ -198,8 +208,8 @@ class PeerSender:
             is_create = batch[0].kind is CommandKind.CREATE
             documents = [self._post(self.endpoint_of(batch[0]), self._body_of(batch[0]), is_create)]
         else:
-            commands = [{"endpoint": self.endpoint_of(one), "body": body_of(one)} for one in batch]
-            documents = self._batch_answers(self._post("/party/batch", {"commands": commands}), len(batch))
+            asked = [Asked(self.endpoint_of(one), one) for one in batch]
+            documents = read_batch_answers(self._post(BATCH, batch_of(asked)), len(batch))
         answers = [read_answer(document) for document in documents]
         for command, document in zip(batch, documents, strict=True):
             self.record.answered(command.job_id, f"/v1{self.endpoint_of(command)}", document)
@@ -210,15 +220,8 @@ class PeerSender:
         is_known = self.says_who and self._queue.health.silent_since is None
         return body_of(command) if is_known else body_for_unknown(command)
 
-    def _batch_answers(self, document: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
-        data = document.get("data")
-        is_whole = isinstance(data, list) and len(data) == count and all(isinstance(one, dict) for one in data)
-        if not isinstance(data, list) or not is_whole:
-            raise ValueError(f"the answer to a batch of {count} is {str(document)[:200]}")
-        return data
-
     def _post(self, endpoint: str, body: Mapping[str, Any], is_create: bool = False) -> dict[str, Any]:
-        data = json.dumps(body, separators=(",", ":")).encode()
+        data = to_json(body).encode()
         head = {**headers(self.own_party_id, self.party_id), "Content-Type": "application/json"}
         url = f"{self.url}/v1{endpoint}"
         response = self._http.post(
@@ -248,7 +251,7 @@ class PeerSender:
     def _is_answered(self, jobs: Jobs) -> bool:
         """Send a heartbeat; False if there was no answer."""
         try:
-            data = read_answer(self._post("/party/heartbeat", {"jobs": [list(one) for one in jobs]})).data
+            data = read_answer(self._post(HEARTBEAT, heartbeat_of(jobs))).data
         except _NO_ANSWER as error:
             if isinstance(error, _BadStatus) and error.status in (404, 405) and not self.says_who:
                 self._answered()
@@ -288,8 +291,7 @@ class PeerSender:
                 self._learn_extensions(answer.data)
 
     def _learn_extensions(self, data: Mapping[str, Any]) -> None:
-        extensions = data.get("extensions")
-        self._queue.understands_batches = isinstance(extensions, dict) and "batch" in extensions
+        self._queue.understands_batches = understands_batches(data)
 
 
 class _BadStatus(ValueError):

@@ -16,8 +16,8 @@ from hashlib import sha256
 from requests import PreparedRequest
 from requests.auth import AuthBase
 
+from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID, SRC_PARTY_ID
 from fate_flow.peers.site_key import PrivateKey, PublicKey
-from fate_flow.peers.wire import DEST_PARTY_ID, SRC_PARTY_ID
 
 DIGEST, INPUT, SIGNATURE = "Content-Digest", "Signature-Input", "Signature"
 NAMES = ("@method", "@path", "@query", "content-digest", "src-party-id", "dest-party-id")

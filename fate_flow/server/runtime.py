@@ -23,6 +23,7 @@ from fate_flow.api.between_parties.exchange import ForwardReply
 from fate_flow.components.worker.catalogue import CATALOGUE
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.text.os_errors import os_error_text
+from fate_flow.core.wire.v1.envelope import headers, read_answer
 from fate_flow.engines.local.engine import LocalEngine
 from fate_flow.engines.local.programs import ConfiguredProgramPolicy
 from fate_flow.peers.inquiry import Inquirer
@@ -30,7 +31,6 @@ from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp, PeerResponse
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.site_key import load_private_key
-from fate_flow.peers.wire import headers, read_answer
 from fate_flow.records.operator_log.events import Event
 from fate_flow.records.operator_log.operator_log import OperatorLog
 from fate_flow.records.operator_log.server_handler import ServerLogHandler

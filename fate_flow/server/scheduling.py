@@ -25,7 +25,8 @@ from requests.auth import AuthBase
 
 from fate_flow.core.model.errors import StorageUnavailable
 from fate_flow.core.model.job import Answer, Command, TaskKey
-from fate_flow.core.model.peer import HeartbeatReply
+from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
+from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.peers.peer_senders import PartyState, PeerListener, PeerSender, PeerSenders
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.crash_points import crash_points_of
@@ -42,7 +43,6 @@ from fate_flow.server.runtime import (
 )
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.stopwatch import AwakeClock
-from fate_flow.services.initiator.endpoints import endpoint_of
 from fate_flow.services.scheduling.events import (
     Answered,
     HeartbeatAnswered,

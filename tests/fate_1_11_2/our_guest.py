@@ -8,10 +8,10 @@ from typing import Any
 
 from fate_flow.core.model.job import UNREACHABLE, Answer, Command, Job, TaskKey
 from fate_flow.core.model.spec import Party
-from fate_flow.peers.plain_v1 import body_for_unknown
+from fate_flow.core.wire.v1.envelope import read_answer
+from fate_flow.core.wire.v1.paths import endpoint_of
+from fate_flow.core.wire.v1.plain_v1 import body_for_unknown
 from fate_flow.peers.send_queue import MAY_FAIL
-from fate_flow.peers.wire import read_answer
-from fate_flow.services.initiator.endpoints import endpoint_of
 from fate_flow.services.scheduling.events import Answered
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.store.values import Document

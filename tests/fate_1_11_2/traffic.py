@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fate_flow.core.model.job import Command
-from fate_flow.peers.wire import read_program
+from fate_flow.core.wire.v1.paths import read_command
 
 _FOLDER = Path(__file__).parent / "traffic"
 
@@ -26,7 +26,7 @@ class Exchange:
 
     @property
     def command(self) -> Command:
-        return read_program(self.path, self.body)
+        return read_command(self.path, self.body)
 
     @property
     def verb(self) -> str:

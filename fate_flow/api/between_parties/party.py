@@ -6,8 +6,6 @@ A party speaks only for itself. A header names it; if requests are signed, its s
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint, Response, request
 
 from fate_flow.api.http.declared import declared
@@ -17,34 +15,44 @@ from fate_flow.api.http.shapes import PARTIES
 from fate_flow.api.v1.jobs.explain import hold_of, recounted
 from fate_flow.api.v1.party.parties import known_parties
 from fate_flow.core.access.authority import TO_INITIATORS, JobBinding, Query, Said, is_local, objection
-from fate_flow.core.model.errors import BadRequest, FlowError, JobNotFound, PermissionDenied
+from fate_flow.core.model.errors import BadRequest, JobNotFound, PermissionDenied
 from fate_flow.core.model.grammar import check_component_name, check_job_id, check_party_id, check_role
 from fate_flow.core.model.history import HistoryEntry
-from fate_flow.core.model.job import Answer, Command, CommandKind, JobKey
-from fate_flow.core.model.peer import WayBack
+from fate_flow.core.model.job import Answer, Command, JobKey
 from fate_flow.core.model.spec import Party
-from fate_flow.peers.wire import FATE_VERSION, SRC_PARTY_ID, read_program
+from fate_flow.core.wire.v1.envelope import (
+    SRC_FATE_VER,
+    SRC_PARTY_ID,
+    Asked,
+    check_fate_version,
+    document_of,
+    read_batch,
+)
+from fate_flow.core.wire.v1.heartbeat import read_heartbeat
+from fate_flow.core.wire.v1.paths import BATCH, HEARTBEAT, HISTORY, INTAKE, VALIDATE, read_command
+from fate_flow.core.wire.v1.queries import (
+    history_data,
+    intake_data,
+    read_history_query,
+    read_validate,
+    wants_call_back,
+)
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import binding_of
-from fate_flow.services.participant.admission import EXTENSIONS
-from fate_flow.services.participant.call_back import CALL_BACK
 from fate_flow.store.contract.transaction import Transaction, published
 from fate_flow.store.values import OutputTable
-
-_OLDEST = (1, 7, 0)
-_MOST_IN_A_BATCH = 1_000
 
 
 def blueprint(services: Services) -> Blueprint:
     """Return all routes below `/v1` that other parties call."""
     routes = _PartyRoutes(services)
     party = Blueprint("party", __name__, url_prefix="/v1")
-    party.post("/party/batch")(routes.batch)
-    party.post("/party/heartbeat")(routes.heartbeat)
-    party.post("/party/validate")(routes.validate)
-    party.post("/party/history")(routes.history)
+    party.post(BATCH)(routes.batch)
+    party.post(HEARTBEAT)(routes.heartbeat)
+    party.post(VALIDATE)(routes.validate)
+    party.post(HISTORY)(routes.history)
     party.post("/party/list")(routes.list_parties)
-    party.post("/party/intake")(routes.intake)
+    party.post(INTAKE)(routes.intake)
     party.post("/tracker/<job_id>/<component>/<role>/<party_id>/output/table")(routes.output_table)
     party.post("/party/<path:rest>")(routes.to_party)
     party.post("/initiator/<path:rest>")(routes.to_initiator)
@@ -73,44 +81,26 @@ class _PartyRoutes:
         return self._one(f"/initiator/{rest}")
 
     def _one(self, endpoint: str) -> Response:
-        command = read_program(endpoint, silent_json())
-        return reply(self._carry_out([(endpoint, command)])[0])
+        return reply(self._carry_out([Asked(endpoint, read_command(endpoint, silent_json()))])[0])
 
     def batch(self) -> Response:
         """Carry out several commands in order; answer with a list of envelopes, one for each."""
-        body = silent_json()
-        listed = body.get("commands")
-        if not isinstance(listed, list) or len(listed) > _MOST_IN_A_BATCH:
-            raise BadRequest(f"commands: must be a list of up to {_MOST_IN_A_BATCH} commands")
-        answers: list[Answer | None] = [None] * len(listed)
-        good: list[tuple[int, str, Command]] = []
-        for place, one in enumerate(listed):
-            try:
-                endpoint = _endpoint(one)
-                good.append((place, endpoint, read_program(endpoint, one.get("body"))))
-            except FlowError as error:
-                answers[place] = Answer(error.retcode, error.message)
-        done = self._carry_out([(endpoint, command) for _, endpoint, command in good])
-        for (place, _, _), answer in zip(good, done, strict=True):
-            answers[place] = answer
-        return ok([_document(answer) for answer in answers if answer is not None])
+        listed = read_batch(silent_json())
+        done = iter(self._carry_out([one for one in listed if isinstance(one, Asked)]))
+        return ok([document_of(next(done) if isinstance(one, Asked) else one) for one in listed])
 
     def heartbeat(self) -> Response:
         """Receive the heartbeat of an initiator, with the jobs that it believes to run here; answer with those that do
         not run, and with reports that it has not received."""
-        listed = silent_json().get("jobs")
-        if not isinstance(listed, list):
-            raise BadRequest("jobs: must be a list of [job id, run]")
-        jobs = [(check_job_id(one[0]), int(one[1])) for one in listed if isinstance(one, list) and len(one) == 2]
+        jobs = read_heartbeat(silent_json())
         caller = self._caller()
         self._check(Query.HEARTBEAT, caller)
-        return ok({**self._commands.heartbeat(caller, jobs).as_body(), "extensions": EXTENSIONS})
+        return ok(self._commands.heartbeat(caller, jobs).as_data())
 
     def validate(self) -> Response:
         """Answer as to a `create` with this body, without storing anything."""
-        body = silent_json()
-        party = Party(check_role(body.get("role")), check_party_id(body.get("party_id")))
-        command = Command(CommandKind.CREATE, check_job_id(body.get("job_id")), party, body=body)
+        command = read_validate(silent_json())
+        party = command.to
         caller = self._caller()
         self._check_whom([command])
         answer = self._commands.preview(command, caller)
@@ -120,7 +110,7 @@ class _PartyRoutes:
 
     def history(self) -> Response:
         """Return this party's history of a job, for its initiator, which merges it with those of the others."""
-        job_id, caller = check_job_id(silent_json().get("job_id")), self._caller()
+        job_id, caller = read_history_query(silent_json()), self._caller()
 
         def entries(tx: Transaction) -> tuple[HistoryEntry, ...]:
             jobs = tx.jobs_here(job_id)
@@ -132,7 +122,7 @@ class _PartyRoutes:
         moves = [recounted(one) for one in self._context.read(entries)]
         text = f"answered party {caller}: the history, {len(moves)} moves"
         self._record.emit(Event.SERVED, job_id=job_id, text=text)
-        return ok({"moves": moves})
+        return ok(history_data(moves))
 
     @declared("The parties that this server has a route to, whether they answer, and which are on hold.", data=PARTIES)
     def list_parties(self) -> Response:
@@ -145,9 +135,8 @@ class _PartyRoutes:
         self._check(Query.INTAKE, caller)
         if caller not in self._settings.routes:
             raise PermissionDenied(f"party {caller} has no route here (routes in service_conf.yaml)")
-        problem = self._commands.reach(caller) if silent_json().get(CALL_BACK) is True else ""
-        way_back = WayBack(0.0, problem).as_body() if problem else None
-        return ok({"hold": hold_of(self._context.read(lambda tx: tx.intake_hold())), "way_back": way_back})
+        problem = self._commands.reach(caller) if wants_call_back(silent_json()) else ""
+        return ok(intake_data(hold_of(self._context.read(lambda tx: tx.intake_hold())), problem))
 
     def output_table(self, job_id: str, component: str, role: str, party_id: str) -> Response:
         """Return the names of a component's output tables here, for a party of the same job (party-api-v1, 5)."""
@@ -166,14 +155,15 @@ class _PartyRoutes:
             for one in self._context.read(outputs)
         ])
 
-    def _carry_out(self, asked: list[tuple[str, Command]]) -> list[Answer]:
+    def _carry_out(self, asked: list[Asked]) -> list[Answer]:
         caller = self._caller()
-        _check_version(request.headers.get("SRC-FATE-VER", ""))
-        self._check_whom([command for _, command in asked])
-        answers = self._commands.carry_out([command for _, command in asked], caller)
-        for (endpoint, command), answer in zip(asked, answers, strict=True):
-            text = f"answered party {caller}: /v1{endpoint} {answer.retcode} {answer.retmsg}"
-            self._record.emit(Event.SERVED, job_id=command.job_id, text=text)
+        check_fate_version(request.headers.get(SRC_FATE_VER, ""))
+        commands = [one.command for one in asked]
+        self._check_whom(commands)
+        answers = self._commands.carry_out(commands, caller)
+        for one, answer in zip(asked, answers, strict=True):
+            text = f"answered party {caller}: /v1{one.endpoint} {answer.retcode} {answer.retmsg}"
+            self._record.emit(Event.SERVED, job_id=one.command.job_id, text=text)
         return answers
 
     def _check_whom(self, asked: list[Command]) -> None:
@@ -194,28 +184,3 @@ class _PartyRoutes:
         if not text:
             raise PermissionDenied(f"{SRC_PARTY_ID}: the header that names the calling party is missing")
         return check_party_id(text)
-
-
-def _endpoint(one: Any) -> str:
-    if not isinstance(one, dict) or not isinstance(one.get("endpoint"), str):
-        raise BadRequest("commands: each needs an endpoint and a body")
-    return str(one["endpoint"])
-
-
-def _document(answer: Answer) -> dict[str, Any]:
-    document = {"retcode": answer.retcode, "retmsg": answer.retmsg}
-    return document if answer.data is None else {**document, "data": answer.data}
-
-
-def _check_version(text: str) -> None:
-    """Refuse a peer older than 1.7.0, which creates jobs in another way; accept a missing version, as FATE does."""
-    if not text:
-        return
-    try:
-        version = tuple(int(piece) for piece in text.split(".")[:3])
-    except ValueError:
-        raise BadRequest(f"SRC-FATE-VER: {text!r} is not a version such as {FATE_VERSION}") from None
-    if version < _OLDEST:
-        error = FlowError(f"FATE Flow {text} is older than 1.7.0, which this server needs")
-        error.retcode = 107
-        raise error

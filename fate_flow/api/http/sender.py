@@ -8,7 +8,7 @@ from fate_flow.api.http.client_auth import is_for_clients
 from fate_flow.core.access.authority import PARTY_0
 from fate_flow.core.model.errors import BadRequest, PermissionDenied
 from fate_flow.core.model.grammar import check_party_id
-from fate_flow.peers.wire import SRC_PARTY_ID
+from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 
 
 class SenderCheck:

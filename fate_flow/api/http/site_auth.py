@@ -16,9 +16,9 @@ from fate_flow.api.http.nonces import Nonces
 from fate_flow.core.access.site import SiteKey, SiteRule
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_party_id, shown
+from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID, SRC_PARTY_ID
 from fate_flow.peers.signature import DIGEST, INPUT, SIGNATURE, Covered, SignatureInput, digest_of, read_signature_input
 from fate_flow.peers.site_key import read_public_key
-from fate_flow.peers.wire import DEST_PARTY_ID, SRC_PARTY_ID
 
 LOG = logging.getLogger(__name__)
 

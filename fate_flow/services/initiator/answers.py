@@ -12,6 +12,7 @@ from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.actions import Action, InviteAgain, MakeAnew, MoveSeat, NameUnconfirmed, NoteApproval
 from fate_flow.core.planning.party_return import plan_missing_shares
 from fate_flow.core.planning.replies import handle_reply, must_ask_later
+from fate_flow.core.wire.v1.extensions import offers_extensions
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator import reports
@@ -63,7 +64,7 @@ class Answers:
         if job is None:
             return
         has_joined = command.kind is CommandKind.CREATE and answer.is_ok and bool(outcome.actions)
-        if has_joined and not isinstance(data.get("extensions"), Mapping):
+        if has_joined and not offers_extensions(data):
             outcome = handle_join_reply(unit, seat, command, outcome, data.get("components"))
         for action in outcome.actions:
             self._carry_out(unit, job, action, data)

@@ -18,13 +18,14 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.actions import Plan
 from fate_flow.core.planning.plan import plan_job
 from fate_flow.core.planning.rerun import RerunRequest
+from fate_flow.core.wire.v1.envelope import document_of, to_json
+from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.jobspec.parameters import Change
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator import lost_parties, reports, user_requests
 from fate_flow.services.initiator.answers import Answers, is_to_ask_later
-from fate_flow.services.initiator.endpoints import body_of, endpoint_of, to_json
 from fate_flow.services.initiator.job_view import view_of
 from fate_flow.services.initiator.known_capacity import KnownCapacity
 from fate_flow.services.initiator.plan_actions import PlanActions
@@ -82,7 +83,7 @@ class Coordinator:
         endpoint = f"/v1{endpoint_of(command)}"
         unit.note(Event.OWN_REQUEST, job_id=command.job_id, url=f"{unit.context.url}{endpoint}")
         answer = self._party.handle(unit, command, own)
-        body = body_of(answer)
+        body = document_of(answer)
         unit.context.record.http_response(command.job_id, endpoint, to_json(body), body)
         self.on_answer(unit, command, answer)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fate_flow.core.model.peer import LONGEST_ERROR, PeerTrouble, WayBack
+from fate_flow.core.model.peer import LONGEST_ERROR, PeerTrouble
 from fate_flow.core.text.phrases import sanitized
+from fate_flow.core.wire.v1.heartbeat import WayBack
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.store.contract.transaction import Transaction
 

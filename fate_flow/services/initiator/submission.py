@@ -12,12 +12,12 @@ from fate_flow.core.model.job import Command, CommandKind, Seat, Task, TaskKey
 from fate_flow.core.model.resources import request_of
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import SeatStatus, TaskStatus
+from fate_flow.core.wire.v1.extensions import EXTENSIONS
+from fate_flow.core.wire.v1.queries import CALL_BACK
 from fate_flow.jobspec.effective import capped_text
 from fate_flow.jobspec.fate_v1.model_name import with_model
 from fate_flow.services.context.unit_of_work import UnitOfWork, digest_of, read_spec
 from fate_flow.services.initiator.plan_actions import Dispatch
-from fate_flow.services.participant.admission import EXTENSIONS
-from fate_flow.services.participant.call_back import CALL_BACK
 from fate_flow.services.participant.participant import Participant
 from fate_flow.services.workers.moves import note_version
 from fate_flow.store.values import Document, Submission

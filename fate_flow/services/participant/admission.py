@@ -24,8 +24,6 @@ from fate_flow.services.workers.allowed import above_ceilings, not_granted
 from fate_flow.services.workers.tables import TablesAtSubmit
 from fate_flow.store.values import Document
 
-EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping": 1, "room": 1}
-"""Our extensions of plain v1; announced in `create` and in its answer."""
 _LONGEST_NAME = 500
 
 

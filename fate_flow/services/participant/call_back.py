@@ -12,9 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from fate_flow.core.model.job import Answer, Command, CommandKind
-
-CALL_BACK = "call_back"
-"""The key in the body of `create`, `validate` and `intake` by which the caller asks whether it can be reached."""
+from fate_flow.core.wire.v1.queries import wants_call_back
 
 Reach = Callable[[str], str]
 """Given a party id, returns why this party does not reach that party's server; empty if it does, or if unknown."""
@@ -50,13 +48,10 @@ class CallBack:
         return problem
 
 
-def wants_call_back(command: Command) -> bool:
-    return command.kind is CommandKind.CREATE and command.body.get(CALL_BACK) is True
-
-
 def refused(commands: Iterable[Command], caller: str, reach: Reach) -> dict[int, Answer]:
     """Return the refusals of commands whose caller cannot be reached, by the place of the command."""
-    wanting = [place for place, command in enumerate(commands) if wants_call_back(command)]
+    creates = ((place, one) for place, one in enumerate(commands) if one.kind is CommandKind.CREATE)
+    wanting = [place for place, create in creates if wants_call_back(create.body)]
     problem = reach(caller) if wanting else ""
     return dict.fromkeys(wanting, Answer(103, cannot_reach(caller, problem))) if problem else {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Sequence
 
-from fate_flow.core.model.peer import HeartbeatReply, WayBack
+from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, WayBack
 from fate_flow.services.context.ports import Context
 from fate_flow.store.contract.transaction import Transaction
 

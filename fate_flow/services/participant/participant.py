@@ -18,10 +18,12 @@ from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, Job, JobKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.queue import queue_key
+from fate_flow.core.wire.v1.extensions import EXTENSIONS, speaks_plain_v1
+from fate_flow.core.wire.v1.queries import preview_data
 from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.services.context.effects import WriteConfs
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
-from fate_flow.services.participant.admission import EXTENSIONS, admit, effective_here, first_tasks, request
+from fate_flow.services.participant.admission import admit, effective_here, first_tasks, request
 from fate_flow.services.participant.body_fields import OK, job_end_in, note_beginning
 from fate_flow.services.participant.job_commands import (
     align,
@@ -33,7 +35,7 @@ from fate_flow.services.participant.job_commands import (
     update,
 )
 from fate_flow.services.participant.parameters import take_document
-from fate_flow.services.participant.plain_v1 import OTHER_STATUSES, check_messages, speaks_plain_v1
+from fate_flow.services.participant.plain_v1 import OTHER_STATUSES, check_messages
 from fate_flow.services.participant.reserving import apply, awaited, check, give_back
 from fate_flow.services.participant.task_commands import task_collect, task_create, task_start, task_status, task_stop
 
@@ -82,7 +84,7 @@ class Participant:
 
     def _create(self, unit: UnitOfWork, command: Command, caller: str) -> Answer:
         admitted = admit(unit, command.kind, command, caller)
-        spec, key, is_plain_v1 = admitted.spec, JobKey(command.job_id, command.to), speaks_plain_v1(command)
+        spec, key, is_plain_v1 = admitted.spec, JobKey(command.job_id, command.to), speaks_plain_v1(command.body)
         if is_plain_v1:
             check_messages(unit, spec)
         granted = request(unit, spec, command.to)
@@ -129,9 +131,9 @@ class Participant:
         try:
             spec = admit(unit, Query.VALIDATE, command, caller).spec
         except FlowError as error:
-            return Answer(error.retcode, error.message, {"previewed": True})
+            return Answer(error.retcode, error.message, preview_data())
         effective = [one.as_dict() for one in effective_here(unit.context, spec, command.to)]
-        return Answer(data={"previewed": True, "effective": effective})
+        return Answer(data=preview_data(effective))
 
 
 def _absent(command: Command) -> Answer:

@@ -23,11 +23,6 @@ OTHER_STATUSES = frozenset({"ready", "running"})
 _ENDED_BY_ITSELF = frozenset({Reason.INITIATOR_LOST, Reason.RELEASED})
 
 
-def speaks_plain_v1(create: Command) -> bool:
-    """Return whether the sender of this `create` offers none of our extensions."""
-    return "extensions" not in create.body
-
-
 def check_messages(unit: UnitOfWork, spec: JobSpec) -> None:
     """Check that the job needs no messages, which the servers of such an initiator do not carry. Raises Refused."""
     text = objection(spec, spec.initiator, unit.context.modules)

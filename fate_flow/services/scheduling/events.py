@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.core.model.job import Answer, Command
-from fate_flow.core.model.peer import WayBack
+from fate_flow.core.wire.v1.heartbeat import WayBack
 from fate_flow.services.context.pending import CapacityNotice
 
 

@@ -10,9 +10,10 @@ from fate_flow.core.access.authority import TO_INITIATORS, Said, objection
 from fate_flow.core.model.errors import BadRequest, FlowError, StorageFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Job
-from fate_flow.core.model.peer import HeartbeatReply
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
+from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
+from fate_flow.core.wire.v1.queries import preview_data
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.initiator.initiator import Coordinator
@@ -50,7 +51,7 @@ class PartyCommands:
     def preview(self, command: Command, caller: str) -> Answer:
         """Return the answer that another party would get to this `create`, and write nothing."""
         for answer in refused([command], caller, self.reach).values():
-            return replace(answer, data={"previewed": True})
+            return replace(answer, data=preview_data())
         context = self._units.context
         return context.read(lambda tx: self._party.preview(UnitOfWork(context, tx, context.clock()), command, caller))
 

@@ -12,8 +12,8 @@ import pytest
 import requests
 
 from fate_flow.cli.connection.signature import Signature
+from fate_flow.core.wire.v1.envelope import headers
 from fate_flow.peers.signature import SiteSignature
-from fate_flow.peers.wire import headers
 from tests.kit.servers.party_servers import (
     BASE_PORT,
     GUEST,

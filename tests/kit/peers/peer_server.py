@@ -11,8 +11,8 @@ from math import inf
 from typing import Any
 
 from fate_flow.core.model.job import Answer, Command, CommandKind
-from fate_flow.core.model.peer import HeartbeatReply
 from fate_flow.core.model.spec import Party
+from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
 from fate_flow.peers.peer_senders import PeerListener, PeerSender
 from fate_flow.peers.signature import SiteSignature
 from tests.kit.values import HOST, JOB_ID

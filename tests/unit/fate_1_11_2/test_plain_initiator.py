@@ -8,7 +8,7 @@ from fate_flow.core.model.job import NOT_EFFECTIVE, CommandKind, TaskKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, TaskStatus
-from fate_flow.services.initiator.endpoints import endpoint_of
+from fate_flow.core.wire.v1.paths import endpoint_of
 from tests.fate_1_11_2.our_server import OURS, OurServer
 from tests.fate_1_11_2.traffic import Exchange, recorded
 from tests.kit.services.sights import STOPPED

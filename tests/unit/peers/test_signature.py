@@ -10,6 +10,7 @@ import requests
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 from http_message_signatures import HTTPMessageSigner, HTTPMessageVerifier, HTTPSignatureKeyResolver, algorithms
 
+from fate_flow.core.wire.v1.envelope import headers
 from fate_flow.peers.signature import (
     DIGEST,
     INPUT,
@@ -21,7 +22,6 @@ from fate_flow.peers.signature import (
     read_signature_input,
 )
 from fate_flow.peers.site_key import ED25519, KINDS, PrivateKey, load_private_key, make_private_key
-from fate_flow.peers.wire import headers
 
 URL = "http://127.0.0.1:9380/v1/exchange/deliver/x?topic=a%2Fb&seq=0"
 ALGORITHMS = {ED25519: algorithms.ED25519, "rsa": algorithms.RSA_PSS_SHA512}

@@ -29,6 +29,7 @@ from fate_flow.core.planning.policy_events import PolicyMatch, pending_matches
 from fate_flow.core.planning.queue import pausing, why_a_copy_waits, why_it_waits
 from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.core.planning.view import JobView
+from fate_flow.core.wire.v1.queries import effective_in, is_preview
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
 from fate_flow.jobspec.sources import PartyValues, Sourced, Sources
 from fate_flow.store.views.snapshots import JobSnapshot, QueuePage
@@ -449,16 +450,14 @@ def stance_of(answer: Answer) -> tuple[str, str]:
     """Return whether a party accepts a job, and its reason.
 
     Only our servers can be asked: a plain v1 server does not have the route, and a silent one does not answer."""
-    if not isinstance(answer.data, Mapping) or answer.data.get("previewed") is not True:
+    if not is_preview(answer):
         return NOT_ASKED, answer.retmsg if answer.retcode == UNREACHABLE else "it does not offer to be asked"
     return (ACCEPTS, "") if answer.is_ok else (REFUSES, answer.retmsg)
 
 
 def _values_from(answer: Answer) -> PartyValues:
     """Return the effective values in a party's answer, with checked entries only."""
-    effective = answer.data.get("effective") if isinstance(answer.data, Mapping) else None
-    entries = effective if isinstance(effective, list) else []
-    return {(str(one.get("component_name")), str(one.get("key"))): one for one in entries if isinstance(one, Mapping)}
+    return {(str(one.get("component_name")), str(one.get("key"))): one for one in effective_in(answer.data)}
 
 
 def _sourced(values: Mapping[str, Sourced], rendered: Callable[[str], str]) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from fate_flow.core.model.errors import JobNotFound
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import UNREACHABLE, Answer, Seat
 from fate_flow.core.text.phrases import counted, sanitized
+from fate_flow.core.wire.v1.paths import HISTORY
+from fate_flow.core.wire.v1.queries import history_query, moves_in
 
 ANSWERED = "answered"
 _AT_ONCE = 16
@@ -48,17 +50,12 @@ def _ask_others(services: Services, job_id: str, seats: Sequence[Seat]) -> dict[
     def ask(seat: Seat) -> Answer:
         if seat.is_plain_v1:
             return Answer(UNREACHABLE, "it speaks plain v1")
-        return services.ask_party(seat.party, "/party/history", {"job_id": job_id})
+        return services.ask_party(seat.party, HISTORY, history_query(job_id))
 
     if not others:
         return {}
     with services.use_cases.submits.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(others, pool.map(ask, others.values()), strict=True))
-
-
-def moves_in(answer: Answer) -> list[Any] | None:
-    moves = answer.data.get("moves") if answer.is_ok and isinstance(answer.data, Mapping) else None
-    return moves if isinstance(moves, list) else None
 
 
 def _stance(party_id: str, answer: Answer) -> dict[str, str]:

@@ -20,11 +20,13 @@ from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import SeatStatus
 from fate_flow.core.planning.plain_v1 import objection
+from fate_flow.core.wire.v1.paths import VALIDATE
+from fate_flow.core.wire.v1.plain_v1 import has_no_such_route
+from fate_flow.core.wire.v1.queries import preview_data, validate_body
 from fate_flow.jobspec.fate_v1.job_parameters import REMOVED_KEYS_WARNING
 from fate_flow.jobspec.fate_v1.model_name import model_id_of
 from fate_flow.jobspec.fate_v1.reader import problems
 from fate_flow.jobspec.native.reader import NativeJob, read_native
-from fate_flow.peers.inquiry import has_no_such_route
 from fate_flow.services.context.ports import Context
 from fate_flow.services.initiator.submission import create_body
 from fate_flow.services.participant.admission import effective_here
@@ -178,14 +180,12 @@ def ask_parties(
     def ask(party: Party) -> Answer:
         if party.party_id in (context.party_id, "0"):
             effective = [one.as_dict() for one in effective_here(context, spec, party)]
-            return Answer(data={"previewed": True, "effective": effective})
+            return Answer(data=preview_data(effective))
         if party in plain_v1:
             return Answer(UNCAUGHT, "it speaks plain v1 and cannot be asked")
-        answer = services.ask_party(
-            party, "/party/validate", {**body, "role": party.role, "party_id": party.party_id}
-        )
+        answer = services.ask_party(party, VALIDATE, validate_body(body, party))
         text = objection(spec, party, context.modules) if has_no_such_route(answer) else ""
-        return Answer(SUBMIT_FAILED, text, {"previewed": True}) if text else answer
+        return Answer(SUBMIT_FAILED, text, preview_data()) if text else answer
 
     with services.use_cases.submits.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(spec.parties, pool.map(ask, spec.parties), strict=True))

@@ -47,9 +47,10 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.replicas import COLLECTOR, KEPT_ATTEMPTS
+from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
+from fate_flow.core.wire.v1.paths import TASK_LOG
 from fate_flow.engines.local.program_order import OUTPUTS
 from fate_flow.engines.local.worker import LAUNCH, read_json
-from fate_flow.peers.wire import SRC_PARTY_ID
 from fate_flow.services.context.unit_of_work import binding_of
 from fate_flow.store.contract.transaction import Transaction
 
@@ -90,7 +91,7 @@ def blueprint(services: Services) -> Blueprint:
     logs = Blueprint("task_log", __name__, url_prefix="/v1")
     logs.post("/task/log")(routes.of_client)
     logs.post("/task/output")(routes.output)
-    logs.post("/party/task/log")(routes.of_party)
+    logs.post(TASK_LOG)(routes.of_party)
     return logs
 
 
@@ -114,7 +115,7 @@ class _LogRoutes:
             "role": party.role,
             "party_id": party.party_id,
         }
-        return reply(self._ask_party(party, "/party/task/log", pending))
+        return reply(self._ask_party(party, TASK_LOG, pending))
 
     def of_party(self) -> Response:
         """Answer the initiator of a job, if this party shares the output of its workers."""

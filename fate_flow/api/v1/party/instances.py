@@ -12,7 +12,7 @@ from fate_flow.api.http.services import Services
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import check_party_id
 from fate_flow.core.model.spec import Party
-from fate_flow.peers.wire import FATE_VERSION
+from fate_flow.core.wire.v1.envelope import FATE_VERSION
 from fate_flow.settings.settings import Settings
 
 _DESCRIBED: Arguments = {

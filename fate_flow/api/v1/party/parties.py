@@ -12,11 +12,13 @@ from fate_flow.api.http.services import Services
 from fate_flow.api.v1.jobs.explain import hold_of
 from fate_flow.core.model.errors import Busy
 from fate_flow.core.model.job import UNREACHABLE, Answer
-from fate_flow.core.model.peer import read_way_back
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.phrases import counted, sanitized
-from fate_flow.peers.inquiry import has_no_such_route, why_unreached
-from fate_flow.services.participant.call_back import CALL_BACK, cannot_reach
+from fate_flow.core.wire.v1.paths import INTAKE
+from fate_flow.core.wire.v1.plain_v1 import has_no_such_route
+from fate_flow.core.wire.v1.queries import hold_in, intake_query, way_back_in
+from fate_flow.peers.inquiry import why_unreached
+from fate_flow.services.participant.call_back import cannot_reach
 
 ANSWERS, SILENT, CUT_OFF, NOT_ASKED = "answers", "does not answer", "cannot reach this party", "not asked"
 
@@ -46,7 +48,7 @@ def _ask(services: Services, party_ids: Sequence[str]) -> dict[str, Answer]:
         return {}
 
     def ask(party_id: str) -> Answer:
-        return services.ask_party(Party("host", party_id), "/party/intake", {CALL_BACK: True})
+        return services.ask_party(Party("host", party_id), INTAKE, intake_query(call_back=True))
 
     pool = ThreadPoolExecutor(min(len(party_ids), _MOST_AT_ONCE))
     try:
@@ -83,7 +85,7 @@ def _judged(party_id: str, answer: Answer | None, own: str) -> tuple[str, str]:
     if not answer.is_ok and not has_no_such_route(answer):
         # Our server answers with retcode 0, and a plain v1 server does not know the route: this is neither.
         return SILENT, sanitized(answer.retmsg, _LONGEST_TEXT)
-    way_back = read_way_back(answer.data.get("way_back")) if isinstance(answer.data, Mapping) else None
+    way_back = way_back_in(answer)
     return (ANSWERS, "") if way_back is None else (CUT_OFF, cannot_reach(own, way_back.error))
 
 
@@ -101,9 +103,8 @@ def _waiting(seen: Mapping[str, Any], status: str, message: str) -> str:
 
 def _hold_in(answer: Answer | None) -> dict[str, Any] | None:
     """Return the hold in another party's answer, with checked values only. A plain v1 party does not report a hold."""
-    data = answer.data if answer is not None and answer.is_ok else None
-    hold = data.get("hold") if isinstance(data, Mapping) else None
-    if not isinstance(hold, Mapping):
+    hold = hold_in(answer) if answer is not None else None
+    if hold is None:
         return None
     at = hold.get("time")
     text = {key: sanitized(hold.get(key), _LONGEST_TEXT) for key in ("message", "by")}

@@ -46,9 +46,9 @@ from fate_flow.components.worker import catalogue
 from fate_flow.core.model.errors import BadRequest, OperationFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.modules import OWN_PROVIDER
+from fate_flow.core.wire.v1.envelope import FATE_VERSION
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
 from fate_flow.jobspec.native.schema import schema_text
-from fate_flow.peers.wire import FATE_VERSION
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
 

@@ -13,7 +13,7 @@ from fate_flow.core.access.authority import STATEMENTS, TO_INITIATORS, Query, St
 from fate_flow.core.model.job import CommandKind
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
-from fate_flow.peers.wire import read_program
+from fate_flow.core.wire.v1.paths import read_command
 from fate_flow.relay.spool import Spool, SpoolLimits
 from tests.kit.api.client_world import World
 from tests.kit.values import GUEST, HOST
@@ -79,7 +79,7 @@ def test_every_route_of_other_parties_is_known(world: World, tmp_path: Path) -> 
 def test_every_statement_has_its_rule_and_its_route() -> None:
     assert set(STATEMENTS) == {*CommandKind, *Query}
     assert frozenset().union(*ROUTES.values()) == set(STATEMENTS)
-    assert {kind: read_program(path, {}).kind for kind, path in PATHS.items()} == {kind: kind for kind in CommandKind}
+    assert {kind: read_command(path, {}).kind for kind, path in PATHS.items()} == {kind: kind for kind in CommandKind}
 
 
 def rows(world: World) -> list[Any]:

@@ -18,9 +18,9 @@ from fate_flow.api.app import create_public_app
 from fate_flow.api.http.client_auth import WINDOW_MS, is_for_clients
 from fate_flow.cli.connection.signature import sign as sign_as_client
 from fate_flow.core.access.site import SiteKey, SiteRule
+from fate_flow.core.wire.v1.envelope import headers
 from fate_flow.peers.signature import DIGEST, INPUT, NAMES, SIGNATURE, SiteSignature, digest_of
 from fate_flow.peers.site_key import PrivateKey, make_private_key
-from fate_flow.peers.wire import headers
 from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.settings.client_keys import ClientKeys
 from tests.kit.api.client_world import World, make_world

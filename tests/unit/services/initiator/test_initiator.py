@@ -14,10 +14,9 @@ from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.wire.v1.paths import endpoint_of, read_command
 from fate_flow.jobspec.ceilings import Ceilings
-from fate_flow.peers.wire import read_program
 from fate_flow.services.context.ports import Rules
-from fate_flow.services.initiator.endpoints import endpoint_of
 from fate_flow.services.initiator.known_capacity import count_in
 from fate_flow.services.participant import participant as participant
 from tests.kit.job_documents import BOTH, job
@@ -307,7 +306,7 @@ def test_every_command_has_a_path_that_reads_as_the_same_command(kind: K) -> Non
                 K.ASK_STOP: "canceled", K.REPORT: "success"}.get(kind, "")  # fmt: skip
     body = {"role": "host", "party_id": "10000"} if kind in (K.REPORT, K.CAPACITY) else {"x": 1}
     sent = Command(kind, JOB_ID, HOST, 3, "a" if is_task else "", 2 if is_task else 0, argument, body)
-    read = read_program(endpoint_of(sent), {**body, "run": 3})
+    read = read_command(endpoint_of(sent), {**body, "run": 3})
     assert (read.kind, read.job_id, read.to, read.run) == (kind, JOB_ID, HOST, 3)
     if is_task:
         assert (read.task, read.version) == ("a", 2)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fate_flow.core.model.peer import PeerTrouble, WayBack
+from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.core.wire.v1.heartbeat import WayBack
 from fate_flow.services.initiator.peers import PeerWatch
 from tests.kit.services.hand_server import HandServer
 

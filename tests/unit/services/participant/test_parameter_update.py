@@ -12,14 +12,13 @@ import pytest
 from fate_flow.core.model.approval import Approval, ApprovalRule
 from fate_flow.core.model.errors import BadRequest, Conflict, JobNotFound, OperationFailed, Refused
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import NOT_EFFECTIVE, NOT_READY, Answer, Command, JobKey
+from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, NOT_READY, Answer, Command, JobKey
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.replies import STILL_ENDS
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.jobspec.parameters import Change
-from fate_flow.peers.wire import ANY_RUN
 from tests.kit.job_documents import job
 from tests.kit.services.hand_scheduler import PLAIN_V1, Process, chosen, job_of, seat, submit
 from tests.kit.services.hand_server import HandServer

@@ -10,6 +10,7 @@ import pytest
 from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import (
+    ANY_RUN,
     NOT_EFFECTIVE,
     Command,
     JobKey,
@@ -19,7 +20,6 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.core.planning.replies import STILL_ENDS
 from fate_flow.jobspec.ceilings import Ceilings
-from fate_flow.peers.wire import ANY_RUN
 from fate_flow.services.context.ports import Rules
 from fate_flow.store.memory.store import MemoryTransaction
 from fate_flow.store.values import Document

@@ -17,11 +17,12 @@ from fate_flow.core.model.errors import (
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Answer, Command, Hold, JobKey, Seat
 from fate_flow.core.model.job import CommandKind as K
-from fate_flow.core.model.peer import HeartbeatReply, PeerTrouble, WayBack
+from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import MoveJob
+from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, WayBack
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import digest_of
 from fate_flow.store.values import TableMeta

@@ -1,9 +1,6 @@
-"""The v1 wire format between parties (party-api-v1): reads paths, envelopes and runs; writes headers and bodies.
+"""The v1 paths between parties (party-api-v1), from commands and back to commands.
 
-`services/initiator/endpoints.py` writes the paths. `body_of` only adds the run: what else a body has comes from the
-sender of the command. Most commands of a coordinator come from its plans (`core/planning/`).
-
-All input is checked by the strict grammar before it reaches a path, a log line or SQL.
+All parts of a path from outside pass the strict grammar before they reach a file path, a log line or SQL.
 """
 
 from __future__ import annotations
@@ -23,16 +20,16 @@ from fate_flow.core.model.grammar import (
     check_version,
     shown,
 )
-from fate_flow.core.model.job import ANY_RUN, Answer, Command, CommandKind, TaskKey
+from fate_flow.core.model.job import ANY_RUN, Command, CommandKind, TaskKey
 from fate_flow.core.model.spec import Party
-from fate_flow.core.text.phrases import sanitized
 
-SRC_PARTY_ID = "SRC-PARTY-ID"
-"""The header with the sender's party id, in requests and in answers. Plain v1 servers send none in answers."""
-
-DEST_PARTY_ID = "DEST-PARTY-ID"
-FATE_VERSION = "1.11.2"
-"""The release of FATE Flow with this wire format; it is sent as SRC-FATE-VER."""
+BATCH = "/party/batch"
+HEARTBEAT = "/party/heartbeat"
+VALIDATE = "/party/validate"
+HISTORY = "/party/history"
+INTAKE = "/party/intake"
+TASK_LOG = "/party/task/log"
+"""Paths of our extensions that are no command of one job. No path here has the leading `/v1`."""
 
 _JOB_VERBS = {
     kind.value: kind
@@ -71,26 +68,42 @@ _NOT_OFFERED = {
 """Ends of paths of party-api-v1 that have no command here: what they are for, and what to use instead."""
 
 
-def headers(own_party_id: str, to: str, role: str = "") -> dict[str, str]:
-    """Return the headers of every request between parties; the spelling with hyphens serves all FATE versions."""
-    return {
-        SRC_PARTY_ID: own_party_id,
-        DEST_PARTY_ID: to,
-        "SRC-ROLE": role,
-        "SRC-FATE-VER": FATE_VERSION,
-        "SERVICE": "fateflow",
-        "USER-AGENT": f"fateflow/{FATE_VERSION}",
-    }
+def endpoint_of(command: Command) -> str:
+    """Return the path of a command, without the leading `/v1`."""
+    role, party_id = command.to.role, command.to.party_id
+    if command.kind in _SEAT_IN_BODY:
+        role, party_id = command.body["role"], command.body["party_id"]
+    if command.kind is CommandKind.REPORT:
+        return f"/initiator/{_task_part(command)}/{role}/{party_id}/report"
+    if command.kind in _INITIATOR_VERBS:
+        return f"/initiator/{command.job_id}/{role}/{party_id}/{_tail(_INITIATOR_VERBS[command.kind], command)}"
+    if command.task:
+        tail = _tail(command.kind.value.removeprefix("task "), command)
+        return f"/party/{_task_part(command)}/{role}/{party_id}/{tail}"
+    return f"/party/{command.job_id}/{role}/{party_id}/{_tail(command.kind.value, command)}"
 
 
-def stranger(said_by: str, party_id: str, url: str) -> str:
-    """Return text that names the server, if an answer names another party; empty if not."""
-    if said_by in ("", party_id):
-        return ""
-    return f"another server, that of party {sanitized(said_by, _LONGEST_PARTY_ID)}, answers at {url}"
+_SEAT_IN_BODY = frozenset({CommandKind.REPORT, CommandKind.CAPACITY})
+"""These paths name the sender's seat, as the body does; all others name the addressed seat."""
+
+_INITIATOR_VERBS = {
+    CommandKind.ASK_STOP: "stop",
+    CommandKind.ASK_RERUN: "rerun",
+    CommandKind.CAPACITY: "room",
+    CommandKind.STANDING: "standing",
+    CommandKind.LOOK_AGAIN: "ready",
+}
 
 
-def read_program(endpoint: str, body: object) -> Command:
+def _task_part(command: Command) -> str:
+    return f"{command.job_id}/{command.task}/{command.job_id}_{command.task}/{command.version}"
+
+
+def _tail(verb: str, command: Command) -> str:
+    return f"{verb}/{command.argument}" if command.argument else verb
+
+
+def read_command(endpoint: str, body: object) -> Command:
     """Return the command that this path (without `/v1`) and body mean.
 
     Raises NotFound for an unknown path; NotOffered for a path that only other servers have; BadRequest for a part that
@@ -193,18 +206,3 @@ def _run(body: Mapping[str, Any]) -> int:
     """Return the run of the command. A plain v1 peer sends none and means the present one."""
     run = body.get("run")
     return run if isinstance(run, int) and not isinstance(run, bool) else ANY_RUN
-
-
-_LONGEST_MESSAGE, _LONGEST_PARTY_ID = 1_000, 20
-
-
-def body_of(command: Command) -> dict[str, Any]:
-    return {**command.body, "run": command.run}
-
-
-def read_answer(document: object) -> Answer:
-    """Return the v1 envelope as an answer. Raises ValueError if it is not an envelope: the outcome is unknown then."""
-    retcode = document.get("retcode") if isinstance(document, dict) else None
-    if not isinstance(document, dict) or not isinstance(retcode, int) or isinstance(retcode, bool):
-        raise ValueError(f"the answer is not an envelope: {str(document)[:200]!r}")
-    return Answer(retcode, sanitized(document.get("retmsg"), _LONGEST_MESSAGE), document.get("data"))

@@ -1,12 +1,15 @@
-"""Bodies for a server that is not known to be one of ours, and may speak plain v1 like those of FATE Flow 1.x."""
+"""What differs for a server that speaks plain v1, as those of FATE Flow 1.x do, or that may be one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from fate_flow.core.model.job import Command, CommandKind
-from fate_flow.peers.wire import body_of
+from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.wire.v1.envelope import body_of
+
+NO_SUCH_ROUTE = 404
+_UNCAUGHT = 100              # FATE's retcode for any error, also for an unknown path
 
 
 def body_for_unknown(command: Command) -> dict[str, Any]:
@@ -23,3 +26,10 @@ def _on_party(conf: Mapping[str, Any]) -> dict[str, Any]:
     parameters = conf.get("job_parameters")
     common = parameters.get("common") if isinstance(parameters, Mapping) else None
     return {**conf, "job_parameters": common or {}}
+
+
+def has_no_such_route(answer: Answer) -> bool:
+    """Return whether a plain v1 server answers that it does not know the path.
+
+    FATE answers with HTTP status 200 and retcode 100; a proxy in front of it may answer with status 404."""
+    return answer.retcode == NO_SUCH_ROUTE or (answer.retcode == _UNCAUGHT and "404" in answer.retmsg)

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fate_flow.core.model.errors import BadRequest, FlowError, NotFound, NotOffered
-from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.model.job import ANY_RUN, Answer, Command, CommandKind
 from fate_flow.core.model.spec import Party
-from fate_flow.peers.wire import ANY_RUN, body_of, headers, read_answer, read_program
-from fate_flow.services.initiator.endpoints import endpoint_of
+from fate_flow.core.wire.v1.envelope import body_of, headers, read_answer
+from fate_flow.core.wire.v1.paths import endpoint_of, read_command
 from tests.kit.values import HOST, JOB_ID
 
 K = CommandKind
@@ -36,7 +36,7 @@ REPORT = f"{INITIATOR}/hetero_lr_0/{JOB_ID}_hetero_lr_0/3/host/10000/report"
 )  # fmt: skip
 def test_job_commands(endpoint: str, kind: CommandKind, argument: str) -> None:
     body = {"x": 1}
-    assert read_program(endpoint, body) == Command(kind, JOB_ID, HOST, ANY_RUN, argument=argument, body=body)
+    assert read_command(endpoint, body) == Command(kind, JOB_ID, HOST, ANY_RUN, argument=argument, body=body)
 
 
 @pytest.mark.parametrize(
@@ -49,39 +49,39 @@ def test_job_commands(endpoint: str, kind: CommandKind, argument: str) -> None:
     ],
 )  # fmt: skip
 def test_task_commands(endpoint: str, kind: CommandKind, argument: str) -> None:
-    found = read_program(endpoint, {"x": 1})
+    found = read_command(endpoint, {"x": 1})
     assert found == Command(kind, JOB_ID, HOST, ANY_RUN, "hetero_lr_0", 3, argument, {"x": 1})
 
 
 def test_the_row_of_a_new_version_says_in_its_body_which_one_it_is() -> None:
     """FATE makes the path of it from the row of the old version."""
-    assert read_program(f"{TASK}/create", {"task_version": 4}).version == 4
-    assert read_program(f"{TASK}/create", {"task_version": None}).version == 3
-    assert read_program(f"{TASK}/start", {"task_version": 4}).version == 3
+    assert read_command(f"{TASK}/create", {"task_version": 4}).version == 4
+    assert read_command(f"{TASK}/create", {"task_version": None}).version == 3
+    assert read_command(f"{TASK}/start", {"task_version": 4}).version == 3
     with pytest.raises(BadRequest, match="task_version"):
-        read_program(f"{TASK}/create", {"task_version": "x"})
+        read_command(f"{TASK}/create", {"task_version": "x"})
 
 
 def test_a_party_asks_the_initiator_to_stop() -> None:
-    found = read_program(f"{INITIATOR}/guest/9999/stop/canceled", {})
+    found = read_command(f"{INITIATOR}/guest/9999/stop/canceled", {})
     assert found == Command(K.ASK_STOP, JOB_ID, Party("guest", "9999"), ANY_RUN, argument="canceled", body={})
 
 
 def test_a_party_asks_the_initiator_for_a_rerun() -> None:
     body = {"component_name": "hetero_lr_0", "force": True}
-    found = read_program(f"{INITIATOR}/guest/9999/rerun", body)
+    found = read_command(f"{INITIATOR}/guest/9999/rerun", body)
     assert found == Command(K.ASK_RERUN, JOB_ID, Party("guest", "9999"), ANY_RUN, body=body)
 
 
 def test_a_party_tells_the_initiator_that_it_may_be_ready() -> None:
-    found = read_program(f"{INITIATOR}/guest/9999/ready", {"anything": 1})
+    found = read_command(f"{INITIATOR}/guest/9999/ready", {"anything": 1})
     assert found == Command(K.LOOK_AGAIN, JOB_ID, Party("guest", "9999"), ANY_RUN)
     assert endpoint_of(found) == f"{INITIATOR}/guest/9999/ready"
 
 
 def test_the_path_of_a_report_is_stronger_than_its_body() -> None:
     lies = {"job_id": "1", "component_name": "x", "task_version": 9, "role": "guest", "party_id": "1", "status": "s"}
-    found = read_program(REPORT, lies)
+    found = read_command(REPORT, lies)
     assert (found.kind, found.to, found.task, found.version) == (K.REPORT, HOST, "hetero_lr_0", 3)
     assert found.body == {
         "job_id": JOB_ID, "component_name": "hetero_lr_0", "task_version": 3, "role": "host", "party_id": "10000",
@@ -97,11 +97,11 @@ def test_the_path_of_a_report_is_stronger_than_its_body() -> None:
     ],
 )  # fmt: skip
 def test_spellings_of_one_path(endpoint: str, party: Party) -> None:
-    assert read_program(endpoint, {}).to == party
+    assert read_command(endpoint, {}).to == party
 
 
 def test_a_component_may_have_the_name_of_a_role() -> None:
-    found = read_program(f"/party/{JOB_ID}/guest/{JOB_ID}_guest/0/host/10000/start", {})
+    found = read_command(f"/party/{JOB_ID}/guest/{JOB_ID}_guest/0/host/10000/start", {})
     assert (found.kind, found.task) == (K.TASK_START, "guest")
 
 
@@ -113,7 +113,7 @@ def test_a_component_may_have_the_name_of_a_role() -> None:
     ],
 )  # fmt: skip
 def test_our_own_peers_say_which_run_they_mean(body: Any, run: int) -> None:
-    found = read_program(f"{JOB}/start", body)
+    found = read_command(f"{JOB}/start", body)
     assert found.run == run
     assert found.body == (body if isinstance(body, dict) else {})
 
@@ -131,7 +131,7 @@ def test_our_own_peers_say_which_run_they_mean(body: Any, run: int) -> None:
 )  # fmt: skip
 def test_a_path_that_is_none_is_not_found(endpoint: str) -> None:
     with pytest.raises(NotFound, match="no such path") as missing:
-        read_program(endpoint, {})
+        read_command(endpoint, {})
     assert missing.value.message.isprintable()
 
 
@@ -143,7 +143,7 @@ def test_a_path_that_is_none_is_not_found(endpoint: str) -> None:
 )  # fmt: skip
 def test_a_path_that_other_servers_have_says_so(endpoint: str, text: str) -> None:
     with pytest.raises(NotOffered, match=text) as missing:
-        read_program(endpoint, {})
+        read_command(endpoint, {})
     assert endpoint.rpartition("/")[2] in missing.value.message
     assert "; instead: " in missing.value.message
 
@@ -175,7 +175,7 @@ def test_a_path_that_other_servers_have_says_so(endpoint: str, text: str) -> Non
 )  # fmt: skip
 def test_every_piece_of_a_path_is_checked_by_the_grammar(endpoint: str, text: str) -> None:
     with pytest.raises(BadRequest) as bad:
-        read_program(endpoint, {})
+        read_command(endpoint, {})
     assert text in bad.value.message
     assert bad.value.message.isprintable()
 
@@ -184,7 +184,7 @@ def test_every_piece_of_a_path_is_checked_by_the_grammar(endpoint: str, text: st
                                  "start", "status", "report", "stop", "\n", "\0", "%2e%2e"]), max_size=10))  # fmt: skip
 def test_a_path_is_a_command_or_a_flow_error(parts: list[str]) -> None:
     try:
-        found = read_program("/".join(parts), {})
+        found = read_command("/".join(parts), {})
     except FlowError:
         return
     assert found.job_id == JOB_ID

@@ -1,0 +1,126 @@
+"""What is around each v1 request and answer: headers, the run of a command, the envelope of an answer, batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.model.errors import BadRequest, FlowError
+from fate_flow.core.model.job import Answer, Command
+from fate_flow.core.text.phrases import sanitized
+from fate_flow.core.wire.v1.paths import read_command
+
+SRC_PARTY_ID = "SRC-PARTY-ID"
+"""The header with the sender's party id, in requests and in answers. Plain v1 servers send none in answers."""
+
+DEST_PARTY_ID = "DEST-PARTY-ID"
+SRC_FATE_VER = "SRC-FATE-VER"
+FATE_VERSION = "1.11.2"
+"""The release of FATE Flow with this wire format; it is sent as SRC-FATE-VER."""
+
+_OLDEST = (1, 7, 0)
+_MOST_IN_A_BATCH = 1_000
+_LONGEST_MESSAGE, _LONGEST_PARTY_ID = 1_000, 20
+
+
+def headers(own_party_id: str, to: str, role: str = "") -> dict[str, str]:
+    """Return the headers of every request between parties; the spelling with hyphens serves all FATE versions."""
+    return {
+        SRC_PARTY_ID: own_party_id,
+        DEST_PARTY_ID: to,
+        "SRC-ROLE": role,
+        SRC_FATE_VER: FATE_VERSION,
+        "SERVICE": "fateflow",
+        "USER-AGENT": f"fateflow/{FATE_VERSION}",
+    }
+
+
+def check_fate_version(text: str) -> None:
+    """Check the sender's version in its header; FATE accepts a request without one.
+
+    Raises BadRequest for text that is no version; FlowError (107) for one before 1.7.0, which creates jobs in another
+    way."""
+    if not text:
+        return
+    try:
+        version = tuple(int(piece) for piece in text.split(".")[:3])
+    except ValueError:
+        raise BadRequest(f"SRC-FATE-VER: {text!r} is not a version such as {FATE_VERSION}") from None
+    if version < _OLDEST:
+        error = FlowError(f"FATE Flow {text} is older than 1.7.0, which this server needs")
+        error.retcode = 107
+        raise error
+
+
+def stranger(said_by: str, party_id: str, url: str) -> str:
+    """Return text that names the server, if an answer names another party; empty if not."""
+    if said_by in ("", party_id):
+        return ""
+    return f"another server, that of party {sanitized(said_by, _LONGEST_PARTY_ID)}, answers at {url}"
+
+
+def body_of(command: Command) -> dict[str, Any]:
+    """Return the body of a command, with its run."""
+    return {**command.body, "run": command.run}
+
+
+def to_json(body: object) -> str:
+    return json.dumps(body, separators=(",", ":"))
+
+
+def document_of(answer: Answer) -> dict[str, Any]:
+    """Return the v1 envelope of an answer, without `data` if it is null."""
+    document: dict[str, Any] = {"retcode": answer.retcode, "retmsg": answer.retmsg}
+    return document if answer.data is None else {**document, "data": answer.data}
+
+
+def read_answer(document: object) -> Answer:
+    """Return the v1 envelope as an answer. Raises ValueError if it is not an envelope: the outcome is unknown then."""
+    retcode = document.get("retcode") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(retcode, int) or isinstance(retcode, bool):
+        raise ValueError(f"the answer is not an envelope: {str(document)[:200]!r}")
+    return Answer(retcode, sanitized(document.get("retmsg"), _LONGEST_MESSAGE), document.get("data"))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A command with its path, as it is sent or came."""
+
+    endpoint: str
+    command: Command
+
+
+def batch_of(asked: Sequence[Asked]) -> dict[str, Any]:
+    """Return the body of one request with several commands."""
+    return {"commands": [{"endpoint": one.endpoint, "body": body_of(one.command)} for one in asked]}
+
+
+def read_batch(body: Mapping[str, Any]) -> list[Asked | Answer]:
+    """Return the commands of a batch, and in the place of each one that cannot be read the answer to it.
+
+    Raises BadRequest if there is no list, or a too long one."""
+    listed = body.get("commands")
+    if not isinstance(listed, list) or len(listed) > _MOST_IN_A_BATCH:
+        raise BadRequest(f"commands: must be a list of up to {_MOST_IN_A_BATCH} commands")
+    return [_read_entry(one) for one in listed]
+
+
+def _read_entry(entry: object) -> Asked | Answer:
+    try:
+        if not isinstance(entry, dict) or not isinstance(entry.get("endpoint"), str):
+            raise BadRequest("commands: each needs an endpoint and a body")
+        endpoint = entry["endpoint"]
+        return Asked(endpoint, read_command(endpoint, entry.get("body")))
+    except FlowError as error:
+        return Answer(error.retcode, error.message)
+
+
+def read_batch_answers(document: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
+    """Return the envelopes in the answer to a batch of `count` commands. Raises ValueError if one is missing."""
+    data = document.get("data")
+    is_whole = isinstance(data, list) and len(data) == count and all(isinstance(one, dict) for one in data)
+    if not isinstance(data, list) or not is_whole:
+        raise ValueError(f"the answer to a batch of {count} is {str(document)[:200]}")
+    return data

@@ -1,0 +1,24 @@
+"""Our extensions of plain v1. Who offers none of them speaks plain v1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping": 1, "room": 1}
+"""Announced in `create`, in its answer, and in the answer to a heartbeat."""
+
+
+def speaks_plain_v1(create: Mapping[str, Any]) -> bool:
+    """Return whether the sender of this body of `create` offers none of our extensions."""
+    return "extensions" not in create
+
+
+def offers_extensions(data: Mapping[str, Any]) -> bool:
+    """Return whether the party that gave this answer to `create` offers our extensions."""
+    return isinstance(data.get("extensions"), Mapping)
+
+
+def understands_batches(data: Mapping[str, Any]) -> bool:
+    extensions = data.get("extensions")
+    return isinstance(extensions, dict) and "batch" in extensions

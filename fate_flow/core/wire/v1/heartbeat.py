@@ -1,0 +1,80 @@
+"""The heartbeat of an initiator, its answer, and the statement that a party cannot reach the sender of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.grammar import check_job_id
+from fate_flow.core.model.peer import LONGEST_ERROR
+from fate_flow.core.text.phrases import sanitized
+from fate_flow.core.wire.v1.extensions import EXTENSIONS
+
+_MOST_SECONDS = 1e9
+_MOST_REPORTS = 256
+
+
+def heartbeat_of(jobs: Sequence[tuple[str, int]]) -> dict[str, Any]:
+    """Return the body of a heartbeat. `jobs`: the jobs that run at the party, with their runs."""
+    return {"jobs": [list(one) for one in jobs]}
+
+
+def read_heartbeat(body: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return the jobs of a heartbeat with their runs; an entry of another form is left out. Raises BadRequest."""
+    listed = body.get("jobs")
+    if not isinstance(listed, list):
+        raise BadRequest("jobs: must be a list of [job id, run]")
+    return [(check_job_id(one[0]), int(one[1])) for one in listed if isinstance(one, list) and len(one) == 2]
+
+
+@dataclass(frozen=True)
+class WayBack:
+    """A party's statement that it cannot reach the server that sent the request."""
+
+    seconds: float
+    error: str
+
+    def as_body(self) -> dict[str, Any]:
+        return {"seconds": self.seconds, "error": self.error}
+
+
+def read_way_back(value: object) -> WayBack | None:
+    """Read another party's statement, and replace values out of range by defaults; None if there is none."""
+    if not isinstance(value, Mapping):
+        return None
+    given = value.get("seconds")
+    seconds = given if isinstance(given, (int, float)) and 0 <= given < _MOST_SECONDS else 0
+    return WayBack(float(seconds), sanitized(value.get("error"), LONGEST_ERROR))
+
+
+@dataclass(frozen=True)
+class HeartbeatReply:
+    """A party's answer to the heartbeat of an initiator."""
+
+    ended: Mapping[str, str]                     # jobs that are over or unknown there, with the reason
+    way_back: WayBack | None = None              # None: it reaches the initiator, as far as it knows
+    reports: tuple[Mapping[str, Any], ...] = ()  # reports of shares that it could not deliver otherwise
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the data of the answer, with our extensions, for a sender that was restarted since `create`."""
+        data: dict[str, Any] = {"ended": dict(self.ended)}
+        if self.way_back is not None:
+            data.update(way_back=self.way_back.as_body(), reports=list(self.reports))
+        return {**data, "extensions": EXTENSIONS}
+
+    @property
+    def is_new(self) -> bool:
+        return bool(self.ended or self.way_back is not None or self.reports)
+
+
+def read_heartbeat_reply(data: Mapping[str, Any]) -> HeartbeatReply:
+    ended, reports = data.get("ended"), data.get("reports")
+    listed = ended.items() if isinstance(ended, Mapping) else ()
+    given = reports if isinstance(reports, list) else []
+    return HeartbeatReply(
+        {str(job_id): str(why) for job_id, why in listed},
+        read_way_back(data.get("way_back")),
+        tuple(one for one in given[:_MOST_REPORTS] if isinstance(one, Mapping)),
+    )

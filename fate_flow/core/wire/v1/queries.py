@@ -1,0 +1,89 @@
+"""Queries of other parties that change nothing: they are no commands, and plain v1 does not have them.
+
+- `intake`: whether the party reserves for new jobs, and, if that is asked, whether it reaches the sender.
+- `validate`: what the party would answer to a `create`; the body is that of the `create`, with the seat.
+- `history`: the moves of a job that the party has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fate_flow.core.model.grammar import check_job_id, check_party_id, check_role
+from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.model.spec import Party
+from fate_flow.core.wire.v1.heartbeat import WayBack, read_way_back
+
+CALL_BACK = "call_back"
+"""The key in the body of `create`, `validate` and `intake` by which the caller asks whether it can be reached."""
+
+
+def wants_call_back(body: Mapping[str, Any]) -> bool:
+    return body.get(CALL_BACK) is True
+
+
+def intake_query(*, call_back: bool) -> dict[str, Any]:
+    return {CALL_BACK: True} if call_back else {}
+
+
+def intake_data(hold: Mapping[str, Any] | None, problem: str) -> dict[str, Any]:
+    """Return the data of the answer. `problem`: why this party does not reach the caller; empty if it does."""
+    return {"hold": hold, "way_back": WayBack(0.0, problem).as_body() if problem else None}
+
+
+def way_back_in(answer: Answer) -> WayBack | None:
+    return read_way_back(answer.data.get("way_back")) if isinstance(answer.data, Mapping) else None
+
+
+def hold_in(answer: Answer) -> Mapping[str, Any] | None:
+    """Return the hold in the answer to `intake`, with whatever values the party gives; None if there is none."""
+    hold = answer.data.get("hold") if answer.is_ok and isinstance(answer.data, Mapping) else None
+    return hold if isinstance(hold, Mapping) else None
+
+
+def validate_body(create: Mapping[str, Any], party: Party) -> dict[str, Any]:
+    """Return the body of `validate` for the seat of this party; `create`: the body of the `create` that is meant."""
+    return {**create, "role": party.role, "party_id": party.party_id}
+
+
+def read_validate(body: Mapping[str, Any]) -> Command:
+    """Return the `create` that is meant. Raises BadRequest."""
+    party = Party(check_role(body.get("role")), check_party_id(body.get("party_id")))
+    return Command(CommandKind.CREATE, check_job_id(body.get("job_id")), party, body=body)
+
+
+def preview_data(effective: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """Return the data of the answer to `validate`, which tells it from an answer of a server without this query.
+
+    `effective`: the limits of the workers; None if the party would refuse."""
+    return {"previewed": True} if effective is None else {"previewed": True, "effective": effective}
+
+
+def is_preview(answer: Answer) -> bool:
+    return isinstance(answer.data, Mapping) and answer.data.get("previewed") is True
+
+
+def effective_in(data: object) -> list[Mapping[str, Any]]:
+    """Return the limits in the answer to `validate` or `create`, each as the party gives it."""
+    effective = data.get("effective") if isinstance(data, Mapping) else None
+    return [one for one in effective if isinstance(one, Mapping)] if isinstance(effective, list) else []
+
+
+def history_query(job_id: str) -> dict[str, Any]:
+    return {"job_id": job_id}
+
+
+def read_history_query(body: Mapping[str, Any]) -> str:
+    """Return the job id. Raises BadRequest."""
+    return check_job_id(body.get("job_id"))
+
+
+def history_data(moves: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"moves": moves}
+
+
+def moves_in(answer: Answer) -> list[Any] | None:
+    """Return the moves in the answer to `history`, as the party gives them; None if it gives none."""
+    moves = answer.data.get("moves") if answer.is_ok and isinstance(answer.data, Mapping) else None
+    return moves if isinstance(moves, list) else None

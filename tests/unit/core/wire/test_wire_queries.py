@@ -1,0 +1,203 @@
+"""Batches, heartbeats and queries between parties: the bytes that are sent, and that they are read as they were meant.
+
+The texts are those that released servers send and understand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.model.spec import Party
+from fate_flow.core.wire.v1.envelope import (
+    Asked,
+    batch_of,
+    document_of,
+    read_answer,
+    read_batch,
+    read_batch_answers,
+    to_json,
+)
+from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, WayBack, heartbeat_of, read_heartbeat, read_heartbeat_reply
+from fate_flow.core.wire.v1.paths import endpoint_of, read_command
+from fate_flow.core.wire.v1.queries import (
+    effective_in,
+    history_data,
+    history_query,
+    hold_in,
+    intake_data,
+    intake_query,
+    is_preview,
+    moves_in,
+    preview_data,
+    read_history_query,
+    read_validate,
+    validate_body,
+    wants_call_back,
+    way_back_in,
+)
+from tests.kit.values import HOST, JOB_ID
+
+EXTENSIONS = '{"batch":1,"lease":1,"incarnation":1,"exchange":1,"stopping":1,"room":1}'
+START = Command(CommandKind.START, JOB_ID, HOST, 2, body={"turn": 7})
+PATH = f"/party/{JOB_ID}/host/10000/start"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (batch_of([Asked(PATH, START)]), f'{{"commands":[{{"endpoint":"{PATH}","body":{{"turn":7,"run":2}}}}]}}'),
+        (heartbeat_of([(JOB_ID, 2)]), f'{{"jobs":[["{JOB_ID}",2]]}}'),
+        (HeartbeatReply({}).as_data(), f'{{"ended":{{}},"extensions":{EXTENSIONS}}}'),
+        (
+            HeartbeatReply({JOB_ID: "done"}, WayBack(1.5, "refused"), ({"role": "host"},)).as_data(),
+            f'{{"ended":{{"{JOB_ID}":"done"}},"way_back":{{"seconds":1.5,"error":"refused"}},'
+            f'"reports":[{{"role":"host"}}],"extensions":{EXTENSIONS}}}',
+        ),
+        (intake_query(call_back=False), "{}"),
+        (intake_query(call_back=True), '{"call_back":true}'),
+        (intake_data(None, ""), '{"hold":null,"way_back":null}'),
+        (intake_data({"by": "ann"}, "no"), '{"hold":{"by":"ann"},"way_back":{"seconds":0.0,"error":"no"}}'),
+        (validate_body({"dsl": {}}, HOST), '{"dsl":{},"role":"host","party_id":"10000"}'),
+        (preview_data(), '{"previewed":true}'),
+        (preview_data([{"key": "timeout"}]), '{"previewed":true,"effective":[{"key":"timeout"}]}'),
+        (history_query(JOB_ID), f'{{"job_id":"{JOB_ID}"}}'),
+        (history_data([{"time": 1}]), '{"moves":[{"time":1}]}'),
+        (document_of(Answer()), '{"retcode":0,"retmsg":"success"}'),
+        (document_of(Answer(103, "no", [])), '{"retcode":103,"retmsg":"no","data":[]}'),
+    ],
+)  # fmt: skip
+def test_the_bytes_on_the_wire(body: object, text: str) -> None:
+    assert to_json(body) == text
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=20)
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXT,
+    lambda one: st.lists(one) | st.dictionaries(TEXT, one),
+    max_leaves=5,
+)
+PARTIES = st.builds(Party, st.sampled_from(["guest", "host", "arbiter"]), st.integers(1, 10**9).map(str))
+BODIES = st.dictionaries(TEXT.filter(lambda key: key not in ("run", "task_version")), JSON_VALUES, max_size=3)
+NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
+_OF_JOBS = [one for one in CommandKind if one not in (CommandKind.REPORT, CommandKind.CAPACITY)]
+
+
+@st.composite
+def commands(draw: st.DrawFn) -> Command:
+    kind = draw(st.sampled_from(_OF_JOBS))
+    is_task = kind.value.startswith("task ")
+    name, version = (draw(NAMES), draw(st.integers(0, 2**31 - 1))) if is_task else ("", 0)
+    has_status = kind.value.endswith(("status", "stop"))
+    argument = draw(st.sampled_from(["waiting", "failed", "success"])) if has_status else ""
+    body = {} if kind in (CommandKind.STANDING, CommandKind.LOOK_AGAIN) else draw(BODIES)
+    return Command(kind, JOB_ID, draw(PARTIES), draw(st.integers(0, 99)), name, version, argument, body)
+
+
+def sent(value: Any) -> Any:
+    """Return the JSON value that the other server gets."""
+    return json.loads(to_json(value))
+
+
+@given(st.lists(commands(), max_size=3))
+def test_commands_are_read_as_they_were_sent(batch: list[Command]) -> None:
+    found = read_batch(sent(batch_of([Asked(endpoint_of(one), one) for one in batch])))
+    for one, read in zip(batch, found, strict=True):
+        assert isinstance(read, Asked)
+        assert read.endpoint == endpoint_of(one)
+        has_no_body = one.kind in (CommandKind.STANDING, CommandKind.LOOK_AGAIN)
+        with_run = {} if has_no_body else {**one.body, "run": one.run}
+        assert read.command == Command(
+            one.kind, one.job_id, one.to, one.run, one.task, one.version, one.argument, with_run
+        )
+        assert read.command == read_command(endpoint_of(one), {**one.body, "run": one.run})
+
+
+@given(st.builds(Answer, st.integers(0, 200), TEXT, JSON_VALUES))
+def test_answers_are_read_as_they_were_sent(answer: Answer) -> None:
+    assert read_answer(sent(document_of(answer))) == answer
+    assert read_batch_answers({"data": [document_of(answer)]}, 1) == [document_of(answer)]
+
+
+@pytest.mark.parametrize("data", [None, {}, [], [{}, {}], [1], "x"])
+def test_the_answer_to_a_batch_has_one_envelope_for_each_command(data: Any) -> None:
+    with pytest.raises(ValueError, match="the answer to a batch of 1 is"):
+        read_batch_answers({"data": data}, 1)
+
+
+@pytest.mark.parametrize("listed", [None, {}, "x", [{}] * 1_001])
+def test_a_batch_without_a_list_is_refused(listed: Any) -> None:
+    with pytest.raises(BadRequest, match="commands: must be a list of up to 1000 commands"):
+        read_batch({"commands": listed})
+
+
+def test_a_bad_command_of_a_batch_gets_an_answer_in_its_place() -> None:
+    found = read_batch({"commands": [1, {"endpoint": 7}, {"endpoint": "/nowhere"}, {"endpoint": PATH, "body": {}}]})
+    needed = Answer(101, "commands: each needs an endpoint and a body")
+    assert found[:3] == [needed, needed, Answer(101, "no such path: '/v1/nowhere'")]
+    assert found[3] == Asked(PATH, read_command(PATH, {}))
+
+
+@given(st.lists(st.tuples(st.integers(10**13, 10**24).map(str), st.integers(0, 99))))
+def test_a_heartbeat_is_read_as_it_was_sent(jobs: list[tuple[str, int]]) -> None:
+    assert read_heartbeat(sent(heartbeat_of(jobs))) == jobs
+
+
+@pytest.mark.parametrize("body", [{}, {"jobs": {}}, {"jobs": "x"}])
+def test_a_heartbeat_without_a_list_of_jobs_is_refused(body: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest, match=r"jobs: must be a list of \[job id, run\]"):
+        read_heartbeat(body)
+
+
+@given(
+    st.dictionaries(TEXT, TEXT),
+    st.none() | st.builds(WayBack, st.floats(0, 1e8), TEXT),
+    st.lists(st.dictionaries(TEXT, JSON_VALUES), max_size=3).map(tuple),
+)
+def test_the_answer_to_a_heartbeat_is_read_as_it_was_sent(
+    ended: dict[str, str], way_back: WayBack | None, reports: tuple[dict[str, Any], ...]
+) -> None:
+    reply = HeartbeatReply(ended, way_back, reports if way_back is not None else ())
+    assert read_heartbeat_reply(sent(reply.as_data())) == reply
+
+
+@given(st.booleans(), st.none() | st.dictionaries(TEXT, JSON_VALUES), TEXT)
+def test_intake_is_read_as_it_was_sent(call_back: bool, hold: dict[str, Any] | None, problem: str) -> None:
+    assert wants_call_back(sent(intake_query(call_back=call_back))) == call_back
+    answer = Answer(data=sent(intake_data(hold, problem)))
+    assert hold_in(answer) == hold
+    assert way_back_in(answer) == (WayBack(0.0, problem) if problem else None)
+
+
+@given(PARTIES, st.none() | st.lists(st.dictionaries(TEXT, JSON_VALUES)))
+def test_validate_is_read_as_it_was_sent(party: Party, effective: list[dict[str, Any]] | None) -> None:
+    body = sent(validate_body({"job_id": JOB_ID, "dsl": {}}, party))
+    assert read_validate(body) == Command(CommandKind.CREATE, JOB_ID, party, body=body)
+    answer = Answer(data=sent(preview_data(effective)))
+    assert is_preview(answer)
+    assert effective_in(answer.data) == (effective or [])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [({"role": "owner"}, "role: 'owner'"), ({"party_id": None}, "party_id: null"), ({"job_id": 7}, "job_id: 7")],
+)
+def test_validate_of_no_seat_is_refused(wrong: dict[str, Any], text: str) -> None:
+    with pytest.raises(BadRequest, match=text):
+        read_validate({**validate_body({"job_id": JOB_ID}, HOST), **wrong})
+
+
+@given(st.lists(st.dictionaries(TEXT, JSON_VALUES), max_size=3))
+def test_a_history_is_read_as_it_was_sent(moves: list[dict[str, Any]]) -> None:
+    assert read_history_query(sent(history_query(JOB_ID))) == JOB_ID
+    assert moves_in(Answer(data=sent(history_data(moves)))) == moves
+
+
+@pytest.mark.parametrize("answer", [Answer(), Answer(103, "no", {"moves": []}), Answer(data=[]), Answer(data={})])
+def test_an_answer_without_what_was_asked_has_nothing(answer: Answer) -> None:
+    assert (moves_in(answer), hold_in(answer), way_back_in(answer), is_preview(answer)) == (None, None, None, False)
