@@ -1,5 +1,5 @@
-"""Distributed training without a framework: every worker has rows of its own and a gradient of them; rank 0 adds the
-gradients up and sends the new weights back, round by round. The rows never leave the party, only their gradients do.
+"""Distributed training without a framework: every worker has its own rows and computes their gradient. In each round,
+rank 0 adds up the gradients and sends the new weights back. Only gradients leave a party, rows do not.
 """
 
 import json
@@ -15,7 +15,7 @@ TRUTH = (3.0, -2.0)
 
 
 def rows_of(rank):
-    """y = 3 x - 2, seen at other places by each worker."""
+    """Return points of y = 3 x - 2, different ones for each worker."""
     chance = random.Random(rank)
     return [(x, TRUTH[0] * x + TRUTH[1]) for x in (chance.uniform(-1, 1) for _ in range(50))]
 

@@ -1,4 +1,4 @@
-"""The driver: hands numbers to the executors of the hosts, adds up what comes back, and leaves a table of it."""
+"""The driver: it sends numbers to the executors of the hosts, adds up their results, and writes a table."""
 
 import csv
 import os

@@ -1,4 +1,4 @@
-"""An executor: squares what the driver sends, and keeps its scratch work in a volume that goes with it."""
+"""An executor: it squares the numbers of the driver, and keeps temporary data in a volume that is removed with it."""
 
 import os
 import sys

@@ -1,1 +1,1 @@
-"""What all routes share: how a body is read, who asks, how an answer is written."""
+"""The common parts of all routes: read a body, check the caller, write an answer."""

@@ -1,1 +1,1 @@
-"""The command `flow`: one module a noun."""
+"""The command `flow`: one module per noun."""

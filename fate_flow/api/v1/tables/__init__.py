@@ -1,1 +1,1 @@
-"""Tables in, out and away."""
+"""Upload, download, write, show and delete tables."""
