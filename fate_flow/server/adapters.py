@@ -143,8 +143,9 @@ class LocalWorkers:
 
     def _storage(self, order: LaunchOrder) -> dict[str, Any]:
         """Return the server that a task writes to or reads from; only this has its password, no document of a job."""
+        info = find_component(order.module)
         server = self.settings.connectors.get(str(order.parameters.get("connector")))
-        return {"storage": asdict(server)} if order.module in ("Writer", "Fetch") and server is not None else {}
+        return {"storage": asdict(server)} if info and info.uses_connector and server is not None else {}
 
     def _outputs(self, order: LaunchOrder, folder: Path) -> dict[str, Any]:
         key = order.worker.task

@@ -16,6 +16,14 @@ class Module:
     default_task_cores: int | None = None
     tolerates_missing_roles: frozenset[str] = frozenset({"host"})
     starts_without_roles: frozenset[str] = frozenset()
+    is_program: bool = False
+    origin: str = ""
+    file_read: str = ""
+    file_written: str = ""
+    uses_connector: bool = False
 
     def check(self, parameters: Mapping[str, object], role: str) -> list[str]:
         return []
+
+    def table_origin(self, parameters: Mapping[str, object]) -> str:
+        return self.origin

@@ -8,6 +8,7 @@ from typing import Any
 
 from fate_flow.components.base.errors import shown
 from fate_flow.core.model.errors import BadDocument, BadRequest
+from fate_flow.core.model.modules import ModuleInfo, OpensFiles
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.settings.settings import Settings
 
@@ -47,47 +48,36 @@ def check_server(settings: Settings, name: str, key: str) -> None:
         raise BadRequest(f"{key}: {shown(name)} is not one of connectors in service_conf.yaml: {known}")
 
 
-def check_paths(settings: Settings, spec: JobSpec) -> None:
+def check_paths(settings: Settings, modules: Mapping[str, ModuleInfo], spec: JobSpec) -> None:
     """Check the files and servers that a client's job reads and writes here. Raise BadDocument.
 
     A component opens every path in its parameters. Only components of local jobs have paths, and those jobs come from
     our own clients."""
     for task in spec.tasks.values():
+        module = modules.get(task.module)
+        if not isinstance(module, OpensFiles):
+            continue
         for party in task.parties:
-            if task.module in _WITH_SERVERS and party not in task.passed_at:
-                _check_connector(settings, f"{task.name} at {party}", task.parameters.get(party, {}))
-            if task.module in _FILE_OF and party not in task.passed_at:
-                _check_task(settings, f"{task.name} at {party}", task.module, task.parameters.get(party, {}))
+            if party not in task.passed_at:
+                try:
+                    _check_task(settings, module, task.parameters.get(party, {}))
+                except BadRequest as error:
+                    text = f"{task.name} at {party}: {error.message}"
+                    raise BadDocument("job_runtime_conf.component_parameters", text) from error
 
 
-_FILE_OF = {"Upload": ("file", readable_file), "Download": ("output_path", writable_file),
-            "Writer": ("output_path", writable_file)}  # fmt: skip
-
-
-_WITH_SERVERS = ("Writer", "Fetch")
-
-
-def _check_connector(settings: Settings, where: str, parameters: Mapping[str, Any]) -> None:
-    try:
-        if parameters.get("connector") is not None:
-            check_server(settings, str(parameters["connector"]), "connector")
-    except BadRequest as error:
-        raise BadDocument("job_runtime_conf.component_parameters", f"{where}: {error.message}") from error
-
-
-def _check_task(settings: Settings, where: str, module: str, parameters: Mapping[str, Any]) -> None:
-    key, check = _FILE_OF[module]
-    text = str(parameters.get(key, ""))
-    try:
-        if parameters.get(key) is None:         # required parameters were checked before
-            return
-        if not Path(text).is_absolute():     # a worker runs in a folder of its own
-            raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} is not an absolute path")
-        if parameters.get("remove_source"):
-            raise BadRequest("remove_source: only the server itself may set it, to remove an uploaded file")
-        check(settings, text, key)
-    except BadRequest as error:
-        raise BadDocument("job_runtime_conf.component_parameters", f"{where}: {error.message}") from error
+def _check_task(settings: Settings, module: OpensFiles, parameters: Mapping[str, Any]) -> None:
+    """Required parameters were checked before. Raise BadRequest."""
+    if module.uses_connector and parameters.get("connector") is not None:
+        check_server(settings, str(parameters["connector"]), "connector")
+    for key, check in ((module.file_read, readable_file), (module.file_written, writable_file)):
+        if key and parameters.get(key) is not None:
+            text = str(parameters[key])
+            if not Path(text).is_absolute():     # a worker runs in a folder of its own
+                raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} is not an absolute path")
+            if parameters.get("remove_source"):
+                raise BadRequest("remove_source: only the server itself may set it, to remove an uploaded file")
+            check(settings, text, key)
 
 
 def _below(roots: tuple[Path, ...], text: str, key: str, base: Path) -> Path:

@@ -35,6 +35,8 @@ MAX_PRECISION = 18
 _NAMES, _OUTPUT = ("namespace", "name"), ("job_id", "component_name", "data_name")
 MYSQL_TABLE = "the name of a table: 1 to 64 letters, digits and _"
 MYSQL_NAME = "[A-Za-z0-9_]{1,64}"
+UPLOADED, WRITTEN, BOUND = "upload", "writer", "table_bind"
+"""Origins of tables that outlive the results of a job."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,11 @@ class ComponentInfo:
     examine_all: Callable[[Mapping[Party, Mapping[str, object]]], list[str]] | None = None    # check of all parties
     is_without_table: Callable[[Mapping[str, object], str], bool] | None = None    # whether a role gets no output table
     made_at: tuple[str, str] | None = None                   # parameters with the name of the table that it makes
+    origin: str = ""                               # of its tables, if they outlive the results of the job
+    reads_by_name: bool = False                    # its parameters namespace and name name the table that it reads
+    file_read: str = ""                            # the parameter with the path of the file that it reads
+    file_written: str = ""                         # the parameter with the path of the file that it writes
+    uses_connector: bool = False                   # its parameter connector names a server of the configuration
     column_parameters: tuple[str, ...] = ()                  # parameters with a column of the table that it reads
     hands_on: Callable[[Mapping[str, object], tuple[str, ...]], tuple[str, ...]] | None = None    # output columns
     is_program: bool = False                       # it runs the user's program, not a Python module of ours
@@ -111,6 +118,10 @@ class ComponentInfo:
         """Return namespace and name of the table that it makes by its parameters; None if they name none."""
         namespace, name = (parameters.get(key) for key in self.made_at or ("", ""))
         return (str(namespace), str(name)) if namespace and name else None
+
+    def table_origin(self, parameters: Mapping[str, object]) -> str:
+        """Return the origin of its tables; empty if they are results of the job. Parameters may bind a file."""
+        return BOUND if self.origin and parameters.get("is_bound") else self.origin
 
     def columns_read(self, parameters: Mapping[str, object]) -> dict[str, str]:
         """Return the columns that parameters name, by the key of the parameter."""
@@ -248,162 +259,172 @@ _LOCAL = frozenset({"local"})
 _GUEST_AND_HOST = frozenset({"guest", "host"})
 _EVERYWHERE = frozenset({"guest", "host", "arbiter", "local"})
 
-_COMPONENTS = (
-    ComponentInfo(
-        module="Upload",
-        name="upload",
-        description="makes a table of a CSV file on this party's server",
-        roles=_LOCAL,
-        parameter_group="UploadParam",
-        parameters={
-            "file": _text("the path of a CSV file", required=True),
-            "namespace": _TABLE_PIECE,
-            "name": _TABLE_PIECE,
-            "head": _FLAG,
-            "id_delimiter": _DELIMITER,
-            "partition": _PARTITION,
-            "destroy": _FLAG,
-            "extend_sid": _FLAG,
-            "auto_increasing_sid": _FLAG,
-            "id_column": _ID_COLUMN,
-            "feature_column": _FEATURE_COLUMN,
-            "duplicate_ids": _DUPLICATE_IDS,
-            "remove_source": _FLAG,
-            "is_bound": _FLAG,
-        },
-        made_at=_NAMES,
-        outputs=("data",),
-        default_task_cores=4,
-        examine=_problems_of_upload,
-    ),
-    ComponentInfo(
-        module="Download",
-        name="download",
-        description="writes a table to a CSV file on this party's server",
-        roles=_LOCAL,
-        parameter_group="DownloadParam",
-        parameters={
-            "namespace": _TABLE_PIECE,
-            "name": _TABLE_PIECE,
-            "output_path": _text("the path of the CSV file to write", required=True),
-            "delimiter": _DELIMITER,
-        },
-        default_task_cores=1,
-    ),
-    ComponentInfo(
-        module="Writer",
-        name="writer",
-        description="makes another table of a table, a CSV file on this party's server, or a table of a MySQL server",
-        roles=_LOCAL,
-        parameter_group="WriterParam",
-        parameters={
-            "namespace": _TABLE_PIECE,
-            "name": _TABLE_PIECE,
-            "output_path": _text("the path of the CSV file to write"),
-            "delimiter": _DELIMITER,
-            "connector": _text("the name of a connector of this party's configuration"),
-            "target": Parameter(MYSQL_TABLE, _is_mysql_table),
-            "output_namespace": replace(_TABLE_PIECE, required=False),
-            "output_name": replace(_TABLE_PIECE, required=False),
-            "destroy": _FLAG,
-        },
-        made_at=("output_namespace", "output_name"),
-        outputs=("data",),
-        default_task_cores=1,
-        examine=_problems_of_writer,
-    ),
-    ComponentInfo(
-        module="Fetch",
-        name="fetch",
-        description="makes a table of a table of a MySQL server",
-        roles=_LOCAL,
-        parameter_group="FetchParam",
-        parameters={
-            "connector": _text("the name of a connector of this party's configuration", required=True),
-            "source": Parameter(MYSQL_TABLE, _is_mysql_table, required=True),
-            "namespace": _TABLE_PIECE,
-            "name": _TABLE_PIECE,
-            "id_column": _ID_COLUMN,
-            "feature_column": _FEATURE_COLUMN,
-            "duplicate_ids": _DUPLICATE_IDS,
-            "partition": _PARTITION,
-            "destroy": _FLAG,
-        },
-        made_at=_NAMES,
-        outputs=("data",),
-        default_task_cores=1,
-    ),
-    ComponentInfo(
-        module="Reader",
-        name="reader",
-        description="hands a table of this party to the tasks that follow",
-        roles=_GUEST_AND_HOST,
-        parameter_group="ReaderParam",
-        parameters={"table": _TABLE},
-        outputs=("data",),
-        hands_on=lambda _, columns: columns,
-        tolerates_missing_roles=_GUEST_AND_HOST,     # no share waits for another: each reads its own table
-    ),
-    ComponentInfo(
-        module="Intersection",
-        name="intersection",
-        description="keeps the rows whose ids all parties hold, and tells nobody any other id",
-        roles=_GUEST_AND_HOST,
-        parameter_group="IntersectParam",
-        parameters={
-            "cardinality_only": _FLAG,
-            "sync_cardinality": _FLAG,
-            "sync_intersect_ids": _FLAG,
-            "only_output_key": _FLAG,
-            **{key: Parameter(one.expected, one.is_right) for key, one in intersection.FIXED.items()},
-        },
-        inputs=("data",),
-        outputs=("data",),
-        examine_all=intersection.problems,
-        hands_on=lambda parameters, columns: () if parameters.get("only_output_key") else columns,
-        is_without_table=intersection.is_without_table,
-        exchanges_messages=True,
-    ),
-    ComponentInfo(
-        module="SecureSum",
-        name="secure_sum",
-        description="adds up a column over all parties; each learns the total only",
-        roles=_GUEST_AND_HOST,
-        parameter_group="SecureSumParam",
-        parameters={"column": _text("the name of a column", required=True), "precision": _PRECISION},
-        inputs=("data",),
-        column_parameters=("column",),
-        outputs=("data",),
-        exchanges_messages=True,
-        starts_without_roles=_GUEST_AND_HOST,        # the total of the present parties; once started, all are needed
-    ),
-    ComponentInfo(
-        module="SecureAddExample",
-        name="secure_add_example",
-        description="a guest and a host add up ones that neither shows the other: what `flow test toy` runs",
-        roles=_GUEST_AND_HOST,
-        parameter_group="SecureAddExampleParam",
-        parameters={
-            "data_num": Parameter(f"a whole number from 1 to {MAX_DATA_NUM}", _is_whole(1, MAX_DATA_NUM)),
-            "partition": _PARTITION,
-            "seed": Parameter("a whole number", _is_whole(-(2**63), 2**63)),
-        },
-        exchanges_messages=True,
-    ),
-    ComponentInfo(
-        module=program.MODULE,
-        name="command",
-        description="runs a program of the user's own at each party that allows it",
-        roles=_EVERYWHERE,
-        parameter_group="CommandParam",
-        parameters=dict(_command_parameters()),
-        inputs=("data",),
-        examine=program.problems,
-        is_program=True,
-        tolerates_missing_roles=_EVERYWHERE,     # the author of the program knows whether the others can go on
-        starts_without_roles=_EVERYWHERE,
-    ),
+UPLOAD = ComponentInfo(
+    module="Upload",
+    name="upload",
+    description="makes a table of a CSV file on this party's server",
+    roles=_LOCAL,
+    parameter_group="UploadParam",
+    parameters={
+        "file": _text("the path of a CSV file", required=True),
+        "namespace": _TABLE_PIECE,
+        "name": _TABLE_PIECE,
+        "head": _FLAG,
+        "id_delimiter": _DELIMITER,
+        "partition": _PARTITION,
+        "destroy": _FLAG,
+        "extend_sid": _FLAG,
+        "auto_increasing_sid": _FLAG,
+        "id_column": _ID_COLUMN,
+        "feature_column": _FEATURE_COLUMN,
+        "duplicate_ids": _DUPLICATE_IDS,
+        "remove_source": _FLAG,
+        "is_bound": _FLAG,
+    },
+    made_at=_NAMES,
+    origin=UPLOADED,
+    file_read="file",
+    outputs=("data",),
+    default_task_cores=4,
+    examine=_problems_of_upload,
 )
+DOWNLOAD = ComponentInfo(
+    module="Download",
+    name="download",
+    description="writes a table to a CSV file on this party's server",
+    roles=_LOCAL,
+    parameter_group="DownloadParam",
+    parameters={
+        "namespace": _TABLE_PIECE,
+        "name": _TABLE_PIECE,
+        "output_path": _text("the path of the CSV file to write", required=True),
+        "delimiter": _DELIMITER,
+    },
+    default_task_cores=1,
+    reads_by_name=True,
+    file_written="output_path",
+)
+WRITER = ComponentInfo(
+    module="Writer",
+    name="writer",
+    description="makes another table of a table, a CSV file on this party's server, or a table of a MySQL server",
+    roles=_LOCAL,
+    parameter_group="WriterParam",
+    parameters={
+        "namespace": _TABLE_PIECE,
+        "name": _TABLE_PIECE,
+        "output_path": _text("the path of the CSV file to write"),
+        "delimiter": _DELIMITER,
+        "connector": _text("the name of a connector of this party's configuration"),
+        "target": Parameter(MYSQL_TABLE, _is_mysql_table),
+        "output_namespace": replace(_TABLE_PIECE, required=False),
+        "output_name": replace(_TABLE_PIECE, required=False),
+        "destroy": _FLAG,
+    },
+    made_at=("output_namespace", "output_name"),
+    origin=WRITTEN,
+    reads_by_name=True,
+    file_written="output_path",
+    uses_connector=True,
+    outputs=("data",),
+    default_task_cores=1,
+    examine=_problems_of_writer,
+)
+FETCH = ComponentInfo(
+    module="Fetch",
+    name="fetch",
+    description="makes a table of a table of a MySQL server",
+    roles=_LOCAL,
+    parameter_group="FetchParam",
+    parameters={
+        "connector": _text("the name of a connector of this party's configuration", required=True),
+        "source": Parameter(MYSQL_TABLE, _is_mysql_table, required=True),
+        "namespace": _TABLE_PIECE,
+        "name": _TABLE_PIECE,
+        "id_column": _ID_COLUMN,
+        "feature_column": _FEATURE_COLUMN,
+        "duplicate_ids": _DUPLICATE_IDS,
+        "partition": _PARTITION,
+        "destroy": _FLAG,
+    },
+    made_at=_NAMES,
+    origin=BOUND,
+    uses_connector=True,
+    outputs=("data",),
+    default_task_cores=1,
+)
+READER = ComponentInfo(
+    module="Reader",
+    name="reader",
+    description="hands a table of this party to the tasks that follow",
+    roles=_GUEST_AND_HOST,
+    parameter_group="ReaderParam",
+    parameters={"table": _TABLE},
+    outputs=("data",),
+    hands_on=lambda _, columns: columns,
+    tolerates_missing_roles=_GUEST_AND_HOST,     # no share waits for another: each reads its own table
+)
+INTERSECTION = ComponentInfo(
+    module="Intersection",
+    name="intersection",
+    description="keeps the rows whose ids all parties hold, and tells nobody any other id",
+    roles=_GUEST_AND_HOST,
+    parameter_group="IntersectParam",
+    parameters={
+        "cardinality_only": _FLAG,
+        "sync_cardinality": _FLAG,
+        "sync_intersect_ids": _FLAG,
+        "only_output_key": _FLAG,
+        **{key: Parameter(one.expected, one.is_right) for key, one in intersection.FIXED.items()},
+    },
+    inputs=("data",),
+    outputs=("data",),
+    examine_all=intersection.problems,
+    hands_on=lambda parameters, columns: () if parameters.get("only_output_key") else columns,
+    is_without_table=intersection.is_without_table,
+    exchanges_messages=True,
+)
+SECURE_SUM = ComponentInfo(
+    module="SecureSum",
+    name="secure_sum",
+    description="adds up a column over all parties; each learns the total only",
+    roles=_GUEST_AND_HOST,
+    parameter_group="SecureSumParam",
+    parameters={"column": _text("the name of a column", required=True), "precision": _PRECISION},
+    inputs=("data",),
+    column_parameters=("column",),
+    outputs=("data",),
+    exchanges_messages=True,
+    starts_without_roles=_GUEST_AND_HOST,        # the total of the present parties; once started, all are needed
+)
+SECURE_ADD_EXAMPLE = ComponentInfo(
+    module="SecureAddExample",
+    name="secure_add_example",
+    description="a guest and a host add up ones that neither shows the other: what `flow test toy` runs",
+    roles=_GUEST_AND_HOST,
+    parameter_group="SecureAddExampleParam",
+    parameters={
+        "data_num": Parameter(f"a whole number from 1 to {MAX_DATA_NUM}", _is_whole(1, MAX_DATA_NUM)),
+        "partition": _PARTITION,
+        "seed": Parameter("a whole number", _is_whole(-(2**63), 2**63)),
+    },
+    exchanges_messages=True,
+)
+COMMAND = ComponentInfo(
+    module="Command",
+    name="command",
+    description="runs a program of the user's own at each party that allows it",
+    roles=_EVERYWHERE,
+    parameter_group="CommandParam",
+    parameters=dict(_command_parameters()),
+    inputs=("data",),
+    examine=program.problems,
+    is_program=True,
+    tolerates_missing_roles=_EVERYWHERE,     # the author of the program knows whether the others can go on
+    starts_without_roles=_EVERYWHERE,
+)
+
+_COMPONENTS = (UPLOAD, DOWNLOAD, WRITER, FETCH, READER, INTERSECTION, SECURE_SUM, SECURE_ADD_EXAMPLE, COMMAND)
 
 CATALOGUE: Mapping[str, ComponentInfo] = MappingProxyType({one.module: one for one in _COMPONENTS})
 

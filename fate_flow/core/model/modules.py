@@ -28,6 +28,14 @@ class ModuleInfo(Protocol):
 
 
 @runtime_checkable
+class RunsProgram(Protocol):
+    """A module that declares whether its tasks run a program that the job names (program.py)."""
+
+    @property
+    def is_program(self) -> bool: ...
+
+
+@runtime_checkable
 class DoesWithout(Protocol):
     """A module whose tasks may succeed although some parties of a role are missing."""
 
@@ -83,6 +91,40 @@ class MakesNamedTable(Protocol):
 
 
 @runtime_checkable
+class ReadsNamedTable(Protocol):
+    """A module that declares where its parameters name the table that it reads."""
+
+    @property
+    def reads_by_name(self) -> bool:
+        """Whether `namespace` and `name` are parameters of their own; if not, they stand in the parameter `table`."""
+
+
+@runtime_checkable
+class KeepsTables(Protocol):
+    """A module that declares whether its tables outlive the results of the job."""
+
+    def table_origin(self, parameters: Mapping[str, Any]) -> str:
+        """Return the origin that the row of such a table gets; empty if the tables are results of the job."""
+
+
+@runtime_checkable
+class OpensFiles(Protocol):
+    """A module that declares which of its parameters name a file or a server that its worker opens."""
+
+    @property
+    def file_read(self) -> str:
+        """The parameter with the path of the file that it reads; empty if it reads none. A client may have sent it."""
+
+    @property
+    def file_written(self) -> str:
+        """The parameter with the path of the file that it writes; empty if it writes none."""
+
+    @property
+    def uses_connector(self) -> bool:
+        """Whether the parameter `connector` names a server that the operator configured."""
+
+
+@runtime_checkable
 class ReadsAndMakesTables(Protocol):
     """A module that declares which tables it reads and makes."""
 
@@ -92,3 +134,9 @@ class ReadsAndMakesTables(Protocol):
 
     def makes_table(self, parameters: Mapping[str, Any], role: str) -> bool:
         """Return whether the task makes an output table at a party of this role."""
+
+
+def runs_program(modules: Mapping[str, ModuleInfo], name: str) -> bool:
+    """Return whether tasks of the module of this name run a program that the job names."""
+    module = modules.get(name)
+    return isinstance(module, RunsProgram) and module.is_program

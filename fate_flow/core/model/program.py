@@ -18,7 +18,6 @@ from typing import Any
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.spec import Party, TaskSpec
 
-MODULE = "Command"
 SHELL = "/bin/sh"
 
 MOST_REPLICAS = 256
@@ -130,8 +129,8 @@ class ProgramSpec:
 
 
 def program_at(task: TaskSpec, party: Party) -> ProgramSpec | None:
-    """Return what this party runs for the task; None for a task of another module."""
-    return read_program(task.parameters.get(party, {})) if task.module == MODULE else None
+    """Return what this party runs for the task; None for a task of a component."""
+    return read_program(task.parameters.get(party, {})) if task.is_program else None
 
 
 def read_program(parameters: Mapping[str, Any]) -> ProgramSpec:

@@ -14,9 +14,6 @@ from typing import Any
 from fate_flow.core.model.policy import Policy
 from fate_flow.core.model.retry import NEVER_AGAIN, RetryRule
 
-READS_BY_NAME = frozenset({"Download", "Writer"})
-"""Modules whose parameters have `namespace` and `name` of the table at the top level; a Reader has them in `table`."""
-
 
 @dataclass(frozen=True, order=True)
 class Party:
@@ -86,6 +83,8 @@ class TaskSpec:
     policies: tuple[Policy, ...] = ()           # its own; searched before those of the job
     min_available: Mapping[str, int] = field(default_factory=dict)     # by role, if not all its parties are needed
     goes_on_without: frozenset[str] = frozenset()       # roles whose shares may break while the others run
+    is_program: bool = False                    # it runs a program that the job names (program.py)
+    reads_by_name: bool = False                 # its parameters name a table at their top level, not in `table`
 
     @property
     def producers(self) -> frozenset[str]:
@@ -113,7 +112,7 @@ class TaskSpec:
 
     def _table_named_at(self, party: Party) -> Mapping[str, Any]:
         given = self.parameters.get(party, {})
-        table = given if self.module in READS_BY_NAME else given.get("table")
+        table = given if self.reads_by_name else given.get("table")
         return table if isinstance(table, Mapping) else {}
 
     def timeout_at(self, party: Party) -> int:

@@ -7,9 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.grammar import shown
-from fate_flow.core.model.modules import ChecksAllParties, ModuleInfo, WarnsOfParameters
+from fate_flow.core.model.modules import (
+    ChecksAllParties,
+    ModuleInfo,
+    ReadsNamedTable,
+    WarnsOfParameters,
+    runs_program,
+)
 from fate_flow.core.model.policy import Policy, PolicyAction, may_restart_task
-from fate_flow.core.model.program import MODULE, fails_on_restart, read_program
+from fate_flow.core.model.program import fails_on_restart, read_program
 from fate_flow.core.model.spec import JobParameters, Party, TaskSpec
 from fate_flow.jobspec.fate_v1.after_document import after_of
 from fate_flow.jobspec.fate_v1.dsl import Component
@@ -76,6 +82,7 @@ class Tasks:
         retry = rule_for(self.parameters[self.initiator], component.name)
         limit = _task_timeout(self.parameters[self.initiator], component.name)
         limits = {party: _task_timeout(self.parameters[party], component.name) for party in parties}
+        module = self.modules[component.module]
         return TaskSpec(
             name=component.name,
             module=component.module,
@@ -89,7 +96,9 @@ class Tasks:
             retry=retry,
             policies=policies_for(self.parameters[self.initiator], component.name),
             min_available=self._minimums.of(component.name, component.module, parties),
-            goes_on_without=goes_on_without(self.modules[component.module]),
+            goes_on_without=goes_on_without(module),
+            is_program=runs_program(self.modules, component.module),
+            reads_by_name=isinstance(module, ReadsNamedTable) and module.reads_by_name,
             stop_seconds=_stop_duration(self.parameters[self.initiator], component.name),
             priority=_of_task(self.parameters[self.initiator], component.name).get("priority", 0),
             party_timeouts={party: own for party, own in limits.items() if own != limit},
@@ -100,7 +109,7 @@ class Tasks:
         node = self.conf.at("component_parameters")
         module = self.modules[component.module]
         problems = module.check(parameters, party.role)
-        if component.module == MODULE and not problems:
+        if runs_program(self.modules, component.module) and not problems:
             problems = list(self._problems_of_command(component, parameters))
         for problem in problems:
             node.wrong(f"{component.name} at {party}: {problem}")

@@ -13,7 +13,7 @@ from fate_flow.core.model.grammar import check_incarnation
 from fate_flow.core.model.job import Command, Task, TaskKey
 from fate_flow.core.model.program import ProgramSpec, program_at
 from fate_flow.core.model.resources import Request, request_of
-from fate_flow.core.model.spec import JobSpec, Party
+from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.text.phrases import counted, sanitized
 from fate_flow.jobspec.effective import Effective, effective_at
@@ -65,10 +65,10 @@ def _accept(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
 
 
 def _check_programs(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
-    for name, program in _programs_of(spec, party):
+    for task, program in _programs_of(spec, party):
         objection = unit.context.program_policy.objection(program, spec.initiator.party_id)
         if objection:
-            raise OperationFailed(f"{name} (Command) is not run at {party}: {objection}")
+            raise OperationFailed(f"{task.name} ({task.module}) is not run at {party}: {objection}")
 
 
 def request(unit: UnitOfWork, spec: JobSpec, party: Party) -> Request:
@@ -103,12 +103,12 @@ def check_early(context: Context, document: Document) -> None:
                 context.program_policy.objection(program, spec.initiator.party_id)
 
 
-def _programs_of(spec: JobSpec, party: Party) -> Iterator[tuple[str, ProgramSpec]]:
-    """Yield the user's own programs at this seat, each with the name of its task."""
+def _programs_of(spec: JobSpec, party: Party) -> Iterator[tuple[TaskSpec, ProgramSpec]]:
+    """Yield the user's own programs at this seat, each with its task."""
     for task in spec.tasks_of(party):
         program = None if party in task.passed_at else program_at(task, party)
         if program is not None:
-            yield task.name, program
+            yield task, program
 
 
 def _check_tables(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:

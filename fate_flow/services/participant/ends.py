@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from fate_flow.core.model.job import Answer, Claim, EngineState, Job, Task
+from fate_flow.core.model.modules import ModuleInfo, OpensFiles
 from fate_flow.core.model.reasons import Reason, job_status_for
+from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import TASK_BROKEN, JobStatus, TaskStatus, WorkerStatus, may_move
 from fate_flow.core.planning.actions import MoveJob, MoveTask
 from fate_flow.records.operator_log.events import Event
@@ -110,13 +112,17 @@ def clean_up(unit: UnitOfWork, job_id: str) -> None:
     if not all(row.is_final for row in unit.tx.jobs_here(job_id)):
         return
     spec = unit.spec(job_id)
-    uploads = tuple(
-        str(parameters.get("file", ""))
-        for task in (spec.tasks.values() if spec else ())
-        if task.module == "Upload"
-        for parameters in task.parameters.values()
-    )
-    unit.after_commit(RemoveMessages(job_id, uploads))
+    sent = _files_read(unit.context.modules, spec) if spec else ()
+    unit.after_commit(RemoveMessages(job_id, tuple(sent)))
+
+
+def _files_read(modules: Mapping[str, ModuleInfo], spec: JobSpec) -> Iterator[str]:
+    """Yield the paths of files that tasks read by their parameters; clients may have sent these files."""
+    for task in spec.tasks.values():
+        module = modules.get(task.module)
+        if isinstance(module, OpensFiles) and module.file_read:
+            for parameters in task.parameters.values():
+                yield str(parameters.get(module.file_read, ""))
 
 
 def release(unit: UnitOfWork, job: Job, at_most_round: int | None = None) -> bool:

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fate_flow.core.model.job import Task, TaskKey
-from fate_flow.core.model.program import MODULE as COMMAND
-from fate_flow.core.model.spec import READS_BY_NAME
+from fate_flow.core.model.modules import KeepsTables, runs_program
 from fate_flow.core.model.status import TASK_BROKEN, TASK_END, TaskStatus
 from fate_flow.core.planning.actions import MoveTask
 from fate_flow.core.planning.replicas import COLLECTOR
@@ -16,10 +15,6 @@ from fate_flow.services.context.effects import RemoveTableFiles
 from fate_flow.services.context.ports import TaskOutputs
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.store.values import READ, Metric, OutputTable, TableMeta
-
-WRITTEN, _BOUND = "writer", "table_bind"
-_ORIGIN_OF = {"Upload": "upload", "Writer": WRITTEN, "Fetch": _BOUND}
-"""By module, the origin of tables that users name. The removal of a job's results does not touch these tables."""
 
 
 def settle_outputs(unit: UnitOfWork, job_id: str, move: MoveTask) -> None:
@@ -45,7 +40,7 @@ def _finished_here(unit: UnitOfWork, job_id: str, move: MoveTask) -> list[Task]:
 
 
 def _made_by(unit: UnitOfWork, task: Task) -> TaskOutputs:
-    if task.module == COMMAND:
+    if runs_program(unit.context.modules, task.module):
         every = unit.tx.workers_of_task(task.key)
         worker = next((one for one in every if one.slot == COLLECTOR), None)
     else:
@@ -74,16 +69,17 @@ def publish_outputs(unit: UnitOfWork, task: Task) -> None:
 
 
 def _read_by(unit: UnitOfWork, task: Task) -> list[OutputTable]:
-    """Return the table that the task read by its parameters, for the lineage. A Reader needs no entry: it hands the
-    table on as its output."""
+    """Return the table that the task read by its parameters, for the lineage.
+
+    A table in the parameter `table` needs no entry: the task hands it on as its output."""
     spec = unit.spec(task.key.job_id)
-    if spec is None or task.module not in READS_BY_NAME:
+    if spec is None or not spec.tasks[task.key.name].reads_by_name:
         return []
     table = spec.tasks[task.key.name].table_at(task.key.party)
     return [OutputTable(task.key, READ, *table)] if table else []
 
 
-def _upload_settings(unit: UnitOfWork, task: Task) -> Mapping[str, Any]:
+def _parameters(unit: UnitOfWork, task: Task) -> Mapping[str, Any]:
     """Return the parameters of the task at this party."""
     spec = unit.spec(task.key.job_id)
     return spec.tasks[task.key.name].parameters.get(task.key.party, {}) if spec is not None else {}
@@ -100,19 +96,21 @@ def _aliases(unit: UnitOfWork, task: Task) -> dict[str, str]:
 
 def _save_table(unit: UnitOfWork, task: Task, table: TableMeta) -> TableMeta:
     """Store the row of a table. A component that only hands on a table does not change its row."""
-    is_named = task.module in _ORIGIN_OF
+    given = _parameters(unit, task)
+    module = unit.context.modules.get(task.module)
+    origin = module.table_origin(given) if isinstance(module, KeepsTables) else ""
     known = unit.tx.table(table.namespace, table.name)
-    if known is not None and known.uri == table.uri and not is_named:
+    if known is not None and known.uri == table.uri and not origin:
         return known
-    saved = _as_uploaded(unit, task, table) if is_named else table
+    saved = _as_kept(table, origin, given) if origin else table
     unit.tx.save_table(saved, unit.now)
     return saved
 
 
-def _as_uploaded(unit: UnitOfWork, task: Task, table: TableMeta) -> TableMeta:
-    """Return the table with the settings that the parameters of the task give."""
-    given = _upload_settings(unit, task)
-    origin = _BOUND if given.get("is_bound") else _ORIGIN_OF[task.module]
+def _as_kept(table: TableMeta, origin: str, given: Mapping[str, Any]) -> TableMeta:
+    """Return the table with the settings that the parameters of the task give.
+
+    The removal of a job's results does not touch a table of this origin."""
     return replace(
         table, origin=origin, partitions=given.get("partition") or 1,
         id_delimiter=given.get("id_delimiter") or ",",

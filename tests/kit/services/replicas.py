@@ -25,7 +25,7 @@ class ProgramPolicy:
 def a_server(program_policy: ProgramPolicy | None = None) -> HandServer:
     host = HandServer("10000", rules=Rules())
     for name, value in (
-        ("modules", {"Command": Module(), "Work": Module()}),
+        ("modules", {"Command": Module(is_program=True), "Work": Module()}),
         ("program_policy", program_policy or ProgramPolicy()),
     ):
         object.__setattr__(host.context, name, value)

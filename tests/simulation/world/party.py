@@ -336,7 +336,7 @@ class _Silent:
         return lambda *args, **kwargs: None
 
 
-_MODULES = {"Work": Module(), "Command": Module()}
+_MODULES = {"Work": Module(), "Command": Module(is_program=True)}
 
 
 class _Open:

@@ -113,6 +113,29 @@ def test_the_catalogue_is_consistent():
     assert CATALOGUE["Download"].default_task_cores == 1
 
 
+def test_traits_name_parameters_that_the_component_has():
+    for info in CATALOGUE.values():
+        named = {info.file_read, info.file_written, "connector" if info.uses_connector else ""}
+        named |= {"namespace", "name"} if info.reads_by_name else set()
+        assert named - {""} <= set(info.parameters), info.module
+        assert bool(info.origin) == (info.made_at is not None), info.module
+
+
+@pytest.mark.parametrize(
+    ("module", "parameters", "origin"),
+    [
+        ("Upload", {}, "upload"), ("Upload", {"is_bound": True}, "table_bind"), ("Writer", {}, "writer"),
+        ("Fetch", {}, "table_bind"), ("Download", {}, ""), ("Reader", {}, ""), ("Intersection", {}, ""),
+    ],
+)  # fmt: skip
+def test_a_component_says_whether_its_tables_outlive_the_results_of_the_job(module, parameters, origin):
+    assert CATALOGUE[module].table_origin(parameters) == origin
+
+
+def test_a_component_says_where_its_parameters_name_the_table_that_it_reads():
+    assert [info.module for info in CATALOGUE.values() if info.reads_by_name] == ["Download", "Writer"]
+
+
 def test_the_catalogue_is_light():
     """The server imports it, so it must not bring the libraries of the components."""
     code = (

@@ -10,7 +10,7 @@ from typing import Any
 from fate_flow.core.model.approval import Approval
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import UNREACHABLE, Answer, Blocker, Hold, Job, Seat, Task, TaskKey, Worker
-from fate_flow.core.model.program import MODULE as COMMAND
+from fate_flow.core.model.modules import ModuleInfo, runs_program
 from fate_flow.core.model.program import program_at
 from fate_flow.core.model.resources import request_of
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
@@ -37,13 +37,13 @@ from fate_flow.store.views.snapshots import JobSnapshot, QueuePage
 # ---------------------------------------------------------------------- an existing job
 
 
-def needs_spec(snapshot: JobSnapshot) -> bool:
+def needs_spec(snapshot: JobSnapshot, modules: Mapping[str, ModuleInfo]) -> bool:
     """Return whether the explanation needs the specification: if policies are pending, something is ending or retried,
     or running workers here may be elastic."""
     job, running = snapshot.jobs[0], [task for task in snapshot.tasks if task.party_status is TaskStatus.RUNNING]
     is_ending = job.status is JobStatus.STOPPING or any(task.status is TaskStatus.STOPPING for task in snapshot.tasks)
     is_retrying = any(task.key.version and task.status is TaskStatus.WAITING for task in snapshot.tasks)
-    may_be_elastic = any(task.module == COMMAND for task in running if task.runs_here)
+    may_be_elastic = any(runs_program(modules, task.module) for task in running if task.runs_here)
     return bool(job.timers) or is_ending or is_retrying or may_be_elastic
 
 

@@ -285,7 +285,7 @@ class _JobRoutes:
         return ok(plan)
 
     def _check_paths(self, spec: JobSpec) -> None:
-        check_paths(self._settings, spec)
+        check_paths(self._settings, self._context.modules, spec)
 
     # ------------------------------------------------------------------ the state of jobs
 
@@ -328,7 +328,7 @@ class _JobRoutes:
         if snapshot is None:
             raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
         context = self._services.context
-        document = self._views.document(job_id) if needs_spec(snapshot) else None
+        document = self._views.document(job_id) if needs_spec(snapshot, context.modules) else None
         spec = read_spec(context, document) if document is not None else None
         return ok(explained(
             snapshot, spec, now=context.clock(), order=self._order.of(job_id), limit=context.rules.party_silence,

@@ -78,7 +78,7 @@ class _ParameterRoutes:
         previewed = self._use_cases.jobs.preview_change(job_id, change)
         if previewed.is_change:
             self._use_cases.submits.examine(previewed.document)
-            check_paths(self._services.settings, previewed.spec)
+            check_paths(self._services.settings, self._services.context.modules, previewed.spec)
             _check_answers(ask_parties(self._services, previewed.document, previewed.spec, previewed.plain_v1))
         revised = self._use_cases.jobs.change_parameters(job_id, change, previewed.base)
         return ok({

@@ -8,6 +8,7 @@ from flask import Blueprint, Response, request
 
 from fate_flow.api.http.declared import TEXT, declared
 from fate_flow.api.http.envelope import error_response, failed, file_follows
+from fate_flow.components.worker.catalogue import COMMAND
 from fate_flow.core.model.grammar import shown
 
 _RETCODE = 100
@@ -16,7 +17,7 @@ _AS_FILE = 404               # for routes whose HTTP 200 means that a file follo
 _NO_MODELS = "no component here produces a model: run FATE's own server for training jobs"
 _NO_BOARD = "flow job watch and flow job explain show a job"
 _OWN_PROGRAM = (
-    "a task of Command runs a program of your own at each party that allows it (docs/reference/programs.md); "
+    f"a task of {COMMAND.module} runs a program of your own at each party that allows it (docs/reference/programs.md); "
     "components are those of the release, the same in every process and at every party"
 )
 _BUILT_IN = "component/get lists what this server can run"

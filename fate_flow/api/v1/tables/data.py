@@ -46,7 +46,15 @@ from fate_flow.api.http.shapes import SUBMITTED_WITH_TABLE, TABLE_INFO, UPLOADS
 from fate_flow.api.http.uploads import is_upload, received
 from fate_flow.api.v1.jobs.submission import submit, submit_data
 from fate_flow.api.v1.tables.connectors import ADDRESS, ENGINE, FILES, PATH, SERVERS, file_of, read_engine
-from fate_flow.components.worker.catalogue import MYSQL_NAME, MYSQL_TABLE
+from fate_flow.components.worker.catalogue import (
+    DOWNLOAD,
+    FETCH,
+    MYSQL_NAME,
+    MYSQL_TABLE,
+    UPLOAD,
+    WRITER,
+    ComponentInfo,
+)
 from fate_flow.core.model.errors import BadRequest, Conflict, NotFound
 from fate_flow.core.model.grammar import DUPLICATE_IDS, shown
 from fate_flow.store.values import Document, TableMeta
@@ -183,7 +191,7 @@ class _DataRoutes:
         return self._submit_upload(conf, {**parameters, "file": str(path), **bound})
 
     def _submit_upload(self, conf: Body, parameters: Mapping[str, Any]) -> Response:
-        submitted = submit(self._services, _local_job("upload_0", "Upload", parameters, _task_cores(conf)))
+        submitted = submit(self._services, _local_job(UPLOAD, parameters, _task_cores(conf)))
         data = submit_data(self._services, submitted)
         data["warnings"] += [f"{key}: has no effect on this server" for key in _WITHOUT_EFFECT if conf.get(key)]
         if parameters["auto_increasing_sid"] and not parameters["extend_sid"]:
@@ -216,7 +224,7 @@ class _DataRoutes:
         path = writable_file(self._settings, read_text(body, "output_path"), "output_path")
         delimiter = {"delimiter": text} if (text := read_text(body, "delimiter")) else {}
         parameters = {"namespace": namespace, "name": name, "output_path": str(path), **delimiter}
-        submitted = submit(self._services, _local_job("download_0", "Download", parameters, {}))
+        submitted = submit(self._services, _local_job(DOWNLOAD, parameters, {}))
         table = {"table_name": name, "namespace": namespace}
         return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
 
@@ -233,7 +241,7 @@ class _DataRoutes:
         parameters = {**source, **self._written_outside(body), **self._table_to_write(body, source)}
         if parameters == source:
             raise BadRequest("address: is missing, and so is output_name: name a file or a table to write to")
-        submitted = submit(self._services, _local_job("writer_0", "Writer", parameters, {}))
+        submitted = submit(self._services, _local_job(WRITER, parameters, {}))
         table = {"table_name": name, "namespace": namespace}
         return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
 
@@ -354,7 +362,7 @@ class _DataRoutes:
         if conf.get("duplicate_ids") is not None:       # the server's default is for files, whose rows have an order
             kept["duplicate_ids"] = parameters["duplicate_ids"]
         given = {"connector": name, "source": source, **kept}
-        submitted = submit(self._services, _local_job("fetch_0", "Fetch", given, _task_cores(conf)))
+        submitted = submit(self._services, _local_job(FETCH, given, _task_cores(conf)))
         data = submit_data(self._services, submitted)
         data["warnings"] += [f"{key}: has no effect with {SERVERS}" for key in _OF_FILES if body.get(key)]
         return ok({**data, "table_name": kept["name"], "namespace": kept["namespace"]}, jobId=submitted.job_id)
@@ -421,8 +429,11 @@ def _task_cores(conf: Body) -> dict[str, Any]:
     return {"task_cores": read_whole(conf, "task_cores", 0, 1)} if conf.get("task_cores") is not None else {}
 
 
-def _local_job(name: str, module: str, parameters: Mapping[str, Any], job_parameters: Mapping[str, Any]) -> Document:
+def _local_job(
+    component: ComponentInfo, parameters: Mapping[str, Any], job_parameters: Mapping[str, Any]
+) -> Document:
     """Return the job of one local component (client-api-v1, section 4.6)."""
+    name = f"{component.name}_0"
     conf = {
         "dsl_version": 2,
         "initiator": {"role": "local", "party_id": 0},
@@ -430,7 +441,7 @@ def _local_job(name: str, module: str, parameters: Mapping[str, Any], job_parame
         "job_parameters": {"common": {"federated_mode": "SINGLE", **job_parameters}},
         "component_parameters": {"role": {"local": {"0": {name: dict(parameters)}}}},
     }
-    return Document({"components": {name: {"module": module}}}, conf, {}, federated_mode="SINGLE")
+    return Document({"components": {name: {"module": component.module}}}, conf, {}, federated_mode="SINGLE")
 
 
 # ---------------------------------------------------------------------- information about a table

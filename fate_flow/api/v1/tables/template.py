@@ -13,6 +13,7 @@ from fate_flow.api.http.arguments import read_whole, whole
 from fate_flow.api.http.declared import declared
 from fate_flow.api.http.envelope import file_follows, silent_json
 from fate_flow.api.http.services import Services
+from fate_flow.components.worker.catalogue import INTERSECTION, READER, SECURE_ADD_EXAMPLE
 
 _DATA = {"guest": "id,x,y\na,1,0\nb,2,1\nc,3,1\n", "host": "id,z\nb,20\nc,30\nd,40\n"}
 
@@ -62,15 +63,16 @@ def _conf(guest: int, host: int, given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_READER = {"module": "Reader", "output": {"data": ["raw"]}}
-_TABLES = {role: {"0": {"reader_0": {"table": {"namespace": "template", "name": role}}}} for role in _DATA}
+_READER, _INTERSECTION = f"{READER.name}_0", f"{INTERSECTION.name}_0"
+_TABLES = {role: {"0": {_READER: {"table": {"namespace": "template", "name": role}}}} for role in _DATA}
 _JOBS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
-    "toy": ({"toy_0": {"module": "SecureAddExample"}}, {"common": {"toy_0": {"data_num": 1000}}}),
-    "intersection": (
+    "toy": ({"toy_0": {"module": SECURE_ADD_EXAMPLE.module}}, {"common": {"toy_0": {"data_num": 1000}}}),
+    INTERSECTION.name: (
         {
-            "reader_0": _READER,
-            "intersection_0": {
-                "module": "Intersection", "input": {"data": {"data": ["reader_0.raw"]}}, "output": {"data": ["joined"]},
+            _READER: {"module": READER.module, "output": {"data": ["raw"]}},
+            _INTERSECTION: {
+                "module": INTERSECTION.module, "input": {"data": {"data": [f"{_READER}.raw"]}},
+                "output": {"data": ["joined"]},
             },
         },
         {"role": _TABLES},

@@ -132,7 +132,7 @@ def test_these_are_wrong_and_it_says_how(parameters: dict[str, Any], text: str) 
 
 def a_task(parties: dict[Party, dict[str, Any]], passed: frozenset[Party] = frozenset()) -> TaskSpec:
     return TaskSpec(
-        "train_0", "Command", tuple(parties), passed_at=passed,
+        "train_0", "Command", tuple(parties), passed_at=passed, is_program=True,
         parameters={party: {"command": ["x"], **said} for party, said in parties.items()},
     )  # fmt: skip
 

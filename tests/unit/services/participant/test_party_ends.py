@@ -52,6 +52,17 @@ def test_a_stop_ends_the_row_at_once_when_nothing_runs() -> None:
     assert "purge" in host.exchange.names()
 
 
+def test_the_end_removes_a_file_that_a_client_sent_for_a_task_that_reads_it() -> None:
+    document = job({"guest": ["9999"], "host": ["10000"]}, {"a": [], "b": []})
+    document.dsl["components"]["a"]["module"] = "Upload"
+    given = {"a": {"file": "/uploads/a"}, "b": {"file": "/data/b"}}
+    document.runtime_conf["component_parameters"]["role"] = {"host": {"0": given}}
+    host = a_host(create(document=document), *RUN[1:])
+    host.handle(command(K.STOP, argument="canceled", reason="stopped_by_user"))
+    removed = [one[1] for one in host.files.calls if one[0] == "drop_upload" and one[1]]
+    assert removed == ["/uploads/a"]
+
+
 def test_a_stop_ends_the_row_with_its_last_worker() -> None:
     host = a_host(*RUN, START_A)
     host.engine.sights[worker_of(host)] = RUNS

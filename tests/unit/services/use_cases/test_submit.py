@@ -67,7 +67,7 @@ class Reader:
 
         server.store.transaction = transaction
         object.__setattr__(server.context, "program_policy", self)
-        object.__setattr__(server.context, "modules", {"Command": Module()})
+        object.__setattr__(server.context, "modules", {"Command": Module(is_program=True)})
 
     def objection(self, *_: object) -> str:
         self.seen.append(self._is_inside)

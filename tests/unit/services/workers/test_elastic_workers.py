@@ -37,7 +37,8 @@ def a_host(cores: int = 8, most: float = 1.0, **parameters: Any) -> HandServer:
     host = HandServer("10000", cores=cores, rules=Rules())
     host.steady = 100_000
     engine_size = EngineSize(1, 8, 0, most)
-    for name, value in (("modules", {"Command": Module()}), ("program_policy", Open()), ("engine_size", engine_size)):
+    modules = {"Command": Module(is_program=True)}
+    for name, value in (("modules", modules), ("program_policy", Open()), ("engine_size", engine_size)):
         object.__setattr__(host.context, name, value)
     said = {"replicas": 5, "min_replicas": 2, "max_failed_workers": 1} | parameters
     document = job({"guest": ["9999"], "host": ["10000"]}, {"a": []}, cores=2, commands={"a": said})
