@@ -12,8 +12,8 @@ from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.wire.v1.reports import report_of
 from fate_flow.jobspec.parameters import Change
-from fate_flow.services.workers.reports import report_of
 from tests.kit.job_documents import job
 from tests.simulation.world.engine import FakeWorker
 from tests.simulation.world.world import World

@@ -55,14 +55,3 @@ who looks for two documents with the same ones; with 16 digits such a pair could
 def is_digest_of(given: str, digest: str) -> bool:
     """Return whether `given`, a digest or its first digits, names the document with this digest."""
     return len(given) >= SHORT_DIGEST and digest.startswith(given)
-
-
-AWAITS = "awaits"
-APPROVAL = "approval"
-"""`awaits: approval` in the data of an answer: the party has not decided yet."""
-
-APPROVED = "approved"
-"""The key in the data of an answer for the text of the approval: by whom, and why."""
-
-IS_REJECTED = "is_rejected"
-"""The key in the data of an answer that the party has rejected the job."""

@@ -276,10 +276,6 @@ class WorkerEnd:
     exit_status: str = ""                # the exit of the process: `exit code 1`, `signal 9`
 
 
-BEGINS_AGAIN = "begins_again"
-"""The field of `task stop` that says: the task is stopped to start again. Plain v1 servers ignore it."""
-
-
 class CommandKind(Enum):
     """The kind of a command from one server to another; the value is the end of its v1 path (party-api-v1)."""
 

@@ -74,11 +74,6 @@ class Why:
     message: str = ""
     caused_by: str = ""
 
-    def as_body(self) -> dict[str, str]:
-        """Return the fields of a command to another party."""
-        reason = {"reason": self.reason.value} if self.reason else {}
-        return {**reason, "message": self.message, "caused_by": self.caused_by}
-
 
 NO_WHY = Why()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from fate_flow.core.model.job import CommandKind, Task
 from fate_flow.core.model.reasons import RULES, Reason, task_status_for
@@ -12,6 +11,7 @@ from fate_flow.core.model.status import TASK_BROKEN, TaskStatus
 from fate_flow.core.planning.actions import Action, MoveTask, Send
 from fate_flow.core.planning.outcome import federated_task_status
 from fate_flow.core.planning.view import JobView, plain_v1_parties, task_command
+from fate_flow.core.wire.v1.endings import TaskEnd
 
 _NO_FAULT = (Reason.STOPPED, Reason.PARTY_MISSING, Reason.PARTY_UNREACHABLE)
 GOOD = {TaskStatus.SUCCESS: Reason.DONE, TaskStatus.PASS: Reason.NOT_NEEDED}
@@ -57,9 +57,7 @@ def settle(
     An empty `caused_by` means the initiator. `exit_code` is that of the worker that is the cause."""
     caused_by = caused_by or str(view.job.party)
     yield replace(move_task(rows, outcome, reason, message, caused_by=caused_by), exit_code=exit_code)
-    why: dict[str, Any] = {"reason": reason.value, "message": message, "caused_by": caused_by}
-    if exit_code is not None:
-        why["exit_code"] = exit_code
+    why = TaskEnd(reason, message, caused_by, exit_code).as_body()
     plain_v1 = plain_v1_parties(view)
     for row in rows:
         if row.key.party != view.job.party:

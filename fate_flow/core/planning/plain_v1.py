@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
 
 from fate_flow.core.model.job import CommandKind, Seat, Task, TaskKey
 from fate_flow.core.model.modules import ExchangesMessages, ModuleInfo
@@ -13,6 +12,7 @@ from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import Send
 from fate_flow.core.planning.gang import cause_of
 from fate_flow.core.planning.view import JobView, plain_v1_parties, send
+from fate_flow.core.wire.v1.task_bodies import TaskRow
 
 
 def objection(spec: JobSpec, party: Party, modules: Mapping[str, ModuleInfo]) -> str:
@@ -26,16 +26,14 @@ def objection(spec: JobSpec, party: Party, modules: Mapping[str, ModuleInfo]) ->
     )
 
 
-def not_run_there(spec: JobSpec, party: Party, components: object) -> str:
+def not_run_there(spec: JobSpec, party: Party, left_out: Collection[str]) -> str:
     """Return text that names the tasks that the job has at a party and its server does not run; empty if there are
     none.
 
-    `components`: the answer of a plain v1 server to `create`. It has `{"need_run": false}` for a component of which the
-    server makes no row. FATE's initiators then run the task without the party. Here only the document can leave out a
-    party, because the others may learn more of each other without it."""
-    if not isinstance(components, Mapping):
-        return ""
-    named = [f"{task.name} ({task.module})" for task in spec.tasks_of(party) if _is_not_run(components.get(task.name))]
+    `left_out`: the components of which a plain v1 server makes no row, by its answer to `create`. FATE's initiators
+    then run the task without the party. Here only the document can leave out a party, because the others may learn more
+    of each other without it."""
+    named = [f"{task.name} ({task.module})" for task in spec.tasks_of(party) if task.name in left_out]
     if not named:
         return ""
     return (
@@ -44,34 +42,15 @@ def not_run_there(spec: JobSpec, party: Party, components: object) -> str:
     )
 
 
-def _is_not_run(said: object) -> bool:
-    return isinstance(said, Mapping) and said.get("need_run") is False
-
-
 def _needs_messages(task: TaskSpec, party: Party, modules: Mapping[str, ModuleInfo]) -> bool:
     module, running = modules.get(task.module), [one for one in task.parties if one not in task.passed_at]
     return isinstance(module, ExchangesMessages) and module.exchanges_messages and party in running and len(running) > 1
 
 
-def task_row(view: JobView, key: TaskKey, version: int) -> dict[str, Any]:
-    """Return the row of a task that a plain v1 server inserts (party-api-v1, sections 3 and 7)."""
-    waiting = TaskStatus.WAITING.value
-    return {
-        "job_id": key.job_id,
-        "component_name": key.name,
-        "task_id": key.task_id,
-        "task_version": version,
-        "role": key.party.role,
-        "party_id": key.party.party_id,
-        "initiator_role": view.job.initiator.role,
-        "initiator_party_id": view.job.initiator.party_id,
-        "federated_mode": view.spec.common.federated_mode,
-        "federated_status_collect_type": view.spec.common.collect_type,
-        "status": waiting,
-        "party_status": waiting,
-        "run_on_this_party": True,
-        "auto_retry_delay": 0,           # this side waits before it sends the start
-    }
+def task_row(view: JobView, key: TaskKey, version: int) -> TaskRow:
+    """Return the row of a task that a plain v1 server inserts."""
+    common = view.spec.common
+    return TaskRow(key, version, view.job.initiator, common.federated_mode, common.collect_type)
 
 
 def canceled_text(view: JobView, lead: Task, first: Task) -> str:

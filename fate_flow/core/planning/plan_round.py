@@ -17,6 +17,7 @@ from fate_flow.core.planning.actions import Action, AllRejoined, BeginRound, End
 from fate_flow.core.planning.plan_stop import stop
 from fate_flow.core.planning.replies import NOT_APPROVED
 from fate_flow.core.planning.view import JobView, is_here, others, plain_v1_parties, seats_in, send
+from fate_flow.core.wire.v1.job_bodies import Return, RoundBody
 
 
 def plan_waiting(view: JobView) -> Iterator[Action]:
@@ -68,8 +69,8 @@ def _ascending(seat: Seat) -> tuple[int, str]:
 def _ask(view: JobView, seats: Sequence[Seat], round_number: int) -> Iterator[Action]:
     for seat in seats:
         yield MoveSeat(seat, SeatStatus.CHECKING)
-        revision = {"revision": view.job.revision} if view.job.revision else {}
-        yield send(view, seat, CommandKind.CHECK, body={"turn": round_number, "order": view.job.queue_key, **revision})
+        asked = RoundBody(round_number, view.job.queue_key, view.job.revision)
+        yield send(view, seat, CommandKind.CHECK, body=asked.as_body())
 
 
 _ON_ITS_WAY = frozenset({SeatStatus.CHECKING, SeatStatus.APPLYING, SeatStatus.STARTING})
@@ -100,7 +101,7 @@ def _put_back(view: JobView, is_answered: bool) -> Iterator[Action]:
     """End the reservation round of a job that a user put on hold: start nothing, and release what is reserved."""
     for seat in seats_in(view, SeatStatus.HELD):
         yield MoveSeat(seat, SeatStatus.JOINED)
-        yield send(view, seat, CommandKind.RETURN, body={"turn": view.job.round_number, "still_wants": False})
+        yield send(view, seat, CommandKind.RETURN, body=Return(view.job.round_number, still_wants=False).as_body())
     if is_answered:
         yield EndRound()
 
@@ -110,7 +111,7 @@ def _renew(view: JobView) -> Iterator[Action]:
     for seat in seats_in(view, SeatStatus.HELD):
         if seat.renew_at and seat.renew_at <= view.now:
             yield RenewReservation(seat)
-            yield send(view, seat, CommandKind.APPLY, body={"turn": view.job.round_number})
+            yield send(view, seat, CommandKind.APPLY, body=RoundBody(view.job.round_number).as_body())
 
 
 def _roll_back(view: JobView, refused: list[Seat], is_answered: bool) -> Iterator[Action]:
@@ -140,7 +141,7 @@ def wait_again(view: JobView, seats: Sequence[Seat]) -> Iterator[Action]:
     """Tell started parties, where no task runs, to release their cores and to wait with the others."""
     for seat in seats:
         yield MoveSeat(seat, SeatStatus.JOINING)
-        body = {"turn": view.job.round_number}
+        body = RoundBody(view.job.round_number).as_body()
         yield send(view, seat, CommandKind.STATUS, argument=JobStatus.WAITING.value, body=body)
 
 
@@ -169,7 +170,7 @@ def _give_back(view: JobView, refused: list[Seat]) -> Iterator[Action]:
     still_wants = all(seat.blocked_by is Blocker.CAPACITY for seat in refused)
     for seat in seats_in(view, SeatStatus.HELD):
         yield MoveSeat(seat, SeatStatus.JOINED)
-        yield send(view, seat, CommandKind.RETURN, body={"turn": view.job.round_number, "still_wants": still_wants})
+        yield send(view, seat, CommandKind.RETURN, body=Return(view.job.round_number, still_wants).as_body())
 
 
 def _wait_for(view: JobView, refused: list[Seat], blocking: list[Seat]) -> EndRound:
@@ -206,4 +207,4 @@ def _start_seats(view: JobView) -> Iterator[Action]:
     held = [seat for seat in others(view) if seat.status is SeatStatus.HELD] or seats_in(view, SeatStatus.HELD)
     for seat in held:
         yield MoveSeat(seat, SeatStatus.STARTING)
-        yield send(view, seat, CommandKind.START, body={"turn": view.job.round_number})
+        yield send(view, seat, CommandKind.START, body=RoundBody(view.job.round_number).as_body())

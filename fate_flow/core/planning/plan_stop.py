@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from fate_flow.core.model.job import CommandKind, Job, Seat, Task
 from fate_flow.core.model.reasons import RULES, Reason, job_status_for, task_status_for
@@ -15,6 +14,8 @@ from fate_flow.core.planning.partial import missing_parties
 from fate_flow.core.planning.party_return import will_come_back
 from fate_flow.core.planning.plain_v1 import after_end, before_end
 from fate_flow.core.planning.view import JobView, rows_by_name, send
+from fate_flow.core.wire.v1.endings import JobEnd
+from fate_flow.core.wire.v1.job_bodies import End, Stop
 
 _IDLE = frozenset({SeatStatus.JOINING, SeatStatus.JOINED, SeatStatus.REFUSED})
 """Seats of a waiting job that hold and run nothing. They need no stop, only the final status."""
@@ -55,17 +56,14 @@ def stop_command(
     """Return the command to stop.
 
     After `deadline_seconds`, this side goes on without the party; None: it already has."""
-    body = {
-        "reason": reason.value, "message": message, "deadline_seconds": deadline_seconds,
-        **_cause(view, caused_by, exit_code),
-    }  # fmt: skip
+    body = Stop(_end_of(view, reason, message, caused_by, exit_code), deadline_seconds).as_body()
     return send(view, seat, CommandKind.STOP, argument=job_status_for(reason).value, body=body)
 
 
-def _cause(view: JobView, caused_by: str, exit_code: int | None = None) -> dict[str, Any]:
-    """Return the cause for a body: the party that first asked for the end, else `caused_by`; none means the sender."""
-    cause, code = view.job.caused_by or caused_by, exit_code if view.job.exit_code is None else view.job.exit_code
-    return {**({"caused_by": cause} if cause else {}), **({} if code is None else {"exit_code": code})}
+def _end_of(view: JobView, reason: Reason, message: str, caused_by: str, exit_code: int | None = None) -> JobEnd:
+    """Return the end as it is sent. The cause is the party that first asked for the end, else `caused_by`."""
+    code = exit_code if view.job.exit_code is None else view.job.exit_code
+    return JobEnd(reason, message, view.job.caused_by or caused_by, code)
 
 
 def plan_stopping(view: JobView) -> Iterator[Action]:
@@ -134,13 +132,11 @@ def end(
     final = job_status_for(reason)
     if view.job.ready_owner:
         yield EndRound()
-    body: dict[str, Any] = {"reason": reason.value, "message": message, **_cause(view, caused_by)}
-    if view.job.status is JobStatus.READY:
-        body["tag"] = "submit_failed"
     missing = missing_parties(view) if final is JobStatus.SUCCESS else ()
     if missing:
         message = "; ".join(filter(None, [message, f"without {', '.join(missing)}"]))
-        body.update(message=message, missing=list(missing))
+    is_submit_failed = view.job.status is JobStatus.READY
+    body = End(_end_of(view, reason, message, caused_by), is_submit_failed, missing).as_body()
     yield MoveJob(final, reason, message, unconfirmed=unconfirmed, caused_by=caused_by, missing=missing)
     for seat in view.seats:
         if seat.status is SeatStatus.REFUSED:

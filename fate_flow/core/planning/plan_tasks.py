@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from fate_flow.core.model.dag import may_start
-from fate_flow.core.model.job import BEGINS_AGAIN, Command, CommandKind, Task
+from fate_flow.core.model.job import Command, CommandKind, Task
 from fate_flow.core.model.policy import RESTARTS, PolicyAction
 from fate_flow.core.model.reasons import RULES, Reason, task_status_for
 from fate_flow.core.model.retry import Again, RetryEvent, decide
@@ -34,6 +33,8 @@ from fate_flow.core.planning.plan_stop import end, stop
 from fate_flow.core.planning.policy_events import again as policy_allows
 from fate_flow.core.planning.policy_events import awaits_policy, completed, has_a_rule, refusals
 from fate_flow.core.planning.view import JobView, leads, others, plain_v1_parties, rows_by_name, send, task_command
+from fate_flow.core.wire.v1.job_bodies import progress_body
+from fate_flow.core.wire.v1.task_bodies import TaskCreate, TaskStop, start_body
 
 
 def plan_running(view: JobView) -> Iterator[Action]:
@@ -120,12 +121,10 @@ def stop_gang(
 ) -> Iterator[Action]:  # fmt: skip
     """Stop all shares of a task that have not ended. `policy` decides what follows then; None: the retry rule does."""
     yield move_task(rows, TaskStatus.STOPPING, reason, message, policy.value if policy else "", caused_by)
-    more: dict[str, Any] = {"caused_by": caused_by} if caused_by else {}
-    if begins_again(view, rows, policy.value if policy else ""):
-        more[BEGINS_AGAIN] = True
+    stop_task = TaskStop(caused_by, begins_again(view, rows, policy.value if policy else "")).as_body()
     for row in rows:
         if not row.is_over_here:
-            yield Send(task_command(view, row, CommandKind.TASK_STOP, TaskStatus.CANCELED.value, more))
+            yield Send(task_command(view, row, CommandKind.TASK_STOP, TaskStatus.CANCELED.value, stop_task))
 
 
 def begins_again(view: JobView, rows: tuple[Task, ...], policy: str) -> bool:
@@ -183,8 +182,9 @@ def again(view: JobView, rows: tuple[Task, ...], again: Again, why: Why) -> Iter
     for row in rows:
         if row.key.party != view.job.party:
             key = row.key
-            body: dict[str, Any] = {"incarnation": view.fresh_id, "auto_retries": left}
-            body.update(task_row(view, key, version) if key.party in plain_v1 else why.as_body())
+            create = TaskCreate(view.fresh_id, left, why.reason, why.message, why.caused_by)
+            is_plain_v1 = key.party in plain_v1
+            body = create.as_plain_v1(task_row(view, key, version)) if is_plain_v1 else create.as_body()
             yield Send(
                 Command(CommandKind.TASK_CREATE, key.job_id, key.party, view.job.run, key.name, version, body=body)
             )
@@ -223,7 +223,7 @@ def _progress(view: JobView) -> Iterator[Action]:
     if percent > view.job.progress:
         yield Progress(percent)
         for seat in others(view):
-            yield send(view, seat, CommandKind.UPDATE, body={"progress": percent})
+            yield send(view, seat, CommandKind.UPDATE, body=progress_body(percent))
 
 
 def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus], ready: Sequence[str]) -> Iterator[Action]:
@@ -250,10 +250,7 @@ def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus], ready: Seque
 
 def _start_shares(view: JobView, rows: tuple[Task, ...], missing: frozenset[Party]) -> Iterator[Action]:
     """Start the shares, and tell each party which ones are missing, so that no worker waits for their messages."""
-    plain_v1, without = (
-        plain_v1_parties(view),
-        {"without": [str(party) for party in sorted(missing)]} if missing else {},
-    )
+    plain_v1, without = plain_v1_parties(view), start_body(missing)
     for row in rows:
         if row.key.party in missing:
             yield from _pass_over(view, row)
@@ -265,8 +262,8 @@ def _start_shares(view: JobView, rows: tuple[Task, ...], missing: frozenset[Part
 
 def _pass_over(view: JobView, row: Task) -> Iterator[Action]:
     if not row.is_over_here:
-        reason, status = Reason.PARTY_MISSING, task_status_for(Reason.PARTY_MISSING)
-        yield Send(task_command(view, row, CommandKind.TASK_STOP, status.value, {"reason": reason.value}))
+        status, body = task_status_for(Reason.PARTY_MISSING), TaskStop(is_passed_over=True).as_body()
+        yield Send(task_command(view, row, CommandKind.TASK_STOP, status.value, body))
 
 
 def _next_due(view: JobView, statuses: Mapping[str, TaskStatus], ready: Sequence[str]) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fate_flow.core.model.approval import APPROVAL, APPROVED, AWAITS, IS_REJECTED
 from fate_flow.core.model.job import (
     NO_CAPACITY,
     NOT_EFFECTIVE,
@@ -20,7 +19,20 @@ from fate_flow.core.model.job import (
 from fate_flow.core.model.reasons import Reason, job_status_for
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.actions import InviteAgain, MakeAnew, MoveSeat, NameUnconfirmed, NoteApproval, Plan, Send
-from fate_flow.core.text.phrases import sanitized
+from fate_flow.core.wire.v1.endings import JobEnd
+from fate_flow.core.wire.v1.initiator_bodies import is_unknown
+from fate_flow.core.wire.v1.job_answers import (
+    approval_in,
+    awaits_approval,
+    ended_as_in,
+    is_never,
+    is_rejected,
+    missing_in,
+    still_ends,
+    why_in,
+)
+from fate_flow.core.wire.v1.job_bodies import End
+from fate_flow.core.wire.v1.reports import reports_in
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,7 @@ NOT_APPROVED = "has not approved it yet"
 def _handle_create(seat: Seat, command: Command, retcode: int, message: str, data: Mapping[str, Any]) -> ReplyOutcome:
     if retcode == 0:
         return ReplyOutcome(
-            (MoveSeat(seat, SeatStatus.JOINED, blocked_by=Blocker.APPROVAL if _is_pending(data) else None),)
+            (MoveSeat(seat, SeatStatus.JOINED, blocked_by=Blocker.APPROVAL if awaits_approval(data) else None),)
         )
     if retcode != UNREACHABLE:
         return ReplyOutcome((MoveSeat(seat, SeatStatus.REFUSED, message),))
@@ -60,7 +72,7 @@ def _handle_create(seat: Seat, command: Command, retcode: int, message: str, dat
 def refused_afterwards(seat: Seat, command: Command, message: str) -> ReplyOutcome:
     """Count the party as refused, and tell it that the job is over, because it may have accepted the job."""
     refused, reason = MoveSeat(seat, SeatStatus.REFUSED, message), Reason.PARTY_REFUSED
-    body = {"reason": reason.value, "message": message, "tag": "submit_failed"}
+    body = End(JobEnd(reason, message), is_submit_failed=True).as_body()
     final = job_status_for(reason).value
     forget = Command(CommandKind.STATUS, command.job_id, seat.party, command.run, argument=final, body=body)
     return ReplyOutcome((refused, Send(forget)))
@@ -81,9 +93,9 @@ def _handle_check(seat: Seat, command: Command, retcode: int, message: str, data
         return _not_ready(seat, message, data)
     if retcode == UNREACHABLE:
         return ReplyOutcome((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message)),))
-    if data.get(IS_REJECTED) is True:
+    if is_rejected(data):
         return ReplyOutcome(stop=Reason.PARTY_REFUSED, message=f"{seat.party}: {message}")
-    if data.get("is_unknown") is True and seat.run == 0:      # a later run needs outputs that are gone with the job
+    if is_unknown(data) and seat.run == 0:      # a later run needs outputs that are gone with the job
         back = MoveSeat(seat, SeatStatus.JOINED, "had removed the job, which is sent again")
         return ReplyOutcome((back, InviteAgain(seat)))
     return ReplyOutcome(stop=Reason.DEPENDENCE_FAILED, message=f"{seat.party}: {message}")
@@ -91,22 +103,15 @@ def _handle_check(seat: Seat, command: Command, retcode: int, message: str, data
 
 def _approved(seat: Seat, data: Mapping[str, Any]) -> Plan:
     """Return the action that stores the text of the party's approval, if the text is new."""
-    why = sanitized(data.get(APPROVED), _LONGEST_APPROVAL)
+    why = approval_in(data)
     return (NoteApproval(seat, why),) if why and why != seat.approval else ()
 
 
-_LONGEST_APPROVAL = 700      # the longest message and name that a party accepts with an approval
-
-
 def _not_ready(seat: Seat, message: str, data: Mapping[str, Any]) -> ReplyOutcome:
-    if _is_pending(data):
+    if awaits_approval(data):
         forgotten = (NoteApproval(seat, ""),) if seat.approval else ()
         return ReplyOutcome((*forgotten, MoveSeat(seat, SeatStatus.JOINED, NOT_APPROVED, Blocker.APPROVAL)))
     return ReplyOutcome((MoveSeat(seat, SeatStatus.JOINED, _waits(NOT_READY, message)),))
-
-
-def _is_pending(data: Mapping[str, Any]) -> bool:
-    return data.get(AWAITS) == APPROVAL
 
 
 def _waits(retcode: int, message: str) -> str:
@@ -122,15 +127,15 @@ def _handle_apply(seat: Seat, command: Command, retcode: int, message: str, data
         return ReplyOutcome((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message)), Send(give_back)))
     if retcode == NOT_READY:
         return _not_ready(seat, message, data)
-    if data.get(IS_REJECTED) is True:
+    if is_rejected(data):
         return ReplyOutcome(stop=Reason.PARTY_REFUSED, message=f"{seat.party}: {message}")
-    why = sanitized(data.get("why"), 500) or message or "refused"
+    why = why_in(data) or message or "refused"
     return ReplyOutcome((MoveSeat(seat, SeatStatus.JOINED, why, _blocker(retcode, data)),))
 
 
 def _blocker(retcode: int, data: Mapping[str, Any]) -> Blocker:
     """Return why a party refused to reserve. A plain v1 party gives no reason; it refuses for lack of capacity."""
-    if data.get("never") is True:
+    if is_never(data):
         return Blocker.SIZE
     return Blocker.CAPACITY if retcode == NO_CAPACITY else Blocker.ANSWER
 
@@ -139,7 +144,7 @@ def _handle_renewal(seat: Seat, _: Command, retcode: int, message: str, data: Ma
     """Handle the answer to a renewal. If it was lost, the renewal is repeated; a refusal ends the reservation round."""
     if retcode in (0, UNREACHABLE):
         return ReplyOutcome()
-    why = sanitized(data.get("why"), 500) or message or "refused"
+    why = why_in(data) or message or "refused"
     return ReplyOutcome((MoveSeat(seat, SeatStatus.JOINED, f"lost what it held: {why}", _blocker(retcode, data)),))
 
 
@@ -151,13 +156,7 @@ def _handle_start(seat: Seat, _: Command, retcode: int, message: str, __: Mappin
 
 
 def _handle_stop(seat: Seat, _: Command, __: int, ___: str, data: Mapping[str, Any]) -> ReplyOutcome:
-    tasks = data.get("tasks")
-    reports = tuple(one for one in tasks if isinstance(one, Mapping)) if isinstance(tasks, list) else ()
-    return ReplyOutcome((MoveSeat(seat, SeatStatus.DRAINING),), reports)
-
-
-MISSING_SHARES = "lacks"
-"""The key in the answer to the command that begins a run: the tasks of which the party has not kept its share."""
+    return ReplyOutcome((MoveSeat(seat, SeatStatus.DRAINING),), reports_in(data))
 
 
 def _handle_rejoin(seat: Seat, command: Command, retcode: int, message: str, data: Mapping[str, Any]) -> ReplyOutcome:
@@ -170,9 +169,8 @@ def _handle_rejoin(seat: Seat, command: Command, retcode: int, message: str, dat
         return ReplyOutcome((MoveSeat(seat, SeatStatus.JOINED),))
     if retcode in (NOT_EFFECTIVE, UNREACHABLE):
         return ReplyOutcome()
-    blocked_by = data.get(MISSING_SHARES)
-    if isinstance(blocked_by, list) and blocked_by:
-        return ReplyOutcome((MakeAnew(seat, tuple(one for one in blocked_by if isinstance(one, str))),))
+    if missing := missing_in(data):
+        return ReplyOutcome((MakeAnew(seat, missing),))
     return ReplyOutcome((MoveSeat(seat, SeatStatus.REFUSED, message),))
 
 
@@ -195,7 +193,7 @@ def _handle_end(seat: Seat, command: Command, _: int, __: str, data: Mapping[str
     if command.argument == JobStatus.WAITING.value:
         return ReplyOutcome()   # the job has ended since; the command with its end has its own answer
     left = MoveSeat(seat, SeatStatus.LEFT)
-    ended_as = sanitized(data.get("ended_as"), 20)
+    ended_as = ended_as_in(data)
     if ended_as in ("", command.argument):
         return ReplyOutcome((left,))
     return ReplyOutcome((left, NameUnconfirmed(seat.party, ended_as)))
@@ -218,14 +216,9 @@ _HANDLERS = {
 }
 
 
-STILL_ENDS = "still_ends"
-"""The key in an answer: the party takes no command of this run yet, because its share of an earlier run has not
-ended."""
-
-
 def must_ask_later(seat: Seat, command: Command, retcode: int, data: Any) -> bool:
     """Return whether to repeat the command a little later, because the party still ends an earlier run."""
     is_for_later = command.kind in (CommandKind.STATUS, CommandKind.PARAMETERS)
     if not is_for_later or command.run != seat.run or retcode != NOT_EFFECTIVE:
         return False
-    return isinstance(data, Mapping) and bool(data.get(STILL_ENDS))
+    return still_ends(data)

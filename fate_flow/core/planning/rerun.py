@@ -22,6 +22,9 @@ from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.core.planning.actions import Action, BeginAgain, NewVersion, Plan, Rejoin, Send, Why
 from fate_flow.core.planning.plain_v1 import task_row
 from fate_flow.core.planning.view import JobView, leads, others, send
+from fate_flow.core.wire.v1.endings import JobEnd
+from fate_flow.core.wire.v1.job_bodies import LastRun, NewTask, NextRun, Parameters
+from fate_flow.core.wire.v1.task_bodies import TaskCreate
 
 KEPT = frozenset({TaskStatus.SUCCESS, TaskStatus.PASS})
 """Final statuses of tasks that a rerun keeps by default."""
@@ -125,17 +128,13 @@ def tell_tasks(view: JobView, versions: list[NewVersion]) -> Iterator[Send]:
         if lead.status is TaskStatus.WAITING and lead.key.version and lead.key.name not in known
     ]
     for seat in others(view):
-        body = {"tasks": _tasks_of(view, seat, [*versions, *begun]), KEPT_THERE: _kept_of(view, seat, versions)}
-        yield send(view, seat, CommandKind.STATUS, JobStatus.WAITING.value, body)
+        added = NextRun(_tasks_of(view, seat, [*versions, *begun]), _kept_of(view, seat, versions))
+        yield send(view, seat, CommandKind.STATUS, JobStatus.WAITING.value, added.as_body())
 
 
-KEPT_THERE = "kept"
-"""The key in the body of the command that begins a run for the tasks that the party must have kept, with versions."""
-
-
-def _tasks_of(view: JobView, seat: Seat, versions: Sequence[NewVersion]) -> dict[str, Any]:
+def _tasks_of(view: JobView, seat: Seat, versions: Sequence[NewVersion]) -> dict[str, NewTask]:
     return {
-        one.name: {"version": one.version, "incarnation": one.incarnation, "auto_retries": one.auto_retries}
+        one.name: NewTask(one.version, one.incarnation, one.auto_retries)
         for one in versions
         if seat.party in view.spec.tasks[one.name].parties
     }
@@ -153,21 +152,19 @@ def _tell(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Sen
     The command also says how the last run ended, for a party that has not heard of it."""
     job = view.job
     assert job.reason is not None, "an ended job has a reason"
-    body = {
-        "tasks": _tasks_of(view, seat, versions),
-        **({KEPT_THERE: kept} if (kept := _kept_of(view, seat, versions)) else {}),
-        "last": {
-            "status": job_status_for(job.reason).value, "reason": job.reason.value, "message": job.message,
-            "caused_by": job.caused_by, **({} if job.exit_code is None else {"exit_code": job.exit_code}),
-        },
-        **({"parameters": _parameters(view)} if job.revision else {}),
-    }  # fmt: skip
-    yield _status_waiting(view, seat, body)
+    last = LastRun(job_status_for(job.reason), JobEnd(job.reason, job.message, job.caused_by, job.exit_code))
+    begins = NextRun(
+        _tasks_of(view, seat, versions),
+        _kept_of(view, seat, versions) or None,
+        last,
+        _parameters(view) if job.revision else None,
+    )
+    yield _status_waiting(view, seat, begins.as_body())
 
 
 def _parameters(view: JobView) -> dict[str, Any]:
     """Return the changed parameters of the job, in case the party has missed the command that changed them."""
-    return {**view.spec.changeable_conf, "components": list(view.job.changed), "revision": view.job.revision}
+    return Parameters(view.spec.changeable_conf, view.job.changed, view.job.revision).as_body()
 
 
 def _tell_plain_v1(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Send]:
@@ -178,10 +175,8 @@ def _tell_plain_v1(view: JobView, seat: Seat, versions: list[NewVersion]) -> Ite
         )
     for task in _rows_at(view, seat, versions):
         new = next(one for one in versions if one.name == task.key.name)
-        body = {
-            "incarnation": new.incarnation, "auto_retries": new.auto_retries,
-            **task_row(view, task.key, new.version),
-        }  # fmt: skip
+        created = TaskCreate(new.incarnation, new.auto_retries)
+        body = created.as_plain_v1(task_row(view, task.key, new.version))
         yield Send(
             Command(
                 CommandKind.TASK_CREATE, view.job.job_id, seat.party, view.job.run + 1, new.name, new.version, body=body

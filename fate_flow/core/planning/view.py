@@ -10,6 +10,7 @@ from fate_flow.core.model.job import Command, CommandKind, Job, Seat, Task
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import SeatStatus
 from fate_flow.core.planning.actions import Send
+from fate_flow.core.wire.v1.task_bodies import of_incarnation
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def send(
 def task_command(
     view: JobView, row: Task, kind: CommandKind, argument: str = "", more: Mapping[str, Any] | None = None
 ) -> Command:
-    body = {"incarnation": row.incarnation, **(more or {})}
+    body = of_incarnation(row.incarnation, more or {})
     key = row.key
     return Command(kind, key.job_id, key.party, view.job.run, key.name, key.version, argument, body)
 

@@ -13,14 +13,14 @@ from fate_flow.core.planning.actions import Action, InviteAgain, MakeAnew, MoveS
 from fate_flow.core.planning.party_return import plan_missing_shares
 from fate_flow.core.planning.replies import handle_reply, must_ask_later
 from fate_flow.core.wire.v1.extensions import offers_extensions
+from fate_flow.core.wire.v1.job_answers import lease_in, not_run_in, refused_cores_in
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator import reports
 from fate_flow.services.initiator.job_view import view_of
-from fate_flow.services.initiator.known_capacity import count_in
 from fate_flow.services.initiator.plain_v1_hosts import failed_report, handle_join_reply, is_before_rerun, refusal_of
 from fate_flow.services.initiator.plan_actions import Dispatch, PlanActions
-from fate_flow.services.initiator.seats import lease_in, lease_seat, note_seat
+from fate_flow.services.initiator.seats import lease_seat, note_seat
 from fate_flow.services.initiator.submission import capped, create_body
 
 _ANSWERED_BY_TASK = frozenset(
@@ -65,7 +65,7 @@ class Answers:
             return
         has_joined = command.kind is CommandKind.CREATE and answer.is_ok and bool(outcome.actions)
         if has_joined and not offers_extensions(data):
-            outcome = handle_join_reply(unit, seat, command, outcome, data.get("components"))
+            outcome = handle_join_reply(unit, seat, command, outcome, not_run_in(data))
         for action in outcome.actions:
             self._carry_out(unit, job, action, data)
         for body in outcome.reports:
@@ -95,16 +95,14 @@ class Answers:
             return
         party = action.seat.party
         incarnations = {task.key.name: task.incarnation for task in unit.tx.tasks(job.job_id)}
-        body = create_body(document, spec, job.job_id, incarnations)
-        if job.revision:
-            body["revision"] = job.revision
+        body = create_body(document, spec, job.job_id, incarnations, job.revision)
         self._dispatch(unit, Command(CommandKind.CREATE, job.job_id, party, job.run, body=body))
         waiting = JobStatus.WAITING.value
         self._dispatch(unit, Command(CommandKind.STATUS, job.job_id, party, job.run, argument=waiting))
 
 
 def _move_seat(unit: UnitOfWork, _: Job, action: MoveSeat, data: Mapping[str, Any]) -> None:
-    free = count_in(data, "free_cores")
+    free = refused_cores_in(data)
     cores = -1 if free is None else free
     if unit.tx.move_seat(action.seat, action.new, action.message, cores, action.blocked_by):
         note_seat(unit, action.seat, action.new, action.message or capped(data))

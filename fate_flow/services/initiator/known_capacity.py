@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 
-from fate_flow.core.model.grammar import MAX_VERSION
 from fate_flow.core.model.job import Job, Seat
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.queue import Asked
@@ -75,10 +74,3 @@ def asked_by(unit: UnitOfWork) -> Asked:
         return found
 
     return asked
-
-
-def count_in(data: object, key: str) -> int | None:
-    """Return a count from another party, such as its free cores; None if it is missing or not a count."""
-    value = data.get(key) if isinstance(data, Mapping) else None
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_VERSION
-    return value if is_count else None

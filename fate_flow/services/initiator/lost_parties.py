@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.status import JobStatus, SeatStatus
+from fate_flow.core.wire.v1.endings import JobEnd
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.seats import note_seat
@@ -41,10 +40,7 @@ def tell_again(unit: UnitOfWork, party_id: str) -> None:
     for seat in seats:
         job = unit.tx.job_here(seat.job_id)
         if job is not None and job.is_final and (seat.job_id, seat.party) not in notice:
-            reason = job.reason.value if job.reason else None
-            body: dict[str, Any] = {"reason": reason, "message": job.message, "caused_by": job.caused_by}
-            if job.exit_code is not None:
-                body["exit_code"] = job.exit_code
+            body = JobEnd(job.reason, job.message, job.caused_by, job.exit_code).as_body()
             how = job.status.value
             unit.send(Command(CommandKind.STATUS, job.job_id, seat.party, seat.run, argument=how, body=body))
 

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Report, Seat
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.plain_v1 import not_run_there, objection
 from fate_flow.core.planning.replies import ReplyOutcome, refused_afterwards
+from fate_flow.core.wire.v1.job_bodies import align_body
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.store.contract.transaction import Transaction
 
 
 def handle_join_reply(
-    unit: UnitOfWork, seat: Seat, command: Command, outcome: ReplyOutcome, components: object
+    unit: UnitOfWork, seat: Seat, command: Command, outcome: ReplyOutcome, left_out: Collection[str]
 ) -> ReplyOutcome:
     """Mark a party that accepted the job without extensions as plain v1.
 
-    It counts as refused if the job cannot run with a plain v1 party, or if its `components` say that it will not run
-    a task."""
+    It counts as refused if the job cannot run with a plain v1 party, or if it has left out a
+    component, by its answer."""
     unit.tx.mark_plain_v1(seat)
     spec, text = unit.spec(seat.job_id), ""
     if spec is not None and seat.run == 0:
-        text = objection(spec, seat.party, unit.context.modules) or not_run_there(spec, seat.party, components)
+        text = objection(spec, seat.party, unit.context.modules) or not_run_there(spec, seat.party, left_out)
     return refused_afterwards(seat, command, text) if text else outcome
 
 
@@ -89,5 +89,5 @@ def _align_about(tx: Transaction, seat: Seat) -> Command | None:
     job = tx.job_here(seat.job_id)
     if job is None:
         return None
-    body: Mapping[str, Any] = {"job_id": job.job_id, "role": job.party.role, "party_id": job.party.party_id}
+    body = align_body(job.key)
     return Command(CommandKind.ALIGN, job.job_id, seat.party, seat.run, body=body)

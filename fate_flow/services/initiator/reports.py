@@ -10,11 +10,12 @@ from fate_flow.core.access.authority import Said, objection
 from fate_flow.core.model.job import CommandKind, Report, TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TASK_END, TaskStatus
+from fate_flow.core.wire.v1.reports import read_report
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.workers.failed_workers import take_count
 from fate_flow.services.workers.moves import note_share
-from fate_flow.services.workers.reports import read_report, within_its_say
+from fate_flow.services.workers.reports import within_its_say
 
 
 def take_report_of(unit: UnitOfWork, body: Mapping[str, Any], caller: str) -> None:

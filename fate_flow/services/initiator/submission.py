@@ -12,8 +12,8 @@ from fate_flow.core.model.job import Command, CommandKind, Seat, Task, TaskKey
 from fate_flow.core.model.resources import request_of
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import SeatStatus, TaskStatus
-from fate_flow.core.wire.v1.extensions import EXTENSIONS
-from fate_flow.core.wire.v1.queries import CALL_BACK
+from fate_flow.core.wire.v1.job_bodies import Create
+from fate_flow.core.wire.v1.queries import effective_in
 from fate_flow.jobspec.effective import capped_text
 from fate_flow.jobspec.fate_v1.model_name import with_model
 from fate_flow.services.context.unit_of_work import UnitOfWork, digest_of, read_spec
@@ -98,22 +98,12 @@ def _hold_rows(unit: UnitOfWork, job_id: str, party: Party, spec: JobSpec, incar
     unit.tx.add_tasks(rows, job, document)
 
 
-def create_body(document: Document, spec: JobSpec, job_id: str, incarnations: Mapping[str, str]) -> dict[str, Any]:
-    """Return the body of `create` (party-api-v1, section 2), with our extensions announced."""
-    return {
-        "job_id": job_id,
-        "name": document.name,
-        "description": document.description,
-        "dsl": document.dsl,
-        "runtime_conf": document.runtime_conf,
-        "train_runtime_conf": {},
-        "roles": spec.roles,
-        "initiator_role": spec.initiator.role,
-        "initiator_party_id": spec.initiator.party_id,
-        "extensions": EXTENSIONS,
-        "incarnations": incarnations,
-        CALL_BACK: True,
-    }
+def create_body(
+    document: Document, spec: JobSpec, job_id: str, incarnations: Mapping[str, str], revision: int = 0
+) -> dict[str, Any]:
+    """Return the body of `create`, with our extensions announced."""
+    create = Create(document.dsl, document.runtime_conf, document.name, document.description, incarnations, revision)
+    return create.as_body(job_id, spec.initiator, spec.roles)
 
 
 def _seats(unit: UnitOfWork, job_id: str, spec: JobSpec) -> list[Seat]:
@@ -138,4 +128,4 @@ def _holder(key: TaskKey, incarnation: str, auto_retries: int, now: int) -> Task
 
 def capped(data: object) -> str:
     """Return text about what an accepting party limits below the request, for the history and for the client."""
-    return capped_text(data.get("effective") if isinstance(data, Mapping) else None)
+    return capped_text(effective_in(data))

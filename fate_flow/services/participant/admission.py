@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from fate_flow.core.access.authority import PARTY_0, JobBinding, Said, Statement, objection, party_id_of
 from fate_flow.core.model.errors import BadRequest, FlowError, OperationFailed, PermissionDenied, Refused
-from fate_flow.core.model.grammar import check_incarnation
 from fate_flow.core.model.job import Command, Task, TaskKey
 from fate_flow.core.model.program import ProgramSpec, program_at
 from fate_flow.core.model.resources import Request, request_of
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.model.status import TaskStatus
-from fate_flow.core.text.phrases import counted, sanitized
+from fate_flow.core.text.phrases import counted
+from fate_flow.core.wire.v1.job_bodies import Create, incarnations_in, read_create
 from fate_flow.jobspec.effective import Effective, effective_at
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.unit_of_work import UnitOfWork, digest_of, read_spec
-from fate_flow.services.participant.body_fields import LONGEST_TEXT, plain_v1_incarnation, whole_in
+from fate_flow.services.participant.body_fields import plain_v1_incarnation
 from fate_flow.services.workers.allowed import above_ceilings, not_granted
 from fate_flow.services.workers.tables import TablesAtSubmit
 from fate_flow.store.values import Document
-
-_LONGEST_NAME = 500
 
 
 @dataclass(frozen=True)
@@ -132,13 +129,8 @@ def _too_much(message: str, *keys: str) -> FlowError:
     return error
 
 
-def document_in(body: Mapping[str, Any]) -> Document:
-    """Read the document in the body of a `create`. Raises BadRequest."""
-    for key in ("dsl", "runtime_conf"):
-        if not isinstance(body.get(key), Mapping):
-            raise BadRequest(f"{key}: is missing or is not an object")
-    name, description = sanitized(body.get("name"), _LONGEST_NAME), sanitized(body.get("description"), LONGEST_TEXT)
-    return Document(body["dsl"], body["runtime_conf"], {}, name, description)
+def document_in(create: Create) -> Document:
+    return Document(create.dsl, create.runtime_conf, {}, create.name, create.description)
 
 
 def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str) -> Admitted:
@@ -146,10 +138,10 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
 
     Raises BadDocument or BadRequest if the job is wrong; PermissionDenied if this caller may not create it, or not
     with this content; and the errors of `accept`."""
-    document = document_in(command.body)
+    create = read_create(command.body)
+    document = document_in(create)
     spec = read_spec(unit.context, document)
-    revision = whole_in(command, "revision", 0)
-    offered = JobBinding(command.job_id, spec.initiator, frozenset(spec.parties), digest_of(document), revision)
+    offered = JobBinding(command.job_id, spec.initiator, frozenset(spec.parties), digest_of(document), create.revision)
     said = Said(statement, caller, unit.context.party_id, command.to, offered)
     if why := objection(said, unit.binding(command.job_id)):
         raise PermissionDenied(why)
@@ -170,12 +162,7 @@ def _check_keys(unit: UnitOfWork, party: Party, spec: JobSpec) -> None:
 
 
 def first_tasks(spec: JobSpec, command: Command, unit: UnitOfWork) -> list[Task]:
-    given = command.body.get("incarnations")
-    known = {
-        name: check_incarnation(given[name], f"incarnations.{name}")
-        for name in spec.tasks
-        if isinstance(given, Mapping) and given.get(name)
-    }
+    known = incarnations_in(read_create(command.body), spec.tasks)
     return [
         Task(
             key=TaskKey(command.job_id, task.name, 0, command.to),

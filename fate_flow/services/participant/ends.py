@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from fate_flow.core.model.job import Answer, Claim, EngineState, Job, Task
 from fate_flow.core.model.modules import ModuleInfo, OpensFiles
@@ -19,7 +18,6 @@ from fate_flow.services.participant.body_fields import OK, move_job, place_of
 from fate_flow.services.participant.plain_v1 import stays_waiting
 from fate_flow.services.workers.ending import stop_party_task
 from fate_flow.services.workers.moves import move_federated
-from fate_flow.services.workers.reports import exit_code_in
 
 _IN_PROCESS = (TaskStatus.RUNNING, TaskStatus.STOPPING)
 
@@ -60,9 +58,8 @@ def end_job_here(
         move_job(unit, job, move, caused_by)
 
 
-def with_code(job: Job, body: Mapping[str, Any]) -> Job:
-    """Return the job with the exit code in a body, if there is one."""
-    code = exit_code_in(body)
+def with_code(job: Job, code: int | None) -> Job:
+    """Return the job with the exit code of the worker that is the cause of its end, if there is one."""
     return job if code is None else replace(job, exit_code=code)
 
 

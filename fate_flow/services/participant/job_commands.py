@@ -6,26 +6,16 @@ from dataclasses import replace
 
 from fate_flow.core.model.errors import OperationFailed
 from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Task
-from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus, may_move
-from fate_flow.core.planning.actions import MoveJob
-from fate_flow.core.planning.replies import MISSING_SHARES, STILL_ENDS
-from fate_flow.core.text.phrases import sanitized
+from fate_flow.core.planning.actions import MoveJob, Why
+from fate_flow.core.wire.v1.endings import JobEnd, job_end_in
+from fate_flow.core.wire.v1.job_answers import ended_data, missing_data, still_ends_data
+from fate_flow.core.wire.v1.job_bodies import adds_tasks, progress_in, read_end, read_parameters, read_round, read_stop
+from fate_flow.core.wire.v1.reports import report_of, reports_data
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant.body_fields import (
-    LONGEST_TEXT,
-    OK,
-    job_end_in,
-    move_job,
-    note_beginning,
-    parties_in,
-    place_of,
-    reason_in,
-    seconds_in,
-    whole_in,
-)
+from fate_flow.services.participant.body_fields import OK, move_job, note_beginning, place_of
 from fate_flow.services.participant.ends import (
     close_tasks,
     end_job_here,
@@ -46,7 +36,6 @@ from fate_flow.services.participant.next_run import (
 from fate_flow.services.participant.parameters import take_parameters
 from fate_flow.services.participant.plain_v1 import OTHER_STATUSES, answer_align, unchanged
 from fate_flow.services.participant.reserving import not_approved, what_is_left
-from fate_flow.services.workers.reports import cause_in, report_of
 from fate_flow.store.values import Document
 
 
@@ -60,9 +49,9 @@ def in_later_run(unit: UnitOfWork, command: Command, job: Job) -> Answer:
             end_last_run(unit, command, row)
     rows = _in_earlier_run(unit, command)
     if any(not row.is_final or has_workers(unit, row) for row in rows):
-        return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}", {STILL_ENDS: True})
+        return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}", still_ends_data())
     if missing := missing_shares(unit, command, job):
-        return Answer(103, f"{job.key} has not kept its share of {', '.join(missing)}", {MISSING_SHARES: missing})
+        return Answer(103, f"{job.key} has not kept its share of {', '.join(missing)}", missing_data(missing))
     job = with_parameters(unit, command, unit.tx.job(job.key) or job)
     document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     assert document is not None, "a job row has its document"
@@ -78,7 +67,7 @@ def _add_tasks(
 ) -> None:
     unit.tx.add_tasks(tasks, job, document)
     for task in tasks:
-        note_beginning(unit, spec, task.key, {"message": f"run {run} begins"})
+        note_beginning(unit, spec, task.key, Why(message=f"run {run} begins"))
 
 
 def _add_missing_tasks(unit: UnitOfWork, command: Command, job: Job) -> None:
@@ -100,16 +89,16 @@ def take_status(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     if command.argument in OTHER_STATUSES:
         return unchanged(job)
     new = job_end_in(command.argument, "status")
-    if command.body.get("tag") == "submit_failed" and job.status is JobStatus.READY:
+    said = read_end(command.body, new, job.parties)
+    if said.is_submit_failed and job.status is JobStatus.READY:
         return forget_seat(unit, job)
     if not job.is_final:
         if not may_move(job.status, new):
             return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}, which does not end as {new.value}")
-        end_job_here(unit, with_code(job, command.body), *_why(command, new), caused_by=cause_in(command.body))
+        _end(unit, job, said.end)
     close_tasks(unit, job, new)
-    missing = parties_in(command.body.get("missing"), job)
-    if missing:
-        unit.tx.name_missing(job.key, missing)
+    if said.missing:
+        unit.tx.name_missing(job.key, said.missing)
     return _how_it_ended(unit, job, what_is_left(unit, job))
 
 
@@ -118,21 +107,21 @@ def _how_it_ended(unit: UnitOfWork, job: Job, answer: Answer) -> Answer:
     if the row ended because the initiator was silent for too long."""
     now = unit.tx.job(job.key) or job
     end = now.status if now.is_final else now.target
-    return answer if end is None else replace(answer, data={**(answer.data or {}), "ended_as": end.value})
+    return answer if end is None else replace(answer, data=ended_data(answer.data, end.value))
 
 
-def _why(command: Command, new: JobStatus) -> tuple[Reason, str]:
-    """Read the reason and the message of a command to end."""
-    return reason_in(command.body.get("reason"), new), sanitized(command.body.get("message"), LONGEST_TEXT)
+def _end(unit: UnitOfWork, job: Job, end: JobEnd, deadline_seconds: float | None = None) -> None:
+    assert end.reason is not None, "the reader fills it in"
+    end_job_here(unit, with_code(job, end.exit_code), end.reason, end.message, deadline_seconds, end.caused_by)
 
 
 def _accept(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     """Handle `status/waiting`: every party has accepted the job; or, with a round, release what that round reserved."""
     if job.status is JobStatus.READY:
         move_job(unit, job, MoveJob(JobStatus.WAITING))
-    elif command.body.get("turn") is not None:
-        return _requeue_here(unit, job, whole_in(command, "turn", 0))
-    elif job.status is JobStatus.WAITING and command.body.get("tasks"):
+    elif (round_number := read_round(command.body).round_number) is not None:
+        return _requeue_here(unit, job, round_number)
+    elif job.status is JobStatus.WAITING and adds_tasks(command.body):
         _add_missing_tasks(unit, command, job)
     return OK
 
@@ -144,7 +133,7 @@ def _requeue_here(unit: UnitOfWork, job: Job, round_number: int) -> Answer:
     if job.status is not JobStatus.RUNNING or job.claim.round_number != round_number:
         return OK
     if has_workers(unit, job):
-        return Answer(NOT_EFFECTIVE, f"{job.key} still has workers", {STILL_ENDS: True})
+        return Answer(NOT_EFFECTIVE, f"{job.key} still has workers", still_ends_data())
     requeue_job(unit, job)
     return what_is_left(unit, job)
 
@@ -153,10 +142,9 @@ def start(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     """Start a job that holds a reservation. A late command of an earlier reservation round starts nothing."""
     if job.status is JobStatus.RUNNING:
         return OK
-    if whole_in(command, "turn", job.claim.round_number) != job.claim.round_number:
-        return Answer(
-            103, f"{job.key} was reserved in reservation round {job.claim.round_number}, not {command.body['turn']}"
-        )
+    asked = read_round(command.body).round_number
+    if asked not in (None, job.claim.round_number):
+        return Answer(103, f"{job.key} was reserved in reservation round {job.claim.round_number}, not {asked}")
     if job.status is not JobStatus.WAITING or not job.holds:
         return Answer(103, f"{job.key} is {job.status.value} and holds {'something' if job.holds else 'nothing'}")
     if job.consent is not None and not job.consent.is_given:
@@ -183,25 +171,25 @@ def align(unit: UnitOfWork, job: Job, caller: str) -> Answer:
 
 def update(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     """Update the columns that an initiator may write: only the progress."""
-    progress = command.body.get("progress")
-    if isinstance(progress, int) and not job.is_final:
-        unit.tx.set_progress(job.key, max(0, min(100, progress)))
+    progress = progress_in(command.body)
+    if progress is not None and not job.is_final:
+        unit.tx.set_progress(job.key, progress)
     return OK
 
 
 def stop(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     """Stop the tasks here; the row ends with the last of them. The initiator ends its own row itself."""
-    reason, message = _why(command, job_end_in(command.argument, "stop_status"))
-    deadline = seconds_in(command.body.get("deadline_seconds"), "deadline_seconds")
-    caused_by = cause_in(command.body)
+    said = read_stop(command.body, job_end_in(command.argument, "stop_status"))
+    end = said.end
+    assert end.reason is not None, "the reader fills it in"
     unit.note(Event.STOP_COMMAND_ASKED, job_id=job.job_id)
     if job.is_initiator or job.status is JobStatus.READY:
-        stop_tasks_here(unit, job, reason, deadline, caused_by)
+        stop_tasks_here(unit, job, end.reason, said.deadline_seconds, end.caused_by)
     elif not job.is_final:
-        end_job_here(unit, with_code(job, command.body), reason, message, deadline, caused_by)
+        _end(unit, job, end, said.deadline_seconds)
     mine = [task for task in unit.tx.tasks(job.job_id) if task.key.party == job.party]
-    return Answer(data={"tasks": [report_of(task) for task in mine]})
+    return Answer(data=reports_data([report_of(task) for task in mine]))
 
 
 def change_parameters(unit: UnitOfWork, command: Command, job: Job) -> Answer:
-    return take_parameters(unit, job, command.body)
+    return take_parameters(unit, job, read_parameters(command.body))

@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 
-from fate_flow.core.model.errors import BadRequest, NotEffective
-from fate_flow.core.model.grammar import check_incarnation, check_version, shown_key
+from fate_flow.core.model.errors import NotEffective
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, Job, Task, TaskKey
 from fate_flow.core.model.status import JobStatus, may_move
 from fate_flow.core.planning.queue import pausing
-from fate_flow.core.planning.replies import STILL_ENDS
-from fate_flow.core.planning.rerun import KEPT, KEPT_THERE
-from fate_flow.core.text.phrases import sanitized
+from fate_flow.core.planning.rerun import KEPT
+from fate_flow.core.wire.v1.endings import fitting
+from fate_flow.core.wire.v1.job_answers import still_ends_data
+from fate_flow.core.wire.v1.job_bodies import parameters_in, read_kept, read_last_run, read_new_tasks, read_parameters
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant.body_fields import LONGEST_TEXT, OK, job_end_in, new_task, reason_in
+from fate_flow.services.participant.body_fields import OK, new_task
 from fate_flow.services.participant.ends import close_tasks, end_job_here, has_workers, release, with_code
 from fate_flow.services.participant.parameters import take_parameters
-from fate_flow.services.workers.reports import cause_in
 
 
 def with_parameters(unit: UnitOfWork, command: Command, job: Job) -> Job:
     """Take the parameters in the command of a rerun, if there are any, and return the row. Raises FlowError if this
     party cannot take them."""
-    given = command.body.get("parameters")
-    if not isinstance(given, Mapping):
+    given = parameters_in(command.body)
+    if given is None:
         return job
-    take_parameters(unit, job, given)
+    take_parameters(unit, job, read_parameters(given))
     return unit.tx.job(job.key) or job
 
 
 def end_last_run(unit: UnitOfWork, command: Command, job: Job) -> Job:
     """End the last run at this party, which has not heard of its end; the command of the next run says how it ended."""
-    last = command.body.get("last")
-    given = last if isinstance(last, Mapping) else {"status": JobStatus.CANCELED.value}
-    new = job_end_in(str(given.get("status")), "last.status")
+    last = read_last_run(command.body)
+    new, end = last.status, last.end
     if not may_move(job.status, new):
         new = JobStatus.CANCELED
-    message = sanitized(given.get("message"), LONGEST_TEXT)
-    end_job_here(unit, with_code(job, given), reason_in(given.get("reason"), new), message, caused_by=cause_in(given))
+        end = replace(end, reason=fitting(end.reason, new))
+    assert end.reason is not None, "the reader fills it in"
+    end_job_here(unit, with_code(job, end.exit_code), end.reason, end.message, caused_by=end.caused_by)
     close_tasks(unit, job, new)
     return unit.tx.job(job.key) or job
 
@@ -49,12 +48,11 @@ def missing_shares(unit: UnitOfWork, command: Command, job: Job) -> list[str]:
 
     The party dropped the share's outputs if it ended the job by itself before it heard that the task had succeeded.
     Raises BadRequest."""
-    spec, given = unit.spec(job.job_id), command.body.get(KEPT_THERE)
+    spec = unit.spec(job.job_id)
     assert spec is not None, "a job row has its document"
-    versions = given if isinstance(given, Mapping) else {}
-    kept = [TaskKey(job.job_id, name, check_version(versions[name], f"kept.{name}"), job.party)
-            for name in spec.tasks if name in versions]  # fmt: skip
-    return [key.name for key in kept if not _keeps(unit.tx.task(key))]
+    kept = read_kept(command.body, spec.tasks)
+    rows = {name: unit.tx.task(TaskKey(job.job_id, name, version, job.party)) for name, version in kept.items()}
+    return [name for name, row in rows.items() if not _keeps(row)]
 
 
 def _keeps(row: Task | None) -> bool:
@@ -68,7 +66,7 @@ def begin_again(unit: UnitOfWork, job: Job, run: int, wait_reason: str = "", *, 
     unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
     if not unit.tx.begin_again(job, run, unit.steady, wait_reason, is_loss=is_loss):
         # The initiator sends the command again, and then the row shows what the other process did.
-        raise NotEffective(f"{job.key} is no longer {job.status.value} in run {job.run}", data={STILL_ENDS: True})
+        raise NotEffective(f"{job.key} is no longer {job.status.value} in run {job.run}", data=still_ends_data())
     unit.moves(
         HistoryLevel.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party,
         message=wait_reason if is_loss else f"run {run} begins",
@@ -79,18 +77,13 @@ def begin_again(unit: UnitOfWork, job: Job, run: int, wait_reason: str = "", *, 
 
 def tasks_anew(unit: UnitOfWork, command: Command, job: Job) -> list[Task]:
     """Return the new versions of tasks in the command of a rerun. Raises BadRequest."""
-    spec, given = unit.spec(job.job_id), command.body.get("tasks")
+    spec = unit.spec(job.job_id)
     assert spec is not None, "a job row has its document"
-    found = []
-    for name, one in given.items() if isinstance(given, Mapping) else ():
-        path = f"tasks.{shown_key(name)}"
-        if name not in spec.tasks or job.party not in spec.tasks[name].parties or not isinstance(one, Mapping):
-            raise BadRequest(f"{path}: is not a component of job {job.job_id} on {job.party}")
-        key = TaskKey(job.job_id, name, check_version(one.get("version"), f"{path}.version"), job.party)
-        incarnation = check_incarnation(one.get("incarnation"), f"{path}.incarnation")
-        left = check_version(one.get("auto_retries"), f"{path}.auto_retries")
-        found.append(new_task(unit, spec, key, incarnation, left))
-    return found
+    names = [name for name, task in spec.tasks.items() if job.party in task.parties]
+    return [
+        new_task(unit, spec, TaskKey(job.job_id, name, new.version, job.party), new.incarnation, new.auto_retries)
+        for name, new in read_new_tasks(command.body, job.key, names).items()
+    ]
 
 
 def requeue_job(unit: UnitOfWork, job: Job, wait_reason: str = "", retry_at: int = 0) -> None:
@@ -99,7 +92,7 @@ def requeue_job(unit: UnitOfWork, job: Job, wait_reason: str = "", retry_at: int
     Raises NotEffective if another process has moved the row."""
     unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
     if not unit.tx.requeue_job(job, wait_reason, retry_at):
-        raise NotEffective(f"{job.key} is no longer {job.status.value}", data={STILL_ENDS: True})
+        raise NotEffective(f"{job.key} is no longer {job.status.value}", data=still_ends_data())
     release(unit, job)
     text = pausing(wait_reason, retry_at - unit.steady) if wait_reason else ""
     unit.moves(

@@ -7,21 +7,20 @@ party that lacks a revision. A plain v1 party gets the change before the rerun; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from fate_flow.core.access.authority import JobBinding, Said, difference, document_digest, objection, party_id_of
 from fate_flow.core.model.approval import Approval, Consent
-from fate_flow.core.model.errors import BadRequest, NotEffective, OperationFailed, PermissionDenied
-from fate_flow.core.model.grammar import check_version, shown
+from fate_flow.core.model.errors import NotEffective, OperationFailed, PermissionDenied
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Answer, Claim, Command, CommandKind, Job
 from fate_flow.core.model.resources import request_of
-from fate_flow.core.model.spec import CONF_PARTS, JobSpec, Party
+from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import JobStatus, SeatStatus
-from fate_flow.core.planning.replies import STILL_ENDS
 from fate_flow.core.planning.rerun import KEPT
+from fate_flow.core.wire.v1.job_answers import still_ends_data
+from fate_flow.core.wire.v1.job_bodies import Parameters
 from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.jobspec.parameters import Change, changed_components, changed_conf
 from fate_flow.records.operator_log.events import Event
@@ -88,7 +87,7 @@ def change_parameters(
     accept(unit, revised.spec)
     _revise(unit, bound, terms)
     nodes = unit.context.engine_size.nodes
-    body = {**revised.spec.changeable_conf, "components": list(revised.components), "revision": revision}
+    body = Parameters(revised.spec.changeable_conf, revised.components, revision).as_body()
     for seat in unit.tx.seats(job.job_id):
         unit.tx.ask_for(seat, request_of(seat.party, revised.spec.parameters[seat.party], nodes).cores)
         if seat.party != job.party:
@@ -96,29 +95,24 @@ def change_parameters(
     return revised
 
 
-def take_parameters(unit: UnitOfWork, job: Job, body: Mapping[str, Any]) -> Answer:
+def take_parameters(unit: UnitOfWork, job: Job, given: Parameters) -> Answer:
     """Take the parameters that the initiator sends in `parameter/update` or with a rerun.
 
     A revision that this party has already changes nothing. Raises FlowError if it does not accept the parameters."""
     bound, document = unit.binding(job.job_id), unit.tx.document(job.job_id)
     assert bound is not None, "a job row has its binding"
     assert document is not None, "a job row has its document"
-    given = body.get("revision")
-    revision = bound.revision + 1 if given is None else check_version(given, "revision")
+    revision = bound.revision + 1 if given.revision is None else given.revision
     if revision < bound.revision:
         return Answer()
-    parts = {kind: body.get(kind) for kind in CONF_PARTS}
-    for kind, value in parts.items():
-        if not isinstance(value, Mapping):
-            raise BadRequest(f"{kind}: {shown(value)} is not an object")
-    document = replace(document, runtime_conf={**document.runtime_conf, **parts})
+    document = replace(document, runtime_conf={**document.runtime_conf, **given.conf})
     offered = replace(bound, digest=digest_of(document), revision=revision)
-    if offered == bound or (given is None and offered.digest == bound.digest):
+    if offered == bound or (given.revision is None and offered.digest == bound.digest):
         return Answer()       # plain v1 counts no revisions, and sends the same change to each of our seats
     if why := difference(bound, offered):
         raise OperationFailed(why)
-    spec, named = read_spec(unit.context, document), body.get("components")
-    components = tuple(name for name in spec.tasks if isinstance(named, list) and name in named)
+    spec = read_spec(unit.context, document)
+    components = tuple(name for name in spec.tasks if name in given.components)
     accept(unit, spec)
     _revise(unit, bound, _Terms(revision, document, spec, components))
     return Answer()
@@ -168,9 +162,9 @@ def _revise(unit: UnitOfWork, bound: JobBinding, terms: _Terms) -> None:
     rows = unit.tx.jobs_here(bound.job_id)
     for row in rows:
         if not (row.is_final or (row.status is JobStatus.WAITING and not row.holds)):
-            raise NotEffective(f"{row.key} is {row.status.value}", data={STILL_ENDS: True})
+            raise NotEffective(f"{row.key} is {row.status.value}", data=still_ends_data())
     if not unit.rebind(bound, digest_of(terms.document), terms.revision):
-        raise NotEffective(f"job {bound.job_id} has moved on", data={STILL_ENDS: True})
+        raise NotEffective(f"job {bound.job_id} has moved on", data=still_ends_data())
     for row in rows:
         _revise_row(unit, row, terms)
 
@@ -187,7 +181,7 @@ def _revise_row(unit: UnitOfWork, job: Job, terms: _Terms) -> None:
     document = replace(terms.document, on_party=effective_document(spec, job.party))
     if not unit.tx.revise(job, new, document):
         # The initiator sends the command again, and then the row shows what the other process did.
-        raise NotEffective(f"{job.key} has moved on", data={STILL_ENDS: True})
+        raise NotEffective(f"{job.key} has moved on", data=still_ends_data())
     if job.consent is not None:
         unit.tx.decide_consent(job.key, Consent(Approval.PENDING))
     named = f": {', '.join(terms.components)}" if terms.components else ""

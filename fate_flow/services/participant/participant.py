@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.model.approval import Approval, Consent
@@ -18,13 +17,17 @@ from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, Job, JobKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.queue import queue_key
-from fate_flow.core.wire.v1.extensions import EXTENSIONS, speaks_plain_v1
+from fate_flow.core.wire.v1.endings import job_end_in
+from fate_flow.core.wire.v1.extensions import speaks_plain_v1
+from fate_flow.core.wire.v1.initiator_bodies import unknown_data
+from fate_flow.core.wire.v1.job_answers import joined_data
 from fate_flow.core.wire.v1.queries import preview_data
+from fate_flow.core.wire.v1.reports import reports_data
 from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.services.context.effects import WriteConfs
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.participant.admission import admit, effective_here, first_tasks, request
-from fate_flow.services.participant.body_fields import OK, job_end_in, note_beginning
+from fate_flow.services.participant.body_fields import OK, note_beginning
 from fate_flow.services.participant.job_commands import (
     align,
     change_parameters,
@@ -36,7 +39,7 @@ from fate_flow.services.participant.job_commands import (
 )
 from fate_flow.services.participant.parameters import take_document
 from fate_flow.services.participant.plain_v1 import OTHER_STATUSES, check_messages
-from fate_flow.services.participant.reserving import apply, awaited, check, give_back
+from fate_flow.services.participant.reserving import apply, check, give_back, is_awaited
 from fate_flow.services.participant.task_commands import task_collect, task_create, task_start, task_status, task_stop
 
 log = logging.getLogger(__name__)
@@ -120,11 +123,10 @@ class Participant:
             for task in tasks:
                 note_beginning(unit, spec, task.key)
             unit.after_commit(WriteConfs(key, document))
-        components = {name: {"need_run": command.to in task.parties} for name, task in spec.tasks.items()}
-        said: dict[str, Any] = {"components": components, "extensions": EXTENSIONS, "cores": granted.cores}
+        components = {name: command.to in task.parties for name, task in spec.tasks.items()}
         capped = [one.as_dict() for one in effective_here(unit.context, spec, command.to) if one.asked is not None]
-        said.update(awaited(unit.tx.job(key) or job))
-        return Answer(data={**said, "effective": capped} if capped else said)
+        awaits = is_awaited(unit.tx.job(key) or job)
+        return Answer(data=joined_data(components, granted.cores, capped, awaits_approval=awaits))
 
     def preview(self, unit: UnitOfWork, command: Command, caller: str) -> Answer:
         """Return the answer that this `create` would get, and write nothing. Errors of the caller become answers."""
@@ -142,9 +144,9 @@ def _absent(command: Command) -> Answer:
         job_end_in(command.argument, "status")
         return OK       # a job that was never here, or is forgotten, is over
     if command.kind in (CommandKind.RETURN, CommandKind.STOP):
-        return Answer(data={"tasks": []})
+        return Answer(data=reports_data([]))
     code = 102 if command.kind.value.startswith("task") else 103
-    return Answer(code, f"job {command.job_id} is not known on {command.to}", {"is_unknown": True})
+    return Answer(code, f"job {command.job_id} is not known on {command.to}", unknown_data())
 
 
 def _nothing(_: UnitOfWork, __: Command, ___: Job) -> Answer:

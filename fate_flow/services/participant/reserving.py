@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from fate_flow.core.access.authority import party_id_of
-from fate_flow.core.model.approval import APPROVAL, APPROVED, AWAITS, IS_REJECTED, Approval, Consent
+from fate_flow.core.model.approval import Approval, Consent
 from fate_flow.core.model.job import NO_CAPACITY, NOT_EFFECTIVE, NOT_READY, Answer, Claim, Command, EngineState, Job
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.queue import fits, takes_from
 from fate_flow.core.text.phrases import counted
+from fate_flow.core.wire.v1.job_answers import (
+    approved_data,
+    awaits_data,
+    granted_data,
+    left_data,
+    no_capacity_data,
+    rejected_data,
+)
+from fate_flow.core.wire.v1.job_bodies import read_return, read_round
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Rules
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant.body_fields import OK, order_in, place_of, whole_in
+from fate_flow.services.participant.body_fields import OK, place_of
 from fate_flow.services.participant.ends import note_resource, release
 from fate_flow.services.workers.elastic import oldest_pending, reclaim_capacity
 
@@ -23,7 +29,7 @@ def check(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     """Answer the dependence check: whether the job could reserve here now. There are no dependencies to install."""
     if job.is_final:
         return Answer(103, f"{job.key} is {job.status.value}")
-    revision = whole_in(command, "revision", 0)
+    revision = read_round(command.body).revision
     if revision > job.revision:
         return Answer(NOT_READY, f"it has parameters of revision {job.revision}, and not yet those of {revision}")
     return _not_ready(unit, job) or _ready(job)
@@ -31,7 +37,7 @@ def check(unit: UnitOfWork, command: Command, job: Job) -> Answer:
 
 def _ready(job: Job) -> Answer:
     consent = None if job.is_plain_v1 else job.consent
-    return Answer(data={APPROVED: consent.text}) if consent is not None and consent.is_given else OK
+    return Answer(data=approved_data(consent.text)) if consent is not None and consent.is_given else OK
 
 
 def _not_ready(unit: UnitOfWork, job: Job) -> Answer | None:
@@ -46,23 +52,25 @@ def _not_ready(unit: UnitOfWork, job: Job) -> Answer | None:
 
 def not_approved(job: Job, consent: Consent) -> Answer:
     if consent.approval is Approval.REJECTED:
-        return Answer(103, consent.text, {IS_REJECTED: True})
-    return Answer(NOT_READY, f"nobody at {job.party} has approved job {job.job_id} yet", awaited(job))
+        return Answer(103, consent.text, rejected_data())
+    data = awaits_data(awaits_approval=is_awaited(job))
+    return Answer(NOT_READY, f"nobody at {job.party} has approved job {job.job_id} yet", data)
 
 
-def awaited(job: Job) -> dict[str, str]:
-    is_pending = job.consent is not None and job.consent.approval is Approval.PENDING
-    return {AWAITS: APPROVAL} if is_pending else {}
+def is_awaited(job: Job) -> bool:
+    """Return whether this party has not decided about the job yet."""
+    return job.consent is not None and job.consent.approval is Approval.PENDING
 
 
 def apply(unit: UnitOfWork, command: Command, job: Job) -> Answer:
-    round_number = whole_in(command, "turn", job.claim.round_number)
+    asked = read_round(command.body)
+    round_number = job.claim.round_number if asked.round_number is None else asked.round_number
     if job.holds and job.status in (JobStatus.WAITING, JobStatus.RUNNING):
         unit.tx.renew_claim(job.key, round_number)
         return _granted(unit, job)
     if job.status is not JobStatus.WAITING:
         return Answer(103, f"{job.key} is {job.status.value}, not waiting")
-    not_ready, order = _not_ready(unit, job), order_in(command)
+    not_ready, order = _not_ready(unit, job), asked.order
     if not_ready is not None:
         return not_ready
     head = _who_would_be_blocked(unit, job, order)
@@ -113,14 +121,8 @@ def _granted(unit: UnitOfWork, job: Job) -> Answer:
     engine = unit.tx.engine()
     assert engine is not None, "a reservation needs an engine"
     note_resource(unit, job, "apply", job.asked, engine)
-    return Answer(
-        data={
-            "cores": job.asked.cores,
-            "memory": job.asked.memory,
-            "remaining_cores": engine.free_cores,
-            "lease_seconds": hold_of(unit.context.rules, job) / 1000,
-        }
-    )
+    lease_seconds = hold_of(unit.context.rules, job) / 1000
+    return Answer(data=granted_data(job.asked.cores, job.asked.memory, engine.free_cores, lease_seconds))
 
 
 def hold_of(rules: Rules, job: Job) -> int:
@@ -131,13 +133,13 @@ def hold_of(rules: Rules, job: Job) -> int:
 def _short(unit: UnitOfWork, job: Job, order: int | None) -> Answer:
     engine = unit.tx.engine()
     if engine is None:
-        return Answer(103, "no computing engine is registered", {"why": "has no computing engine"})
+        return Answer(103, "no computing engine is registered", no_capacity_data("has no computing engine"))
     _note_refusal(unit, job)
     why = _shortage(unit, job, engine)
     if not fits(_asked_here(unit, job), Claim(engine.cores, engine.memory)):
         unit.tx.forget_pending(job.key)
         too_much = f"{why}: the job asks for more than it has in all"
-        return _no_capacity(job, too_much, engine.free_cores, {"never": True})
+        return _no_capacity(job, too_much, engine.free_cores, never=True)
     unit.tx.pending(job.key, unit.steady, order)
     is_coming = reclaim_capacity(unit, needed_here(unit, job))
     return _no_capacity(job, f"{why}; elastic workers are giving theirs back" if is_coming else why, engine.free_cores)
@@ -173,8 +175,8 @@ def _note_refusal(unit: UnitOfWork, job: Job) -> None:
     )  # fmt: skip
 
 
-def _no_capacity(job: Job, why: str, free_cores: int, more: Mapping[str, bool] = MappingProxyType({})) -> Answer:
-    data = {"why": why, "free_cores": free_cores, **more}
+def _no_capacity(job: Job, why: str, free_cores: int, *, never: bool = False) -> Answer:
+    data = no_capacity_data(why, free_cores, never=never)
     return Answer(NO_CAPACITY, f"apply for job {job.job_id} resource failed", data)
 
 
@@ -182,13 +184,14 @@ def give_back(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     """Release a reservation that was not started. A running job releases its reservation when it ends."""
     if job.status is JobStatus.RUNNING:
         return Answer(NOT_EFFECTIVE, f"{job.key} is running: its end returns what it holds")
-    is_back = release(unit, job, None if command.body.get("turn") is None else whole_in(command, "turn", 0))
+    asked = read_return(command.body)
+    is_back = release(unit, job, asked.round_number)
     if is_back and job.pending.since:
-        _stays_pending(unit, job, command.body.get("still_wants"))
+        _stays_pending(unit, job, asked.still_wants)
     return what_is_left(unit, job)
 
 
-def _stays_pending(unit: UnitOfWork, job: Job, still_wants: object) -> None:
+def _stays_pending(unit: UnitOfWork, job: Job, still_wants: bool | None) -> None:
     """Keep the request pending if the job still waits for capacity at another party; forget it if it waits for
     something else."""
     if still_wants is True:
@@ -201,4 +204,4 @@ def what_is_left(unit: UnitOfWork, job: Job) -> Answer:
     """Answer after a release with the number of free cores, so that the initiator asks for no more than these."""
     engine = unit.tx.engine()
     unit.inform(job.initiator.party_id)
-    return OK if engine is None else Answer(data={"remaining_cores": engine.free_cores})
+    return OK if engine is None else Answer(data=left_data(engine.free_cores))

@@ -11,12 +11,13 @@ from typing import Any
 
 from fate_flow.core.model.job import Answer, Command, CommandKind, Job
 from fate_flow.core.model.reasons import Reason, job_status_for
-from fate_flow.core.model.status import JOB_END, JobStatus
+from fate_flow.core.model.status import JobStatus
+from fate_flow.core.wire.v1.endings import JobEnd
+from fate_flow.core.wire.v1.initiator_bodies import Standing, is_unknown, read_standing, unknown_data
+from fate_flow.core.wire.v1.job_bodies import End
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.ends import close_tasks, end_job_here, forget_seat
 from fate_flow.services.participant.job_commands import take_status
-
-_ENDS = frozenset(status.value for status in JOB_END)
 
 
 def ask_standing(unit: UnitOfWork, job_ids: Iterable[str]) -> None:
@@ -30,12 +31,9 @@ def ask_standing(unit: UnitOfWork, job_ids: Iterable[str]) -> None:
 def standing_of(job: Job | None) -> Answer:
     """Return an initiator's answer about its job; None: the job is not known here."""
     if job is None:
-        return Answer(data={"is_unknown": True})
-    said: dict[str, Any] = {"run": job.run, "status": job.status.value}
-    if job.is_final:
-        said.update(reason=job.reason.value if job.reason else None, message=job.message, caused_by=job.caused_by)
-        said.update({} if job.exit_code is None else {"exit_code": job.exit_code})
-    return Answer(data=said)
+        return Answer(data=unknown_data())
+    end = JobEnd(job.reason, job.message, job.caused_by, job.exit_code) if job.is_final else None
+    return Answer(data=Standing(job.run, job.status, end).as_data())
 
 
 def take_standing(unit: UnitOfWork, command: Command, answer: Answer) -> None:
@@ -54,17 +52,18 @@ def _is_open_copy(row: Job) -> bool:
 
 
 def _take(unit: UnitOfWork, row: Job, data: Mapping[str, Any]) -> None:
-    run, status = data.get("run"), data.get("status")
+    is_lost, said = is_unknown(data), read_standing(data)
     if row.status is JobStatus.READY:
-        if data.get("is_unknown") is True or status in _ENDS:
+        if is_lost or (said is not None and said.end is not None):
             forget_seat(unit, row)
-    elif data.get("is_unknown") is True:
+    elif is_lost:
         _end(unit, row, Reason.INITIATOR_LOST, f"{row.initiator} does not know this job any more")
-    elif isinstance(run, int) and run > row.run:
-        _end(unit, row, Reason.STOPPED, f"run {row.run} is over: {row.initiator} is in run {run}")
-    elif run == row.run and status in _ENDS:
-        command = Command(CommandKind.STATUS, row.job_id, row.party, row.run, argument=str(status), body=data)
-        take_status(unit, command, row)
+    elif said is not None and said.run > row.run:
+        _end(unit, row, Reason.STOPPED, f"run {row.run} is over: {row.initiator} is in run {said.run}")
+    elif said is not None and said.run == row.run and said.status is not None and said.end is not None:
+        body = End(said.end).as_body()
+        how = said.status.value
+        take_status(unit, Command(CommandKind.STATUS, row.job_id, row.party, row.run, argument=how, body=body), row)
 
 
 def _end(unit: UnitOfWork, row: Job, reason: Reason, message: str) -> None:

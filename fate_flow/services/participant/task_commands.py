@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 from fate_flow.core.model.errors import BadRequest, OperationFailed
-from fate_flow.core.model.grammar import check_incarnation, shown
-from fate_flow.core.model.job import BEGINS_AGAIN, NOT_EFFECTIVE, Answer, Command, Job, Task
+from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, Job, Task
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus, may_move
-from fate_flow.core.planning.actions import MoveTask
+from fate_flow.core.planning.actions import MoveTask, Why
 from fate_flow.core.planning.partial import too_few
+from fate_flow.core.wire.v1.reports import report_of
+from fate_flow.core.wire.v1.task_bodies import is_other_incarnation, read_task_create, read_task_stop, without_in
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.body_fields import (
     OK,
     federated_move,
     new_task,
     note_beginning,
-    parties_in,
     plain_v1_incarnation,
-    whole_in,
 )
 from fate_flow.services.participant.plain_v1 import refuses_status, stays_waiting
 from fate_flow.services.workers.elastic import begin_elastic
 from fate_flow.services.workers.ending import stop_party_task
 from fate_flow.services.workers.launching import start_worker
 from fate_flow.services.workers.moves import move_federated
-from fate_flow.services.workers.reports import cause_in, report_of
 
 
 def _task_of(unit: UnitOfWork, command: Command) -> Task | Answer:
     task = unit.tx.task(command.task_key)
     if task is None:
         return Answer(102, f"no found {command.task_key}")
-    if command.body.get("incarnation") not in (None, task.incarnation):
+    if is_other_incarnation(command.body, task.incarnation):
         return Answer(NOT_EFFECTIVE, f"{task.key} is another incarnation")
     return task
 
@@ -46,13 +45,12 @@ def task_create(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     is_ending = job.is_final or job.status is JobStatus.STOPPING
     if is_ending and not job.is_plain_v1:           # a rerun by plain v1 sends the tasks first, then the status
         return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}: no task begins there")
-    given = command.body.get("incarnation")
-    incarnation = check_incarnation(given) if given else plain_v1_incarnation(job.job_id, command.task, command.version)
-    left = whole_in(command, "auto_retries", 0)
+    given = read_task_create(command.body)
+    incarnation = given.incarnation or plain_v1_incarnation(job.job_id, command.task, command.version)
     is_new = unit.tx.task(command.task_key) is None
-    unit.tx.add_tasks([new_task(unit, spec, command.task_key, incarnation, left)], job, document)
+    unit.tx.add_tasks([new_task(unit, spec, command.task_key, incarnation, given.auto_retries)], job, document)
     if is_new:
-        note_beginning(unit, spec, command.task_key, command.body)
+        note_beginning(unit, spec, command.task_key, Why(given.reason, given.message, given.caused_by))
     return OK
 
 
@@ -64,7 +62,7 @@ def task_start(unit: UnitOfWork, command: Command, job: Job) -> Answer:
         return Answer(103, f"{job.key} is {job.status.value}, not running")
     if task.worker_id or task.is_over_here:
         return Answer(data=report_of(task))
-    without = parties_in(command.body.get("without"), job)
+    without = without_in(command.body, job.parties)
     if why := _needs_them(unit, task, without):
         raise OperationFailed(why)
     if task.status is TaskStatus.WAITING and not job.is_initiator:
@@ -107,11 +105,11 @@ def task_stop(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     if isinstance(task, Answer):
         return task
     if not task.is_over_here and not stays_waiting(job, task):
-        is_passed_over = command.body.get("reason") == Reason.PARTY_MISSING.value
-        cause = cause_in(command.body) or str(job.initiator)
-        stop_party_task(unit, task, Reason.PARTY_MISSING if is_passed_over else Reason.STOPPED, caused_by=cause)
+        asked = read_task_stop(command.body)
+        reason = Reason.PARTY_MISSING if asked.is_passed_over else Reason.STOPPED
+        stop_party_task(unit, task, reason, caused_by=asked.caused_by or str(job.initiator))
         is_own = job.initiator.party_id in (unit.context.party_id, "0")      # whose rows say what it has decided itself
-        if command.body.get(BEGINS_AGAIN) is True and not is_own:
+        if asked.begins_again and not is_own:
             unit.tx.note_restart(task.key)
     found = unit.tx.task(task.key)
     return Answer(data=report_of(found) if found is not None else None)

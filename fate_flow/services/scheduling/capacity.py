@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from fate_flow.core.model.job import Answer, Claim, Command, CommandKind, EngineState, Job
 from fate_flow.core.planning.queue import fits, takes_from
+from fate_flow.core.wire.v1.initiator_bodies import capacity_body
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.reserving import needed_here
 from fate_flow.services.workers.elastic import oldest_pending
@@ -120,5 +121,5 @@ def _goes_first(job: Job, head: Job) -> bool:
 
 
 def _message(job: Job, free: Claim) -> Command:
-    body = {"role": job.party.role, "party_id": job.party.party_id, "free_cores": free.cores}
+    body = capacity_body(job.party, free.cores)
     return Command(CommandKind.CAPACITY, job.job_id, job.initiator, job.run, body=body)

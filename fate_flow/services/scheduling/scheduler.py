@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from fate_flow.core.model.errors import CommitUnknown, FlowError, StorageUnavailable
 from fate_flow.core.model.job import Answer, Command, CommandKind, Job, TaskKey
 from fate_flow.core.model.status import JobStatus
+from fate_flow.core.wire.v1.job_answers import free_cores_in
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import Context, Transport
 from fate_flow.services.context.stopwatch import SteadyClock, Stopwatch
 from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
-from fate_flow.services.initiator.known_capacity import count_in
 from fate_flow.services.initiator.peers import PeerWatch
 from fate_flow.services.initiator.plain_v1_hosts import Beats, beats_for
 from fate_flow.services.participant.participant import Participant
@@ -256,10 +256,9 @@ class Scheduler:
     def _note_free(self, unit: UnitOfWork, command: Command, answer: Answer) -> None:
         """Note the free cores that a party stated, and whether the command has freed some."""
         party_id = command.to.party_id
-        for key in ("remaining_cores", "free_cores"):
-            free = count_in(answer.data, key)
-            if free is not None:
-                self._initiator.free[party_id] = free
+        free = free_cores_in(answer.data)
+        if free is not None:
+            self._initiator.free[party_id] = free
         is_end = command.kind is CommandKind.STATUS and command.argument != JobStatus.WAITING.value
         if is_end or (command.kind is CommandKind.RETURN and not self._is_blocked_on(unit, command.job_id, party_id)):
             unit.free(party_id, command.job_id)

@@ -8,16 +8,17 @@ from dataclasses import replace
 
 from fate_flow.core.access.authority import TO_INITIATORS, Said, objection
 from fate_flow.core.model.errors import BadRequest, FlowError, StorageFailed
-from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Job
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
+from fate_flow.core.wire.v1.initiator_bodies import read_capacity, seat_in, wants_force_stop
+from fate_flow.core.wire.v1.job_bodies import read_create
 from fate_flow.core.wire.v1.queries import preview_data
+from fate_flow.core.wire.v1.reports import NOT_WELL_FORMED, read_report
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.initiator.initiator import Coordinator
-from fate_flow.services.initiator.known_capacity import awaits_capacity, count_in
+from fate_flow.services.initiator.known_capacity import awaits_capacity
 from fate_flow.services.participant.admission import check_early, document_in
 from fate_flow.services.participant.call_back import Reach, refused
 from fate_flow.services.participant.heartbeats import Heartbeats
@@ -25,7 +26,6 @@ from fate_flow.services.participant.participant import Participant
 from fate_flow.services.participant.standing import ask_standing, standing_of
 from fate_flow.services.use_cases.jobs import STOPS, read_rerun_request
 from fate_flow.services.use_cases.units import Units
-from fate_flow.services.workers.reports import read_report
 
 
 class PartyCommands:
@@ -42,7 +42,7 @@ class PartyCommands:
         for command in commands:
             if command.kind is CommandKind.CREATE:
                 with suppress(BadRequest):
-                    check_early(self._units.context, document_in(command.body))
+                    check_early(self._units.context, document_in(read_create(command.body)))
         answered = refused(commands, caller, self.reach)
         return self._units.carry_out(lambda unit: [
             answered.get(place) or self._one(unit, command, caller) for place, command in enumerate(commands)
@@ -71,7 +71,7 @@ class PartyCommands:
 
     def _asked_as_initiator(self, unit: UnitOfWork, command: Command, caller: str) -> Answer:
         job = unit.tx.job_here(command.job_id)
-        said = Said(command.kind, caller, self._units.context.party_id, _seat_in(command))
+        said = Said(command.kind, caller, self._units.context.party_id, seat_in(command))
         if why := objection(said, None if job is None else binding_of(job)):
             return Answer(108, why)
         match command.kind:
@@ -92,7 +92,7 @@ class PartyCommands:
     def _report(self, unit: UnitOfWork, command: Command) -> Answer:
         report = read_report(command.body)
         if report is None:
-            return Answer(101, "party_status: the report is not well formed")
+            return Answer(101, NOT_WELL_FORMED)
         self._initiator.take_report(unit, report)
         return Answer()
 
@@ -108,7 +108,7 @@ class PartyCommands:
         is_user = reason is Reason.STOPPED_BY_USER
         seat = next((str(party) for party in job.parties if party.party_id == caller), "")
         self._initiator.request_stop(unit, command.job_id, reason, f"asked by party {caller}", is_user, seat)
-        if command.body.get("now") is True:
+        if wants_force_stop(command.body):
             self._initiator.request_force_stop(unit, command.job_id)
         return standing_of(job) if job.is_final else Answer()
 
@@ -127,18 +127,11 @@ class PartyCommands:
 
     def _capacity_notice(self, unit: UnitOfWork, command: Command, caller: str, job: Job | None) -> Answer:
         """Take the notice that a party has capacity for a waiting job; retcode 10 if the job has no use for it."""
-        cores = count_in(command.body, "free_cores")
-        if cores is None:
-            return Answer(101, f"free_cores: {shown(command.body.get('free_cores'))} is not a number of cores")
+        try:
+            cores = read_capacity(command.body)
+        except BadRequest as error:
+            return Answer(error.retcode, error.message)
         if job is None or command.run not in (job.run, ANY_RUN) or not awaits_capacity(unit, job, caller):
             return Answer(NOT_EFFECTIVE, f"job {command.job_id} does not wait for capacity at party {caller}")
         unit.pending = unit.pending.with_notice(CapacityNotice(job.job_id, caller, cores))
         return Answer()
-
-
-def _seat_in(command: Command) -> Party:
-    """Return the seat that the command is about: the sender's seat in the body for a report or a capacity notice,
-    otherwise the addressed seat."""
-    role, party_id = command.body.get("role"), command.body.get("party_id")
-    is_of_sender = command.kind in (CommandKind.REPORT, CommandKind.CAPACITY)
-    return Party(str(role), str(party_id)) if is_of_sender else command.to

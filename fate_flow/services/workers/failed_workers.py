@@ -7,9 +7,6 @@ one for each share that failed by its own fault. Interruptions do not count, bec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from fate_flow.core.model.job import Report, Task
 from fate_flow.core.model.reasons import RULES, Reason
 from fate_flow.core.model.retry import RetryEvent
@@ -17,9 +14,6 @@ from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import TASK_BROKEN
 from fate_flow.core.planning.replicas import failed_of
 from fate_flow.services.context.unit_of_work import UnitOfWork
-
-MOST_COUNTED = 1_000_000
-_KEY = "failed_workers"
 
 
 def count_here(unit: UnitOfWork, spec: JobSpec, task: Task) -> int:
@@ -33,17 +27,10 @@ def count_here(unit: UnitOfWork, spec: JobSpec, task: Task) -> int:
     return count
 
 
-def said_in_report(unit: UnitOfWork, task: Task) -> dict[str, Any]:
-    """Return the field of a report with the count; empty if the job does not limit it."""
+def failed_workers_of(unit: UnitOfWork, task: Task) -> int:
+    """Return the count for the report of a share; 0 if the job does not limit it."""
     spec = unit.spec(task.key.job_id)
-    count = count_here(unit, spec, task) if spec is not None else 0
-    return {_KEY: count} if count else {}
-
-
-def count_in(body: Mapping[str, Any]) -> int:
-    """Read another party's count from a report; 0 if it is missing or not a count."""
-    value = body.get(_KEY)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_COUNTED else 0
+    return count_here(unit, spec, task) if spec is not None else 0
 
 
 def take_count(unit: UnitOfWork, report: Report) -> None:

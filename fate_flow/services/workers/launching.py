@@ -26,6 +26,7 @@ from fate_flow.core.planning.replicas import (
     next_step,
     ranks,
 )
+from fate_flow.core.wire.v1.reports import report_of
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.effects import ForgetWorker, LaunchWorker
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -35,7 +36,7 @@ from fate_flow.services.workers.failed_workers import count_here
 from fate_flow.services.workers.launch_orders import launch_order
 from fate_flow.services.workers.moves import exit_worker, move_federated, move_party_task, place_fields, read_again
 from fate_flow.services.workers.outputs import publish_outputs
-from fate_flow.services.workers.reports import report_of, tell_initiator
+from fate_flow.services.workers.reports import tell_initiator
 
 A_MOMENT = 1_000
 """Milliseconds. The successor of a worker that lived for less starts with the next poll, not at once."""

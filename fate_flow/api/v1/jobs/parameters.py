@@ -34,7 +34,7 @@ from fate_flow.api.v1.jobs.submission import ask_parties
 from fate_flow.core.model.errors import OperationFailed
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import CONF_PARTS, Party
-from fate_flow.core.planning.replies import STILL_ENDS
+from fate_flow.core.wire.v1.job_answers import STILL_ENDS
 from fate_flow.jobspec.parameters import CHANGEABLE, COMPONENTS, read_change
 from fate_flow.jobspec.parameters import JOB as OF_JOB
 

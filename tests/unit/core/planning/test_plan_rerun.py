@@ -26,9 +26,10 @@ from fate_flow.core.planning.actions import (
     Why,
 )
 from fate_flow.core.planning.plan import plan_job
-from fate_flow.core.planning.replies import STILL_ENDS, handle_reply, must_ask_later
+from fate_flow.core.planning.replies import handle_reply, must_ask_later
 from fate_flow.core.planning.rerun import RerunRequest, plan_rerun, tasks_anew, why_nothing
 from fate_flow.core.planning.view import JobView
+from fate_flow.core.wire.v1.job_answers import STILL_ENDS
 from tests.kit.values import GUEST, HOST, JOB_ID, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
 
 DIAMOND = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c")}

@@ -14,10 +14,10 @@ from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.wire.v1.fields import count_in
 from fate_flow.core.wire.v1.paths import endpoint_of, read_command
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.services.context.ports import Rules
-from fate_flow.services.initiator.known_capacity import count_in
 from fate_flow.services.participant import participant as participant
 from tests.kit.job_documents import BOTH, job
 from tests.kit.services.hand_initiator import Initiator, accepted, report, running

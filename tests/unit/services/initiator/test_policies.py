@@ -10,8 +10,8 @@ from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import CommandKind, TaskKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.wire.v1.reports import read_report, report_of
 from fate_flow.services.scheduling.events import HeartbeatAnswered, PartySilent, WorkerChanged
-from fate_flow.services.workers.reports import read_report, report_of
 from tests.kit.job_documents import job
 from tests.kit.services.hand_scheduler import MINUTE_RULES, Process, after, chosen, job_of, restarted, submit
 from tests.kit.services.hand_server import HandServer, worker_of

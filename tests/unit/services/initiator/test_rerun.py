@@ -12,8 +12,8 @@ from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus, WorkerStatus
-from fate_flow.core.planning.replies import STILL_ENDS
 from fate_flow.core.planning.rerun import RerunRequest
+from fate_flow.core.wire.v1.job_answers import STILL_ENDS
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.scheduling.events import WorkerChanged
 from fate_flow.services.use_cases.jobs import read_rerun_request

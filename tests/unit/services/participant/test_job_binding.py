@@ -14,7 +14,7 @@ from fate_flow.core.model.job import NOT_EFFECTIVE, NOT_READY
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
-from fate_flow.core.planning.replies import STILL_ENDS
+from fate_flow.core.wire.v1.job_answers import STILL_ENDS
 from fate_flow.services.participant.participant import Participant
 from fate_flow.store.values import Document
 from tests.kit.job_documents import job

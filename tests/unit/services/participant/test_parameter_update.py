@@ -16,7 +16,7 @@ from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, NOT_READY, Answer, 
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus
-from fate_flow.core.planning.replies import STILL_ENDS
+from fate_flow.core.wire.v1.job_answers import STILL_ENDS
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.jobspec.parameters import Change
 from tests.kit.job_documents import job

@@ -18,7 +18,7 @@ from fate_flow.core.model.job import (
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus
-from fate_flow.core.planning.replies import STILL_ENDS
+from fate_flow.core.wire.v1.job_answers import STILL_ENDS
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.services.context.ports import Rules
 from fate_flow.store.memory.store import MemoryTransaction

@@ -13,18 +13,17 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import MoveJob
 from fate_flow.core.planning.plan import plan_job
+from fate_flow.core.wire.v1.reports import read_report, report_of
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.participant.participant import Participant
 from fate_flow.services.scheduling.events import WorkerChanged
-from fate_flow.services.workers.failed_workers import count_in
-from fate_flow.services.workers.reports import read_report, report_of
 from tests.kit.job_documents import job
 from tests.kit.services.hand_scheduler import MINUTE_RULES, Process, chosen, job_of, submit
 from tests.kit.services.hand_server import HandServer, worker_of
 from tests.kit.services.party_commands import command, create
 from tests.kit.services.replicas import START, a_server, see
 from tests.kit.services.sights import FAILED, RUNS
-from tests.kit.values import GUEST, HOST, JOB_ID, a_job, a_seat, a_spec, a_view
+from tests.kit.values import GUEST, HOST, JOB_ID, a_job, a_seat, a_spec, a_task, a_view
 
 PARTIES = {"guest": ["9999"], "host": ["10000"]}
 REPLACED = {"replicas": 2, "max_failed_workers": 5}
@@ -127,7 +126,9 @@ def test_an_interruption_is_nobodys_fault() -> None:
 
 @pytest.mark.parametrize("value", [None, True, -1, 1.5, "3", 10**9, [1]])
 def test_what_is_no_count_is_none(value: object) -> None:
-    assert count_in({"failed_workers": value}) == 0
+    report = read_report({**report_of(a_task("a", HOST)), "failed_workers": value})
+    assert report is not None
+    assert report.failed_workers == 0
 
 
 def test_the_plan_stops_the_job_before_any_rule_or_retry() -> None:

@@ -14,8 +14,8 @@ from fate_flow.core.model.job import CommandKind, Report, TaskKey
 from fate_flow.core.model.reasons import Reason, task_status_for
 from fate_flow.core.model.status import TASK_END, TaskStatus, WorkerStatus
 from fate_flow.core.text.exit_codes import describe_signal
+from fate_flow.core.wire.v1.reports import read_report, report_of
 from fate_flow.services.context.ports import Observation, Rules
-from fate_flow.services.workers.reports import read_report, report_of
 from fate_flow.services.workers.watch import WorkerWatch, how_it_ended
 from fate_flow.store.values import TableMeta
 from tests.kit.services.hand_server import HandServer, worker_of

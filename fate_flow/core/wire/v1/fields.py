@@ -1,0 +1,96 @@
+"""Readers of single fields that several bodies and answers have.
+
+A reader either checks, and raises BadRequest, or takes what makes sense and replaces the rest by a default: a command
+that is wrong is refused, but a statement of another party (a message, a cause, a count) never stops this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.grammar import MAX_VERSION, check_party_id, check_role, check_version, shown
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import Party
+from fate_flow.core.text.phrases import sanitized
+
+LONGEST_TEXT = 4_000             # characters
+_HIGHEST_EXIT_CODE = 255
+_LONGEST_SECONDS = 1e9
+_MOST_ORDER = 2**62
+
+
+def text_in(body: Mapping[str, Any], key: str) -> str:
+    return sanitized(body.get(key), LONGEST_TEXT)
+
+
+def reason_in(body: Mapping[str, Any]) -> Reason | None:
+    """Read a reason; None if there is none that is known."""
+    try:
+        return Reason(body.get("reason"))
+    except ValueError:
+        return None
+
+
+def cause_in(body: Mapping[str, Any]) -> str:
+    """Read the party that a body names as the cause (`host 10000`); empty if it names none."""
+    value = body.get("caused_by")
+    role, _, party_id = value.partition(" ") if isinstance(value, str) else ("", "", "")
+    try:
+        return str(Party(check_role(role), check_party_id(party_id)))
+    except BadRequest:
+        return ""
+
+
+def exit_code_in(body: Mapping[str, Any]) -> int | None:
+    """Read the exit code of the worker; None if there is none."""
+    code = body.get("exit_code")
+    return code if isinstance(code, int) and not isinstance(code, bool) and 0 <= code <= _HIGHEST_EXIT_CODE else None
+
+
+def moment_in(body: Mapping[str, Any], key: str) -> int:
+    """Read a time in milliseconds since the epoch; 0 if it does not fit a column."""
+    value = body.get(key)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return 0
+    return value if 0 <= value < 2**62 else 0
+
+
+def parties_in(value: object, parties: Iterable[Party]) -> tuple[str, ...]:
+    """Return the parties of a job, in order, that a list names."""
+    named = value if isinstance(value, list) else []
+    return tuple(str(party) for party in sorted(parties) if str(party) in named)
+
+
+def count_in(data: object, key: str) -> int | None:
+    """Return a count from another party, such as its free cores; None if it is missing or not a count."""
+    value = data.get(key) if isinstance(data, Mapping) else None
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_VERSION
+    return value if is_count else None
+
+
+def whole_in(body: Mapping[str, Any], key: str) -> int | None:
+    """Read a counter; None if it is missing. Raises BadRequest if it does not fit a column."""
+    value = body.get(key)
+    return None if value is None else check_version(value, key)
+
+
+def seconds_in(body: Mapping[str, Any], key: str) -> float | None:
+    """Read a duration in seconds; None if it is missing. Raises BadRequest."""
+    value = body.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < _LONGEST_SECONDS:
+        raise BadRequest(f"{key}: {shown(value)} is not a number of seconds from 0 to {_LONGEST_SECONDS:g}")
+    return float(value)
+
+
+def order_in(body: Mapping[str, Any]) -> int | None:
+    """Read the job's place in the queue of its initiator; None if it is missing, as in plain v1. Raises BadRequest."""
+    value = body.get("order")
+    if value is None:
+        return None
+    if type(value) is not int or abs(value) > _MOST_ORDER:
+        raise BadRequest(f"order: {shown(value)} is not a whole number from -{_MOST_ORDER} to {_MOST_ORDER}")
+    return value

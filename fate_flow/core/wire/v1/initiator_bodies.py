@@ -1,0 +1,85 @@
+"""What a party sends to the initiator of a job beside reports, and the answer to it.
+
+- `stop/<status>`: to stop the job. Plain v1 has it, too; that the workers get no time to finish is our extension.
+- `room`: a notice that this party has capacity again for the waiting job.
+- `standing`: whether the job still runs, and if not, how it ended. The answer to `stop` about a job that is over, of an
+  earlier run or unknown states the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JOB_END, JobStatus
+from fate_flow.core.wire.v1.endings import JobEnd, read_job_end
+from fate_flow.core.wire.v1.fields import count_in
+
+
+def ask_stop_body(*, now: bool) -> dict[str, Any]:
+    """`now`: the workers get no time to finish."""
+    return {"now": True} if now else {}
+
+
+def wants_force_stop(body: Mapping[str, Any]) -> bool:
+    return body.get("now") is True
+
+
+def capacity_body(party: Party, free_cores: int) -> dict[str, Any]:
+    """Return the body of a capacity notice from the seat of this party."""
+    return {"role": party.role, "party_id": party.party_id, "free_cores": free_cores}
+
+
+def read_capacity(body: Mapping[str, Any]) -> int:
+    """Read the number of free cores in a capacity notice. Raises BadRequest."""
+    cores = count_in(body, "free_cores")
+    if cores is None:
+        raise BadRequest(f"free_cores: {shown(body.get('free_cores'))} is not a number of cores")
+    return cores
+
+
+def seat_in(command: Command) -> Party:
+    """Return the seat that the command is about: the sender's seat in the body for a report or a capacity notice,
+    otherwise the addressed seat."""
+    is_of_sender = command.kind in (CommandKind.REPORT, CommandKind.CAPACITY)
+    return Party(str(command.body.get("role")), str(command.body.get("party_id"))) if is_of_sender else command.to
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The initiator's statement about its job."""
+
+    run: int
+    status: JobStatus | None             # None: in another status than ours
+    end: JobEnd | None = None            # of a job that is over
+
+    def as_data(self) -> dict[str, Any]:
+        assert self.status is not None, "the initiator has one of our statuses"
+        data = {"run": self.run, "status": self.status.value}
+        return data if self.end is None else {**data, **self.end.as_body()}
+
+
+def unknown_data() -> dict[str, Any]:
+    """Return the data of an answer about a job that is not known."""
+    return {"is_unknown": True}
+
+
+def is_unknown(data: Mapping[str, Any]) -> bool:
+    return data.get("is_unknown") is True
+
+
+def read_standing(data: Mapping[str, Any]) -> Standing | None:
+    """Read the initiator's statement about a job that it knows; None if there is none."""
+    run = data.get("run")
+    if not isinstance(run, int):
+        return None
+    try:
+        status = JobStatus(data.get("status"))
+    except ValueError:
+        return Standing(run, None)
+    return Standing(run, status, read_job_end(data, status) if status in JOB_END else None)
