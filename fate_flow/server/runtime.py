@@ -207,7 +207,6 @@ def build_context(
         files=JobFiles(settings),
         record=record,
         modules=CATALOGUE,
-        outputs_of=outputs_of,
         engine_size=settings.engine,
         defaults=settings.defaults,
         rules=rules_of(settings),
@@ -252,11 +251,6 @@ class EffectRunner:
             except Exception:
                 # The poll finds a failed effect again in the rows.
                 log.exception("an effect failed")
-
-
-def outputs_of(module: str) -> tuple[str, ...]:
-    info = CATALOGUE.get(module)
-    return info.outputs if info else ()
 
 
 class JobIds:

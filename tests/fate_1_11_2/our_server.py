@@ -39,9 +39,7 @@ class OurServer:
 
     def __init__(self, rules: Rules | None = None, ask: Ask | None = None) -> None:
         self.hand = HandServer(OURS, cores=20, rules=rules)
-        self.hand.context = replace(
-            self.hand.context, modules=CATALOGUE, outputs_of=lambda module: CATALOGUE[module].outputs
-        )
+        self.hand.context = replace(self.hand.context, modules=CATALOGUE)
         with self.hand.store.transaction() as tx:
             for name in ("t", "nope"):       # what the recorded jobs read; the file of `nope` has gone
                 tx.save_table(TableMeta("peer", name, f"standalone:///peer/{name}", 1, {}), 1)

@@ -17,6 +17,7 @@ class Module:
     tolerates_missing_roles: frozenset[str] = frozenset({"host"})
     starts_without_roles: frozenset[str] = frozenset()
     is_program: bool = False
+    outputs: tuple[str, ...] = ("data", "other")
     origin: str = ""
     file_read: str = ""
     file_written: str = ""

@@ -91,6 +91,15 @@ class MakesNamedTable(Protocol):
 
 
 @runtime_checkable
+class NamesOutputs(Protocol):
+    """A module that declares by which keys its workers name the tables that they make."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The keys, in the order in which a DSL gives the tables names of its own."""
+
+
+@runtime_checkable
 class ReadsNamedTable(Protocol):
     """A module that declares where its parameters name the table that it reads."""
 

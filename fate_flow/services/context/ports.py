@@ -252,7 +252,6 @@ class Context:
     files: Files
     record: Record
     modules: Mapping[str, ModuleInfo]
-    outputs_of: Callable[[str], tuple[str, ...]]     # the data output keys of a module
     engine_size: EngineSize
     defaults: JobParameters
     rules: Rules

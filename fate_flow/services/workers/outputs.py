@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fate_flow.core.model.job import Task, TaskKey
-from fate_flow.core.model.modules import KeepsTables, runs_program
+from fate_flow.core.model.modules import KeepsTables, NamesOutputs, runs_program
 from fate_flow.core.model.status import TASK_BROKEN, TASK_END, TaskStatus
 from fate_flow.core.planning.actions import MoveTask
 from fate_flow.core.planning.replicas import COLLECTOR
@@ -91,7 +91,8 @@ def _aliases(unit: UnitOfWork, task: Task) -> dict[str, str]:
     if spec is None:
         return {}
     aliases = [one.alias for one in spec.tasks[task.key.name].outputs if one.kind == "data"]
-    return dict(zip(unit.context.outputs_of(task.module), aliases, strict=False))
+    module = unit.context.modules.get(task.module)
+    return dict(zip(module.outputs, aliases, strict=False)) if isinstance(module, NamesOutputs) else {}
 
 
 def _save_table(unit: UnitOfWork, task: Task, table: TableMeta) -> TableMeta:

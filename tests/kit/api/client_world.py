@@ -277,7 +277,7 @@ def make_world(
     clock, fresh, ids = itertools.count(START), itertools.count(1), itertools.count(1)
     context = Context(
         party_id="9999", url="http://127.0.0.1:9380", store=store, engine=FakeEngine(), exchange=FakeExchange(),
-        files=FakeFiles(), record=record, modules=CATALOGUE, outputs_of=lambda module: CATALOGUE[module].outputs,
+        files=FakeFiles(), record=record, modules=CATALOGUE,
         engine_size=EngineSize(1, 20), defaults=JobParameters(), rules=Rules(), routes=frozenset({"10000"}),
         clock=lambda: next(clock), fresh_id=lambda: f"{next(fresh):032x}", ceilings=ceilings, site=site,
     )  # fmt: skip

@@ -40,7 +40,6 @@ class HandServer:
             party_id=party_id, url="http://127.0.0.1:9380", store=self.store, engine=self.engine,
             exchange=self.exchange, files=self.files, record=self.record,
             modules={"Work": Module(), "Upload": Module(origin="upload", file_read="file")},
-            outputs_of=lambda _: ("data", "other"),
             engine_size=EngineSize(1, cores, memory), defaults=JobParameters(task_cores=1), rules=rules or Rules(),
             routes=frozenset({"9999", "10000", "10001"}), clock=lambda: self.now, fresh_id=self._fresh_id,
             retry=Retry(lambda: self.paused, self._pause), ceilings=ceilings, approval=approval or ApprovalRule(),

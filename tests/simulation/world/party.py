@@ -115,7 +115,7 @@ class SimParty:
         silent: Any = _Silent()
         return Context(
             party_id=self.party_id, url="http://sim", store=_Watched(self, process, owner), engine=self.engine,
-            exchange=silent, files=silent, record=self.record, modules=_MODULES, outputs_of=lambda _: ("data",),
+            exchange=silent, files=silent, record=self.record, modules=_MODULES,
             engine_size=self.size, defaults=JobParameters(task_cores=1), rules=world.rules,
             routes=frozenset(world.party_ids), clock=self.clock,
             fresh_id=lambda: f"{world.random.getrandbits(128):032x}", carry_out=_EffectRunner(world, process).take,
