@@ -58,7 +58,7 @@ class OurGuest:
 
     def submit(self, document: Document | None = None) -> str:
         """Raises as the use cases do."""
-        job_id = self.use_cases.submits.submit(self.job_id, document or readers())
+        job_id = self.use_cases.submits.submit(self.job_id, self.ours.hand.parsed(document or readers()))
         self.pump()
         return job_id
 

@@ -249,7 +249,7 @@ class Story:
         document = job({"guest": [OWN], "host": ["10001"]}, {"a": []})
         self.own = JobBinding(OWN_JOB, GUEST, frozenset({GUEST, ELSEWHERE}), "")
         with self.server.unit() as unit:
-            Coordinator(Participant()).submit(unit, OWN_JOB, document, OWN_JOB)
+            Coordinator(Participant()).take_submit(unit, OWN_JOB, self.server.parsed(document), OWN_JOB)
 
     def _say_to_initiator(self) -> None:
         caller = self.random.choice((*INITIATORS, STRANGER))

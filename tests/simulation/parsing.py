@@ -23,5 +23,5 @@ def parsed_once() -> Iterator[None]:
             known[key] = parse(dsl, conf, **others)
         return known[key]
 
-    with patch("fate_flow.services.context.unit_of_work.parse", remembered):
+    with patch("fate_flow.services.context.documents.parse", remembered):
         yield

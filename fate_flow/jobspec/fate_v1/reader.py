@@ -46,18 +46,18 @@ def parse(
     return spec
 
 
-def problems(
+def parse_or_problems(
     dsl: object,
     runtime_conf: object,
     *,
     modules: Mapping[str, ModuleInfo],
     defaults: JobParameters,
     strict: bool = False,
-) -> list[str]:
-    """Return all problems of the two documents, unless one hides another; [] if `parse` accepts them."""
+) -> tuple[JobSpec | None, list[str]]:
+    """Return the job of the two documents; or None and all their problems, unless one hides another."""
     findings = Findings(strict)
-    _read_job(dsl, runtime_conf, modules, defaults, findings)
-    return list(dict.fromkeys(problem.message for problem in findings.problems))
+    spec = _read_job(dsl, runtime_conf, modules, defaults, findings)
+    return spec, list(dict.fromkeys(problem.message for problem in findings.problems))
 
 
 def effective_document(spec: JobSpec, party: Party) -> dict[str, Any]:

@@ -259,6 +259,7 @@ class Context:
     clock: Callable[[], int]                          # milliseconds since the epoch
     fresh_id: Callable[[], str]                       # 32 hex digits
     specs: dict[str, JobSpec] = field(default_factory=dict)          # by the digest of their document
+    accepted: dict[str, JobSpec] = field(default_factory=dict)       # not looked up in rows yet; see documents.py
     launch_problems: dict[str, str] = field(default_factory=dict)    # by worker: why its folder could not be written
     carry_out: Callable[[Sequence[BoundEffect]], None] = in_place
     retry: Retry = field(default_factory=Retry)

@@ -7,20 +7,20 @@ stored. Each effect is idempotent and can be derived from the rows again, so a c
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 
-from fate_flow.core.access.authority import JobBinding, document_digest
+from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.errors import OperationFailed
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import Command, Job
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec, Party
-from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.documents import digest_of, exact_key, read_spec
 from fate_flow.services.context.effects import Effect, carry_out
 from fate_flow.services.context.pending import Pending
 from fate_flow.services.context.ports import Context
@@ -42,6 +42,7 @@ class UnitOfWork:
     pending: Pending = field(default_factory=Pending)         # what follows after the commit
     is_careful: bool = False                                  # see `isolated`
     known_steady: int | None = None                           # set by the scheduler; others read it
+    read_early: Mapping[str, JobSpec] = field(default_factory=dict)      # by `exact_key`: read before the transaction
 
     @property
     def steady(self) -> int:
@@ -152,8 +153,14 @@ class UnitOfWork:
                 raise OperationFailed(f"job {job_id}: its rows have another document than it is bound to")
             if len(specs) >= _SPECS_KEPT:
                 del specs[next(iter(specs))]
-            specs[binding.digest] = read_spec(self.context, document)
+            specs[binding.digest] = self.parsed(document)
         return specs[binding.digest]
+
+    def parsed(self, document: Document) -> JobSpec:
+        """Return what the document says, without parsing it again if this was done before this transaction, or when
+        its job was accepted. Raises BadDocument with the path of the offending key."""
+        key = exact_key(document)
+        return self.read_early.get(key) or self.context.accepted.get(key) or read_spec(self.context, document)
 
     def binding(self, job_id: str) -> JobBinding | None:
         """Return what the job id is bound to here; None if it is not bound."""
@@ -196,15 +203,6 @@ def binding_of(job: Job) -> JobBinding:
     """Return the binding of this row's job, without the digest. A row exists only for a bound job, and initiator and
     parties never change."""
     return JobBinding(job.job_id, job.initiator, frozenset(job.parties), "", job.revision)
-
-
-def digest_of(document: Document) -> str:
-    return document_digest(document.dsl, document.runtime_conf)
-
-
-def read_spec(context: Context, document: Document) -> JobSpec:
-    """Parse a document. Raises BadDocument with the path of the offending key."""
-    return parse(document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults)
 
 
 @contextmanager

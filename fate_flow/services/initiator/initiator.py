@@ -22,6 +22,7 @@ from fate_flow.core.wire.v1.envelope import document_of, to_json
 from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.jobspec.parameters import Change
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.documents import ParsedJob
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator import lost_parties, reports, user_requests
@@ -35,7 +36,6 @@ from fate_flow.services.participant.ends import end_job_here
 from fate_flow.services.participant.next_run import rerun_as_asked
 from fate_flow.services.participant.parameters import Revised, change_parameters, preview_change
 from fate_flow.services.participant.participant import Participant
-from fate_flow.store.values import Document
 
 _MOST_STEPS = 64
 """The most plans for one job in one transaction. A job with many passed tasks needs more, and goes on in the next."""
@@ -89,12 +89,12 @@ class Coordinator:
 
     # ------------------------------------------------------------------ from users
 
-    def submit(self, unit: UnitOfWork, job_id: str, document: Document, request_id: str) -> str:
+    def take_submit(self, unit: UnitOfWork, job_id: str, parsed: ParsedJob, request_id: str) -> str:
         """Take a job, and return its id; if the request id was used before, return the job id that it got then.
 
-        Raises BadDocument if the document is wrong; Refused if this party itself cannot take part; Conflict if the
-        request id was used for other content."""
-        return take_submit(unit, self._party, self._dispatch, job_id, document, request_id)
+        Raises BadDocument if this party cannot initiate the job; Refused if this party itself cannot take part;
+        Conflict if the request id was used for other content."""
+        return take_submit(unit, self._party, self._dispatch, job_id, parsed, request_id)
 
     def check_own(self, unit: UnitOfWork, spec: JobSpec) -> None:
         """Check that this party may initiate the job and has a route to all its parties. Raises BadDocument."""

@@ -16,7 +16,8 @@ from fate_flow.core.wire.v1.job_bodies import Create
 from fate_flow.core.wire.v1.queries import effective_in
 from fate_flow.jobspec.effective import capped_text
 from fate_flow.jobspec.fate_v1.model_name import with_model
-from fate_flow.services.context.unit_of_work import UnitOfWork, digest_of, read_spec
+from fate_flow.services.context.documents import ParsedJob, digest_of
+from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.plan_actions import Dispatch
 from fate_flow.services.participant.participant import Participant
 from fate_flow.services.workers.moves import note_version
@@ -24,19 +25,18 @@ from fate_flow.store.values import Document, Submission
 
 
 def take_submit(
-    unit: UnitOfWork, party: Participant, dispatch: Dispatch, job_id: str, document: Document, request_id: str
+    unit: UnitOfWork, party: Participant, dispatch: Dispatch, job_id: str, parsed: ParsedJob, request_id: str
 ) -> str:
     """Take a job, and return its id; if the request id was used before, return the job id that it got then.
 
-    Raises BadDocument if the document is wrong; Refused if this party itself cannot take part; Conflict if the request
-    id was used for other content."""
-    digest = digest_of(document)
+    Raises BadDocument if this party cannot initiate the job; Refused if this party itself cannot take part; Conflict if
+    the request id was used for other content."""
+    document, spec, digest = parsed.document, parsed.spec, digest_of(parsed.document)
     known = unit.tx.begin_submission(Submission(request_id, job_id, digest), unit.now)
     if known is not None:
         if known.digest != digest:
             raise Conflict(f"request id {request_id} was used for other content, by job {known.job_id}")
         return known.job_id
-    spec = read_spec(unit.context, document)
     check_own(unit, spec)
     # All defaults are filled in before it is sent and stored, so that a party with other defaults reads the same job.
     complete = replace(document, runtime_conf=with_model(spec.conf, spec.roles, job_id))

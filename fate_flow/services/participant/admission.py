@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 from fate_flow.core.access.authority import PARTY_0, JobBinding, Said, Statement, objection, party_id_of
 from fate_flow.core.model.errors import BadRequest, FlowError, OperationFailed, PermissionDenied, Refused
-from fate_flow.core.model.job import Command, Task, TaskKey
+from fate_flow.core.model.job import Command, CommandKind, Task, TaskKey
 from fate_flow.core.model.program import ProgramSpec, program_at
 from fate_flow.core.model.resources import Request, request_of
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
@@ -16,8 +16,9 @@ from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.text.phrases import counted
 from fate_flow.core.wire.v1.job_bodies import Create, incarnations_in, read_create
 from fate_flow.jobspec.effective import Effective, effective_at
+from fate_flow.services.context.documents import digest_of, exact_key, read_spec, remember_accepted
 from fate_flow.services.context.ports import Context
-from fate_flow.services.context.unit_of_work import UnitOfWork, digest_of, read_spec
+from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.body_fields import plain_v1_incarnation
 from fate_flow.services.workers.allowed import above_ceilings, not_granted
 from fate_flow.services.workers.tables import TablesAtSubmit
@@ -87,17 +88,30 @@ def request(unit: UnitOfWork, spec: JobSpec, party: Party) -> Request:
     return request_of(party, spec.parameters[party], size.nodes)
 
 
-def check_early(context: Context, document: Document) -> None:
+def check_early(context: Context, spec: JobSpec) -> None:
     """Read programs that are allowed by their digest, before the transaction in which the job is accepted.
 
-    Errors in the document are ignored here; the use case itself finds them."""
+    Errors are ignored here; the use case itself finds them."""
     if not context.program_policy.reads_programs:
         return
     with suppress(Exception):
-        spec = read_spec(context, document)
         for party in own_seats(context, spec):
             for _, program in _programs_of(spec, party):
                 context.program_policy.objection(program, spec.initiator.party_id)
+
+
+def read_programs_early(context: Context, commands: Iterable[Command]) -> dict[str, JobSpec]:
+    """Do `check_early` for each `create`, and return what was parsed for it, by `exact_key`."""
+    found: dict[str, JobSpec] = {}
+    for command in commands if context.program_policy.reads_programs else ():
+        if command.kind is CommandKind.CREATE:
+            with suppress(Exception):
+                document = document_in(read_create(command.body))
+                key = exact_key(document)
+                if key not in found:
+                    found[key] = context.accepted.get(key) or read_spec(context, document)
+                    check_early(context, found[key])
+    return found
 
 
 def _programs_of(spec: JobSpec, party: Party) -> Iterator[tuple[TaskSpec, ProgramSpec]]:
@@ -140,7 +154,7 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
     with this content; and the errors of `accept`."""
     create = read_create(command.body)
     document = document_in(create)
-    spec = read_spec(unit.context, document)
+    spec = unit.parsed(document)
     offered = JobBinding(command.job_id, spec.initiator, frozenset(spec.parties), digest_of(document), create.revision)
     said = Said(statement, caller, unit.context.party_id, command.to, offered)
     if why := objection(said, unit.binding(command.job_id)):
@@ -149,6 +163,8 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
         raise BadRequest(f"role: {command.to} has no seat in job {command.job_id}")
     _check_keys(unit, command.to, spec)
     accept(unit, spec)
+    if statement is CommandKind.CREATE:
+        remember_accepted(unit.context, document, spec)
     return Admitted(document, spec, offered)
 
 

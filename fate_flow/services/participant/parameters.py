@@ -24,8 +24,9 @@ from fate_flow.core.wire.v1.job_bodies import Parameters
 from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.jobspec.parameters import Change, changed_components, changed_conf
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.documents import digest_of, read_spec, remember_accepted
 from fate_flow.services.context.effects import WriteConfs
-from fate_flow.services.context.unit_of_work import UnitOfWork, digest_of, read_spec
+from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.admission import Admitted, accept, request
 from fate_flow.store.values import Document
 
@@ -114,6 +115,7 @@ def take_parameters(unit: UnitOfWork, job: Job, given: Parameters) -> Answer:
     spec = read_spec(unit.context, document)
     components = tuple(name for name in spec.tasks if name in given.components)
     accept(unit, spec)
+    remember_accepted(unit.context, document, spec)
     _revise(unit, bound, _Terms(revision, document, spec, components))
     return Answer()
 

@@ -21,8 +21,8 @@ from fate_flow.core.model.errors import Conflict, JobNotFound, StorageUnavailabl
 from fate_flow.core.model.job import JobKey
 from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.documents import read_spec
 from fate_flow.services.context.ports import Context, Keep
-from fate_flow.services.context.unit_of_work import read_spec
 from fate_flow.services.upkeep.results import tables_made
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Document, Scope, TableMeta

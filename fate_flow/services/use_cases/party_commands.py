@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from fate_flow.core.access.authority import TO_INITIATORS, Said, objection
@@ -12,14 +11,13 @@ from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, Co
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
 from fate_flow.core.wire.v1.initiator_bodies import read_capacity, seat_in, wants_force_stop
-from fate_flow.core.wire.v1.job_bodies import read_create
 from fate_flow.core.wire.v1.queries import preview_data
 from fate_flow.core.wire.v1.reports import NOT_WELL_FORMED, read_report
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.known_capacity import awaits_capacity
-from fate_flow.services.participant.admission import check_early, document_in
+from fate_flow.services.participant.admission import read_programs_early
 from fate_flow.services.participant.call_back import Reach, refused
 from fate_flow.services.participant.heartbeats import Heartbeats
 from fate_flow.services.participant.participant import Participant
@@ -39,14 +37,14 @@ class PartyCommands:
 
     def carry_out(self, commands: Sequence[Command], caller: str) -> list[Answer]:
         """Carry out commands of another party, in their order, in one transaction."""
-        for command in commands:
-            if command.kind is CommandKind.CREATE:
-                with suppress(BadRequest):
-                    check_early(self._units.context, document_in(read_create(command.body)))
+        read_early = read_programs_early(self._units.context, commands)
         answered = refused(commands, caller, self.reach)
-        return self._units.carry_out(lambda unit: [
-            answered.get(place) or self._one(unit, command, caller) for place, command in enumerate(commands)
-        ])
+
+        def act(unit: UnitOfWork) -> list[Answer]:
+            unit.read_early = read_early
+            return [answered.get(place) or self._one(unit, command, caller) for place, command in enumerate(commands)]
+
+        return self._units.carry_out(act)
 
     def preview(self, command: Command, caller: str) -> Answer:
         """Return the answer that another party would get to this `create`, and write nothing."""

@@ -1,4 +1,4 @@
-"""Submitting a job, and checking a document without a submit.
+"""Submitting a job, and checking it without a submit.
 
 A submit waits until every party has accepted. This needs threads of other parties and this server's scheduler, but no
 other request handler of this server. The number of submits and validations that wait at the same time is limited, so
@@ -24,7 +24,8 @@ from fate_flow.core.model.errors import (
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.unit_of_work import UnitOfWork, read_spec
+from fate_flow.services.context.documents import ParsedJob
+from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.unanswered import unanswered_text
 from fate_flow.services.participant.admission import accept, check_early
@@ -47,14 +48,15 @@ class Submits:
         self._slots = threading.Semaphore(most_waiting)
         self._timeout = timeout
 
-    def submit(self, job_id: str, document: Document, request_id: str = "") -> str:
+    def submit(self, job_id: str, parsed: ParsedJob, request_id: str = "") -> str:
         """Take a job, wait until every party has accepted it, and return its id.
 
-        Raises BadDocument; Refused, naming the party; Busy; Conflict if the request id was used for other content.
+        Raises BadDocument if this party cannot initiate the job; Refused, naming the party; Busy; Conflict if the
+        request id was used for other content.
         A refused submit leaves nothing at any party, and its request id is free again."""
         with self.waiting():
-            check_early(self._units.context, document)
-            known = self._units.carry_out(lambda unit: self._take(unit, job_id, document, request_id or job_id))
+            check_early(self._units.context, parsed.spec)
+            known = self._units.carry_out(lambda unit: self._take(unit, job_id, parsed, request_id or job_id))
             decided = self._await_decision(known)
             if decided.retcode and known == job_id:
                 self._forget(known)
@@ -75,29 +77,23 @@ class Submits:
         finally:
             self._slots.release()
 
-    def validate(self, document: Document) -> JobSpec:
-        """Parse and check a document, without a look at the state of this party. Raises BadDocument."""
-        return read_spec(self._units.context, document)
-
-    def examine(self, document: Document) -> JobSpec:
+    def examine(self, spec: JobSpec) -> None:
         """Check all that this server can check of a submit by itself, and store nothing.
 
-        Raises BadDocument if the document is wrong; FlowError (103) if this party can never give the cores."""
-        spec = read_spec(self._units.context, document)
-        check_early(self._units.context, document)
+        Raises BadDocument if this party cannot initiate the job; the errors of `accept` if it cannot take part."""
+        check_early(self._units.context, spec)
 
         def check(unit: UnitOfWork) -> None:
             self._initiator.check_own(unit, spec)
             accept(unit, spec)
 
         self._units.carry_out(check)
-        return spec
 
-    def _take(self, unit: UnitOfWork, job_id: str, document: Document, request_id: str) -> str:
+    def _take(self, unit: UnitOfWork, job_id: str, parsed: ParsedJob, request_id: str) -> str:
         is_begun_anew = unit.tx.job_here(job_id) is not None     # an earlier try was committed after all
-        known = self._initiator.submit(unit, job_id, document, request_id)
+        known = self._initiator.take_submit(unit, job_id, parsed, request_id)
         if known == job_id and not is_begun_anew:
-            unit.note(Event.SUBMIT_ASKED, job_id=known, body=_summary(document))
+            unit.note(Event.SUBMIT_ASKED, job_id=known, body=_summary(parsed.document))
             self._initiator.advance(unit, known)
         return known
 

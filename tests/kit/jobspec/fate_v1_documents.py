@@ -9,7 +9,7 @@ from typing import Any
 
 from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.spec import JobParameters, JobSpec, Party
-from fate_flow.jobspec.fate_v1.reader import parse, problems
+from fate_flow.jobspec.fate_v1.reader import parse, parse_or_problems
 
 GUEST, HOST, SECOND_HOST, ARBITER = (
     Party("guest", "9001"), Party("host", "9002"), Party("host", "9004"), Party("arbiter", "9003"))
@@ -166,6 +166,11 @@ def with_job_parameters(common: Mapping[str, Any] | None = None, **roles: Any) -
 def with_parameters(common: Mapping[str, Any] | None = None, **roles: Any) -> JobSpec:
     """The job with these component parameters."""
     return read(conf=a_conf(component_parameters={"common": common or {}, "role": roles}))
+
+
+def problems(dsl: Any, conf: Any, **described: Any) -> list[str]:
+    """All that is wrong with two documents."""
+    return parse_or_problems(dsl, conf, **described)[1]
 
 
 def problems_of(dsl: Any = None, conf: Any = None, *, strict: bool = False) -> list[str]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from fate_flow.core.model.spec import JobSpec
-from fate_flow.jobspec.fate_v1.reader import parse, problems
+from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.jobspec.native.reader import NativeJob, read_native
-from tests.kit.jobspec.fate_v1_documents import DEFAULTS, MODULES
+from tests.kit.jobspec.fate_v1_documents import DEFAULTS, MODULES, problems
 
 SMALL: Mapping[str, Any] = {
     "version": 1, "initiator": "guest 9001", "parties": {"guest": [9001], "host": [9002, "9004"]},

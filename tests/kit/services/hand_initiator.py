@@ -24,8 +24,9 @@ class Initiator(HandServer):
         self.side = Coordinator(Participant(), "owner")
 
     def submit(self, document: Any = BOTH, request_id: str = JOB_ID, job_id: str = JOB_ID) -> str:
+        parsed = self.parsed(document)
         with self.unit() as unit:
-            known = self.side.submit(unit, job_id, document, request_id)
+            known = self.side.take_submit(unit, job_id, parsed, request_id)
             self.side.advance(unit, known)
         return known
 

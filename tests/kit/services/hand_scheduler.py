@@ -50,7 +50,7 @@ def submit(process: Process, job_id: str = JOB_ID, document: Document = BOTH, ac
     """A job that every party accepted, as far as a party that is played by hand can."""
     server, side = process.server, process.scheduler._initiator
     with server.unit() as unit:
-        side.submit(unit, job_id, document, job_id)
+        side.take_submit(unit, job_id, server.parsed(document), job_id)
         side.advance(unit, job_id)
     process.scheduler.step([OutboxFilled(), JobChanged(job_id)])
     if accept:

@@ -11,6 +11,7 @@ from fate_flow.core.model.job import Answer, Command, EngineState, Job, JobKey, 
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
+from fate_flow.services.context.documents import ParsedJob, read_spec
 from fate_flow.services.context.ports import Context, Rules
 from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
@@ -18,6 +19,7 @@ from fate_flow.services.participant.participant import Participant
 from fate_flow.services.workers.watch import WorkerWatch
 from fate_flow.store.contract.retry import Retry
 from fate_flow.store.memory.store import MemoryStore
+from fate_flow.store.values import Document
 from tests.kit.modules import Module
 from tests.kit.services.fakes import HandEngine, HandExchange, HandFiles, HandRecord
 from tests.kit.values import HOST, JOB_ID, NOW
@@ -58,6 +60,10 @@ class HandServer:
     def unit(self) -> Iterator[UnitOfWork]:
         with unit_of_work(self.context, steady=self.steady) as unit:
             yield unit
+
+    def parsed(self, document: Document) -> ParsedJob:
+        """A document as a client's request is read."""
+        return ParsedJob(document, read_spec(self.context, document))
 
     def handle(self, command: Command, caller: str = "9999") -> Answer:
         """Carry out a command of another party."""

@@ -10,7 +10,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.use_cases.use_cases import UseCases
-from fate_flow.store.values import Submission
+from fate_flow.store.values import Document, Submission
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import DOCUMENT
 from tests.kit.values import GUEST, JOB_ID, a_job
@@ -35,6 +35,13 @@ class Harness:
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.meanwhile()
+
+    def submit(self, job_id: str, document: Document, request_id: str = "") -> str:
+        """A submit of a client, which waits for its decision."""
+        return self.use_cases.submits.submit(job_id, self.server.parsed(document), request_id)
+
+    def examine(self, document: Document) -> None:
+        self.use_cases.submits.examine(self.server.parsed(document).spec)
 
     def decide(self, retcode: int, message: str) -> None:
         """What the scheduler writes when the parties have answered."""

@@ -45,7 +45,7 @@ def of_one_party(sights: dict[str, Any], document: Any = ALONE) -> Process:
     """A job of one party whose tasks end so, one after the other."""
     process = chosen(HandServer("9999"))
     with process.server.unit() as unit:
-        process.scheduler._initiator.submit(unit, JOB_ID, document, JOB_ID)
+        process.scheduler._initiator.take_submit(unit, JOB_ID, process.server.parsed(document), JOB_ID)
         process.scheduler._initiator.advance(unit, JOB_ID)
     process.scheduler.poll()
     for name, observation in sights.items():

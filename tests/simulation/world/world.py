@@ -23,6 +23,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.jobspec.parameters import Change
+from fate_flow.services.context.documents import ParsedJob, read_spec
 from fate_flow.services.context.ports import Rules
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.store.values import Document
@@ -183,7 +184,8 @@ class World:
 
         def take() -> None:
             with suppress(FlowError):
-                known = submits._units.carry_out(lambda unit: submits._take(unit, job_id, document, request_id))
+                parsed = ParsedJob(document, read_spec(submits._units.context, document))
+                known = submits._units.carry_out(lambda unit: submits._take(unit, job_id, parsed, request_id))
                 server.http.at(now + _SUBMIT_TIMEOUT, lambda: submits._give_up(known))
 
         server.http.at(now, take)

@@ -5,9 +5,18 @@ from __future__ import annotations
 import pytest
 
 from fate_flow.core.model.spec import JobParameters, Party
-from fate_flow.jobspec.fate_v1 import reader as fate_v1
 from fate_flow.jobspec.fate_v1.job_parameters import REMOVED_KEYS_WARNING
-from tests.kit.jobspec.fate_v1_documents import GUEST, TOY_CONF, TOY_DSL, a_conf, a_dsl, changed, problems_of, read
+from tests.kit.jobspec.fate_v1_documents import (
+    GUEST,
+    TOY_CONF,
+    TOY_DSL,
+    a_conf,
+    a_dsl,
+    changed,
+    problems,
+    problems_of,
+    read,
+)
 from tests.kit.jobspec.fate_v1_problems import COMMON, READER, message_of
 
 
@@ -62,7 +71,7 @@ def test_a_wrong_conf_is_refused_with_the_path(path, value, message):
     (None, "is missing"), (1, "1 is not an object"), ("x", "'x' is not an object"), ([], "a list is not an object"),
 ])
 def test_a_conf_that_is_no_object_is_refused(conf, problem):
-    found = fate_v1.problems(a_dsl(), conf, modules={}, defaults=JobParameters())
+    found = problems(a_dsl(), conf, modules={}, defaults=JobParameters())
     assert found == [f"job_runtime_conf: {problem}"]
 
 

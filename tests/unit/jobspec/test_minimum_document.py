@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.spec import JobParameters
-from fate_flow.jobspec.fate_v1.reader import parse, problems
+from fate_flow.jobspec.fate_v1.reader import parse
+from tests.kit.jobspec.fate_v1_documents import problems
 
 
 @dataclass(frozen=True)

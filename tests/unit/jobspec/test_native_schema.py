@@ -17,11 +17,11 @@ from fate_flow.api.v1.jobs.job_file import read_yaml
 from fate_flow.components.worker.catalogue import CATALOGUE
 from fate_flow.core.model.retry import Backoff, RetryRule
 from fate_flow.core.model.spec import JobParameters
-from fate_flow.jobspec.fate_v1.reader import problems
 from fate_flow.jobspec.native.reader import read_native
 from fate_flow.jobspec.native.schema import JOB, schema_text
 from fate_flow.jobspec.native.shape import check_shape
 from fate_flow.jobspec.text.document import Findings, Node
+from tests.kit.jobspec.fate_v1_documents import problems
 from tests.kit.jobspec.native_documents import FULL, wrong_with
 
 DOCS = Path(__file__).parents[3] / "docs"

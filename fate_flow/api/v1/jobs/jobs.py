@@ -69,12 +69,11 @@ from fate_flow.api.v1.jobs.submission import (
     SUBMISSION,
     SUBMISSION_NEEDS,
     SUBMIT_FAILED,
-    SubmitFailed,
     ask_parties,
     board_url_of,
+    hand_over,
     read_job,
     read_request_id,
-    submit,
     submit_data,
 )
 from fate_flow.api.v1.jobs.task_order import TaskOrder
@@ -84,9 +83,8 @@ from fate_flow.core.model.grammar import ROLES, check_digest
 from fate_flow.core.model.spec import MOST_PRIORITY, JobSpec, Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.jobspec.fate_v1.model_name import model_id_of
-from fate_flow.jobspec.fate_v1.reader import problems
 from fate_flow.jobspec.sources import Sources
-from fate_flow.services.context.unit_of_work import read_spec
+from fate_flow.services.context.documents import read_spec
 from fate_flow.services.use_cases.jobs import STOPS
 from fate_flow.store.database.models import JobRow, OutputRow
 from fate_flow.store.views.columns import Row
@@ -153,10 +151,7 @@ class _JobRoutes:
         body = documents()
         sent = read_job(body, self._services.context)
         request_id = read_request_id(body, request.headers.get("Idempotency-Key", ""))
-        try:
-            submitted = submit(self._services, sent.document, request_id, self._check_paths)
-        except SubmitFailed as error:
-            raise SubmitFailed(sent.rendered(error.message)) from error
+        submitted = hand_over(self._services, sent, request_id, self._check_paths)
         data = submit_data(self._services, submitted)
         data["warnings"] = list(map(sent.rendered, data["warnings"]))
         return ok(data, submitted.retmsg, jobId=submitted.job_id)
@@ -267,14 +262,16 @@ class _JobRoutes:
         """Make the checks of a submit here and at each party; answer what each would run, or all problems."""
         context = self._services.context
         sent = read_job(documents(), context)
-        document = sent.document
+        if sent.job is None:
+            said = list(map(sent.rendered, sent.problems))
+            return failed(SUBMIT_FAILED, said[0], {"problems": said})
+        document, spec = sent.job.document, sent.job.spec
         try:
-            spec = self._use_cases.submits.examine(document)
+            self._use_cases.submits.examine(spec)
             self._check_paths(spec)
         except FlowError as error:
-            every = problems(document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults)
-            said = list(map(sent.rendered, every or [error.message]))
-            return failed(SUBMIT_FAILED, sent.rendered(error.message), {"problems": said})
+            text = sent.rendered(error.message)
+            return failed(SUBMIT_FAILED, text, {"problems": [text]})
         answers = ask_parties(self._services, document, spec)
         sources = Sources(document.runtime_conf, spec, context.defaults)
         plan = previewed(spec, context.engine_size.nodes, sources, answers, sent.rendered)

@@ -25,8 +25,9 @@ from fate_flow.core.wire.v1.plain_v1 import has_no_such_route
 from fate_flow.core.wire.v1.queries import preview_data, validate_body
 from fate_flow.jobspec.fate_v1.job_parameters import REMOVED_KEYS_WARNING
 from fate_flow.jobspec.fate_v1.model_name import model_id_of
-from fate_flow.jobspec.fate_v1.reader import problems
-from fate_flow.jobspec.native.reader import NativeJob, read_native
+from fate_flow.jobspec.fate_v1.reader import parse_or_problems
+from fate_flow.jobspec.native.reader import read_native
+from fate_flow.services.context.documents import ParsedJob
 from fate_flow.services.context.ports import Context
 from fate_flow.services.initiator.submission import create_body
 from fate_flow.services.participant.admission import effective_here
@@ -95,45 +96,49 @@ class SubmitFailed(FlowError):
 
 
 @dataclass(frozen=True)
-class Sent:
-    """A job as a client sent it; `rendered` translates paths in messages to those of the client's own document."""
+class SentJob:
+    """A job as a client sent it, parsed once."""
 
-    document: Document
-    rendered: Callable[[str], str] = str
+    job: ParsedJob | None                       # None if the documents have problems
+    problems: Sequence[str]
+    rendered: Callable[[str], str] = str        # translates paths in messages to those of the client's own document
 
 
-def read_job(body: Mapping[str, Any], context: Context) -> Sent:
-    """Return the job of a body: a native file, which is read strictly, or FATE's two documents. Raise BadRequest."""
+def read_job(body: Mapping[str, Any], context: Context) -> SentJob:
+    """Parse the job of a body: a native file, which is read strictly, or FATE's two documents.
+
+    Raise BadRequest; with a native file, its `data.problems` has all problems."""
     text = body.get("job_file")
     if text is None:
-        return Sent(read_document(body))
+        return parse_job(_read_document(body), context)
     if not isinstance(text, str):
         raise BadRequest(f"job_file: {shown(text)} is not the text of a file")
     if any(body.get(name) is not None for name in _DOCUMENTS):
         raise BadRequest(f"job_file: contains the whole job; {' and '.join(_DOCUMENTS[:2])} cannot be sent with it")
-    native = _read_native(text, context)
+    reading = read_yaml(text)
+    native, wrong = read_native(reading.value, reading.lines)
+    if native is None:
+        raise BadRequest(wrong[0], data={"problems": wrong})
     document = Document(native.dsl, native.runtime_conf, {}, native.name, native.description)
-    return Sent(document, native.paths.rendered)
+    sent = replace(parse_job(document, context, strict=True), rendered=native.paths.rendered)
+    if sent.problems:
+        wrong = native.rendered(sent.problems)
+        raise BadRequest(wrong[0], data={"problems": wrong})
+    return sent
 
 
 _DOCUMENTS = ("job_dsl", "job_runtime_conf", "dsl", "runtime_conf")
 
 
-def _read_native(text: str, context: Context) -> NativeJob:
-    """Return the native job. Raise BadRequest with all problems in `data.problems`."""
-    reading = read_yaml(text)
-    native, wrong = read_native(reading.value, reading.lines)
-    if native is not None:
-        found = problems(
-            native.dsl, native.runtime_conf, modules=context.modules, defaults=context.defaults, strict=True
-        )
-        wrong = native.rendered(found)
-    if native is None or wrong:
-        raise BadRequest(wrong[0], data={"problems": wrong})
-    return native
+def parse_job(document: Document, context: Context, *, strict: bool = False) -> SentJob:
+    """Parse a document that has not been submitted before; `strict`: unknown keys are problems."""
+    spec, problems = parse_or_problems(
+        document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults, strict=strict
+    )
+    return SentJob(None if spec is None else ParsedJob(document, spec), problems)
 
 
-def read_document(body: Mapping[str, Any]) -> Document:
+def _read_document(body: Mapping[str, Any]) -> Document:
     """Return the two documents of a job, under the names that the CLI or a server uses. Raise BadRequest."""
     dsl, conf = (_either(body, f"job_{name}", name) for name in ("dsl", "runtime_conf"))
     require({"job_dsl": dsl, "job_runtime_conf": conf}, "job_dsl", "job_runtime_conf")
@@ -152,20 +157,23 @@ def read_request_id(body: Mapping[str, Any], header: str) -> str:
     return value
 
 
-def submit(
-    services: Services, document: Document, request_id: str = "", check: Callable[[JobSpec], None] | None = None
+def hand_over(
+    services: Services, sent: SentJob, request_id: str = "", check: Callable[[JobSpec], None] | None = None
 ) -> Submitted:
-    """Submit the job. Raise SubmitFailed; Busy and StorageFailed unchanged, since a later try may succeed."""
-    job_id = services.new_job_id()
+    """Hand a job to the use case, with a new id.
+
+    Raise SubmitFailed; Busy and StorageFailed unchanged, since a later try may succeed."""
+    job, job_id = sent.job, services.new_job_id()
+    if job is None:
+        raise SubmitFailed(sent.rendered(sent.problems[0]))
     try:
-        spec = services.use_cases.submits.validate(document)
         if check is not None:
-            check(spec)
-        return Submitted(services.use_cases.submits.submit(job_id, document, request_id), spec)
+            check(job.spec)
+        return Submitted(services.use_cases.submits.submit(job_id, job, request_id), job.spec)
     except (Busy, StorageFailed):
         raise
     except FlowError as error:
-        raise SubmitFailed(error.message) from error
+        raise SubmitFailed(sent.rendered(error.message)) from error
 
 
 def ask_parties(

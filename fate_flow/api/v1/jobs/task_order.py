@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from fate_flow.core.model.errors import FlowError
+from fate_flow.services.context.documents import read_spec
 from fate_flow.services.context.ports import Context
-from fate_flow.services.context.unit_of_work import read_spec
 from fate_flow.store.views.views import Views
 
 _MOST_JOBS = 256

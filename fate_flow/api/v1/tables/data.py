@@ -44,7 +44,7 @@ from fate_flow.api.http.paths import check_server, readable_file, writable_file
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import SUBMITTED_WITH_TABLE, TABLE_INFO, UPLOADS
 from fate_flow.api.http.uploads import is_upload, received
-from fate_flow.api.v1.jobs.submission import submit, submit_data
+from fate_flow.api.v1.jobs.submission import Submitted, hand_over, parse_job, submit_data
 from fate_flow.api.v1.tables.connectors import ADDRESS, ENGINE, FILES, PATH, SERVERS, file_of, read_engine
 from fate_flow.components.worker.catalogue import (
     DOWNLOAD,
@@ -183,6 +183,9 @@ class _DataRoutes:
             parameters = self._upload_parameters(given)
             return self._submit_upload(given, {**parameters, "file": str(path), "remove_source": True})
 
+    def _hand_over(self, document: Document) -> Submitted:
+        return hand_over(self._services, parse_job(document, self._services.context))
+
     def _upload_from_here(self, conf: Body, *, is_bound: bool = False) -> Response:
         """Submit the upload of a file on this machine. `is_bound`: the table counts as bound to the file."""
         parameters = self._upload_parameters(conf)
@@ -191,7 +194,7 @@ class _DataRoutes:
         return self._submit_upload(conf, {**parameters, "file": str(path), **bound})
 
     def _submit_upload(self, conf: Body, parameters: Mapping[str, Any]) -> Response:
-        submitted = submit(self._services, _local_job(UPLOAD, parameters, _task_cores(conf)))
+        submitted = self._hand_over(_local_job(UPLOAD, parameters, _task_cores(conf)))
         data = submit_data(self._services, submitted)
         data["warnings"] += [f"{key}: has no effect on this server" for key in _WITHOUT_EFFECT if conf.get(key)]
         if parameters["auto_increasing_sid"] and not parameters["extend_sid"]:
@@ -224,7 +227,7 @@ class _DataRoutes:
         path = writable_file(self._settings, read_text(body, "output_path"), "output_path")
         delimiter = {"delimiter": text} if (text := read_text(body, "delimiter")) else {}
         parameters = {"namespace": namespace, "name": name, "output_path": str(path), **delimiter}
-        submitted = submit(self._services, _local_job(DOWNLOAD, parameters, {}))
+        submitted = self._hand_over(_local_job(DOWNLOAD, parameters, {}))
         table = {"table_name": name, "namespace": namespace}
         return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
 
@@ -241,7 +244,7 @@ class _DataRoutes:
         parameters = {**source, **self._written_outside(body), **self._table_to_write(body, source)}
         if parameters == source:
             raise BadRequest("address: is missing, and so is output_name: name a file or a table to write to")
-        submitted = submit(self._services, _local_job(WRITER, parameters, {}))
+        submitted = self._hand_over(_local_job(WRITER, parameters, {}))
         table = {"table_name": name, "namespace": namespace}
         return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
 
@@ -362,7 +365,7 @@ class _DataRoutes:
         if conf.get("duplicate_ids") is not None:       # the server's default is for files, whose rows have an order
             kept["duplicate_ids"] = parameters["duplicate_ids"]
         given = {"connector": name, "source": source, **kept}
-        submitted = submit(self._services, _local_job(FETCH, given, _task_cores(conf)))
+        submitted = self._hand_over(_local_job(FETCH, given, _task_cores(conf)))
         data = submit_data(self._services, submitted)
         data["warnings"] += [f"{key}: has no effect with {SERVERS}" for key in _OF_FILES if body.get(key)]
         return ok({**data, "table_name": kept["name"], "namespace": kept["namespace"]}, jobId=submitted.job_id)

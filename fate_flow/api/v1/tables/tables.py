@@ -15,6 +15,7 @@ from fate_flow.components.worker.catalogue import WRITTEN
 from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.spec import JobSpec
+from fate_flow.services.context.documents import read_spec
 from fate_flow.services.upkeep.results import MADE
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import READ, OutputTable, TableMeta
@@ -43,7 +44,6 @@ def blueprint(services: Services) -> Blueprint:
 
 class _TableRoutes:
     def __init__(self, services: Services) -> None:
-        self._submits = services.use_cases.submits
         self._context = services.context
 
     @declared(f"Show the first {MOST_SHOWN} rows of a table.", needs=TABLE, data=_PREVIEW)
@@ -95,7 +95,7 @@ class _TableRoutes:
         if maker is None or document is None:
             return []
         found = [(one.namespace, one.name) for one in results if one.data_name == READ and one.task == maker.task]
-        return list(dict.fromkeys([*found, *_read_by(self._submits.validate(document), maker, tx)]))
+        return list(dict.fromkeys([*found, *_read_by(read_spec(self._context, document), maker, tx)]))
 
     def _first(self, tx: Transaction, name: Name) -> list[Name]:
         """Return the original sources of this table; the table itself if it has none."""

@@ -31,6 +31,7 @@ from fate_flow.components.tables.table import NoSuchTable
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.spec import Party
 from fate_flow.jobspec.fate_v1.reader import component_parameters_on
+from fate_flow.services.context.documents import read_spec
 from fate_flow.store.values import Metric, TableMeta
 
 NO_DATA = 210
@@ -61,7 +62,7 @@ def blueprint(services: Services) -> Blueprint:
 
 class _TrackingRoutes:
     def __init__(self, services: Services) -> None:
-        self._submits = services.use_cases.submits
+        self._context = services.context
         self._views = services.views
         self._own = services.settings.party_id
         self._ask_party = services.ask_party
@@ -82,7 +83,7 @@ class _TrackingRoutes:
         """Return the module, and the values of the keys that end in `Param`."""
         job_id, party, name, _ = _component()
         document = self._views.document(job_id)
-        spec = self._submits.validate(document) if document is not None else None
+        spec = read_spec(self._context, document) if document is not None else None
         task = spec.tasks.get(name) if spec is not None else None
         if spec is None or task is None or party not in task.parties:
             raise NotFound(f"can not found this task: {name} of job {job_id} on {party}")

@@ -13,7 +13,7 @@ from fate_flow.api.v1.jobs.submission import ask_parties
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.spec import Party
 from fate_flow.jobspec.ceilings import Ceilings
-from fate_flow.services.context.unit_of_work import read_spec
+from fate_flow.services.context.documents import read_spec
 from tests.kit.api.client_world import TOY, TOY_CONF, TOY_DSL, World, make_world
 
 CONF = {**TOY_CONF, "initiator": {"role": "guest", "party_id": 10000}, "role": {"guest": [10000], "host": [9999]}}

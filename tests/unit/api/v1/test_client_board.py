@@ -14,9 +14,9 @@ from fate_flow.components.worker.catalogue import CATALOGUE
 from fate_flow.core.model.job import UNREACHABLE, Answer, TaskKey
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.core.model.status import JobStatus
-from fate_flow.jobspec.fate_v1.reader import problems
 from fate_flow.store.values import Document, OutputTable
 from tests.kit.api.client_world import GUEST, START, World
+from tests.kit.jobspec.fate_v1_documents import problems
 
 UNKNOWN = "202601010000000000000"
 ROWS = [("a", "1", "2"), ("b", "3", "4")]

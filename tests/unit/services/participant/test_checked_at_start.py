@@ -16,7 +16,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.jobspec.parameters import Change, changed_conf
-from fate_flow.services.context.unit_of_work import read_spec
+from fate_flow.services.context.documents import read_spec
 from fate_flow.store.values import Document
 from tests.kit.job_documents import job
 from tests.kit.services.hand_server import HandServer

@@ -24,7 +24,7 @@ from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import MoveJob
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, WayBack
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.unit_of_work import digest_of
+from fate_flow.services.context.documents import digest_of
 from fate_flow.store.values import TableMeta
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.hand_use_cases import Harness
