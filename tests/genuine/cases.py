@@ -310,7 +310,7 @@ SERVER = (
     usage("flow service registry", "service register", "register"),
     Case("flow server reload", "server reload",
          data={"job_default_config": {"task_cores": int}, "server_registry": {}}),
-    Case("flow server reload", "server reload", 103, says="defaults: not as in", given=a_configuration_that_changed),
+    Case("flow server reload", "server reload", 103, says="defaults: changed in", given=a_configuration_that_changed),
     Case("flow server reload", "server reload", 100, says="nonsense: no such key",
          given=a_configuration_that_is_wrong),
     Case("flow provider list", "provider list", data=PROVIDERS),

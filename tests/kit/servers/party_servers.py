@@ -127,11 +127,11 @@ class PartyServer:
     def log(self, *parts: str) -> list[str]:
         return (self.home / "logs").joinpath(*parts).read_text(encoding="utf-8").splitlines()
 
-    def files(self) -> set[str]:
+    def files(self, folders: Sequence[str] = FOLDERS) -> set[str]:
         """What stands in the folders that jobs write to."""
         return {
             os.path.relpath(os.path.join(folder, name), self.home)
-            for top in FOLDERS
+            for top in folders
             for folder, _, names in os.walk(self.home / top)      # passes over what goes meanwhile
             for name in names
         }
@@ -155,16 +155,22 @@ class PartyServer:
         ]
 
     def unfinished(self) -> list[str]:
-        """What a party that has nothing to do does not have."""
-        rows = self.rows("SELECT f_job_id, f_status, f_resource_in_use, f_ready_signal FROM t_job")
-        found = [f"job {row}" for row in rows if row["f_status"] not in OVER or row["f_resource_in_use"]]
-        found += [f"signal {row}" for row in rows if row["f_ready_signal"]]
+        """What a party that has nothing to do does not have.
+
+        The servers of a session collect jobs, so the folders of all of them are looked at last and seldom.
+        """
+        rows = self.rows(
+            "SELECT f_job_id, f_status, f_resource_in_use, f_ready_signal FROM t_job"
+            " WHERE f_status NOT IN (?, ?, ?, ?) OR f_resource_in_use <> 0 OR f_ready_signal <> 0", *OVER,
+        )
+        found = [f"job {row}" for row in rows]
         found += [f"outbox {row}" for row in self.rows("SELECT * FROM t_outbox")]
         found += [f"worker {row}" for row in self.rows("SELECT * FROM t_worker WHERE f_status <> 'exited'")]
-        found += [f"process in {folder}" for folder in living_workers(self.home / "jobs")]
-        found += [f"{path}" for path in sorted(self.files()) if path.startswith(("spool", "uploads"))]
+        found += sorted(self.files([one for one in FOLDERS if one.startswith(("spool", "uploads"))]))
         if self.free_cores != CORES:
             found.append(f"{self.free_cores} of {CORES} cores free")
+        if not found:
+            found = [f"process in {folder}" for folder in living_workers(self.home / "jobs")]
         return [f"party {self.party_id}: {one}" for one in found]
 
     # how it is used
