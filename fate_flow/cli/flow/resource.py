@@ -36,7 +36,9 @@ def query(client: Client, as_json: bool | None) -> None:
 @options.job_id()
 @with_client
 def give_back(client: Client, **body: Any) -> None:
-    """Release what a job holds at this party; resource_return_status says whether anything was released.
+    """Release what a job that does not run holds at this party.
+
+    resource_return_status in the answer says whether anything was released.
 
     Example: flow resource return -j 202601011200000000000
     """

@@ -103,7 +103,7 @@ _RETRY = _object(
         "for the job: it then waits for capacity, or for the return of a lost party.",
         minItems=1, uniqueItems=True,
     ),
-    max_attempts=_whole("Maximum number of attempts; 1: no retry.", 1, _RULE.max_attempts),
+    max_attempts=_whole("Attempts that may end by an error or a timeout; 1: no retry.", 1, _RULE.max_attempts),
     max_interruptions=_whole(
         "Maximum number of interruptions, which do not count as attempts.", 0, _RULE.max_interruptions
     ),
