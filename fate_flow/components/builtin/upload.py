@@ -54,7 +54,7 @@ def _make_table(task: TaskContext, source: Path, uri: str, *, overwrite: bool) -
             first, second = islice(lines_of(source, _layout(task), error.sid), 2)
             raise BadCsv(
                 f"lines {first} and {second}: both have the id {shown(error.sid)}; with duplicate_ids: {LAST} the "
-                "later row is kept, with extend_sid both are, under ids that are made up"
+                "later row is kept; with extend_sid both are kept, with generated ids"
             ) from error
 
 
@@ -93,7 +93,7 @@ def _outcome(task: TaskContext, uri: str) -> Outcome:
     }
     log.info("upload done: %s rows", count)
     if replaced:
-        log.warning("%s rows gave way to a later one with the same id", replaced)
+        log.warning("%s rows were replaced by a later one with the same id", replaced)
     kind = "table_bind" if task.parameters.get("is_bound") else "upload"      # a bind is not in FATE's upload history
     # `count` is FATE's key; its upload history calls the same number `upload_count`.
     metric = Metric(

@@ -90,7 +90,7 @@ class CsvSource:
         if other is not None:
             raise BadCsv(
                 f"line {self.line}: {shown(first[0])} is one column, the delimiter is {self._layout.delimiter!r}; "
-                f"if {other!r} is the delimiter, say so in id_delimiter, else put the column into quotes"
+                f"if {other!r} is the delimiter, set id_delimiter; otherwise put the column into quotes"
             )
 
     def _read_schema(self) -> Schema:
@@ -118,7 +118,7 @@ class CsvSource:
         seen: set[str] = set()
         for name in header:
             if name == sid:
-                raise BadCsv(f"line 1: the id column {shown(sid)} is there a second time: rename that column")
+                raise BadCsv(f"line 1: the name of the id column {shown(sid)} appears twice: rename the other column")
             if name in seen:
                 raise BadCsv(f"line 1: the header names column {shown(name)} twice")
             seen.add(name)

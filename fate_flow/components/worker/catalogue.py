@@ -239,7 +239,7 @@ def _command_parameters() -> Iterator[tuple[str, Parameter]]:
 
 def _problems_of_upload(parameters: Mapping[str, object]) -> list[str]:
     if parameters.get("id_column") and parameters.get("extend_sid"):
-        return [f"id_column: {shown(parameters['id_column'])} has no place beside extend_sid, which makes the ids up"]
+        return [f"id_column: {shown(parameters['id_column'])} excludes extend_sid, which generates the ids"]
     return []
 
 

@@ -115,7 +115,7 @@ def objection(said: Said, bound: JobBinding | None) -> str:
     handler answers that the job is not known."""
     speaker = STATEMENTS.get(said.statement)
     if speaker is None:
-        return f"{said.statement.value}: nobody may say this"
+        return f"{said.statement.value}: no party may send this"
     if speaker is Speaker.ANYONE:
         return ""
     if said.seat is not None and is_local(said.seat) and said.caller != said.own:
@@ -135,7 +135,7 @@ def objection(said: Said, bound: JobBinding | None) -> str:
 def _founder_objection(said: Said, bound: JobBinding | None) -> str:
     offered = said.offered
     if offered is None:
-        return "a job without a document is bound to nobody"
+        return "a job without a document has no initiator"
     if said.caller != party_id_of(offered.initiator, said.own):
         return f"initiator: {offered.initiator} is not party {said.caller}, which sent the job"
     return difference(bound, offered) if bound is not None else ""
@@ -151,11 +151,11 @@ def difference(bound: JobBinding, offered: JobBinding) -> str:
         holder = bound.initiator if is_known else "another initiator"
         return f"job {bound.job_id} is here already, created first by {holder}; submit it again: that takes a new id"
     if offered.parties != bound.parties:
-        return f"job {bound.job_id} has other parties here: all its seats are created with the same ones"
+        return f"job {bound.job_id} has other parties here: every create must name the same ones"
     if offered.revision == bound.revision and offered.digest != bound.digest:
         return (
             f"job {bound.job_id} has another document here as revision {bound.revision} (dsl or runtime_conf): "
-            "all its seats go by the same one"
+            "every create must have the same one"
         )
     return ""
 

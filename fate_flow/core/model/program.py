@@ -243,14 +243,14 @@ def _command(value: object) -> Iterator[str]:
             yield f"{shown(value)} is not a line for {SHELL} of at most {_LONGEST} characters"
         return
     if not isinstance(value, list) or not 1 <= len(value) <= _MOST_ARGUMENTS:
-        yield f"{shown(value)} is neither a line for {SHELL} nor a list of words, the program first"
+        yield f"{shown(value)} is neither a line for {SHELL} nor a list of arguments, the program first"
         return
     wrong = [word for word in value if not isinstance(word, str) or "\0" in word]
     if wrong or sum(map(len, value)) > _LONGEST:
         what = shown(wrong[0]) if wrong else f"more than {_LONGEST} characters"
-        yield f"{what} is no word of a command: texts without NUL, {_LONGEST} characters in all"
+        yield f"{what} is not an argument of a command: texts without NUL, at most {_LONGEST} characters in all"
     elif not _is_program(value[0]):
-        yield f"{shown(value[0])} is no program: an absolute path, a name to look for in PATH, or {SENT}<one of files>"
+        yield f"{shown(value[0])} is not a program: an absolute path, a name in PATH, or {SENT}<one of files>"
 
 
 def _is_program(name: str) -> bool:
@@ -273,7 +273,7 @@ def _env(value: object) -> Iterator[str]:
         elif name.startswith(RESERVED):
             yield f"{name}: names that begin with {', '.join(RESERVED)} are set by the server"
         elif _LOADS_CODE.fullmatch(name):
-            yield f"{name}: would make an allowed program load something else; say it in a script that is allowed"
+            yield f"{name}: could make an allowed program load other code; set it in a script that is allowed"
         elif not isinstance(text, str) or "\0" in text or len(text) > _LONGEST:
             yield f"{name}: {shown(text)} is not text of at most {_LONGEST} characters"
 
@@ -417,18 +417,18 @@ _CHECKS: Mapping[str, Callable[[object], Iterator[str]]] = {
 }
 
 PARAMETERS: Mapping[str, str] = {
-    "command": f"a list of words, the program first, or a line for {SHELL}",
-    "env": "names and texts",
-    "replicas": f"how many workers, from 1 to {MOST_REPLICAS}",
-    "min_replicas": "how many of them the reservation is for; the others are elastic: they run while there is capacity",
-    "size": "how many of them have a rank; the others are spare",
+    "command": f"a list of arguments, the program first, or a line for {SHELL}",
+    "env": "environment variables: an object of names and texts",
+    "replicas": f"the number of workers, from 1 to {MOST_REPLICAS}",
+    "min_replicas": "the workers that the reservation covers; the others are elastic: they run on free capacity",
+    "size": "the number of workers with a rank; the others are spare",
     "max_failed_workers": "how many failed workers are replaced before the share of the party fails",
-    "fail_on_worker_restart": "true: whatever ends badly ends the task for good",
-    "restart_completed_workers": "true: a worker that ends well begins again",
-    "files": "a list of {name, content | path, encoding, sha256}: what lies in the working folder, read-only",
-    "volumes": "names of folders that the party offers; any other name is fresh space, gone with the worker",
-    "secrets": "names of texts that the party has for programs (commands.secrets): in FATE_FLOW_SECRET_<name>",
-    "outputs": "a list of {name, path, kind: file | table, rank}: what is kept when the task has succeeded everywhere",
-    "core_dumps": "true: what the kernel writes of a program that crashes is kept",
+    "fail_on_worker_restart": "true: if a worker ends badly, the task fails without a retry",
+    "restart_completed_workers": "true: a worker that ends well starts again",
+    "files": "a list of {name, content | path, encoding, sha256}: read-only files in the working folder",
+    "volumes": "names of folders that the party offers; any other name is an empty folder, removed with the worker",
+    "secrets": "names of secret texts of the party (commands.secrets); the text is in FATE_FLOW_SECRET_<name>",
+    "outputs": "a list of {name, path, kind: file | table, rank}: files to keep when the task has succeeded everywhere",
+    "core_dumps": "true: keep the core file of a program that crashes",
 }
 """The parameters of a `Command` task, with a description for users."""

@@ -113,7 +113,7 @@ def _is_made_to_begin_again(job: Job, share: Task) -> bool:
 
 
 def _is_stopped_to_begin_again(share: Task) -> bool:
-    """Return whether the initiator said so with its stop, and has not sent the end of the task since."""
+    """Return whether the initiator stopped the share to start the task again, and has not sent its end since."""
     return share.status is TaskStatus.RUNNING and share.policy in RESTARTS and share.party_status in _NOT_RUNNING
 
 

@@ -152,9 +152,9 @@ def _not_asked_yet(view: JobView) -> list[Seat]:
 
 
 def _gives_up(view: JobView, refused: list[Seat]) -> str:
-    """Why the job does not wait for cores that a party has not, as text; empty: it waits."""
+    """Return text that says why the job does not wait for capacity; empty if it waits."""
     if all(seat.blocked_by not in (Blocker.CAPACITY, Blocker.SIZE) for seat in refused):
-        return ""                   # nobody said a word about capacity: a party does not answer
+        return ""                   # no party lacks capacity: one does not answer, for example
     rule, seconds = view.spec.retry, (view.now - view.job.queued) / 1000
     if RetryEvent.NO_CAPACITY not in rule.on_events:
         return "no retry was asked for after a lack of capacity"

@@ -36,7 +36,7 @@ class ReservationRounds:
 
     def begin(self, unit: UnitOfWork, job: Job, _: BeginRound) -> None:
         if not unit.tx.begin_round(job.key, self._owner, unit.now):
-            raise Conflict(f"job {job.job_id}: somebody else has begun its reservation round, or it waits no more")
+            raise Conflict(f"job {job.job_id}: another scheduler began its reservation round, or it no longer waits")
         unit.note(Event.RESOURCE_ASKED, job_id=job.job_id, operation="apply")
 
     def end(self, unit: UnitOfWork, job: Job, action: EndRound) -> None:
@@ -48,7 +48,8 @@ class ReservationRounds:
             job.key, self._owner, action.wait_reason, action.blocked_on, action.blocked_cores, retry_at, conflicts,
             action.blocked_by, action.rejoins,
         ):
-            raise Conflict(f"job {job.job_id}: its turn is {job.ready_owner or 'nobody'}'s, not {self._owner}'s")
+            owner = job.ready_owner or "no scheduler"
+            raise Conflict(f"job {job.job_id}: its reservation round belongs to {owner}, not to {self._owner}")
         overtaken = self._capacity.take_overtaken(job.job_id)
         if action.wait_reason:
             # A party with two seats had capacity for one only: it has no more capacity now than before.

@@ -75,7 +75,7 @@ def change_parameters(
     `accept` if this party does not take part in the changed job."""
     revised = preview_change(unit, job, change)
     if revised.base != base:
-        raise OperationFailed(f"job {job.job_id}: somebody else has changed its parameters meanwhile; try again")
+        raise OperationFailed(f"job {job.job_id}: its parameters were changed meanwhile by another request; try again")
     if not revised.is_change:
         return revised
     revision = job.revision + 1

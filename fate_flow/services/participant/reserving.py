@@ -146,10 +146,10 @@ def _short(unit: UnitOfWork, job: Job, order: int | None) -> Answer:
 
 
 def _shortage(unit: UnitOfWork, job: Job, engine: EngineState) -> str:
-    """Return what of the engine the job lacks.
+    """Return text that says what the engine has too little of for the job.
 
-    Cores are for everybody: initiators plan their queues by them. Nobody plans by memory, so its size is for this
-    party's own people alone."""
+    Other parties may learn the number of cores, because initiators plan their queues by it. They do not plan by memory,
+    so only this party's own users learn its size."""
     if engine.free_cores < job.asked.cores:
         return f"has {engine.free_cores} of {engine.cores} cores free, {job.asked.cores} asked"
     if party_id_of(job.initiator, unit.context.party_id) == unit.context.party_id:

@@ -40,10 +40,10 @@ class Approvals:
             if not rows or bound is None:
                 raise JobNotFound(f"can not found job {job_id} on party {self._units.context.party_id}")
             if revision not in (None, bound.revision):
-                raise Conflict(f"job {job_id} has parameters of revision {bound.revision} by now: look at it again")
+                raise Conflict(f"job {job_id} now has parameters of revision {bound.revision}: look at it again")
             if digest and not is_digest_of(digest, bound.digest):
                 short = bound.digest[:SHORT_DIGEST]
-                raise Conflict(f"job {job_id} has another document by now ({short}): look at it again")
+                raise Conflict(f"job {job_id} now has another document ({short}): look at it again")
             consent = Consent(approval, by, reason, unit.now, bound.digest)
             for row in rows:
                 _check_decidable(row, consent)
@@ -75,4 +75,4 @@ def _check_decidable(row: Job, consent: Consent) -> None:
     is_for_rerun = row.consent.approval is Approval.REJECTED and consent.approval is Approval.APPROVED
     if row.is_final and not is_for_rerun:
         why = ": ".join(filter(None, (row.reason.value if row.reason else "", row.message)))
-        raise Conflict(f"{row.key} has ended as {row.status.value} ({why}): nobody waits for an approval of it")
+        raise Conflict(f"{row.key} has ended as {row.status.value} ({why}): it needs no approval any more")

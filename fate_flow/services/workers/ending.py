@@ -52,7 +52,7 @@ def dismiss(unit: UnitOfWork, worker: Worker, reason: Reason, message: str) -> N
 
 
 def stop_worker(unit: UnitOfWork, worker: Worker, deadline_seconds: float | None = None) -> None:
-    """After the commit: tell its runner to end it; whoever asks waits no longer than `deadline_seconds`."""
+    """Tell the worker's runner, after the commit, to end it; the caller waits no longer than `deadline_seconds`."""
     grace = stop_seconds(unit, worker.task)
     if deadline_seconds is not None:
         grace = min(grace, deadline_seconds)

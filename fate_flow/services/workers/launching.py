@@ -181,6 +181,6 @@ def _replace(unit: UnitOfWork, task: Task, spec: JobSpec, old: Worker) -> None:
 
 
 def forget_old(unit: UnitOfWork, new: Worker) -> None:
-    """A slot that goes on in one process after the other fills no disk: what the oldest of them have left goes."""
+    """Remove the files of the oldest processes of a slot, so that a slot with many processes does not fill the disk."""
     for worker in beyond_keeping(unit.tx.workers_of_task(new.task), new):
         unit.after_commit(ForgetWorker(worker))

@@ -49,7 +49,7 @@ def _made_by(unit: UnitOfWork, task: Task) -> TaskOutputs:
 
 
 def _drop(unit: UnitOfWork, task: Task) -> None:
-    """Tables of this attempt; one that was only handed on is somebody else's."""
+    """Drop the tables of this attempt, but not those that it only handed on."""
     for _, table in _made_by(unit, task).tables:
         if table.namespace == f"output_{task.key.job_id}" and unit.tx.table(table.namespace, table.name) is None:
             unit.after_commit(RemoveTableFiles((table,)))

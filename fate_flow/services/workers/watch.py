@@ -67,7 +67,7 @@ class WorkerWatch:
             self._launch_again(unit, worker, task)
             return
         problem = unit.context.launch_problems.pop(worker.worker_id, "")
-        text = f"no process came up within {unit.context.rules.launch // 1000} s"
+        text = f"no process started within {unit.context.rules.launch // 1000} s"
         message = f"{text}: {problem}" if problem else text
         exit_worker(unit, worker, task, Reason.LAUNCH_FAILED, message)
         stop_worker(unit, worker)      # if the process starts after all, it must not run beside the next attempt

@@ -52,7 +52,7 @@ class Retry:
                 wait = pause * (0.5 + self._chance())
                 if not _may_begin_anew(error, is_repeatable) or self._monotonic() + wait > deadline:
                     raise
-                log.warning("begun anew: %s", error.message)
+                log.warning("a transaction is tried again: %s", error.message)
             self._sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE)
 

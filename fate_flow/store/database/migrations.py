@@ -224,7 +224,7 @@ def _check_is_free(database: Database, todo: list[str]) -> None:
     """Check that no table has a name of ours: it may be FATE's own, and must be neither used nor changed."""
     taken = sorted(set(_made_tables(todo)).intersection(database.get_tables()))
     if taken:
-        raise StorageFailed(f"the database has tables of somebody else: {', '.join(taken)}; name an empty database")
+        raise StorageFailed(f"the database has tables of another program: {', '.join(taken)}; name an empty database")
 
 
 def _made_tables(todo: list[str]) -> list[str]:

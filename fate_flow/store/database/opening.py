@@ -146,7 +146,7 @@ def create_if_missing(url: str) -> None:
         )
     except pymysql.MySQLError as error:
         where = f"{parts.hostname or '127.0.0.1'}:{parts.port or 3306}"
-        raise StorageFailed(f"database.url: {where} does not let us in: {error.args[-1]}") from error
+        raise StorageFailed(f"database.url: {where} refuses the connection: {error.args[-1]}") from error
     try:
         with connection.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE IF NOT EXISTS `{name}` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")

@@ -50,5 +50,5 @@ def refusal_of(error: BaseException, while_committing: bool = False) -> StorageF
     if while_committing and is_lost(error):
         return CommitUnknown(f"the database was gone while it committed: {error}")
     if is_passing(error):
-        return StorageUnavailable(f"the database did not take it: {error}")
+        return StorageUnavailable(f"the database refused for the moment: {error}")
     return StorageFailed(f"the database refused: {error}")

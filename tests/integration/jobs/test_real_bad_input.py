@@ -232,7 +232,7 @@ def test_an_empty_file_is_refused_from_the_server_and_from_the_client(cluster: C
     ("id,x\n", "the file has no rows"),
     ("id,x\na,1\nb,2\na,3\n", "lines 2 and 4: both have the id 'a'"),
     ("id,x,x\na,1,2\n", "line 1: the header names column 'x' twice"),
-    ("id,id,x\na,1,2\n", "line 1: the id column 'id' is there a second time"),
+    ("id,id,x\na,1,2\n", "line 1: the name of the id column 'id' appears twice"),
     ("id,x\na,1,2\n", "line 2: 3 fields, where 2 are expected"),
     ("id,x\n,1\n", "line 2: the id is missing"),
 ])

@@ -102,6 +102,6 @@ def test_a_job_on_hold_waits_until_it_is_released(careful: Cluster) -> None:
     careful.guest.flow("job", "release", "-j", job_id, "--by", "bob")
     careful.wait(job_id, "success")
     late = careful.host.flow("job", "approve", "-j", job_id, code=1)
-    assert "has ended as success (done): nobody waits for an approval of it" in late.out
+    assert "has ended as success (done): it needs no approval any more" in late.out
     refused = careful.guest.flow("job", "hold", "-j", job_id, "--message", "too late", code=1)
     assert "is success: only a job that waits can be held" in refused.out

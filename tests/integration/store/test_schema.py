@@ -260,7 +260,7 @@ def test_tables_of_somebody_else_are_not_taken_for_ours(database: Any) -> None:
     """FATE's own database has a t_job too."""
     database.execute_sql("CREATE TABLE t_job (f_job_id VARCHAR(25))")
     for _ in range(2):
-        with pytest.raises(StorageFailed, match="tables of somebody else: t_job"):
+        with pytest.raises(StorageFailed, match="tables of another program: t_job"):
             upgrade(database)
     assert version(database) == 0
 

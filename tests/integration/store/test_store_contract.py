@@ -307,7 +307,7 @@ class TestMySql(Cases):
 
     def test_a_wrong_password_is_told_in_one_line(self, mysql: Any) -> None:  # the fixture skips
         url = os.environ[MYSQL].replace("root@", "nobody:wrong@")
-        with pytest.raises(StorageFailed, match="does not let us in"):
+        with pytest.raises(StorageFailed, match="refuses the connection"):
             create_if_missing(f"{url}/x")
         other = SqlStore(open_database(f"{url}/x", Path()))
         with pytest.raises(StorageFailed), other.transaction():

@@ -43,7 +43,7 @@ BAD = [
     ("Upload", "local", {**UPLOAD, "partition": 0}, "partition: 0 is not a whole number from 1 to 10000"),
     ("Upload", "local", {**UPLOAD, "partition": True}, "partition: True"),
     ("Upload", "local", {**UPLOAD, "id_column": 5}, "id_column: 5 is not the name of a column"),
-    ("Upload", "local", {**UPLOAD, "id_column": "x", "extend_sid": 1}, "id_column: 'x' has no place beside extend_sid"),
+    ("Upload", "local", {**UPLOAD, "id_column": "x", "extend_sid": 1}, "id_column: 'x' excludes extend_sid"),
     ("Upload", "guest", UPLOAD, "Upload does not run at role 'guest', only at local"),
     ("Download", "local", TABLE, "output_path is missing; the path of the CSV file to write is needed"),
     ("Writer", "local", TABLE, "output_path is missing, and so are output_namespace and output_name"),

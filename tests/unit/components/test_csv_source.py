@@ -68,8 +68,8 @@ def test_made_up_ids_can_be_counted(read):
     (b"id,x\n1,2\n,3\n", "line 3: the id is missing"),
     (b"id,x\n  ,3\n", "line 2: the id is missing"),
     (b"id,x,x\n1,2,3\n", "line 1: the header names column 'x' twice"),
-    (b"id,id,x\n1,2,3\n", "line 1: the id column 'id' is there a second time"),
-    (b"id,x,id\n1,2,3\n", "line 1: the id column 'id' is there a second time"),
+    (b"id,id,x\n1,2,3\n", "line 1: the name of the id column 'id' appears twice"),
+    (b"id,x,id\n1,2,3\n", "line 1: the name of the id column 'id' appears twice"),
     (b"id,x\n1,\xff\n", "line 2: not UTF-8: byte 3 is 0xff"),
     (b'id,x\n1,"2\n3,4\n', "line 2: a field begins with a quote that is not closed"),
     (b'id,x\n1,"2\n3"\n4,"5\n6",7\n', "line 4: 3 fields, where 2 are expected"),
@@ -154,7 +154,7 @@ def test_the_lines_of_an_id_in_a_chosen_column(tmp_path):
     (b"\n\nid;x\n1;2\n", {"generates_sid": True}, ";"),
 ])
 def test_a_file_with_another_delimiter_is_not_taken_for_one_column(read, content, layout, other):
-    with pytest.raises(BadCsv, match="say so in id_delimiter") as refused:
+    with pytest.raises(BadCsv, match="set id_delimiter") as refused:
         read(content, **layout)
     assert f"if '{other}' is the delimiter" in refused.value.message
 

@@ -82,7 +82,7 @@ def test_the_last_row_of_an_id_is_kept_and_the_others_are_counted(source, an_upl
         assert (table.count, table.replaced, table.metadata()["replaced"]) == (4, 3, 3)
         assert list(table.rows_of(["b", "x", "a"])) == [("b", "6"), ("a", "5")]
     assert (outcome.summary["upload_count"], outcome.summary["replaced_rows"]) == (4, 3)
-    assert "3 rows gave way to a later one with the same id" in caplog.text
+    assert "3 rows were replaced by a later one with the same id" in caplog.text
 
 
 def test_a_duplicate_id_is_named_with_its_line_and_leaves_nothing(tmp_path, source, an_upload):

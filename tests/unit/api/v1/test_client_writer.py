@@ -108,7 +108,7 @@ def test_the_columns_that_are_to_come_are_told_to_the_job(world: World) -> None:
     assert columns.items() <= document.runtime_conf["component_parameters"]["role"]["local"]["0"]["upload_0"].items()
     assert refused(world, "table/bind", {**body, "id_column": ["x"]})[1].startswith("id_column: ")
     message = refused(world, "table/bind", {**body, "name": "newer", "id_column": "x", "extend_sid": 1})[1]
-    assert "id_column: 'x' has no place beside extend_sid" in message
+    assert "id_column: 'x' excludes extend_sid" in message
 
 
 @pytest.mark.parametrize(("address", "engine", "retcode", "says"), [

@@ -129,5 +129,5 @@ def test_the_end_of_a_reservation_round_that_is_somebody_elses_is_noticed_and_no
     answer(process, K.CHECK, "10000")
     answer(process, K.APPLY, "10000", Answer(103, "failed", {"why": "has 0 of 4 cores free, 2 asked"}))
     assert (job_of(process).status, job_of(process).ready_owner) == (JobStatus.WAITING, "other")
-    assert "its turn is other's, not home-1's" in caplog.text
+    assert "its reservation round belongs to other, not to home-1" in caplog.text
     assert len(process.server.record.seen(Event.READY_SIGNAL_RESET)) == before

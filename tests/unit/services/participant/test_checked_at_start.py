@@ -104,7 +104,7 @@ def test_an_approval_is_of_one_document(digest: str | None, is_started: bool) ->
 def test_an_approval_of_what_was_looked_at_is_of_nothing_else() -> None:
     host = joined(approval=ApprovalRule(required=True))
     taken(host, change(HOST))
-    with pytest.raises(Conflict, match="has parameters of revision 1 by now: look at it again"):
+    with pytest.raises(Conflict, match="now has parameters of revision 1: look at it again"):
         Harness(host).use_cases.approvals.approve(JOB_ID, "", "ada", revision=0)
     assert host.job().consent == Consent(Approval.PENDING)
     Harness(host).use_cases.approvals.approve(JOB_ID, "", "ada", revision=1)
@@ -121,7 +121,7 @@ def test_an_approval_by_digest_is_not_of_a_job_that_was_swapped_since(digits: in
     seen = document_digest(harmless.dsl, harmless.runtime_conf)
     taken(host, command(K.STATUS, argument="failed", tag="submit_failed"), create(document=other))
     now = document_digest(other.dsl, other.runtime_conf)
-    with pytest.raises(Conflict, match=f"job {JOB_ID} has another document by now \\({now[:32]}\\): look at it again"):
+    with pytest.raises(Conflict, match=f"job {JOB_ID} now has another document \\({now[:32]}\\): look at it again"):
         use_cases.approvals.approve(JOB_ID, "", "ada", revision=0, digest=seen[:digits])
     assert host.job().consent == Consent(Approval.PENDING)
     with pytest.raises(Conflict, match="another document"):

@@ -342,7 +342,7 @@ FIVE_CORES = Change({"common": {"task_cores": 5}}, {})
         (keeping_a, CHANGE, 0, OperationFailed, "component_parameters: a has succeeded, and this run"),
         (lambda: waiting(PLAIN_V1).server, CHANGE, 0, OperationFailed, "host 10000 speaks plain FATE v1"),
         (lambda: canceled().server, NO_OBJECT, 0, BadRequest, "component_parameters.common.a: 7 is not an object"),
-        (lambda: canceled().server, CHANGE, 7, OperationFailed, "somebody else has changed its parameters meanwhile"),
+        (lambda: canceled().server, CHANGE, 7, OperationFailed, "its parameters were changed meanwhile"),
         (strict_itself, FIVE_CORES, 0, Refused, "5 is more than 4"),
     ],
 )  # fmt: skip

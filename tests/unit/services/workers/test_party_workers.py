@@ -211,7 +211,7 @@ def test_no_process_in_time_is_a_failed_launch_and_it_must_not_begin_any_more() 
     host.watch()
     task = host.task()
     assert (task.party_status, task.reason) == (TaskStatus.FAILED, Reason.LAUNCH_FAILED)
-    assert task.message == "no process came up within 60 s"
+    assert task.message == "no process started within 60 s"
     assert host.engine.stopped == [worker_of(host)]
 
 
@@ -227,7 +227,7 @@ def test_a_worker_whose_folder_cannot_be_written_says_why_it_never_came_up(monke
         host.watch()                 # the effect fails, after the commit; a server logs it and goes on
     host.steady = 60_001
     host.watch()
-    assert host.task().message == "no process came up within 60 s: the disk is full; make room there"
+    assert host.task().message == "no process started within 60 s: the disk is full; make room there"
 
 
 def test_a_launch_that_works_in_the_end_leaves_no_complaint() -> None:
@@ -237,7 +237,7 @@ def test_a_launch_that_works_in_the_end_leaves_no_complaint() -> None:
     host.watch()
     host.steady = 60_001
     host.watch()
-    assert host.task().message == "no process came up within 60 s"
+    assert host.task().message == "no process started within 60 s"
 
 
 def test_a_stop_is_repeated_until_the_worker_has_gone() -> None:
