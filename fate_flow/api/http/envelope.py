@@ -204,7 +204,7 @@ def _json_value(value: object) -> Any:
         return dict(value)
     if isinstance(value, Path):
         return str(value)
-    raise TypeError(f"{type(value).__name__} has no place in an answer")
+    raise TypeError(f"{type(value).__name__} cannot be written into an answer")
 
 
 # ---------------------------------------------------------------------- errors

@@ -121,7 +121,7 @@ def _read_inputs(node: Node, components: _Described) -> tuple[Input, ...]:
 
 def _is_data_key(key: str, node: Node) -> bool:
     if key not in _DATA_KEYS:
-        node.doubtful(f"is not one of {', '.join(sorted(_DATA_KEYS))}", "it is used all the same, as in FATE")
+        node.doubtful(f"is not one of {', '.join(sorted(_DATA_KEYS))}", "it is used nevertheless, as in FATE")
     return replace(node, value=key).checked(check_output_name) is not None
 
 

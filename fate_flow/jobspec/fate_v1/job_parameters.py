@@ -86,7 +86,7 @@ def check_places(node: Node, initiators: Collection[str]) -> None:
                 _refuse_ours(conf, f"job_parameters.common.task_conf.{shown_key(name)}", (*_OURS, "after"))
             for key in _OF_THE_JOB if block.path not in initiators else ():
                 if block.at(key).is_given:
-                    block.at(key).without_effect("it holds for the whole job, as job_parameters.common has it")
+                    block.at(key).without_effect("it applies to the whole job: set it in job_parameters.common")
 
 
 def _refuse_ours(block: Node, place: str, ours: Collection[str] = _OURS) -> None:

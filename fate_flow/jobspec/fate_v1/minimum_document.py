@@ -72,8 +72,8 @@ class Minimums:
             if role in sizes and needed > count:
                 node = self.common.at("task_conf").at(task.name).at("min_available").at(role)
                 node.wrong(
-                    f"{task.name} needs {needed} of role {role}, and {upstream.name}, which it follows, is content "
-                    f"with {count}; {task.module} {_has_to(role, self.modules[task.module])}"
+                    f"{task.name} needs {needed} of role {role}, but {upstream.name}, which it follows, needs "
+                    f"only {count}; {task.module} {_has_to(role, self.modules[task.module])}"
                 )
 
 
@@ -90,4 +90,4 @@ def goes_on_without(module: ModuleInfo) -> frozenset[str]:
 
 
 def _has_to(role: str, module: ModuleInfo) -> str:
-    return "can be content with as few" if role in without(module) else f"needs every {role}"
+    return "can run with as few" if role in without(module) else f"needs every {role}"

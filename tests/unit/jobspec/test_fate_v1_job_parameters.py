@@ -100,8 +100,8 @@ def test_what_holds_for_the_whole_job_is_not_said_to_one_party(role, where, key,
 def test_what_fate_has_for_the_whole_job_has_no_effect_below_another_party(key, value):
     spec = with_job_parameters({}, host={"0": {key: value, "user": "x"}}, guest={"0": {key: value}})
     assert spec.warnings == (
-        f"job_runtime_conf.job_parameters.role.host.0.{key}: has no effect: it holds for the whole job, as "
-        "job_parameters.common has it",)
+        f"job_runtime_conf.job_parameters.role.host.0.{key}: has no effect: it applies to the whole job: "
+        "set it in job_parameters.common",)
 
 
 @pytest.mark.parametrize("empty", [{}, None, []])

@@ -83,10 +83,10 @@ def test_whose_shares_may_break_says_the_module() -> None:
          "that role"),
         (None, {"c_join": {"host": 2}}, f"{COMMON}.task_conf.c_join.min_available.host: Join needs every host: it "
          "cannot do without one"),
-        (None, {"a_read": {"host": 2}}, f"{COMMON}.task_conf.b_sum.min_available.host: b_sum needs 3 of role host, and "
-         "a_read, which it follows, is content with 2; Sum can be content with as few"),
+        (None, {"a_read": {"host": 2}}, f"{COMMON}.task_conf.b_sum.min_available.host: b_sum needs 3 of role host, but "
+         "a_read, which it follows, needs only 2; Sum can run with as few"),
         ({"host": 2}, {"b_sum": {"host": 3}}, f"{COMMON}.task_conf.b_sum.min_available.host: b_sum needs 3 of role "
-         "host, and a_read, which it follows, is content with 2; Sum can be content with as few"),
+         "host, but a_read, which it follows, needs only 2; Sum can run with as few"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_with_the_path_of_the_key(said: object, of_components: Any, problem: str) -> None:

@@ -89,7 +89,7 @@ class _KeyRoutes:
         try:
             public = load_private_key(self._settings.private_key).public
         except BadSettings as error:
-            raise NotFound("party_id: this party has no key that can be used (fate_flow key show, there)") from error
+            raise NotFound("party_id: this party has no usable key; run fate_flow key show on its machine") from error
         return SiteKey(self._settings.party_id, public.key_id, public.pem)
 
     def _key_of(self, party_id: str) -> SiteKey:
