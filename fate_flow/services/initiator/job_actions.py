@@ -27,9 +27,9 @@ from fate_flow.core.planning.queue import pausing
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.effects import RemoveJobFolder
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant.body_fields import move_job
 from fate_flow.services.participant.ends import clean_up, cut_off, reason_for_shares, release
 from fate_flow.services.participant.next_run import begin_again, requeue_job
+from fate_flow.services.participant.rows import move_job
 from fate_flow.services.workers.ending import finish_party_task
 from fate_flow.services.workers.moves import move_federated
 

@@ -19,7 +19,7 @@ from fate_flow.jobspec.effective import Effective, effective_at
 from fate_flow.services.context.documents import digest_of, exact_key, read_spec, remember_accepted
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant.body_fields import plain_v1_incarnation
+from fate_flow.services.participant.rows import plain_v1_incarnation
 from fate_flow.services.workers.allowed import above_ceilings, not_granted
 from fate_flow.services.workers.tables import TablesAtSubmit
 from fate_flow.store.values import Document

@@ -14,8 +14,8 @@ from fate_flow.core.planning.actions import MoveJob, MoveTask
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.effects import RemoveJobFolder, RemoveMessages
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant.body_fields import OK, move_job, place_of
 from fate_flow.services.participant.plain_v1 import stays_waiting
+from fate_flow.services.participant.rows import OK, move_job, place_of
 from fate_flow.services.workers.ending import stop_party_task
 from fate_flow.services.workers.moves import move_federated
 

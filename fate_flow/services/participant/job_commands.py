@@ -15,7 +15,6 @@ from fate_flow.core.wire.v1.job_bodies import adds_tasks, progress_in, read_end,
 from fate_flow.core.wire.v1.reports import report_of, reports_data
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant.body_fields import OK, move_job, note_beginning, place_of
 from fate_flow.services.participant.ends import (
     close_tasks,
     end_job_here,
@@ -36,6 +35,7 @@ from fate_flow.services.participant.next_run import (
 from fate_flow.services.participant.parameters import take_parameters
 from fate_flow.services.participant.plain_v1 import OTHER_STATUSES, answer_align, unchanged
 from fate_flow.services.participant.reserving import not_approved, what_is_left
+from fate_flow.services.participant.rows import OK, move_job, note_beginning, place_of
 from fate_flow.store.values import Document
 
 

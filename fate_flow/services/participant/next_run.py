@@ -15,9 +15,9 @@ from fate_flow.core.wire.v1.job_answers import still_ends_data
 from fate_flow.core.wire.v1.job_bodies import parameters_in, read_kept, read_last_run, read_new_tasks, read_parameters
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant.body_fields import OK, new_task
 from fate_flow.services.participant.ends import close_tasks, end_job_here, has_workers, release, with_code
 from fate_flow.services.participant.parameters import take_parameters
+from fate_flow.services.participant.rows import OK, new_task
 
 
 def with_parameters(unit: UnitOfWork, command: Command, job: Job) -> Job:

@@ -27,7 +27,6 @@ from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.services.context.effects import WriteConfs
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.participant.admission import admit, effective_here, first_tasks, request
-from fate_flow.services.participant.body_fields import OK, note_beginning
 from fate_flow.services.participant.job_commands import (
     align,
     change_parameters,
@@ -40,6 +39,7 @@ from fate_flow.services.participant.job_commands import (
 from fate_flow.services.participant.parameters import take_document
 from fate_flow.services.participant.plain_v1 import OTHER_STATUSES, check_messages
 from fate_flow.services.participant.reserving import apply, check, give_back, is_awaited
+from fate_flow.services.participant.rows import OK, note_beginning
 from fate_flow.services.participant.task_commands import task_collect, task_create, task_start, task_status, task_stop
 
 log = logging.getLogger(__name__)

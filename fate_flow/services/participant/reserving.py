@@ -20,8 +20,8 @@ from fate_flow.core.wire.v1.job_bodies import read_return, read_round
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Rules
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant.body_fields import OK, place_of
 from fate_flow.services.participant.ends import note_resource, release
+from fate_flow.services.participant.rows import OK, place_of
 from fate_flow.services.workers.elastic import oldest_pending, reclaim_capacity
 
 

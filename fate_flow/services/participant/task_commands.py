@@ -12,14 +12,14 @@ from fate_flow.core.planning.partial import too_few
 from fate_flow.core.wire.v1.reports import report_of
 from fate_flow.core.wire.v1.task_bodies import is_other_incarnation, read_task_create, read_task_stop, without_in
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant.body_fields import (
+from fate_flow.services.participant.plain_v1 import refuses_status, stays_waiting
+from fate_flow.services.participant.rows import (
     OK,
     federated_move,
     new_task,
     note_beginning,
     plain_v1_incarnation,
 )
-from fate_flow.services.participant.plain_v1 import refuses_status, stays_waiting
 from fate_flow.services.workers.elastic import begin_elastic
 from fate_flow.services.workers.ending import stop_party_task
 from fate_flow.services.workers.launching import start_worker

@@ -14,7 +14,7 @@ from fate_flow.core.model.job import (
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus
-from fate_flow.services.participant.body_fields import plain_v1_incarnation
+from fate_flow.services.participant.rows import plain_v1_incarnation
 from tests.kit.services.hand_server import worker_of
 from tests.kit.services.party_commands import (
     DOCUMENT,

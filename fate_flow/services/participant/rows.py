@@ -1,4 +1,4 @@
-"""Readers of body fields, and writes and notes that several modules of this folder share."""
+"""Rows of jobs and tasks at this party that several modules of this folder make and move, and notes on them."""
 
 from __future__ import annotations
 
