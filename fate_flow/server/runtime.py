@@ -22,8 +22,10 @@ from requests.auth import AuthBase
 from fate_flow.api.between_parties.exchange import ForwardReply
 from fate_flow.components.worker.catalogue import CATALOGUE
 from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.model.spec import Party
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.wire.v1.envelope import headers, read_answer
+from fate_flow.core.wire.v1.paths import deliver_path
 from fate_flow.engines.local.engine import LocalEngine
 from fate_flow.engines.local.programs import ConfiguredProgramPolicy
 from fate_flow.peers.inquiry import Inquirer
@@ -314,14 +316,16 @@ class Forwarder:
         route = self._settings.routes.get(party_id)
         if route is None:
             return ForwardReply(404, f"party {party_id} has no route here")
-        path = f"{session.job_id}/{session.task_id}/{session.version}/{session.incarnation}"
-        url = f"{route.url}/v1/exchange/deliver/{path}/{session.role}/{session.party_id}/{role}/{party_id}"
+        path = deliver_path(
+            session.job_id, session.task_id, session.version, session.incarnation,
+            Party(session.role, session.party_id), Party(role, party_id),
+        )  # fmt: skip
         query: dict[str, str | int] = {"topic": topic, "seq": seq, "last": int(last)}
         head = {**headers(self._settings.party_id, party_id), "Content-Type": "application/octet-stream"}
         try:
             response = self._http.post(
-                url, data, head, seconds=_FORWARD_SECONDS, most_bytes=_LONGEST_REFUSAL, ca_file=route.ca_file,
-                query=query,
+                f"{route.url}/v1{path}", data, head, seconds=_FORWARD_SECONDS, most_bytes=_LONGEST_REFUSAL,
+                ca_file=route.ca_file, query=query,
             )
         except (requests.RequestException, ValueError) as error:
             return ForwardReply(502, f"party {party_id} does not answer: {describe_network_error(error)}")

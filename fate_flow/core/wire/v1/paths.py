@@ -31,6 +31,10 @@ INTAKE = "/party/intake"
 TASK_LOG = "/party/task/log"
 """Paths of our extensions that are no command of one job. No path here has the leading `/v1`."""
 
+EXCHANGE = "/exchange"
+DELIVER = "/deliver/{job_id}/{task_id}/{version}/{incarnation}/{from_role}/{from_party}/{to_role}/{to_party}"
+"""Below `EXCHANGE`: a chunk of a message from a worker of one party to a worker of another, of one task."""
+
 _JOB_VERBS = {
     kind.value: kind
     for kind in (
@@ -66,6 +70,14 @@ _NOT_OFFERED = {
     "report": ("the report of a worker", "a worker reports where its task configuration says"),
 }
 """Ends of paths of party-api-v1 that have no command here: what they are for, and what to use instead."""
+
+
+def deliver_path(job_id: str, task_id: str, version: int, incarnation: str, sender: Party, receiver: Party) -> str:
+    """Return the path of a chunk from a worker of one party to that of another, without the leading `/v1`."""
+    return EXCHANGE + DELIVER.format(
+        job_id=job_id, task_id=task_id, version=version, incarnation=incarnation, from_role=sender.role,
+        from_party=sender.party_id, to_role=receiver.role, to_party=receiver.party_id,
+    )  # fmt: skip
 
 
 def endpoint_of(command: Command) -> str:

@@ -24,7 +24,7 @@ from fate_flow.core.wire.v1.envelope import (
     to_json,
 )
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, WayBack, heartbeat_of, read_heartbeat, read_heartbeat_reply
-from fate_flow.core.wire.v1.paths import endpoint_of, read_command
+from fate_flow.core.wire.v1.paths import deliver_path, endpoint_of, read_command
 from fate_flow.core.wire.v1.queries import (
     effective_in,
     history_data,
@@ -74,6 +74,11 @@ PATH = f"/party/{JOB_ID}/host/10000/start"
 )  # fmt: skip
 def test_the_bytes_on_the_wire(body: object, text: str) -> None:
     assert to_json(body) == text
+
+
+def test_the_path_of_a_chunk() -> None:
+    found = deliver_path(JOB_ID, f"{JOB_ID}_a", 1, "ab" * 16, Party("guest", "9999"), HOST)
+    assert found == f"/exchange/deliver/{JOB_ID}/{JOB_ID}_a/1/{'ab' * 16}/guest/9999/host/10000"
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=20)
