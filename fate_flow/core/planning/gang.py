@@ -57,11 +57,11 @@ def settle(
     An empty `caused_by` means the initiator. `exit_code` is that of the worker that is the cause."""
     caused_by = caused_by or str(view.job.party)
     yield replace(move_task(rows, outcome, reason, message, caused_by=caused_by), exit_code=exit_code)
-    why = TaskEnd(reason, message, caused_by, exit_code).as_body()
+    end = TaskEnd(reason, message, caused_by, exit_code)
     plain_v1 = plain_v1_parties(view)
     for row in rows:
         if row.key.party != view.job.party:
-            more = {} if row.key.party in plain_v1 else why
+            more = end.as_plain_v1() if row.key.party in plain_v1 else end.as_body()
             yield Send(task_command(view, row, CommandKind.TASK_STATUS, outcome.value, more))
 
 

@@ -11,6 +11,7 @@ from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.plain_v1 import not_run_there, objection
 from fate_flow.core.planning.replies import ReplyOutcome, refused_afterwards
 from fate_flow.core.wire.v1.job_bodies import align_body
+from fate_flow.core.wire.v1.task_bodies import incarnation_in
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.store.contract.transaction import Transaction
 
@@ -57,7 +58,7 @@ def is_before_rerun(command: Command, job: Job) -> bool:
 
 def failed_report(command: Command, message: str, now: int) -> Report:
     """Return the report of a failed share that its party does not send itself."""
-    incarnation = str(command.body.get("incarnation") or "")
+    incarnation = incarnation_in(command.body)
     return Report(command.task_key, incarnation, TaskStatus.FAILED, Reason.LAUNCH_FAILED, message, 0, now)
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from fate_flow.core.model.job import Command, CommandKind, Report, Task
+from fate_flow.core.model.job import Report, Task
 from fate_flow.core.model.reasons import RULES, Author, Reason, may_say
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TASK_BROKEN, TaskStatus
 from fate_flow.core.wire.v1.endings import PLAIN_V1_REASONS
-from fate_flow.core.wire.v1.reports import report_of
+from fate_flow.core.wire.v1.reports import report_to
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.failed_workers import failed_workers_of
 
@@ -28,12 +28,7 @@ def tell_initiator(unit: UnitOfWork, task: Task) -> None:
     if own is None:
         return
     unit.touch(job_id)      # a row that is draining may end now
-    key, body = task.key, report_of(task, own.is_plain_v1, failed_workers_of(unit, task))
-    unit.send(
-        Command(
-            CommandKind.REPORT, job_id, own.initiator, own.run, key.name, key.version, body["party_status"], body
-        )
-    )
+    unit.send(report_to(own, task, failed_workers_of(unit, task)))
 
 
 def within_its_say(report: Report, parties: Collection[Party]) -> Report:

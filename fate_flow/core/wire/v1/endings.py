@@ -92,6 +92,10 @@ class TaskEnd:
         body: dict[str, Any] = {"reason": self.reason.value, "message": self.message, "caused_by": self.caused_by}
         return body if self.exit_code is None else {**body, "exit_code": self.exit_code}
 
+    def as_plain_v1(self) -> dict[str, Any]:
+        """Return the fields for a plain v1 party: it gets the status alone."""
+        return {}
+
 
 def read_task_end(body: Mapping[str, Any], status: TaskStatus) -> TaskEnd:
     """Read why a task ended with this status. Without a fitting reason the other fields do not count either."""

@@ -19,7 +19,7 @@ from fate_flow.core.model.grammar import (
     check_task_id,
     check_version,
 )
-from fate_flow.core.model.job import Report, Task, TaskKey
+from fate_flow.core.model.job import Command, CommandKind, Job, Report, Task, TaskKey
 from fate_flow.core.model.reasons import Reason, task_status_for
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TaskStatus
@@ -58,6 +58,14 @@ def report_of(task: Task, is_plain_v1: bool = False, failed_workers: int = 0) ->
         "elapsed": task.end_time - task.start_time if task.end_time and task.start_time else None,
     }
     return {**body, "failed_workers": failed_workers} if failed_workers else body
+
+
+def report_to(job: Job, task: Task, failed_workers: int) -> Command:
+    """Return the report of a share to the initiator of the job. `job`: the row of the job at the seat of the share."""
+    key, body = task.key, report_of(task, job.is_plain_v1, failed_workers)
+    return Command(
+        CommandKind.REPORT, key.job_id, job.initiator, job.run, key.name, key.version, body["party_status"], body
+    )
 
 
 def read_report(body: Mapping[str, Any]) -> Report | None:

@@ -21,6 +21,11 @@ def of_incarnation(incarnation: str, body: Mapping[str, Any]) -> dict[str, Any]:
     return {"incarnation": incarnation, **body}
 
 
+def incarnation_in(body: Mapping[str, Any]) -> str:
+    """Return the incarnation that a command of ours is about; empty if it names none."""
+    return str(body.get("incarnation") or "")
+
+
 def is_other_incarnation(body: Mapping[str, Any], incarnation: str) -> bool:
     """Return whether the command is about another incarnation than this one; plain v1 names none."""
     return body.get("incarnation") not in (None, incarnation)

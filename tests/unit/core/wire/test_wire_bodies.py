@@ -56,6 +56,7 @@ from fate_flow.core.wire.v1.task_bodies import (
     TaskCreate,
     TaskRow,
     TaskStop,
+    incarnation_in,
     is_other_incarnation,
     of_incarnation,
     read_task_create,
@@ -333,6 +334,7 @@ def test_a_start_is_read_as_it_was_sent(without: set[Party], incarnation: str) -
     body = sent(of_incarnation(incarnation, start_body(without)))
     assert without_in(body, PARTIES) == tuple(str(one) for one in sorted(without))
     assert not is_other_incarnation(body, incarnation)
+    assert incarnation_in(body) == incarnation
     assert is_other_incarnation(body, "another")
     assert not is_other_incarnation({}, "another")
 
@@ -340,6 +342,7 @@ def test_a_start_is_read_as_it_was_sent(without: set[Party], incarnation: str) -
 @given(TASK_ENDS)
 def test_the_end_of_a_task_is_read_as_it_was_sent(end: TaskEnd) -> None:
     assert read_task_end(sent(end.as_body()), task_status_for(end.reason)) == end
+    assert end.as_plain_v1() == {}
 
 
 def test_the_end_of_a_task_without_a_fitting_reason_has_that_of_its_status() -> None:
