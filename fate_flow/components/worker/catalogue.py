@@ -120,7 +120,9 @@ class ComponentInfo:
         return (str(namespace), str(name)) if namespace and name else None
 
     def table_origin(self, parameters: Mapping[str, object]) -> str:
-        """Return the origin of its tables; empty if they are results of the job. Parameters may bind a file."""
+        """Return the origin of its tables; empty if they are results of the job.
+
+        With the parameter `is_bound`, a table counts as bound to its file instead of uploaded."""
         return BOUND if self.origin and parameters.get("is_bound") else self.origin
 
     def columns_read(self, parameters: Mapping[str, object]) -> dict[str, str]:
@@ -262,7 +264,7 @@ _EVERYWHERE = frozenset({"guest", "host", "arbiter", "local"})
 UPLOAD = ComponentInfo(
     module="Upload",
     name="upload",
-    description="makes a table of a CSV file on this party's server",
+    description="makes a table from a CSV file on this party's server",
     roles=_LOCAL,
     parameter_group="UploadParam",
     parameters={
@@ -307,7 +309,7 @@ DOWNLOAD = ComponentInfo(
 WRITER = ComponentInfo(
     module="Writer",
     name="writer",
-    description="makes another table of a table, a CSV file on this party's server, or a table of a MySQL server",
+    description="copies a table to another table, a CSV file on this party's server, or a table of a MySQL server",
     roles=_LOCAL,
     parameter_group="WriterParam",
     parameters={
@@ -333,7 +335,7 @@ WRITER = ComponentInfo(
 FETCH = ComponentInfo(
     module="Fetch",
     name="fetch",
-    description="makes a table of a table of a MySQL server",
+    description="makes a table from a table of a MySQL server",
     roles=_LOCAL,
     parameter_group="FetchParam",
     parameters={
@@ -367,7 +369,7 @@ READER = ComponentInfo(
 INTERSECTION = ComponentInfo(
     module="Intersection",
     name="intersection",
-    description="keeps the rows whose ids all parties hold, and tells nobody any other id",
+    description="keeps the rows whose ids all parties hold, and discloses no other ids",
     roles=_GUEST_AND_HOST,
     parameter_group="IntersectParam",
     parameters={
@@ -387,7 +389,7 @@ INTERSECTION = ComponentInfo(
 SECURE_SUM = ComponentInfo(
     module="SecureSum",
     name="secure_sum",
-    description="adds up a column over all parties; each learns the total only",
+    description="adds up a column over all parties; each learns only the total",
     roles=_GUEST_AND_HOST,
     parameter_group="SecureSumParam",
     parameters={"column": _text("the name of a column", required=True), "precision": _PRECISION},
@@ -400,7 +402,7 @@ SECURE_SUM = ComponentInfo(
 SECURE_ADD_EXAMPLE = ComponentInfo(
     module="SecureAddExample",
     name="secure_add_example",
-    description="a guest and a host add up ones that neither shows the other: what `flow test toy` runs",
+    description="a guest and a host add up ones without disclosing them; `flow test toy` runs it",
     roles=_GUEST_AND_HOST,
     parameter_group="SecureAddExampleParam",
     parameters={

@@ -1,1 +1,1 @@
-"""What servers of different parties write and read, one folder for each version of the protocol."""
+"""The messages between servers of different parties, one folder for each version of the protocol."""

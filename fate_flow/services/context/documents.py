@@ -1,4 +1,4 @@
-"""What the document of a job says: one function parses it, and document and meaning go on as one value."""
+"""Job documents: one function parses a document, and returns it together with its meaning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _accepting = threading.Lock()
 
 @dataclass(frozen=True)
 class ParsedJob:
-    """The document of a job, and what it says."""
+    """The document of a job, with its meaning."""
 
     document: Document
     spec: JobSpec

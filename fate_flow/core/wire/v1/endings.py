@@ -22,7 +22,7 @@ PLAIN_V1_REASONS = {
     TaskStatus.CANCELED: Reason.STOPPED,
     TaskStatus.TIMEOUT: Reason.TASK_TIMEOUT,
 }
-"""The reason of a task that ended, if none is given, by status."""
+"""The default reason of a task that ended, by status."""
 
 _PLAIN_V1_REASONS_OF_JOBS = {
     JobStatus.SUCCESS: Reason.DONE,
@@ -50,14 +50,14 @@ class JobEnd:
     exit_code: int | None = None         # of the worker that is the cause
 
     def as_body(self) -> dict[str, Any]:
-        """Return the fields of a job that is over."""
+        """Return the fields that describe the end of a job."""
         return {**self.why(), "caused_by": self.caused_by, **self._code()}
 
     def why(self) -> dict[str, Any]:
         return {"reason": self.reason.value if self.reason else None, "message": self.message}
 
     def cause(self) -> dict[str, Any]:
-        """Return the fields with the cause, without those that say nothing."""
+        """Return the fields with the cause, without empty ones."""
         return {**({"caused_by": self.caused_by} if self.caused_by else {}), **self._code()}
 
     def _code(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class TaskEnd:
 
 
 def read_task_end(body: Mapping[str, Any], status: TaskStatus) -> TaskEnd:
-    """Read why a task ended with this status. Without a fitting reason the other fields do not count either."""
+    """Read why a task ended with this status. If the reason is missing or does not fit, all fields have defaults."""
     reason = reason_in(body)
     if reason is None or task_status_for(reason) is not status:
         return TaskEnd(PLAIN_V1_REASONS[status])

@@ -1,4 +1,4 @@
-"""What is around each v1 request and answer: headers, the run of a command, the envelope of an answer, batches."""
+"""The common parts of v1 requests and answers: headers, the run of a command, the envelope of an answer, batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONGEST_MESSAGE, _LONGEST_PARTY_ID = 1_000, 20
 
 
 def headers(own_party_id: str, to: str, role: str = "") -> dict[str, str]:
-    """Return the headers of every request between parties; the spelling with hyphens serves all FATE versions."""
+    """Return the headers of every request between parties; all FATE versions read the names with hyphens."""
     return {
         SRC_PARTY_ID: own_party_id,
         DEST_PARTY_ID: to,
@@ -55,7 +55,7 @@ def check_fate_version(text: str) -> None:
 
 
 def stranger(said_by: str, party_id: str, url: str) -> str:
-    """Return text that names the server, if an answer names another party; empty if not."""
+    """Return text that names the server if its answer names another party than `party_id`; otherwise empty."""
     if said_by in ("", party_id):
         return ""
     return f"another server, that of party {sanitized(said_by, _LONGEST_PARTY_ID)}, answers at {url}"
@@ -86,7 +86,7 @@ def read_answer(document: object) -> Answer:
 
 @dataclass(frozen=True)
 class Asked:
-    """A command with its path, as it is sent or came."""
+    """A command with its path, sent or received."""
 
     endpoint: str
     command: Command
@@ -98,9 +98,9 @@ def batch_of(asked: Sequence[Asked]) -> dict[str, Any]:
 
 
 def read_batch(body: Mapping[str, Any]) -> list[Asked | Answer]:
-    """Return the commands of a batch, and in the place of each one that cannot be read the answer to it.
+    """Return the commands of a batch, in order. An entry that cannot be read is replaced by the answer to it.
 
-    Raises BadRequest if there is no list, or a too long one."""
+    Raises BadRequest if there is no list, or if it is too long."""
     listed = body.get("commands")
     if not isinstance(listed, list) or len(listed) > _MOST_IN_A_BATCH:
         raise BadRequest(f"commands: must be a list of up to {_MOST_IN_A_BATCH} commands")

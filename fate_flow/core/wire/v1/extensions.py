@@ -1,4 +1,4 @@
-"""Our extensions of plain v1. Who offers none of them speaks plain v1."""
+"""Our extensions of plain v1. A server that offers none of them speaks plain v1."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Readers of single fields that several bodies and answers have.
 
-A reader either checks, and raises BadRequest, or takes what makes sense and replaces the rest by a default: a command
-that is wrong is refused, but a statement of another party (a message, a cause, a count) never stops this one.
+A reader of a command's field raises BadRequest for a wrong value, so the command is refused. A reader of another
+party's statement (a message, a cause, a count) replaces a wrong value by a default, so that it never stops this party.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def text_in(body: Mapping[str, Any], key: str) -> str:
 
 
 def reason_in(body: Mapping[str, Any]) -> Reason | None:
-    """Read a reason; None if there is none that is known."""
+    """Read a reason; None if it is missing or unknown."""
     try:
         return Reason(body.get("reason"))
     except ValueError:
@@ -34,7 +34,7 @@ def reason_in(body: Mapping[str, Any]) -> Reason | None:
 
 
 def cause_in(body: Mapping[str, Any]) -> str:
-    """Read the party that a body names as the cause (`host 10000`); empty if it names none."""
+    """Read the party that a body names as the cause (`host 10000`); empty if it names no valid one."""
     value = body.get("caused_by")
     role, _, party_id = value.partition(" ") if isinstance(value, str) else ("", "", "")
     try:
@@ -58,7 +58,7 @@ def moment_in(body: Mapping[str, Any], key: str) -> int:
 
 
 def parties_in(value: object, parties: Iterable[Party]) -> tuple[str, ...]:
-    """Return the parties of a job, in order, that a list names."""
+    """Return those of `parties` that the list `value` names, in order."""
     named = value if isinstance(value, list) else []
     return tuple(str(party) for party in sorted(parties) if str(party) in named)
 

@@ -22,7 +22,9 @@ def heartbeat_of(jobs: Sequence[tuple[str, int]]) -> dict[str, Any]:
 
 
 def read_heartbeat(body: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return the jobs of a heartbeat with their runs; an entry of another form is left out. Raises BadRequest."""
+    """Return the jobs of a heartbeat with their runs, without entries of another form.
+
+    Raises BadRequest if there is no list, or for a malformed job id."""
     listed = body.get("jobs")
     if not isinstance(listed, list):
         raise BadRequest("jobs: must be a list of [job id, run]")
@@ -41,7 +43,7 @@ class WayBack:
 
 
 def read_way_back(value: object) -> WayBack | None:
-    """Read another party's statement, and replace values out of range by defaults; None if there is none."""
+    """Read another party's statement; None if there is none. Values out of range are replaced by defaults."""
     if not isinstance(value, Mapping):
         return None
     given = value.get("seconds")
@@ -53,9 +55,9 @@ def read_way_back(value: object) -> WayBack | None:
 class HeartbeatReply:
     """A party's answer to the heartbeat of an initiator."""
 
-    ended: Mapping[str, str]                     # jobs that are over or unknown there, with the reason
-    way_back: WayBack | None = None              # None: it reaches the initiator, as far as it knows
-    reports: tuple[Mapping[str, Any], ...] = ()  # reports of shares that it could not deliver otherwise
+    ended: Mapping[str, str]                     # jobs that are over or unknown at the party, with the reason
+    way_back: WayBack | None = None              # None: as far as the party knows, it reaches the initiator
+    reports: tuple[Mapping[str, Any], ...] = ()  # reports of shares that the party could not deliver otherwise
 
     def as_data(self) -> dict[str, Any]:
         """Return the data of the answer, with our extensions, for a sender that was restarted since `create`."""

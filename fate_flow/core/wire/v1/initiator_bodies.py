@@ -1,9 +1,9 @@
-"""What a party sends to the initiator of a job beside reports, and the answer to it.
+"""The requests, other than reports, that a party sends to the initiator of a job, and their answers.
 
-- `stop/<status>`: to stop the job. Plain v1 has it, too; that the workers get no time to finish is our extension.
-- `room`: a notice that this party has capacity again for the waiting job.
-- `standing`: whether the job still runs, and if not, how it ended. The answer to `stop` about a job that is over, of an
-  earlier run or unknown states the same.
+- `stop/<status>` asks to stop the job. Plain v1 has it, too; our extension is to give the workers no time to finish.
+- `room` is a capacity notice: this party has capacity again for the waiting job.
+- `standing` asks whether the job still runs, and if not, how it ended. The answer to `stop` states the same if the job
+  is over, in a later run, or unknown.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Standing:
     """The initiator's statement about its job."""
 
     run: int
-    status: JobStatus | None             # None: in another status than ours
+    status: JobStatus | None             # None: a status that this server does not know
     end: JobEnd | None = None            # of a job that is over
 
     def as_data(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Standing:
 
 
 def unknown_data() -> dict[str, Any]:
-    """Return the data of an answer about a job that is not known."""
+    """Return the data of an answer about an unknown job."""
     return {"is_unknown": True}
 
 

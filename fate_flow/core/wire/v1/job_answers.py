@@ -1,4 +1,4 @@
-"""The data in the answers of participants to commands about a job. Answers of plain v1 servers have almost none."""
+"""The data in participants' answers to commands about a job. The answers of plain v1 servers have few of these keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fate_flow.core.wire.v1.extensions import EXTENSIONS
 from fate_flow.core.wire.v1.fields import count_in
 
 STILL_ENDS = "still_ends"
-"""The key that says: the party takes no command of this run yet, because its share of an earlier run has not ended."""
+"""The key of a refusal: the party accepts no command of this run until its share of the run before has ended."""
 
 _APPROVAL = "approval"
 _LONGEST_APPROVAL = 700      # the longest message and name that a party accepts with an approval
@@ -21,9 +21,10 @@ _LONGEST_LEASE = 1e9         # seconds; a longer lease is ignored
 def joined_data(
     components: Mapping[str, bool], cores: int, effective: list[dict[str, Any]], *, awaits_approval: bool
 ) -> dict[str, Any]:
-    """Return the data of the answer to `create`. `components`: by name, whether the seat runs it; FATE needs them.
+    """Return the data of the answer to `create`.
 
-    `effective`: the limits of the workers that are below what the job asks for."""
+    `components`: by name, whether the seat runs the component; FATE needs them. `effective`: those limits of the
+    workers that are below the values that the job asks for."""
     return {
         "components": {name: {"need_run": runs} for name, runs in components.items()},
         "extensions": EXTENSIONS,
@@ -34,7 +35,7 @@ def joined_data(
 
 
 def not_run_in(data: Mapping[str, Any]) -> frozenset[str]:
-    """Return the components of which the party, in its answer to `create`, makes no row."""
+    """Return the components that the party does not run, by its answer to `create`."""
     components = data.get("components")
     given = components.items() if isinstance(components, Mapping) else ()
     return frozenset(name for name, one in given if isinstance(one, Mapping) and one.get("need_run") is False)
@@ -68,12 +69,12 @@ def is_rejected(data: Mapping[str, Any]) -> bool:
 
 
 def granted_data(cores: int, memory: int, free_cores: int, lease_seconds: float) -> dict[str, Any]:
-    """Return the data of the answer to an `apply` that reserved. `lease_seconds`: so long the reservation is kept."""
+    """Return the data of the answer to an `apply` that reserved. `lease_seconds`: how long the reservation is kept."""
     return {"cores": cores, "memory": memory, "remaining_cores": free_cores, "lease_seconds": lease_seconds}
 
 
 def lease_in(data: Mapping[str, Any]) -> int:
-    """Return the lease in milliseconds; 0 if there is none that makes sense. A plain v1 party states none."""
+    """Return the lease in milliseconds; 0 if there is no valid one. A plain v1 party states none."""
     seconds = data.get("lease_seconds")
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < _LONGEST_LEASE:
         return 0
@@ -81,7 +82,9 @@ def lease_in(data: Mapping[str, Any]) -> int:
 
 
 def no_capacity_data(why: str, free_cores: int | None = None, *, never: bool = False) -> dict[str, Any]:
-    """Return the data of the answer to an `apply` that reserved nothing. `never`: the party has less in all."""
+    """Return the data of the answer to an `apply` that reserved nothing.
+
+    `never`: the job asks for more than the party has in all."""
     free = {} if free_cores is None else {"free_cores": free_cores}
     return {"why": why, **free, **({"never": True} if never else {})}
 
@@ -122,7 +125,9 @@ def ended_as_in(data: Mapping[str, Any]) -> str:
 
 
 def missing_data(names: list[str]) -> dict[str, Any]:
-    """Return the data of the answer to the command that begins a run: the tasks of which the party lost its share."""
+    """Return the data of the answer to the command that begins a run.
+
+    `names`: the tasks whose shares the party has not kept."""
     return {"lacks": names}
 
 

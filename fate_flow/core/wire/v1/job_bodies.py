@@ -1,7 +1,7 @@
 """The bodies of commands about a job, as the initiator writes them and a participant reads them.
 
-A body of plain v1 has few of these fields: a missing one is None, or the default. Plain v1 servers ignore those that
-they do not know.
+A body of plain v1 has few of these fields; a missing one is None or has its default. Plain v1 servers ignore fields
+that they do not know.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST_NAME = 500
 
 @dataclass(frozen=True)
 class Create:
-    """The body of `create`. Everything else in it follows from the runtime conf."""
+    """The body of `create`; its other fields follow from the runtime conf."""
 
     dsl: Mapping[str, Any]
     runtime_conf: Mapping[str, Any]
@@ -70,7 +70,7 @@ def read_create(body: Mapping[str, Any]) -> Create:
 
 
 def incarnations_in(create: Create, names: Collection[str]) -> dict[str, str]:
-    """Return the incarnations that are given for these tasks. Raises BadRequest."""
+    """Return the incarnations of these tasks, as far as the body gives them. Raises BadRequest."""
     given = create.incarnations
     return {name: check_incarnation(given[name], f"incarnations.{name}") for name in names if given.get(name)}
 
@@ -164,7 +164,7 @@ class NewTask:
 
 @dataclass(frozen=True)
 class LastRun:
-    """How the run before ended, for a party that has not heard of it."""
+    """How the run before ended, for a party that was not told."""
 
     status: JobStatus
     end: JobEnd
@@ -209,14 +209,14 @@ def read_new_tasks(body: Mapping[str, Any], seat: JobKey, names: Collection[str]
 
 
 def read_kept(body: Mapping[str, Any], names: Collection[str]) -> dict[str, int]:
-    """Read the versions of those tasks that the party must have kept. Raises BadRequest."""
+    """Read the versions of those tasks whose outputs the party must have kept. Raises BadRequest."""
     given = body.get("kept")
     versions = given if isinstance(given, Mapping) else {}
     return {name: check_version(versions[name], f"kept.{name}") for name in names if name in versions}
 
 
 def read_last_run(body: Mapping[str, Any]) -> LastRun:
-    """Read how the run before ended; if it is not stated, it was canceled. Raises BadRequest."""
+    """Read how the run before ended; the default is canceled. Raises BadRequest."""
     last = body.get("last")
     given = last if isinstance(last, Mapping) else {"status": JobStatus.CANCELED.value}
     status = job_end_in(str(given.get("status")), "last.status")
@@ -234,7 +234,7 @@ class Parameters:
     """The body of `parameter/update`."""
 
     conf: Mapping[str, Any]              # the parts of the runtime conf that can be changed, all of them
-    components: tuple[str, ...]          # those whose own parameters have changed
+    components: tuple[str, ...]          # the components whose own parameters have changed
     revision: int | None = None          # how often the parameters were changed; None: plain v1 does not count
 
     def as_body(self) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def progress_body(percent: int) -> dict[str, Any]:
 
 
 def progress_in(body: Mapping[str, Any]) -> int | None:
-    """Read the progress in the body of `update`, from 0 to 100; the party changes nothing else. None: none is given."""
+    """Read the progress in the body of `update`, from 0 to 100; None if it is missing. Other fields are ignored."""
     progress = body.get("progress")
     return max(0, min(100, progress)) if isinstance(progress, int) else None
 

@@ -29,7 +29,7 @@ VALIDATE = "/party/validate"
 HISTORY = "/party/history"
 INTAKE = "/party/intake"
 TASK_LOG = "/party/task/log"
-"""Paths of our extensions that are no command of one job. No path here has the leading `/v1`."""
+"""Paths of our extensions that are not commands about one job. No path here has the leading `/v1`."""
 
 EXCHANGE = "/exchange"
 DELIVER = "/deliver/{job_id}/{task_id}/{version}/{incarnation}/{from_role}/{from_party}/{to_role}/{to_party}"
@@ -69,7 +69,7 @@ _CLEANED = ("metrics", "table")     # party-api-v1; stored by version here, so a
 _NOT_OFFERED = {
     "report": ("the report of a worker", "a worker reports where its task configuration says"),
 }
-"""Ends of paths of party-api-v1 that have no command here: what they are for, and what to use instead."""
+"""By last part of a path of party-api-v1 that has no command here: what it is for, and what to use instead."""
 
 
 def deliver_path(job_id: str, task_id: str, version: int, incarnation: str, sender: Party, receiver: Party) -> str:

@@ -1,4 +1,4 @@
-"""What differs for a server that speaks plain v1, as those of FATE Flow 1.x do, or that may be one."""
+"""The differences for a server that speaks plain v1, as FATE Flow 1.x does, or that may speak it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNCAUGHT = 100              # FATE's retcode for any error, also for an unknown
 
 
 def body_for_unknown(command: Command) -> dict[str, Any]:
-    """Return the body with the fields that a server of FATE needs, and that ours makes by itself."""
+    """Return the body with the fields that a FATE server needs; our servers derive them."""
     body = body_of(command)
     conf = body.get("runtime_conf")
     if command.kind is CommandKind.CREATE and isinstance(conf, Mapping):

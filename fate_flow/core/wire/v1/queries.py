@@ -1,8 +1,8 @@
-"""Queries of other parties that change nothing: they are no commands, and plain v1 does not have them.
+"""Queries between parties: they change nothing, are not commands, and do not exist in plain v1.
 
-- `intake`: whether the party reserves for new jobs, and, if that is asked, whether it reaches the sender.
+- `intake`: whether the party reserves for new jobs, and on request, whether it reaches the sender.
 - `validate`: what the party would answer to a `create`; the body is that of the `create`, with the seat.
-- `history`: the moves of a job that the party has seen.
+- `history`: the moves of a job that the party has recorded.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ def way_back_in(answer: Answer) -> WayBack | None:
 
 
 def hold_in(answer: Answer) -> Mapping[str, Any] | None:
-    """Return the hold in the answer to `intake`, with whatever values the party gives; None if there is none."""
+    """Return the hold in the answer to `intake`, with its values unchecked; None if there is none."""
     hold = answer.data.get("hold") if answer.is_ok and isinstance(answer.data, Mapping) else None
     return hold if isinstance(hold, Mapping) else None
 
 
 def validate_body(create: Mapping[str, Any], party: Party) -> dict[str, Any]:
-    """Return the body of `validate` for the seat of this party; `create`: the body of the `create` that is meant."""
+    """Return the body of `validate` for the seat of this party. `create`: the body of the `create` it is about."""
     return {**create, "role": party.role, "party_id": party.party_id}
 
 
 def read_validate(body: Mapping[str, Any]) -> Command:
-    """Return the `create` that is meant. Raises BadRequest."""
+    """Return the `create` that the query is about. Raises BadRequest."""
     party = Party(check_role(body.get("role")), check_party_id(body.get("party_id")))
     return Command(CommandKind.CREATE, check_job_id(body.get("job_id")), party, body=body)
 
 
 def preview_data(effective: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """Return the data of the answer to `validate`, which tells it from an answer of a server without this query.
+    """Return the data of the answer to `validate`. Its key distinguishes it from answers of servers without this query.
 
     `effective`: the limits of the workers; None if the party would refuse."""
     return {"previewed": True} if effective is None else {"previewed": True, "effective": effective}
@@ -65,7 +65,7 @@ def is_preview(answer: Answer) -> bool:
 
 
 def effective_in(data: object) -> list[Mapping[str, Any]]:
-    """Return the limits in the answer to `validate` or `create`, each as the party gives it."""
+    """Return the limits in the answer to `validate` or `create`, unchecked."""
     effective = data.get("effective") if isinstance(data, Mapping) else None
     return [one for one in effective if isinstance(one, Mapping)] if isinstance(effective, list) else []
 
@@ -84,6 +84,6 @@ def history_data(moves: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def moves_in(answer: Answer) -> list[Any] | None:
-    """Return the moves in the answer to `history`, as the party gives them; None if it gives none."""
+    """Return the moves in the answer to `history`, unchecked; None if there are none."""
     moves = answer.data.get("moves") if answer.is_ok and isinstance(answer.data, Mapping) else None
     return moves if isinstance(moves, list) else None

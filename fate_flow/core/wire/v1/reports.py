@@ -1,7 +1,8 @@
 """Reports: a party's statement about its share of a task (party-api-v1, section 4), alone or within an answer.
 
 `reason`, `message`, `incarnation`, `exit_code`, `caused_by`, `failed_workers` and the status `stopping` are our
-extensions. A received report may be malformed, and may state more than a party may; only its form is checked here.
+extensions. A received report may be malformed, or may state what its sender may not state; only its form is checked
+here.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def _failed_workers_in(body: Mapping[str, Any]) -> int:
 
 
 def reports_data(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the data of the answer to `stop`: the shares of the seat."""
+    """Return the data of the answer to `stop`: reports of the shares of the seat."""
     return {"tasks": reports}
 
 

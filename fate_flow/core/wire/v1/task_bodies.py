@@ -27,7 +27,7 @@ def incarnation_in(body: Mapping[str, Any]) -> str:
 
 
 def is_other_incarnation(body: Mapping[str, Any], incarnation: str) -> bool:
-    """Return whether the command is about another incarnation than this one; plain v1 names none."""
+    """Return whether the command names another incarnation than this one; plain v1 names none."""
     return body.get("incarnation") not in (None, incarnation)
 
 
@@ -63,10 +63,10 @@ class TaskRow:
 
 @dataclass(frozen=True)
 class TaskCreate:
-    """The body of `create`: a new version. Why it begins is for the history of the party."""
+    """The body of `create`: a new version. The party's history shows why the version began."""
 
     incarnation: str                     # empty: plain v1 gives none
-    auto_retries: int = 0                # those left
+    auto_retries: int = 0                # retries that are left
     reason: Reason | None = None
     message: str = ""
     caused_by: str = ""
@@ -90,7 +90,7 @@ def read_task_create(body: Mapping[str, Any]) -> TaskCreate:
 
 
 def start_body(without: Collection[Party]) -> dict[str, Any]:
-    """Return the body of `start`. `without`: parties that are missing, so that no worker waits for their messages."""
+    """Return the body of `start`. `without`: missing parties; no worker waits for messages from them."""
     return {"without": [str(party) for party in sorted(without)]} if without else {}
 
 
