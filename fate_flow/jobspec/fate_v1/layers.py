@@ -1,9 +1,10 @@
 """Parameters in layers: which party gets which blocks of a `{common, role}` pair of a runtime conf.
 
 `common` applies to all parties. `role.<role>` overrides it: first the block "all", then the blocks with indexes. Among
-these, "0" overrides "0|1"; of two blocks with as many indexes, the later one wins. Objects are merged key by key, other
-values are replaced. FATE uses only the order of the document. The result is the same if the blocks are ordered from
-general to special; ours does not depend on an order that a JSON library may change.
+these, "0" overrides "0|1"; of two blocks with as many indexes, the one with the higher indexes wins: "0|2" overrides
+"0|1". Objects are merged key by key, other values are replaced. FATE uses only the order of the document. The result is
+the same if the blocks are ordered from general to special, and equally general ones by their indexes. Here the result
+does not depend on the order of keys: a JSON library may change it, and the digest that binds a job does not contain it.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ class _Override:
     block: Mapping[str, Any]
 
     @property
-    def generality(self) -> tuple[bool, int]:
-        """Return a sort key: "all" first, then blocks with more indexes; a stable sort keeps the document's order."""
-        return self.selector != "all", -len(self.indexes)
+    def generality(self) -> tuple[bool, int, list[int], str]:
+        """Return a sort key without ties: "all" first, then blocks with more indexes, then those with lower ones."""
+        return self.selector != "all", -len(self.indexes), sorted(self.indexes), self.selector
 
 
 _SELECTOR = re.compile(r"all|(?:0|[1-9][0-9]{0,3})(?:\|(?:0|[1-9][0-9]{0,3}))*")

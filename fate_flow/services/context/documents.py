@@ -31,8 +31,8 @@ def digest_of(document: Document) -> str:
 
 
 def exact_key(document: Document) -> str:
-    """Return a key that differs for documents with another order of keys: between equally general blocks of parameters,
-    the order decides. Empty for a document that is nested so deeply that no parser takes it."""
+    """Return a key that differs for documents with another order of keys: lists show parties and tasks in that order.
+    Empty for a document that is nested so deeply that no parser takes it."""
     try:
         text = json.dumps([document.dsl, document.runtime_conf])
     except RecursionError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from tests.kit.jobspec.fate_v1_documents import GUEST, HOST, SECOND_HOST, a_conf, a_dsl, read, with_parameters
@@ -22,7 +24,8 @@ def _value(block):
     ({"all": _value("all"), "0": _value("0")}, "0", "all"),
     ({"0": _value("0"), "0|1": _value("both")}, "0", "both"),
     ({"0|1": _value("both"), "1": _value("1")}, "both", "1"),
-    ({"0|1": _value("both"), "1|0": _value("later")}, "later", "later"),
+    ({"0|1": _value("both"), "1|0": _value("higher")}, "higher", "higher"),
+    ({"1|0": _value("higher"), "0|1": _value("both")}, "higher", "higher"),
     ({"all": _value("all"), "0|1": _value("both")}, "both", "both"),
     ({"0|7": _value("half")}, "half", "common"),
     ({"7": _value("none")}, "common", "common"),
@@ -41,6 +44,16 @@ def _value(block):
 def test_the_block_that_counts_is_the_most_special_one(host_blocks, first, second):
     task = with_parameters(_value("common"), host=host_blocks).tasks["x"]
     assert [task.parameters[party]["v"] for party in task.parties] == ["common", first, second]
+
+
+def test_the_order_of_keys_never_decides_what_a_party_gets():
+    """The digest that binds a job does not contain that order, so another meaning would run unseen."""
+    blocks = {name: _value(name) for name in ("0|1", "1|0", "0", "0|7", "all")}
+    found = set()
+    for order in itertools.permutations(blocks.items()):
+        task = with_parameters(_value("common"), host=dict(order)).tasks["x"]
+        found.add(tuple(task.parameters[party]["v"] for party in task.parties))
+    assert found == {("common", "0|7", "1|0")}
 
 
 @pytest.mark.parametrize(("general", "special", "merged"), [

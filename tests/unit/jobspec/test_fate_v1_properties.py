@@ -117,17 +117,14 @@ def test_the_smallest_group_that_means_a_party_counts(values):
                   component_parameters={"common": {"x": {"v": None}}, "role": {"host": blocks}})
     task = read(conf=conf).tasks["x"]
     for index, party in enumerate(task.parties[1:]):
-        assert task.parameters[party]["v"] in _candidates(values, index)
+        assert task.parameters[party]["v"] == _value_for(values, index)
 
 
-def _candidates(values, index):
-    """The values of the smallest groups that hold an index, else that of all, else the common one."""
-    groups = [(set(selector.split("|")), value) for selector, value in values.items() if selector != "all"]
-    meant = [(len(group), value) for group, value in groups if str(index) in group]
-    if not meant:
-        return [values.get("all")]
-    smallest = min(size for size, _ in meant)
-    return [value for size, value in meant if size == smallest][-1:]
+def _value_for(values, index):
+    """The value of the smallest group that holds an index, of equals that with the highest ones; else that of all."""
+    groups = [(sorted({int(one) for one in selector.split("|")}), selector) for selector in values if selector != "all"]
+    meant = [(-len(group), group, selector) for group, selector in groups if index in group]
+    return values[max(meant)[2]] if meant else values.get("all")
 
 
 @given(st.permutations(["all", "0|1", "0"]))

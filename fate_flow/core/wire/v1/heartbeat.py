@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.errors import BadRequest
-from fate_flow.core.model.grammar import check_job_id
+from fate_flow.core.model.grammar import check_job_id, shown
 from fate_flow.core.model.peer import LONGEST_ERROR
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.extensions import EXTENSIONS
@@ -24,11 +24,17 @@ def heartbeat_of(jobs: Sequence[tuple[str, int]]) -> dict[str, Any]:
 def read_heartbeat(body: Mapping[str, Any]) -> list[tuple[str, int]]:
     """Return the jobs of a heartbeat with their runs, without entries of another form.
 
-    Raises BadRequest if there is no list, or for a malformed job id."""
+    Raises BadRequest if there is no list, or for a malformed job id or run."""
     listed = body.get("jobs")
     if not isinstance(listed, list):
         raise BadRequest("jobs: must be a list of [job id, run]")
-    return [(check_job_id(one[0]), int(one[1])) for one in listed if isinstance(one, list) and len(one) == 2]
+    return [(check_job_id(one[0]), _run(one[1])) for one in listed if isinstance(one, list) and len(one) == 2]
+
+
+def _run(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise BadRequest(f"jobs: {shown(value)} is not the number of a run")
 
 
 @dataclass(frozen=True)

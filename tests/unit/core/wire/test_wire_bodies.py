@@ -233,7 +233,7 @@ def test_a_stop_is_read_as_it_was_sent(end: JobEnd, deadline: float | None) -> N
     assert read_stop(sent(body.as_body()), status_of(end)) == body
 
 
-@pytest.mark.parametrize("status", JOB_END)
+@pytest.mark.parametrize("status", sorted(JOB_END, key=str))
 @pytest.mark.parametrize("reason", [None, "nonsense", ["x"], "worker_error", "not_needed"])
 def test_an_end_without_a_fitting_reason_has_that_of_its_status(status: JobStatus, reason: object) -> None:
     strange = {"message": 7, "caused_by": "nobody", "exit_code": 256, "missing": "host", "tag": "job_end"}

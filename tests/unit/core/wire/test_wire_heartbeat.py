@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
+from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.peer import LONGEST_ERROR
 from fate_flow.core.wire.v1.extensions import understands_batches
-from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, WayBack, read_heartbeat_reply, read_way_back
+from fate_flow.core.wire.v1.heartbeat import (
+    HeartbeatReply,
+    WayBack,
+    read_heartbeat,
+    read_heartbeat_reply,
+    read_way_back,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,3 +52,9 @@ def test_a_reply_is_read_as_it_was_written(reply: HeartbeatReply) -> None:
 @pytest.mark.parametrize("reports", [None, 7, {"a": 1}, [1, "x", None]])
 def test_reports_that_are_none_are_dropped(reports: Any) -> None:
     assert read_heartbeat_reply({"ended": [], "reports": reports}) == HeartbeatReply({})
+
+
+@pytest.mark.parametrize("run", ["x", None, True, 1.5, [1]])
+def test_a_run_that_is_no_number_is_refused(run: object) -> None:
+    with pytest.raises(BadRequest, match=r"^jobs: .* is not the number of a run$"):
+        read_heartbeat({"jobs": [["202601010000000000000", run]]})
