@@ -26,7 +26,7 @@ from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.model.errors import BadRequest, Busy, FlowError, PeerUnreachable, PermissionDenied
 from fate_flow.core.model.grammar import check_party_id, check_role, check_version, shown
 from fate_flow.core.model.spec import Party
-from fate_flow.core.wire.v1.paths import DELIVER, EXCHANGE
+from fate_flow.core.wire.v1.paths import DELIVER, EXCHANGE, route_of
 from fate_flow.relay.channel_files import Message
 from fate_flow.relay.spool import Spool, check_topic
 from fate_flow.relay.spool_result import GetResult, Problem, PutResult, Refusal
@@ -83,7 +83,7 @@ def deliver_blueprint(spool: Spool, own_party_id: str) -> Blueprint:
     """Return the route for other servers. The session knows the parties of the task."""
     blueprint = _blueprint("exchange_deliver")
 
-    @blueprint.post(DELIVER.replace("{", "<").replace("}", ">"))
+    @blueprint.post(route_of(DELIVER))
     def deliver(
         job_id: str, task_id: str, version: str, incarnation: str,
         from_role: str, from_party: str, to_role: str, to_party: str,

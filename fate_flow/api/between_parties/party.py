@@ -29,10 +29,20 @@ from fate_flow.core.wire.v1.envelope import (
     read_batch,
 )
 from fate_flow.core.wire.v1.heartbeat import read_heartbeat
-from fate_flow.core.wire.v1.paths import BATCH, HEARTBEAT, HISTORY, INTAKE, VALIDATE, read_command
+from fate_flow.core.wire.v1.paths import (
+    BATCH,
+    HEARTBEAT,
+    HISTORY,
+    INTAKE,
+    OUTPUT_TABLE,
+    VALIDATE,
+    read_command,
+    route_of,
+)
 from fate_flow.core.wire.v1.queries import (
     history_data,
     intake_data,
+    output_table_data,
     read_history_query,
     read_validate,
     wants_call_back,
@@ -53,7 +63,7 @@ def blueprint(services: Services) -> Blueprint:
     party.post(HISTORY)(routes.history)
     party.post("/party/list")(routes.list_parties)
     party.post(INTAKE)(routes.intake)
-    party.post("/tracker/<job_id>/<component>/<role>/<party_id>/output/table")(routes.output_table)
+    party.post(route_of(OUTPUT_TABLE))(routes.output_table)
     party.post("/party/<path:rest>")(routes.to_party)
     party.post("/initiator/<path:rest>")(routes.to_initiator)
     party.after_request(routes.sign)
@@ -150,10 +160,8 @@ class _PartyRoutes:
             self._check(Query.OUTPUT_TABLE, caller, binding_of(job))
             return published(tx, job_id, check_component_name(component), key.party)
 
-        return ok([
-            {"table_name": one.name, "table_namespace": one.namespace, "data_name": one.data_name}
-            for one in self._context.read(outputs)
-        ])
+        found = self._context.read(outputs)
+        return ok(output_table_data((one.name, one.namespace, one.data_name) for one in found))
 
     def _carry_out(self, asked: list[Asked]) -> list[Answer]:
         caller = self._caller()

@@ -30,6 +30,7 @@ from fate_flow.api.http.shapes import OUTPUT_TABLES
 from fate_flow.components.tables.table import NoSuchTable
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.spec import Party
+from fate_flow.core.wire.v1.paths import output_table_path
 from fate_flow.jobspec.fate_v1.reader import component_parameters_on
 from fate_flow.services.context.documents import read_spec
 from fate_flow.store.values import Metric, TableMeta
@@ -174,8 +175,7 @@ class _TrackingRoutes:
 
     def _output_tables_at(self, party: Party, job_id: str, name: str) -> Response:
         """Ask the party itself: only it knows its tables."""
-        endpoint = f"/tracker/{job_id}/{name}/{party.role}/{party.party_id}/output/table"
-        answer = self._ask_party(party, endpoint, {})
+        answer = self._ask_party(party, output_table_path(job_id, name, party), {})
         if answer.is_ok and not answer.data:
             return failed(100, f"No found table: {name} of job {job_id} on {party} made no table")
         return reply(answer)

@@ -31,6 +31,9 @@ INTAKE = "/party/intake"
 TASK_LOG = "/party/task/log"
 """Paths of our extensions that are not commands about one job. No path here has the leading `/v1`."""
 
+OUTPUT_TABLE = "/tracker/{job_id}/{component}/{role}/{party_id}/output/table"
+"""FATE's query for the output tables of a component at a party of the same job (party-api-v1, section 5)."""
+
 EXCHANGE = "/exchange"
 DELIVER = "/deliver/{job_id}/{task_id}/{version}/{incarnation}/{from_role}/{from_party}/{to_role}/{to_party}"
 """Below `EXCHANGE`: a chunk of a message from a worker of one party to a worker of another, of one task."""
@@ -70,6 +73,15 @@ _NOT_OFFERED = {
     "report": ("the report of a worker", "a worker reports where its task configuration says"),
 }
 """By last part of a path of party-api-v1 that has no command here: what it is for, and what to use instead."""
+
+
+def output_table_path(job_id: str, component: str, party: Party) -> str:
+    return OUTPUT_TABLE.format(job_id=job_id, component=component, role=party.role, party_id=party.party_id)
+
+
+def route_of(path: str) -> str:
+    """Return a path of this module as a route of the server, with its variables in angle brackets."""
+    return path.replace("{", "<").replace("}", ">")
 
 
 def deliver_path(job_id: str, task_id: str, version: int, incarnation: str, sender: Party, receiver: Party) -> str:

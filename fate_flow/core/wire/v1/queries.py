@@ -1,13 +1,14 @@
-"""Queries between parties: they change nothing, are not commands, and do not exist in plain v1.
+"""Queries between parties: they change nothing and are not commands. Plain v1 has only the last one.
 
 - `intake`: whether the party reserves for new jobs, and on request, whether it reaches the sender.
 - `validate`: what the party would answer to a `create`; the body is that of the `create`, with the seat.
 - `history`: the moves of a job that the party has recorded.
+- `output/table`: the names of the output tables of a component; the body is empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fate_flow.core.model.grammar import check_job_id, check_party_id, check_role
@@ -87,3 +88,10 @@ def moves_in(answer: Answer) -> list[Any] | None:
     """Return the moves in the answer to `history`, unchecked; None if there are none."""
     moves = answer.data.get("moves") if answer.is_ok and isinstance(answer.data, Mapping) else None
     return moves if isinstance(moves, list) else None
+
+
+def output_table_data(tables: Iterable[tuple[str, str, str]]) -> list[dict[str, str]]:
+    """Return the data of the answer to `output/table`; each table by its name, its namespace and the output's name."""
+    return [
+        {"table_name": name, "table_namespace": namespace, "data_name": output} for name, namespace, output in tables
+    ]

@@ -24,7 +24,7 @@ from fate_flow.core.wire.v1.envelope import (
     to_json,
 )
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, WayBack, heartbeat_of, read_heartbeat, read_heartbeat_reply
-from fate_flow.core.wire.v1.paths import deliver_path, endpoint_of, read_command
+from fate_flow.core.wire.v1.paths import deliver_path, endpoint_of, output_table_path, read_command
 from fate_flow.core.wire.v1.queries import (
     effective_in,
     history_data,
@@ -34,6 +34,7 @@ from fate_flow.core.wire.v1.queries import (
     intake_query,
     is_preview,
     moves_in,
+    output_table_data,
     preview_data,
     read_history_query,
     read_validate,
@@ -66,6 +67,10 @@ PATH = f"/party/{JOB_ID}/host/10000/start"
         (validate_body({"dsl": {}}, HOST), '{"dsl":{},"role":"host","party_id":"10000"}'),
         (preview_data(), '{"previewed":true}'),
         (preview_data([{"key": "timeout"}]), '{"previewed":true,"effective":[{"key":"timeout"}]}'),
+        (
+            output_table_data([("t", "demo", "train")]),
+            '[{"table_name":"t","table_namespace":"demo","data_name":"train"}]',
+        ),
         (history_query(JOB_ID), f'{{"job_id":"{JOB_ID}"}}'),
         (history_data([{"time": 1}]), '{"moves":[{"time":1}]}'),
         (document_of(Answer()), '{"retcode":0,"retmsg":"success"}'),
@@ -79,6 +84,10 @@ def test_the_bytes_on_the_wire(body: object, text: str) -> None:
 def test_the_path_of_a_chunk() -> None:
     found = deliver_path(JOB_ID, f"{JOB_ID}_a", 1, "ab" * 16, Party("guest", "9999"), HOST)
     assert found == f"/exchange/deliver/{JOB_ID}/{JOB_ID}_a/1/{'ab' * 16}/guest/9999/host/10000"
+
+
+def test_the_path_of_output_tables() -> None:
+    assert output_table_path(JOB_ID, "a", HOST) == f"/tracker/{JOB_ID}/a/host/10000/output/table"
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=20)
