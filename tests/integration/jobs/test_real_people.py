@@ -52,7 +52,7 @@ def test_a_job_awaits_an_approval_that_survives_a_restart_and_then_runs(careful:
     waits(careful, job_id, "host 10000 has not approved it yet; 1st in the queue")    # and not that it does not answer
     assert "host 10000 has not approved it yet" in careful.guest.flow("queue", "list", "--table").out
     late = careful.host.flow("job", "approve", "-j", job_id, "--digest", "0" * 32, code=1)
-    assert f"has another document by now ({digest[:32]})" in late.out
+    assert f"now has another document ({digest[:32]})" in late.out
     approved = careful.host.flow("job", "approve", "-j", job_id, "--by", "ann", "--reason", "contract 7")
     assert (digest in approved.out, digest[:32] in approved.err) == (True, True)
     careful.wait(job_id, "success")

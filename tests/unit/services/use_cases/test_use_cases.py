@@ -377,7 +377,7 @@ def test_what_has_ended_is_not_approved_or_rejected_any_more(said: Approval, is_
     harness = ended_harness(said, MoveJob(JobStatus.CANCELED, Reason.STOPPED_BY_USER, "enough"))
     before = harness.server.snapshot()
     decide = harness.use_cases.approvals.reject if is_rejected else harness.use_cases.approvals.approve
-    with pytest.raises(Conflict, match=r"has ended as canceled \(stopped_by_user: enough\): nobody waits for"):
+    with pytest.raises(Conflict, match=r"has ended as canceled \(stopped_by_user: enough\): it needs no approval"):
         decide(JOB_ID, "", "ann")
     assert harness.server.snapshot() == before
 
