@@ -17,7 +17,7 @@ both need some party, its free capacity is known, and the job would leave less t
 A job that requests more than a party has in all is not a head: no job waits behind it.
 
 `services/scheduling/queue_rounds.py` asks this for the jobs of one initiator. A party orders the requests of all
-initiators by itself (`services/participant/reserving.py`).
+initiators by itself (`participant/reservation.py`).
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, CommandKind
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus, may_move
 from fate_flow.core.planning.actions import MoveJob, Why
+from fate_flow.core.planning.participant.reservation import not_approved
 from fate_flow.core.wire.v1.endings import JobEnd, job_end_in
 from fate_flow.core.wire.v1.job_answers import ended_data, missing_data, still_ends_data
 from fate_flow.core.wire.v1.job_bodies import adds_tasks, progress_in, read_end, read_parameters, read_round, read_stop
@@ -34,7 +35,7 @@ from fate_flow.services.participant.next_run import (
 )
 from fate_flow.services.participant.parameters import take_parameters
 from fate_flow.services.participant.plain_v1 import OTHER_STATUSES, answer_align, unchanged
-from fate_flow.services.participant.reserving import not_approved, what_is_left
+from fate_flow.services.participant.reserving import what_is_left
 from fate_flow.services.participant.rows import OK, move_job, note_beginning, place_of
 from fate_flow.store.values import Document
 

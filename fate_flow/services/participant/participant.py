@@ -16,6 +16,7 @@ from fate_flow.core.model.errors import FlowError, StorageFailed
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, Job, JobKey
 from fate_flow.core.model.status import JobStatus
+from fate_flow.core.planning.participant.reservation import is_awaited
 from fate_flow.core.planning.queue import queue_key
 from fate_flow.core.wire.v1.endings import job_end_in
 from fate_flow.core.wire.v1.extensions import speaks_plain_v1
@@ -38,7 +39,7 @@ from fate_flow.services.participant.job_commands import (
 )
 from fate_flow.services.participant.parameters import take_document
 from fate_flow.services.participant.plain_v1 import OTHER_STATUSES, check_messages
-from fate_flow.services.participant.reserving import apply, check, give_back, is_awaited
+from fate_flow.services.participant.reserving import apply, check, give_back
 from fate_flow.services.participant.rows import OK, note_beginning
 from fate_flow.services.participant.task_commands import task_collect, task_create, task_start, task_status, task_stop
 

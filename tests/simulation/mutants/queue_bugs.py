@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+import fate_flow.core.planning.participant.reservation as reservation
 import fate_flow.core.planning.plan_round as plan_round
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant import reserving
 from fate_flow.services.scheduling.queue_rounds import QueueRounds
 from fate_flow.services.scheduling.scheduler import Scheduler
 from fate_flow.store.memory.store import MemoryTransaction
@@ -43,11 +43,11 @@ def a_held_job_has_reservation_rounds() -> AbstractContextManager[Any]:
 
 
 def a_held_party_reserves() -> AbstractContextManager[Any]:
-    return patch.object(reserving, "_not_ready", lambda unit, job: None)
+    return patch.object(reservation, "why_not_ready", lambda job, hold: None)
 
 
 def reserves_without_approval() -> AbstractContextManager[Any]:
-    return patch.object(reserving, "not_approved", lambda job, consent: None)
+    return patch.object(reservation, "not_approved", lambda job, consent: None)
 
 
 def nobody_looks_again() -> AbstractContextManager[Any]:

@@ -1,0 +1,215 @@
+"""What a participant decides when an initiator checks, applies for or returns a reservation.
+
+`services/participant/reserving.py` reads the rows and carries the decisions out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fate_flow.core.model.approval import Approval, Consent
+from fate_flow.core.model.job import NO_CAPACITY, NOT_EFFECTIVE, NOT_READY, Answer, Claim, EngineState, Hold, Job
+from fate_flow.core.model.status import JobStatus
+from fate_flow.core.planning.queue import fits, takes_from
+from fate_flow.core.text.phrases import counted
+from fate_flow.core.wire.v1.job_answers import (
+    approved_data,
+    awaits_data,
+    granted_data,
+    no_capacity_data,
+    rejected_data,
+)
+
+# ---------------------------------------------------------------------- whether this party reserves for the job at all
+
+
+def answer_check(job: Job, revision: int, hold: Hold | None) -> Answer:
+    """Answer the dependence check: whether the job could reserve here now. There are no dependencies to install.
+
+    `revision`: that of the initiator's parameters; `hold`: of all new reservations at this party."""
+    if job.is_final:
+        return Answer(103, f"{job.key} is {job.status.value}")
+    if revision > job.revision:
+        return Answer(NOT_READY, f"it has parameters of revision {job.revision}, and not yet those of {revision}")
+    return why_not_ready(job, hold) or _ready(job)
+
+
+def _ready(job: Job) -> Answer:
+    consent = None if job.is_plain_v1 else job.consent
+    return Answer(data=approved_data(consent.text)) if consent is not None and consent.is_given else Answer()
+
+
+def why_not_ready(job: Job, hold: Hold | None) -> Answer | None:
+    """Return why this party reserves nothing for the job now, such as a missing approval or a hold; None if it does."""
+    if job.holds:
+        return None
+    if job.consent is not None and not job.consent.is_given:
+        return not_approved(job, job.consent)
+    return None if hold is None else Answer(NOT_READY, hold.text)
+
+
+def not_approved(job: Job, consent: Consent) -> Answer:
+    if consent.approval is Approval.REJECTED:
+        return Answer(103, consent.text, rejected_data())
+    data = awaits_data(awaits_approval=is_awaited(job))
+    return Answer(NOT_READY, f"nobody at {job.party} has approved job {job.job_id} yet", data)
+
+
+def is_awaited(job: Job) -> bool:
+    """Return whether this party has not decided about the job yet."""
+    return job.consent is not None and job.consent.approval is Approval.PENDING
+
+
+# ---------------------------------------------------------------------- `apply`
+
+
+def only_renews(job: Job) -> bool:
+    """Return whether an `apply` finds the reservation made: it only renews it."""
+    return job.holds and job.status in (JobStatus.WAITING, JobStatus.RUNNING)
+
+
+def why_not_applied(job: Job, hold: Hold | None) -> Answer | None:
+    """Return the refusal of an `apply` that does not depend on the capacity; None if there is none.
+
+    `hold`: of all new reservations at this party."""
+    if job.status is not JobStatus.WAITING:
+        return Answer(103, f"{job.key} is {job.status.value}, not waiting")
+    return why_not_ready(job, hold)
+
+
+@dataclass(frozen=True)
+class PendingHead:
+    """The seat at the head of the pending requests at this party."""
+
+    job: Job
+    needed: Claim        # what all seats of its job here still have to reserve
+
+
+@dataclass(frozen=True)
+class ApplyView:
+    """What a participant knows when a job applies for capacity that it does not hold yet."""
+
+    job: Job
+    order: int | None            # the job's place in its initiator's queue, as the command states it
+    engine: EngineState | None
+    head: PendingHead | None
+    most_passes: int             # how often a head may be passed
+
+
+@dataclass(frozen=True)
+class StandBehind:
+    """Refuse the job, because the capacity is kept for the head. The request becomes pending."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Reserve:
+    """Reserve, if the capacity suffices; `passed`: the head that the job passes, and that counts it."""
+
+    passed: Job | None = None
+
+
+def plan_apply(view: ApplyView) -> StandBehind | Reserve:
+    """Decide whether the job may take capacity before the head of the pending requests."""
+    head = _who_would_be_blocked(view)
+    if head is None or head.pending.passes < view.most_passes:
+        return Reserve(passed=head)
+    # The text does not name the older job, because it may belong to a third party.
+    passes = counted(head.pending.passes, "time")
+    return StandBehind(f"keeps its capacity for an older job, which has been passed there {passes}")
+
+
+def _who_would_be_blocked(view: ApplyView) -> Job | None:
+    """Return the seat at the head of the pending requests here, if this job takes capacity from it.
+
+    Returns None if there is no such seat, if this job waits for longer or does not fit, if the head could not be
+    served even by an idle engine, or if both have the same initiator and its queue has this job first."""
+    job, engine, order = view.job, view.engine, view.order
+    if engine is None or view.head is None or view.head.job.job_id == job.job_id:
+        return None
+    head, needed = view.head.job, view.head.needed
+    if job.pending.since and (job.pending.since, job.job_id) < (head.pending.since, head.job_id):
+        return None
+    if order is not None and order < head.queue_key and job.initiator.party_id == head.initiator.party_id:
+        return None
+    free = Claim(engine.free_cores, engine.free_memory)
+    is_possible = fits(job.asked, free) and fits(needed, Claim(engine.cores, engine.memory))
+    return head if is_possible and takes_from(job.asked, needed, free) else None
+
+
+def still_needed(seats: Iterable[Job]) -> Claim:
+    """Return what the seats of one job at this party still have to reserve together."""
+    return _sum_of(seat.asked for seat in seats if not seat.holds and not seat.is_final)
+
+
+def _sum_of(claims: Iterable[Claim]) -> Claim:
+    listed = list(claims)
+    return Claim(sum(one.cores for one in listed), sum(one.memory for one in listed))
+
+
+def granted(job: Job, engine: EngineState, lease_milliseconds: int) -> Answer:
+    """Answer an `apply` that reserved; the engine is that after it."""
+    return Answer(data=granted_data(job.asked.cores, job.asked.memory, engine.free_cores, lease_milliseconds / 1000))
+
+
+# ---------------------------------------------------------------------- too little capacity
+
+
+def no_engine() -> Answer:
+    return Answer(103, "no computing engine is registered", no_capacity_data("has no computing engine"))
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """Why the capacity does not suffice; `is_lasting`: not even an idle engine would do, so the job does not wait."""
+
+    why: str
+    is_lasting: bool = False
+
+
+def shortage(job: Job, seats: Iterable[Job], engine: EngineState, *, is_own: bool) -> Shortage:
+    """Return what the engine has too little of for the job.
+
+    `seats`: all of the job at this party; `is_own`: the initiator is a seat of this party. Other parties may learn the
+    number of cores, because initiators plan their queues by it. They do not plan by memory, so only this party's own
+    users learn its size."""
+    why = _shortage_text(job, engine, is_own=is_own)
+    if fits(_sum_of(seat.asked for seat in seats), Claim(engine.cores, engine.memory)):
+        return Shortage(why)
+    return Shortage(f"{why}: the job asks for more than it has in all", is_lasting=True)
+
+
+def _shortage_text(job: Job, engine: EngineState, *, is_own: bool) -> str:
+    if engine.free_cores < job.asked.cores:
+        return f"has {engine.free_cores} of {engine.cores} cores free, {job.asked.cores} asked"
+    if is_own:
+        return f"has {engine.free_memory} of {engine.memory} MB of memory free, {job.asked.memory} asked"
+    return f"has too little memory free, {job.asked.memory} MB asked"
+
+
+def not_reserved(job: Job, found: Shortage, free_cores: int, *, is_coming: bool = False) -> Answer:
+    """Answer an `apply` that reserved nothing; `is_coming`: elastic workers end to make room for the job."""
+    why = f"{found.why}; elastic workers are giving theirs back" if is_coming else found.why
+    data = no_capacity_data(why, free_cores, never=found.is_lasting)
+    return Answer(NO_CAPACITY, f"apply for job {job.job_id} resource failed", data)
+
+
+# ---------------------------------------------------------------------- `return`
+
+
+def why_not_returned(job: Job) -> Answer | None:
+    """Return the refusal of a `return`; None if the reservation can be released. A running job releases its reservation
+    when it ends."""
+    if job.status is JobStatus.RUNNING:
+        return Answer(NOT_EFFECTIVE, f"{job.key} is running: its end returns what it holds")
+    return None
+
+
+def stays_pending(job: Job, still_wants: bool | None) -> bool | None:
+    """Return whether a request whose reservation was released stays pending; None: it is left as it is.
+
+    `still_wants`: the job still waits for capacity at another party, as the command states it; False: it waits for
+    something else; None: the command states nothing."""
+    return still_wants if job.pending.since else None
