@@ -23,11 +23,12 @@ from fate_flow.core.planning.actions import (
     Restarted,
     RestartJob,
 )
+from fate_flow.core.planning.participant.job_end import cut_off, reason_for_shares
 from fate_flow.core.planning.queue import pausing
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.effects import RemoveJobFolder
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant.ends import clean_up, cut_off, reason_for_shares, release
+from fate_flow.services.participant.ends import clean_up, release
 from fate_flow.services.participant.next_run import begin_again, requeue_job
 from fate_flow.services.participant.rows import move_job
 from fate_flow.services.workers.ending import finish_party_task

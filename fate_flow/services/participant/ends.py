@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from fate_flow.core.model.job import Answer, Claim, EngineState, Job, Task
+from fate_flow.core.model.job import Answer, Claim, EngineState, Job
 from fate_flow.core.model.modules import ModuleInfo, OpensFiles
 from fate_flow.core.model.reasons import Reason, job_status_for
 from fate_flow.core.model.spec import JobSpec
-from fate_flow.core.model.status import TASK_BROKEN, JobStatus, TaskStatus, WorkerStatus, may_move
-from fate_flow.core.planning.actions import MoveJob, MoveTask
+from fate_flow.core.model.status import JobStatus, TaskStatus, WorkerStatus
+from fate_flow.core.planning.actions import MoveJob
+from fate_flow.core.planning.participant.job_end import (
+    EndStep,
+    is_stopped_with_job,
+    plan_end,
+    reason_for_shares,
+    task_end_with_job,
+)
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.effects import RemoveJobFolder, RemoveMessages
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant.plain_v1 import stays_waiting
 from fate_flow.services.participant.rows import OK, move_job, place_of
 from fate_flow.services.workers.ending import stop_party_task
 from fate_flow.services.workers.moves import move_federated
@@ -46,11 +52,10 @@ def end_job_here(
     the initiator. `job.exit_code`, that of the worker that is the cause, is kept."""
     caused_by = caused_by or job.caused_by or str(job.initiator)
     busy = stop_tasks_here(unit, job, reason, deadline_seconds, caused_by)
-    if job.is_plain_v1 and job.status is JobStatus.STOPPING:
-        busy = has_workers(unit, job)      # also workers of an older version, if the next run's versions exist already
-    if not busy:
+    step = plan_end(job, is_busy=busy, has_workers=job.is_plain_v1 and has_workers(unit, job))
+    if step is EndStep.FINALISE:
         finalise(unit, job, reason, message, caused_by)
-    elif job.status is not JobStatus.STOPPING:
+    elif step is EndStep.DRAIN:
         target = job_status_for(reason)
         move = MoveJob(
             JobStatus.STOPPING, reason, message, target=target, stop_by=ENDS_WHEN_DRAINED, exit_code=job.exit_code
@@ -82,26 +87,9 @@ def close_tasks(unit: UnitOfWork, job: Job, end: JobStatus) -> None:
     """Give each task whose end the initiator has not sent a final federated status, because the job is over."""
     now = unit.tx.job(job.key) or job
     for task in unit.tx.tasks(job.job_id):
-        is_left = task.status is TaskStatus.WAITING and stays_waiting(job, task)
-        if task.key.party != job.party or task.is_final or is_left:
-            continue
-        key, own = task.key, task.party_status
-        keeps_own = end is JobStatus.SUCCESS or own in TASK_BROKEN
-        if keeps_own and own is not TaskStatus.CANCELED and may_move(task.status, own):
-            move = MoveTask(
-                key.name, key.version, task.status, own, task.reason, task.message, caused_by=task.caused_by,
-                exit_code=task.exit_code,
-            )  # fmt: skip
-        else:
-            move = cut_off(task, now.reason, now.message, now.caused_by or str(job.initiator))
-        move_federated(unit, job.job_id, move, is_decided=False)
-
-
-def cut_off(task: Task, reason: Reason | None, message: str, caused_by: str) -> MoveTask:
-    """Return the end of a task that its job cut off; `reason`, `message` and `caused_by` are those of the job."""
-    known = Reason.STOPPED_BY_USER if reason is Reason.STOPPED_BY_USER else Reason.STOPPED
-    key = task.key
-    return MoveTask(key.name, key.version, task.status, TaskStatus.CANCELED, known, message, caused_by=caused_by)
+        move = task_end_with_job(now, task, end)
+        if move is not None:
+            move_federated(unit, job.job_id, move, is_decided=False)
 
 
 def clean_up(unit: UnitOfWork, job_id: str) -> None:
@@ -141,18 +129,13 @@ def stop_tasks_here(
     """Stop every task of this seat; return whether workers still run. An empty `caused_by` means the initiator."""
     busy = False
     for task in unit.tx.tasks(job.job_id):
-        if task.key.party != job.party or not task.runs_here or task.is_over_here or stays_waiting(job, task):
+        if not is_stopped_with_job(job, task):
             continue
         cause = caused_by or str(job.initiator)
         stop_party_task(unit, task, reason_for_shares(reason), deadline_seconds=deadline_seconds, caused_by=cause)
         found = unit.tx.task(task.key)
         busy = busy or (found is not None and found.party_status in _IN_PROCESS)
     return busy
-
-
-def reason_for_shares(reason: Reason) -> Reason:
-    """Return the reason for shares that the end of their job cuts off, also in rows kept for other parties."""
-    return reason if reason in (Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST) else Reason.STOPPED
 
 
 def note_resource(unit: UnitOfWork, job: Job, operation: str, claim: Claim, engine: EngineState) -> None:

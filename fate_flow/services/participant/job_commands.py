@@ -9,6 +9,7 @@ from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, CommandKind
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus, may_move
 from fate_flow.core.planning.actions import MoveJob, Why
+from fate_flow.core.planning.participant.job_end import ends_as
 from fate_flow.core.planning.participant.reservation import not_approved
 from fate_flow.core.wire.v1.endings import JobEnd, job_end_in
 from fate_flow.core.wire.v1.job_answers import ended_data, missing_data, still_ends_data
@@ -100,14 +101,11 @@ def take_status(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     close_tasks(unit, job, new)
     if said.missing:
         unit.tx.name_missing(job.key, said.missing)
-    return _how_it_ended(unit, job, what_is_left(unit, job))
+    return _with_end(unit, job, what_is_left(unit, job))
 
 
-def _how_it_ended(unit: UnitOfWork, job: Job, answer: Answer) -> Answer:
-    """Return the answer with the status in which the row has ended or will end. It may differ from the initiator's,
-    if the row ended because the initiator was silent for too long."""
-    now = unit.tx.job(job.key) or job
-    end = now.status if now.is_final else now.target
+def _with_end(unit: UnitOfWork, job: Job, answer: Answer) -> Answer:
+    end = ends_as(unit.tx.job(job.key) or job)
     return answer if end is None else replace(answer, data=ended_data(answer.data, end.value))
 
 

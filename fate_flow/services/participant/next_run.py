@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fate_flow.core.model.errors import NotEffective
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, Job, Task, TaskKey
-from fate_flow.core.model.status import JobStatus, may_move
+from fate_flow.core.model.status import JobStatus
+from fate_flow.core.planning.participant.job_end import end_of_last_run, has_kept
 from fate_flow.core.planning.queue import pausing
-from fate_flow.core.planning.rerun import KEPT
-from fate_flow.core.wire.v1.endings import fitting
 from fate_flow.core.wire.v1.job_answers import still_ends_data
 from fate_flow.core.wire.v1.job_bodies import parameters_in, read_kept, read_last_run, read_new_tasks, read_parameters
 from fate_flow.records.operator_log.events import Event
@@ -32,14 +29,11 @@ def with_parameters(unit: UnitOfWork, command: Command, job: Job) -> Job:
 
 def end_last_run(unit: UnitOfWork, command: Command, job: Job) -> Job:
     """End the last run at this party, which has not heard of its end; the command of the next run says how it ended."""
-    last = read_last_run(command.body)
-    new, end = last.status, last.end
-    if not may_move(job.status, new):
-        new = JobStatus.CANCELED
-        end = replace(end, reason=fitting(end.reason, new))
+    last = end_of_last_run(job, read_last_run(command.body))
+    end = last.end
     assert end.reason is not None, "the reader fills it in"
     end_job_here(unit, with_code(job, end.exit_code), end.reason, end.message, caused_by=end.caused_by)
-    close_tasks(unit, job, new)
+    close_tasks(unit, job, last.status)
     return unit.tx.job(job.key) or job
 
 
@@ -52,11 +46,7 @@ def missing_shares(unit: UnitOfWork, command: Command, job: Job) -> list[str]:
     assert spec is not None, "a job row has its document"
     kept = read_kept(command.body, spec.tasks)
     rows = {name: unit.tx.task(TaskKey(job.job_id, name, version, job.party)) for name, version in kept.items()}
-    return [name for name, row in rows.items() if not _keeps(row)]
-
-
-def _keeps(row: Task | None) -> bool:
-    return row is not None and row.party_status in KEPT and (row.status in KEPT or not row.is_final)
+    return [name for name, row in rows.items() if not has_kept(row)]
 
 
 def begin_again(unit: UnitOfWork, job: Job, run: int, wait_reason: str = "", *, is_loss: bool = False) -> None:

@@ -7,10 +7,9 @@ versions that it left.
 from __future__ import annotations
 
 from fate_flow.core.model.errors import Refused
-from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Task
+from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec
-from fate_flow.core.model.status import TASK_BROKEN, TaskStatus
 from fate_flow.core.planning.plain_v1 import objection
 from fate_flow.services.context.unit_of_work import UnitOfWork
 
@@ -33,16 +32,6 @@ def check_messages(unit: UnitOfWork, spec: JobSpec) -> None:
 def unchanged(job: Job) -> Answer:
     """Return FATE's answer to a status that the row has already, or cannot take."""
     return Answer(NOT_EFFECTIVE, f"update job status does not take effect: {job.key} is {job.status.value}")
-
-
-def stays_waiting(job: Job, task: Task) -> bool:
-    """Return whether the end of the job leaves this share waiting: it never began, and a rerun starts this version."""
-    return job.is_plain_v1 and task.party_status is TaskStatus.WAITING and not task.worker_id
-
-
-def refuses_status(job: Job, task: Task, new: TaskStatus) -> bool:
-    """Return whether to refuse a bad federated status, because the share stays waiting."""
-    return new in TASK_BROKEN and task.status is TaskStatus.WAITING and stays_waiting(job, task)
 
 
 def answer_align(job: Job) -> Answer:

@@ -9,10 +9,10 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus, may_move
 from fate_flow.core.planning.actions import MoveTask, Why
 from fate_flow.core.planning.partial import too_few
+from fate_flow.core.planning.participant.job_end import refuses_status, stays_waiting
 from fate_flow.core.wire.v1.reports import report_of
 from fate_flow.core.wire.v1.task_bodies import is_other_incarnation, read_task_create, read_task_stop, without_in
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant.plain_v1 import refuses_status, stays_waiting
 from fate_flow.services.participant.rows import (
     OK,
     federated_move,
