@@ -14,6 +14,7 @@ from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.core.model.spec import JobParameters, JobSpec
+from fate_flow.core.planning.participant.share_end import WorkerExit
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.records.operator_log.events import Event
 from fate_flow.store.contract.retry import Retry
@@ -96,6 +97,12 @@ class Observation:
     succeeded: bool = False          # the result file says so
     message: str = ""                # what went wrong, one line
     made: TaskOutputs = TaskOutputs()
+
+    @property
+    def exit(self) -> WorkerExit:
+        """How it ended, if it has exited or is lost."""
+        is_lost = self.state == "lost"
+        return WorkerExit(is_lost, self.cause, self.exit_code, self.signal, self.succeeded, self.message)
 
 
 class Engine(Protocol):

@@ -9,6 +9,13 @@ from fate_flow.core.model.job import Task, TaskKey, Worker, WorkerEnd
 from fate_flow.core.model.modules import runs_program
 from fate_flow.core.model.reasons import Reason, task_status_for
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
+from fate_flow.core.planning.participant.share_end import (
+    ShareEnd,
+    StopStep,
+    plan_share_stop,
+    why_share_ends,
+    why_workers_stop,
+)
 from fate_flow.jobspec.ceilings import stop_allowed
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.effects import CloseExchange, StopWorker
@@ -25,20 +32,24 @@ def stop_party_task(
 
     `caused_by`: the party that is the cause, if it is not this one.
     `deadline_seconds`: the caller waits no longer; None: the workers have this party's own grace time."""
-    if task.is_over_here:
-        return
     workers = living_workers(unit, task)
-    if task.party_status is TaskStatus.STOPPING:
-        for worker in workers if deadline_seconds == 0 else ():
-            stop_worker(unit, worker, 0)
-        return
-    if not workers:
-        finish_party_task(unit, task, reason, message, exit_code, caused_by)
-        return
+    match plan_share_stop(task, has_workers=bool(workers), deadline_seconds=deadline_seconds):
+        case StopStep.KILL:
+            for worker in workers:
+                stop_worker(unit, worker, 0)
+        case StopStep.END:
+            finish_party_task(unit, task, reason, message, exit_code, caused_by)
+        case StopStep.STOP:
+            _stop_with(unit, task, workers, reason, message, deadline_seconds, exit_code, caused_by)
+
+
+def _stop_with(
+    unit: UnitOfWork, task: Task, workers: list[Worker], reason: Reason, message: str, deadline_seconds: float | None,
+    exit_code: int | None, caused_by: str,
+) -> None:  # fmt: skip
     unit.note(Event.TASK_STOP_ASKED, **version_fields(task.key))
     move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason), exit_code, caused_by)
-    text = message or ("" if reason is Reason.STOPPED else reason.value)
-    why = WorkerEnd(Reason.STOPPED, text, caused_by or str(task.key.party))
+    why = why_workers_stop(task, reason, message, caused_by)
     for worker in workers:
         unit.tx.mark_stopping(worker.worker_id, why)
         stop_worker(unit, worker, deadline_seconds)
@@ -72,14 +83,12 @@ def finish_party_task(
     """Write the final status of this party's share, and report it to the initiator."""
     if task.is_over_here:
         return
-    if task.party_status is TaskStatus.STOPPING and task.reason is not None:
-        # The reason of an ordered stop wins over how the workers ended.
-        reason, message, caused_by = task.reason, task.message, task.caused_by
-    end = task_status_for(reason)
-    if not move_party_task(unit, task, end, reason, message, exit_code=exit_code, caused_by=caused_by):
+    why = why_share_ends(task, ShareEnd(reason, message, caused_by))
+    end = task_status_for(why.reason)
+    if not move_party_task(unit, task, end, why.reason, why.message, exit_code=exit_code, caused_by=why.caused_by):
         now = read_again(unit, task)
         if now.party_status is not task.party_status:     # another process of this server was faster: decide again
-            finish_party_task(unit, now, reason, message, exit_code, caused_by)
+            finish_party_task(unit, now, why.reason, why.message, exit_code, why.caused_by)
             return
     unit.after_commit(CloseExchange(task.key, task.incarnation))
     tell_initiator(unit, read_again(unit, task))

@@ -7,6 +7,7 @@ from fate_flow.core.model.job import Task, TaskKey, Worker, WorkerEnd
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveTask
+from fate_flow.core.planning.participant.share_end import end_of_worker
 from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -95,13 +96,7 @@ def exit_worker(
     unit: UnitOfWork, worker: Worker, task: Task, reason: Reason, message: str, exit_status: str = ""
 ) -> None:
     """Write that a worker has exited: with the reason of its stop if it was told to stop, else with this reason."""
-    given = (worker.reason, worker.message, worker.caused_by) if worker.is_stopping else (None, "", "")
-    if given[0] is not None:
-        end = WorkerEnd(given[0], given[1], given[2], exit_status)
-    else:
-        cause = task.caused_by if task.party_status is TaskStatus.STOPPING else ""
-        end = WorkerEnd(reason, message, cause or str(task.key.party), exit_status)
-    move_worker(unit, worker, WorkerStatus.EXITED, end=end)
+    move_worker(unit, worker, WorkerStatus.EXITED, end=end_of_worker(worker, task, reason, message, exit_status))
 
 
 def move_worker(

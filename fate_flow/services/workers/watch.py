@@ -1,17 +1,14 @@
-"""Observing workers, and how they ended.
+"""Observing workers, and following them to their ends.
 
 The state of a worker is read from its folder (runner, exit and result files), never from a message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from signal import Signals
-
 from fate_flow.core.model.job import Task, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
-from fate_flow.core.text.exit_codes import describe_exit_code, describe_signal
+from fate_flow.core.planning.participant.share_end import code_that_counts, how_it_ended
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Observation
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -90,54 +87,19 @@ class WorkerWatch:
         return unit.tx.worker(worker.worker_id) or worker, task
 
     def _ended(self, unit: UnitOfWork, worker: Worker, task: Task, observation: Observation) -> None:
-        reason, message = how_it_ended(task, observation)
+        seen = observation.exit
+        reason, message = how_it_ended(task, seen)
         exit_worker(unit, worker, task, reason, message, _exit_text(observation))
         unit.context.launch_problems.pop(worker.worker_id, None)
         if task.is_over_here:
             return          # the job did not wait for it, so its outputs do not count
         if reason is not Reason.DONE and not _is_to_end(worker, task):
             _note_error(unit, task, f"{reason.value}: {message}")
-        continue_share(unit, task, reason, message, None if observation.cause in _CAUSES else observation.exit_code)
+        continue_share(unit, task, reason, message, code_that_counts(seen))
 
 
 def _is_to_end(worker: Worker, task: Task) -> bool:
     return worker.is_stopping or task.party_status is TaskStatus.STOPPING
-
-
-def how_it_ended(task: Task, observation: Observation) -> tuple[Reason, str]:
-    """Return reason and message for the end of a worker. The reason of an ordered stop wins over its exit."""
-    if task.party_status is TaskStatus.STOPPING:
-        return task.reason or Reason.STOPPED, task.message
-    if observation.state == "lost":
-        return Reason.WORKER_KILLED, "the process and its runner are gone and left no exit status"
-    if observation.cause in _CAUSES:
-        reason, text = _CAUSES[observation.cause]
-        # the message of a process that we have ended is only about our signal
-        return reason, (observation.message if reason is Reason.LAUNCH_FAILED else "") or text
-    if observation.succeeded and observation.exit_code == 0:
-        return Reason.DONE, ""
-    if observation.message:
-        return Reason.WORKER_ERROR, observation.message
-    left = "although its result says success" if observation.succeeded else "and left no result"
-    if not observation.signal:
-        code = describe_exit_code(observation.exit_code) if observation.exit_code is not None else "no exit code"
-        return Reason.WORKER_CRASHED, f"the process ended with {code} {left}"
-    if observation.signal in _OWN_FAULTS:
-        return Reason.WORKER_CRASHED, f"the process crashed with {describe_signal(observation.signal)} {left}"
-    return Reason.WORKER_KILLED, f"the process ended with {describe_signal(observation.signal)} {left}"
-
-
-_OWN_FAULTS = frozenset({
-    Signals.SIGSEGV, Signals.SIGABRT, Signals.SIGBUS, Signals.SIGFPE, Signals.SIGILL, Signals.SIGTRAP, Signals.SIGSYS,
-})  # fmt: skip
-"""Signals of a crash that the process causes itself; the next attempt would crash, too. Others come from outside."""
-
-_CAUSES: Mapping[str, tuple[Reason, str]] = {
-    "timeout": (Reason.TASK_TIMEOUT, "ran longer than the task may"),
-    "server_lost": (Reason.SERVER_LOST, "its own server was gone for too long"),
-    "not_started": (Reason.LAUNCH_FAILED, "the program could not be started"),
-    "stopped": (Reason.WORKER_KILLED, "was stopped from outside"),
-}
 
 
 def _exit_text(observation: Observation) -> str:

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from fate_flow.core.model.job import CommandKind, Report, TaskKey
 from fate_flow.core.model.reasons import Reason, task_status_for
 from fate_flow.core.model.status import TASK_END, TaskStatus, WorkerStatus
-from fate_flow.core.text.exit_codes import describe_signal
 from fate_flow.core.wire.v1.reports import read_report, report_of
 from fate_flow.services.context.ports import Observation, Rules
-from fate_flow.services.workers.watch import WorkerWatch, how_it_ended
+from fate_flow.services.workers.watch import WorkerWatch
 from fate_flow.store.values import TableMeta
 from tests.kit.services.hand_server import HandServer, worker_of
 from tests.kit.services.party_commands import RUN, a_host, command, create, task_command
@@ -55,52 +54,6 @@ def exited(**fields: Any) -> Observation:
     return Observation("exited", **{"cause": "exited", **fields})
 
 
-@pytest.mark.parametrize(
-    ("observation", "reason", "text"),
-    [
-        (exited(exit_code=0, succeeded=True), Reason.DONE, ""),
-        (exited(exit_code=1, message="column x is missing"), Reason.WORKER_ERROR, "column x is missing"),
-        (exited(exit_code=0, message="said failed"), Reason.WORKER_ERROR, "said failed"),
-        (exited(exit_code=3), Reason.WORKER_CRASHED, "the process ended with exit code 3 and left no result"),
-        (exited(exit_code=0), Reason.WORKER_CRASHED, "the process ended with exit code 0 and left no result"),
-        (exited(signal=9), Reason.WORKER_KILLED, f"the process ended with {describe_signal(9)} and left no result"),
-        (exited(signal=15), Reason.WORKER_KILLED, "the process ended with signal 15 (SIGTERM) and left no result"),
-        *(
-            (
-                exited(signal=number), Reason.WORKER_CRASHED,
-                f"the process crashed with signal {number} ({name}) and left no result",
-            )
-            for number, name in (
-                (4, "SIGILL"), (5, "SIGTRAP"), (6, "SIGABRT"), (7, "SIGBUS"), (8, "SIGFPE"), (11, "SIGSEGV"),
-                (31, "SIGSYS"),
-            )
-        ),
-        (
-            exited(signal=11, succeeded=True), Reason.WORKER_CRASHED,
-            "the process crashed with signal 11 (SIGSEGV) although its result says success",
-        ),
-        (exited(cause="timeout", signal=6), Reason.TASK_TIMEOUT, "ran longer than the task may"),
-        (
-            exited(exit_code=1, succeeded=True), Reason.WORKER_CRASHED,
-            "the process ended with exit code 1 although its result says success",
-        ),
-        (exited(cause="timeout", signal=15), Reason.TASK_TIMEOUT, "ran longer than the task may"),
-        (exited(cause="timeout", succeeded=True, exit_code=0), Reason.TASK_TIMEOUT, "ran longer than the task may"),
-        (
-            exited(cause="timeout", exit_code=3, message="the program ended with exit code 3"), Reason.TASK_TIMEOUT,
-            "ran longer than the task may",
-        ),
-        (exited(cause="server_lost"), Reason.SERVER_LOST, "its own server was gone for too long"),
-        (exited(cause="not_started"), Reason.LAUNCH_FAILED, "the program could not be started"),
-        (exited(cause="not_started", message="no such file"), Reason.LAUNCH_FAILED, "no such file"),
-        (exited(cause="stopped", signal=15), Reason.WORKER_KILLED, "was stopped from outside"),
-        (Observation("lost"), Reason.WORKER_KILLED, "the process and its runner are gone and left no exit status"),
-    ],
-)  # fmt: skip
-def test_the_reason_follows_from_what_is_to_be_seen(observation: Observation, reason: Reason, text: str) -> None:
-    assert how_it_ended(a_task(party_status=TaskStatus.RUNNING), observation) == (reason, text)
-
-
 @pytest.mark.parametrize(("cause", "exit_code"), [("exited", 3), ("timeout", None), ("server_lost", None)])
 def test_an_exit_code_that_our_own_signal_made_counts_for_nothing(cause: str, exit_code: int | None) -> None:
     host = with_worker()
@@ -108,15 +61,6 @@ def test_an_exit_code_that_our_own_signal_made_counts_for_nothing(cause: str, ex
     assert host.task().exit_code == exit_code
     [described] = [one.body["exit_code"] for one in host.outbox() if one.body.get("end_time")]
     assert described == exit_code
-
-
-@pytest.mark.parametrize(
-    "observation", [exited(exit_code=0, succeeded=True), exited(signal=9), Observation("lost"), FAILED]
-)
-def test_a_stop_that_was_ordered_beats_what_came_of_it(observation: Observation) -> None:
-    task = a_task(party_status=TaskStatus.STOPPING, reason=Reason.STOPPED_BY_USER, message="enough")
-    assert how_it_ended(task, observation) == (Reason.STOPPED_BY_USER, "enough")
-    assert how_it_ended(replace(task, reason=None), observation)[0] is Reason.STOPPED
 
 
 # ---------------------------------------------------------------------- following
