@@ -37,12 +37,11 @@ from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.limits import Limits
 from fate_flow.settings.parties import Route
 from fate_flow.settings.settings import Settings
-from fate_flow.store.database.migrations import upgrade
-from fate_flow.store.database.opening import open_database
 from fate_flow.store.sql.store import SqlStore
 from fate_flow.store.values import Document, OutputTable, TableMeta
 from fate_flow.store.views.views import Views
 from tests.kit.api.documented import DocumentedClient
+from tests.kit.store.migrated_sqlite import migrated_sqlite
 
 GUEST, HOST, LOCAL = Party("guest", "9999"), Party("host", "10000"), Party("local", "0")
 START = 1_700_000_000_000
@@ -268,9 +267,8 @@ def make_world(
         data_roots=data_roots, client_keys=client_keys, duplicate_ids=duplicate_ids, site=site,
         allowed_hosts=allowed_hosts, routes={"10000": Route("http://10.0.0.2:9380")},
     )  # fmt: skip
-    database = open_database("", home)
+    database = migrated_sqlite(home)
     store = SqlStore(database)
-    upgrade(database)
     with store.transaction() as tx:
         tx.register_engine(EngineState("STANDALONE", 20, 0, 20, 0), {}, START)
     record, rung = FakeRecord(), list[Sequence[str]]()
