@@ -160,6 +160,7 @@ def paged(world: World, path: str, kind: str, **body: Any) -> list[Any]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("short_stretches")
 @pytest.mark.parametrize("wanted", [
     {}, {"role": "local"}, {"role": ["local", "guest"]}, {"status": "waiting"}, {"description": "odd"},
@@ -181,6 +182,7 @@ def test_the_pages_of_jobs_are_the_list(world: World, wanted: dict[str, Any]) ->
         assert keys == sorted(keys, reverse=order == "desc")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("short_stretches")
 @pytest.mark.parametrize("wanted", [{}, {"role": "host"}, {"role": "guest", "party_id": "9999"}, {"role": "arbiter"}])
 def test_the_pages_of_tasks_are_the_list(world: World, wanted: dict[str, Any]) -> None:
