@@ -10,7 +10,7 @@ from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus, may_move
 from fate_flow.core.planning.actions import MoveJob, Why
 from fate_flow.core.planning.participant.job_end import ends_as
-from fate_flow.core.planning.participant.reservation import not_approved
+from fate_flow.core.planning.participant.start_and_requeue import why_not_requeued, why_not_started
 from fate_flow.core.wire.v1.endings import JobEnd, job_end_in
 from fate_flow.core.wire.v1.job_answers import ended_data, missing_data, still_ends_data
 from fate_flow.core.wire.v1.job_bodies import adds_tasks, progress_in, read_end, read_parameters, read_round, read_stop
@@ -126,28 +126,17 @@ def _accept(unit: UnitOfWork, command: Command, job: Job) -> Answer:
 
 
 def _requeue_here(unit: UnitOfWork, job: Job, round_number: int) -> Answer:
-    """Make a running job wait again. A late command changes nothing of a later reservation round."""
-    if job.is_final or job.status is JobStatus.STOPPING:
-        return Answer(103, f"{job.key} is {job.status.value} ({job.reason.value if job.reason else 'no reason'})")
-    if job.status is not JobStatus.RUNNING or job.claim.round_number != round_number:
-        return OK
-    if has_workers(unit, job):
-        return Answer(NOT_EFFECTIVE, f"{job.key} still has workers", still_ends_data())
+    answer = why_not_requeued(job, round_number, has_workers=has_workers(unit, job))
+    if answer is not None:
+        return answer
     requeue_job(unit, job)
     return what_is_left(unit, job)
 
 
 def start(unit: UnitOfWork, command: Command, job: Job) -> Answer:
-    """Start a job that holds a reservation. A late command of an earlier reservation round starts nothing."""
-    if job.status is JobStatus.RUNNING:
-        return OK
-    asked = read_round(command.body).round_number
-    if asked not in (None, job.claim.round_number):
-        return Answer(103, f"{job.key} was reserved in reservation round {job.claim.round_number}, not {asked}")
-    if job.status is not JobStatus.WAITING or not job.holds:
-        return Answer(103, f"{job.key} is {job.status.value} and holds {'something' if job.holds else 'nothing'}")
-    if job.consent is not None and not job.consent.is_given:
-        return not_approved(job, job.consent)      # MySQL only: rejected while it was being reserved for
+    answer = why_not_started(job, read_round(command.body).round_number)
+    if answer is not None:
+        return answer
     unit.note(Event.PARTY_START_ASKED, job_id=job.job_id, **place_of(job))
     move_job(unit, job, MoveJob(JobStatus.RUNNING))
     now = unit.tx.job(job.key)
