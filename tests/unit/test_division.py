@@ -6,7 +6,8 @@ import pytest
 
 from tests.division import group_of, place
 
-SQLITE, MARIADB, OWN = "integration on sqlite", "integration on mariadb", "tests/integration/jobs/test_real_native.py"
+SQLITE, OF_SERVERS = "integration of jobs on sqlite", "integration of servers on sqlite"
+MARIADB, OWN = "integration on mariadb", "tests/integration/jobs/test_real_native.py"
 
 
 @pytest.mark.parametrize(("nodeid", "group"), [
@@ -16,6 +17,8 @@ SQLITE, MARIADB, OWN = "integration on sqlite", "integration on mariadb", "tests
     ("tests/integration/jobs/test_real_rerun.py::test_a[sqlite]", SQLITE),
     ("tests/integration/jobs/test_real_rerun.py::test_a[mariadb]", MARIADB),
     ("tests/integration/jobs/test_real_rerun.py::test_b", SQLITE),
+    ("tests/integration/servers/test_real_logs.py::test_a[sqlite]", OF_SERVERS),
+    ("tests/integration/servers/test_real_logs.py::test_a[mariadb]", MARIADB),
     ("tests/integration/jobs/test_real_native.py::test_a", OWN),
     ("tests/integration/servers/test_cluster_command.py::test_a", "tests/integration/servers/test_cluster_command.py"),
     ("tests/integration/engine/test_engine.py::test_a", "tests/integration/engine/test_engine.py"),
@@ -27,9 +30,9 @@ def test_tests_that_borrow_the_same_servers_stay_together(nodeid: str, group: st
 def test_what_waits_stands_at_one_end_and_what_works_at_the_other() -> None:
     groups = {
         "tests/unit/test_layers.py": 300, "tests/simulation/test_chaos.py": 5, "tests/chaos/test_chaos.py": 40,
-        "genuine": 1000, OWN: 8, SQLITE: 268, MARIADB: 33, "tests/simulation/test_mutants.py": 50,
+        "genuine": 1000, OWN: 8, SQLITE: 168, OF_SERVERS: 100, MARIADB: 33, "tests/simulation/test_mutants.py": 50,
     }  # fmt: skip
     assert sorted(groups, key=lambda group: place(group, groups[group])) == [
-        "genuine", SQLITE, MARIADB, OWN, "tests/chaos/test_chaos.py", "tests/unit/test_layers.py",
+        "genuine", SQLITE, OF_SERVERS, MARIADB, OWN, "tests/chaos/test_chaos.py", "tests/unit/test_layers.py",
         "tests/simulation/test_chaos.py", "tests/simulation/test_mutants.py",
     ]  # fmt: skip

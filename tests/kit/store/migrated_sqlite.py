@@ -15,8 +15,9 @@ _FILE = "fate_flow.sqlite"
 
 
 def migrated_sqlite(home: Path) -> Database:
-    """Return the empty database of a new home."""
-    (home / _FILE).write_bytes(_migrated())
+    """Return the database of a home: an empty one for a new home, that of before for a restart."""
+    if not (home / _FILE).exists():
+        (home / _FILE).write_bytes(_migrated())
     return open_database("", home)
 
 
