@@ -18,7 +18,6 @@ from tests.bench import burst, idle, latency, load, paging, silence, upload
 from tests.bench.cluster import ROOT, BenchFailed
 from tests.bench.machine import machine
 from tests.bench.numbers import medians
-from tests.bench.processes import adopt_workers, bury_all
 from tests.bench.report import show_machine, show_measurement
 
 DEFAULT_RUNS, QUICK_RUNS = 3, 1
@@ -59,7 +58,6 @@ def main() -> int:
     os.environ.pop("PYTHONPATH", None)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end_on)      # so that a cluster is taken down
-    adopt_workers()
     document: dict[str, Any] = {
         "began": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "quick": options.quick, "machine": machine(),
         "measurements": {},
@@ -79,10 +77,7 @@ def _measure(document: dict[str, Any], number: int, options: argparse.Namespace)
     for run in range(1, options.runs + 1):
         print(f"({number}) {one.title}: run {run} of {options.runs} ...", file=sys.stderr, flush=True)
         begun = time.monotonic()
-        try:
-            runs.append(one.run(**sizes))
-        finally:
-            bury_all()
+        runs.append(one.run(**sizes))
         runs[-1]["took_s"] = round(time.monotonic() - begun, 1)
     found = {"title": one.title, "sizes": sizes, "medians": medians(runs), "runs": runs}
     document["measurements"][str(number)] = found

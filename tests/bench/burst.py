@@ -16,6 +16,7 @@ CLIENTS = 16
 LOOK_SECONDS = 0.25
 ALL_SECONDS = 300.0
 _UNFINISHED = "SELECT COUNT(*) FROM t_job WHERE f_status NOT IN ('success', 'failed', 'canceled', 'timeout')"
+_LIVING = "SELECT COUNT(*) FROM t_worker WHERE f_status <> 'exited'"
 
 
 def measure(jobs: int) -> dict[str, Any]:
@@ -25,7 +26,7 @@ def measure(jobs: int) -> dict[str, Any]:
         transactions = _transactions(servers)
         meter = CpuMeter(servers.values())
         submitted = submit_all(client, jobs)
-        await_quiet(servers, meter, workers=2 * jobs)
+        await_quiet(servers)
         cpu = meter.read()
         rates = rates_of(servers, submitted)
         taken = {party_id: count - transactions[party_id] for party_id, count in _transactions(servers).items()}
@@ -44,15 +45,13 @@ def submit_all(client: Client, jobs: int, clients: int = CLIENTS) -> list[Submit
         return list(pool.map(lambda _: client.submit(), range(jobs)))
 
 
-def await_quiet(servers: Servers, meter: CpuMeter, workers: int) -> None:
-    """Returns when every job is over everywhere and every worker has gone."""
+def await_quiet(servers: Servers) -> None:
+    """Returns when every job is over everywhere and every worker has exited."""
     deadline = time.monotonic() + ALL_SECONDS
-    while any(server.number(_UNFINISHED) for server in servers.values()) or meter.workers.bury() < workers:
+    while any(server.number(one) for server in servers.values() for one in (_UNFINISHED, _LIVING)):
         if time.monotonic() > deadline:
-            left = {party_id: server.number(_UNFINISHED) for party_id, server in servers.items()}
-            raise BenchFailed(
-                f"after {ALL_SECONDS:g} s: unfinished jobs {left}, {meter.workers.count} of {workers} workers ended"
-            )
+            left = {party: (server.number(_UNFINISHED), server.number(_LIVING)) for party, server in servers.items()}
+            raise BenchFailed(f"after {ALL_SECONDS:g} s: unfinished jobs and workers {left}")
         time.sleep(LOOK_SECONDS)
 
 

@@ -1,8 +1,7 @@
 """What the processes of a server use, by kind: CPU seconds and resident memory. Linux only, as the servers are.
 
-The workers are short-lived, and no counter of the servers includes them: their runners are orphans on purpose. So
-this process adopts orphans, and what the kernel reports of each when it is buried here is the CPU time of a runner
-and its worker.
+The workers are short-lived. Their runners are children of the spawner, which waits for them: the CPU time that the
+kernel counts for its children is that of the runners and their workers that have ended.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -68,15 +66,17 @@ class CpuMeter:
 
     def __init__(self, servers: Iterable[Server]) -> None:
         self._processes = {server.party_id: server_processes(server) for server in servers}
-        self._workers = Workers()
+        self._workers_began = self._workers()
         self._began = self._now()
         self._own = _own_seconds()
         self._machine = _machine_seconds()
         self._clock = time.monotonic()
 
-    @property
-    def workers(self) -> Workers:
-        return self._workers
+    def _workers(self) -> float:
+        """Return the CPU seconds of all runners and workers that have ended, at all servers."""
+        spawners = [one.process for found in self._processes.values() for one in found if one.kind == "spawner"]
+        times = [spawner.cpu_times() for spawner in spawners]
+        return sum(float(one.children_user + one.children_system) for one in times)
 
     def _now(self) -> dict[tuple[str, int], float]:
         try:
@@ -89,22 +89,18 @@ class CpuMeter:
             raise BenchFailed(f"a process of a server has ended meanwhile: {error}") from error
 
     def read(self) -> Cpu:
-        self._workers.bury()
-        now = self._now()
+        now, workers = self._now(), self._workers() - self._workers_began
         servers: dict[str, Counter[str]] = {}
         for party_id, processes in self._processes.items():
             kinds = servers.setdefault(party_id, Counter())
             for one in processes:
                 key = (party_id, one.process.pid)
                 kinds[one.kind.removesuffix(" (master)")] += now[key] - self._began[key]
-        known = sum(kinds.total() for kinds in servers.values()) + self._workers.seconds
+        known = sum(kinds.total() for kinds in servers.values()) + workers
         own = _own_seconds() - self._own
         elapsed = time.monotonic() - self._clock
         others = max(0.0, _machine_seconds() - self._machine - known - own)
-        return Cpu(
-            {party_id: dict(kinds) for party_id, kinds in servers.items()}, self._workers.seconds,
-            self._workers.count, own, others, elapsed,
-        )  # fmt: skip
+        return Cpu({party_id: dict(kinds) for party_id, kinds in servers.items()}, workers, own, others, elapsed)
 
 
 @dataclass(frozen=True)
@@ -112,8 +108,7 @@ class Cpu:
     """CPU seconds of a while."""
 
     servers: dict[str, dict[str, float]]
-    workers: float
-    workers_ended: int
+    workers: float             # those that have ended, with their runners
     client: float
     others: float              # what else ran on this machine
     elapsed: float
@@ -129,36 +124,6 @@ class Cpu:
     def others_percent(self) -> float:
         """Of all cores; more than a few percent, and the measurement is not worth much."""
         return 100 * self.others / (self.elapsed * (psutil.cpu_count() or 1))
-
-
-@dataclass
-class Workers:
-    """Runners that ended as children of this process, and the CPU seconds of them and their workers."""
-
-    seconds: float = 0.0
-    count: int = 0
-    _is_adopting: bool = field(default=False)
-
-    def bury(self) -> int:
-        """How many have ended by now. No other child of this process may be waited for meanwhile."""
-        with suppress(ChildProcessError):
-            while True:
-                pid, _, usage = os.wait4(-1, os.WNOHANG)
-                if not pid:
-                    break
-                self.seconds += usage.ru_utime + usage.ru_stime
-                self.count += 1
-        return self.count
-
-
-def adopt_workers() -> None:
-    """Before any cluster is made: from now on runners become children of this process when they are orphaned."""
-    proc.adopt_orphans()
-
-
-def bury_all() -> None:
-    """Leave no dead child behind."""
-    Workers().bury()
 
 
 def _own_seconds() -> float:
