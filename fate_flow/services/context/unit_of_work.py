@@ -145,15 +145,16 @@ class UnitOfWork:
             document = self.tx.document(job_id)
             if document is None:
                 return None
-            if digest_of(document) != binding.digest:
+            digest = digest_of(document)
+            if digest != binding.digest:
                 # Without a lock, another process may have revised the document between the two reads.
                 self.forget_binding(job_id)
                 binding = self.binding(job_id)
-            if binding is None or digest_of(document) != binding.digest:
+            if binding is None or digest != binding.digest:
                 raise OperationFailed(f"job {job_id}: its rows have another document than it is bound to")
             if len(specs) >= _SPECS_KEPT:
                 del specs[next(iter(specs))]
-            specs[binding.digest] = self.parsed(document)
+            specs[digest] = self.parsed(document)
         return specs[binding.digest]
 
     def parsed(self, document: Document) -> JobSpec:
