@@ -6,7 +6,7 @@
 #
 # Afterwards $FATE_FLOW_CHECKOUT is the checkout, $FATE_FLOW_PYTHON its interpreter, and the commands of
 # the environment are on PATH. Run modules with `"$FATE_FLOW_PYTHON" -P -m ...`: -P keeps the caller's
-# current folder off sys.path. Everything is written inside the checkout, under .venv and .cache.
+# current folder off sys.path. Everything is written inside the checkout, under .venv, .cache and __pycache__.
 # On a failure, it prints what is missing to stderr and exits.
 #
 # .venv/fate_flow.stamp says what the environment was made from. While .venv/.making exists, a process is working
