@@ -22,11 +22,11 @@ from fate_flow.components.tables.table_uri import BadTableUri, format_uri, table
 from fate_flow.components.worker.catalogue import find_component
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_job_id, check_table_piece, shown
-from fate_flow.core.model.job import JobKey, TaskKey, Worker
+from fate_flow.core.model.job import JobKey, TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.program import WORK_FOLDERS, read_program
 from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.engines.local.engine import LocalEngine, living_workers
+from fate_flow.engines.local.engine import LocalEngine, living_workers, printed_in
 from fate_flow.engines.local.program_order import OUTPUTS, PEERS, WORK, Order, is_program
 from fate_flow.engines.local.worker import Exit, WorkerSpec, write_atomically
 from fate_flow.jobspec.text.yaml_text import yaml_text
@@ -53,7 +53,9 @@ _PACKAGE_FOLDER = Path(fate_flow.__file__).parents[1]
 
 @dataclass(frozen=True)
 class LocalWorkers:
-    """Workers as processes of this machine, in the folders that docs/reference/contracts.md describes."""
+    """Workers as processes of this machine, in the folders that docs/reference/contracts.md describes.
+
+    The handle of a worker is the path of its folder."""
 
     settings: Settings
     engine: LocalEngine
@@ -61,12 +63,12 @@ class LocalWorkers:
     secret: bytes
     wake_scheduler: Callable[[bytes], None]
 
-    def folder_for(self, key: TaskKey, worker_id: str) -> str:
+    def handle_for(self, key: TaskKey, worker_id: str) -> str:
         place = self.settings.jobs_dir / key.job_id / key.party.role / key.party.party_id / key.name
         return str(place / key.task_id / str(key.version) / "task_executor" / worker_id)
 
     def launch(self, order: LaunchOrder) -> None:
-        folder = Path(order.worker.folder)
+        folder = _folder_of(order.worker)
         key = order.worker.task
         folder.mkdir(parents=True, exist_ok=True)
         logs = worker_log_folders(
@@ -82,7 +84,17 @@ class LocalWorkers:
         self.engine.launch(self._spec(order, folder, config, logs[1]))
 
     def forget(self, worker: Worker) -> None:
-        shutil.rmtree(worker.folder, ignore_errors=True)
+        shutil.rmtree(_folder_of(worker), ignore_errors=True)
+
+    def printed(self, worker: Worker) -> Mapping[str, Path] | None:
+        return printed_in(_folder_of(worker))
+
+    def output_file(self, worker: Worker, name: str) -> Path | None:
+        path = _folder_of(worker) / OUTPUTS / name
+        return path if path.is_file() else None
+
+    def has_living_worker(self, job_id: str) -> bool:
+        return bool(living_workers(self.settings.jobs_dir / job_id))
 
     def _write_program(self, order: LaunchOrder, program: Program, folder: Path, config: Path) -> None:
         (folder / WORK).mkdir(exist_ok=True)
@@ -153,7 +165,7 @@ class LocalWorkers:
         found: dict[str, Any] = {
             "metric": {"uri": f"file://{folder}/metric.json", "type_name": "json_metric"},
         }
-        collected = read_program(order.parameters).outputs if order.work_folders else ()
+        collected = read_program(order.parameters).outputs if order.collects else ()
         for one in collected:
             if not one.is_table:
                 found[one.name] = {"uri": f"file://{folder}/{OUTPUTS}/{one.name}", "type_name": "file"}
@@ -190,37 +202,41 @@ class LocalWorkers:
         }
 
     def observe(self, worker: Worker) -> Observation:
-        seen = self.engine.observe(Path(worker.folder))
-        pid = seen.process.pid if seen.process else 0
-        started = seen.process.started if seen.process else 0
+        folder = _folder_of(worker)
+        seen = self.engine.observe(folder)
+        place = WorkerPlace(seen.process.pid) if seen.process else None
         if seen.exit is None:
-            return Observation(seen.state, pid, started)
-        if is_program(Path(worker.folder)):
+            return Observation(seen.state, place)
+        if is_program(folder):
             succeeded, message, made = _decision_on_program(seen.exit)
         else:
-            places = _Places(self.settings.data_dir, Path(worker.folder))
+            places = _Places(self.settings.data_dir, folder)
             succeeded, message, made = _decision(worker.task, seen.result or {}, places)
             if seen.exit.exit_code == NO_RESULT and not seen.result:
                 message = "the worker could not write its result file: check whether the disk of this party is full"
         return Observation(
-            seen.state, pid, started, seen.exit.cause, seen.exit.exit_code, seen.exit.signal, succeeded,
+            seen.state, place, seen.exit.cause, seen.exit.exit_code, seen.exit.signal, succeeded,
             message or seen.exit.message, made,
         )  # fmt: skip
 
     def stop(self, worker: Worker, grace_seconds: float) -> None:
-        if self.engine.stop(Path(worker.folder), grace_seconds):
-            self.wake_scheduler(json.dumps({"worker": worker.folder, "event": "exited"}).encode())
+        if self.engine.stop(_folder_of(worker), grace_seconds):
+            self.wake_scheduler(json.dumps({"worker": worker.worker_id, "event": "exited"}).encode())
+
+
+def _folder_of(worker: Worker) -> Path:
+    return Path(worker.handle)
 
 
 def _inputs(order: LaunchOrder) -> dict[str, Any]:
     found: dict[str, list[Any]] = {}
-    for folder in order.work_folders:
-        work = {"uri": f"file://{folder}/{WORK}", "type_name": "folder", "metadata": {}}
+    for one in order.collects:
+        work = {"uri": f"file://{_folder_of(one)}/{WORK}", "type_name": "folder", "metadata": {}}
         found.setdefault(WORK_FOLDERS, []).append(work)
-    for one in order.inputs:
-        table = one.table
+    for read in order.inputs:
+        table = read.table
         metadata = {"namespace": table.namespace, "name": table.name, "schema": dict(table.schema)}
-        found.setdefault(one.key, []).append({"uri": table.uri, "type_name": "table", "metadata": metadata})
+        found.setdefault(read.key, []).append({"uri": table.uri, "type_name": "table", "metadata": metadata})
     return {key: tables[0] if len(tables) == 1 else tables for key, tables in found.items()}
 
 
@@ -403,9 +419,6 @@ class JobFiles:
         folder = self.settings.jobs_dir / key.job_id
         party = folder / key.party.role / key.party.party_id
         return all(path.exists() for path in (*(folder / name for name in _OF_JOB), party / _ON_PARTY))
-
-    def has_living_worker(self, job_id: str) -> bool:
-        return bool(living_workers(self.settings.jobs_dir / job_id))
 
     def jobs_on_disk(self) -> Iterable[str]:
         return _jobs_in(self.settings.jobs_dir)

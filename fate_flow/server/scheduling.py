@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -327,7 +326,7 @@ def _read(payload: bytes) -> list[SchedulerEvent]:
     if not isinstance(message, dict):
         return []
     if "worker" in message:
-        return [WorkerChanged(Path(str(message["worker"])).name)]
+        return [WorkerChanged(str(message["worker"]))]
     events: list[SchedulerEvent] = [JobChanged(str(job_id)) for job_id in message.get("jobs", ())]
     if "outbox" in message:
         events.append(OutboxFilled())

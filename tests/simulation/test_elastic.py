@@ -53,7 +53,7 @@ def _launch_for_long(
     engine: FakeEngine, launch: Callable[[LaunchOrder], None], job_id: str, order: LaunchOrder
 ) -> None:
     launch(order)
-    worker = engine.workers[order.worker.folder]
+    worker = engine.workers[order.worker.handle]
     if order.worker.task.job_id == job_id and worker.slot != COLLECTOR:
         worker.ends_at = worker.started_at + 100_000
 

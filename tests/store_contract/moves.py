@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from fate_flow.core.model.job import Job, Report, Seat, Task, Worker
+from fate_flow.core.model.job import Job, Report, Seat, Task, Worker, WorkerPlace
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import _TABLES as status_tables
 from fate_flow.core.model.status import (
@@ -95,7 +95,7 @@ def worker_in(each: Each, status: WorkerStatus) -> Worker:
     worker = a_worker(status.value)
     each.add_worker(worker)
     if status is not WorkerStatus.CREATED:
-        assert each.move_worker(worker, status, 4, 7, 8, end=DONE)
+        assert each.move_worker(worker, status, 4, WorkerPlace(7), DONE)
     found: Worker = each.worker(status.value)
     assert found.status is status
     return found
@@ -173,7 +173,7 @@ class MoveContract(Cases):
     def test_no_illegal_move_of_a_worker_is_made(self, each: Each) -> None:
         workers = {status: worker_in(each, status) for status in WorkerStatus}
         for old, new in illegal(WorkerStatus):
-            refused(each, lambda tx, worker=workers[old], new=new: tx.move_worker(worker, new, 5, 9, 9, end=DONE))
+            refused(each, lambda tx, worker=workers[old], new=new: tx.move_worker(worker, new, 5, WorkerPlace(9), DONE))
             assert each.worker(old.value) == workers[old], (old, new)
 
     def test_no_worker_ends_without_a_reason(self, each: Each) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fate_flow.core.model.errors import StorageFailed
-from fate_flow.core.model.job import WorkerEnd
+from fate_flow.core.model.job import WorkerEnd, WorkerPlace
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import IllegalMove, JobStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveJob
@@ -30,27 +30,38 @@ from tests.store_contract.cases import (
 
 class WorkerCases(Cases):
     def test_a_worker_comes_back_as_it_was_added(self, each: Each) -> None:
-        each.add_worker(a_worker(pid=7, is_stopping=True, start_time=3))
+        each.add_worker(a_worker(place=WorkerPlace(7), is_stopping=True, start_time=3))
         assert each.worker("w1") == a_worker()
         assert each.worker("w2") is None
 
     def test_a_worker_is_added_once(self, each: Each) -> None:
         each.add_worker(a_worker())
         with pytest.raises(StorageFailed):
-            each.add_worker(a_worker(folder="/other"))
+            each.add_worker(a_worker(handle="/other"))
         assert each.worker("w1") == a_worker()
 
     def test_a_worker_runs_and_exits(self, each: Each) -> None:
         with_tasks(each, a_task())
         each.add_worker(a_worker())
-        assert each.move_worker(a_worker(), WorkerStatus.RUNNING, 5, 4711, 99)
-        running = a_worker(status=WorkerStatus.RUNNING, pid=4711, pid_started=99, start_time=5)
+        assert each.move_worker(a_worker(), WorkerStatus.RUNNING, 5, WorkerPlace(4711))
+        running = a_worker(status=WorkerStatus.RUNNING, place=WorkerPlace(4711), start_time=5)
         assert each.worker("w1") == running
         assert each.move_worker(a_worker(), WorkerStatus.EXITED, 6, end=DONE) is False
         assert each.move_worker(running, WorkerStatus.EXITED, 6, end=DONE)
         assert each.worker("w1") == exited(running)
 
-    def test_a_worker_that_never_ran_exits_without_a_pid(self, each: Each) -> None:
+    def test_a_handle_is_any_text_and_comes_back_unchanged(self, each: Each) -> None:
+        for name, handle in (("w1", "slurm://cluster/4711_3?array=1#ä "), ("w2", "x" * 5_000), ("w3", "")):
+            each.add_worker(a_worker(name, handle=handle))
+            assert each.worker(name).handle == handle
+
+    def test_an_engine_may_not_know_the_process_of_a_worker(self, each: Each) -> None:
+        with_tasks(each, a_task())
+        each.add_worker(a_worker())
+        assert each.move_worker(a_worker(), WorkerStatus.RUNNING, 5, WorkerPlace(0))
+        assert each.worker("w1") == a_worker(status=WorkerStatus.RUNNING, place=WorkerPlace(0), start_time=5)
+
+    def test_a_worker_that_never_ran_exits_without_a_place(self, each: Each) -> None:
         each.add_worker(a_worker())
         assert each.move_worker(a_worker(), WorkerStatus.EXITED, 6, end=DONE)
         assert each.worker("w1") == exited(a_worker())

@@ -103,14 +103,6 @@ def test_uploads_that_are_whole_and_old(files: JobFiles, tmp_path: Path) -> None
     assert list(files.uploads_before(20 * SECOND)) == [str(old)]
 
 
-def test_a_worker_that_is_about_to_run_lives_in_its_folder(files: JobFiles, tmp_path: Path) -> None:
-    folder = tmp_path / "jobs" / KEY.job_id / "guest" / "9999" / "a" / "t" / "0" / "task_executor" / "w"
-    folder.mkdir(parents=True)
-    assert not files.has_living_worker(KEY.job_id)
-    (folder / "launch.json").write_text("{}")
-    assert not files.has_living_worker(KEY.job_id), "nobody has claimed it"
-
-
 def test_the_logs_beyond_a_bound_are_those_that_were_written_to_longest_ago(files: JobFiles) -> None:
     settings = files.settings
     jobs = [f"2026010112000000000000{number}" for number in range(4)]

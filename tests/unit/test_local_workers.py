@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,8 +18,8 @@ from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.engines.local.engine import LocalEngine
-from fate_flow.engines.local.program_order import ORDER
-from fate_flow.engines.local.worker import CLAIMED, EXIT, RESULT, WorkerSpec
+from fate_flow.engines.local.program_order import ORDER, OUTPUTS
+from fate_flow.engines.local.worker import CLAIMED, EXIT, LAUNCH, RESULT, ProcessId, WorkerSpec
 from fate_flow.server.adapters import LocalWorkers
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.settings.logs import LogLimits
@@ -36,12 +36,58 @@ def test_the_scheduler_hears_of_a_worker_that_never_begins_and_of_no_other(tmp_p
         lambda text: rung.append(json.loads(text))
     )
     never, running = (Worker(name, KEY, WorkerStatus.CREATED, str(tmp_path / name)) for name in ("never", "running"))
-    Path(running.folder).mkdir()
-    (Path(running.folder) / CLAIMED).write_text(json.dumps({"pid": os.getpid(), "started": 1}))
+    Path(running.handle).mkdir()
+    (Path(running.handle) / CLAIMED).write_text(json.dumps({"pid": os.getpid(), "started": 1}))
     for worker in (never, running):
         workers.stop(worker, 10.0)
-    assert rung == [{"worker": never.folder, "event": "exited"}]
+    assert rung == [{"worker": "never", "event": "exited"}]
     assert workers.observe(never).state == "exited"
+
+
+def local_workers(home: Path) -> LocalWorkers:
+    wakeup: Any = SimpleNamespace(send=lambda *_: None)
+    return LocalWorkers(Settings("9999", home), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
+
+
+def test_a_worker_that_is_about_to_run_lives_in_the_folder_of_its_job(tmp_path: Path) -> None:
+    workers = local_workers(tmp_path)
+    folder = Path(workers.handle_for(KEY, "w"))
+    folder.mkdir(parents=True)
+    assert folder.is_relative_to(tmp_path / "jobs" / KEY.job_id)
+    assert not workers.has_living_worker(KEY.job_id)
+    (folder / LAUNCH).write_text("{}")
+    assert not workers.has_living_worker(KEY.job_id), "nobody has claimed it"
+    (folder / CLAIMED).write_text(json.dumps(asdict(ProcessId.of(os.getpid()))))
+    assert workers.has_living_worker(KEY.job_id)
+
+
+def test_what_a_worker_leaves_is_found_by_its_handle_until_it_is_forgotten(tmp_path: Path) -> None:
+    workers = local_workers(tmp_path)
+    folder = Path(workers.handle_for(KEY, "w"))
+    worker = Worker("w", KEY, WorkerStatus.EXITED, str(folder))
+    assert (workers.printed(worker), workers.output_file(worker, "model")) == (None, None)
+    (folder / OUTPUTS).mkdir(parents=True)
+    (folder / OUTPUTS / "model").write_text("m")
+    (folder / LAUNCH).write_text(json.dumps({"stdout": "/logs/out", "stderr": "/logs/err", "argv": []}))
+    assert workers.printed(worker) == {"stdout": Path("/logs/out"), "stderr": Path("/logs/err")}
+    assert workers.output_file(worker, "model") == folder / OUTPUTS / "model"
+    assert workers.output_file(worker, "other") is None
+    workers.forget(worker)
+    assert (workers.printed(worker), workers.output_file(worker, "model")) == (None, None)
+
+
+def test_the_collector_reads_the_working_folders_of_the_ranks(tmp_path: Path) -> None:
+    engine: Any = SimpleNamespace(launch=lambda _: None)
+    settings = replace(Settings("9999", tmp_path), log_dir=tmp_path / "logs")
+    ranks = tuple(Worker(name, KEY, WorkerStatus.EXITED, str(tmp_path / name), rank=int(name)) for name in ("0", "1"))
+    collector = Worker("c", KEY, WorkerStatus.CREATED, str(tmp_path / "c"))
+    order = LaunchOrder(
+        collector, "Command", "ab" * 16, (("guest", "9999"),), {"command": ["true"]}, (), (), 1, 0, 1.0, "0",
+        collects=ranks,
+    )  # fmt: skip
+    LocalWorkers(settings, engine, "http://x", b"secret", lambda _: None).launch(order)
+    read = yaml.safe_load((tmp_path / "c" / "config.yaml").read_text(encoding="utf-8"))["input_artifacts"]
+    assert [one["uri"] for one in read["work"]] == [f"file://{tmp_path}/{name}/work" for name in ("0", "1")]
 
 
 def test_of_two_uploads_of_one_table_the_file_says_what_it_holds(tmp_path: Path) -> None:
@@ -50,9 +96,9 @@ def test_of_two_uploads_of_one_table_the_file_says_what_it_holds(tmp_path: Path)
     metadata = {"namespace": "demo", "name": "a", "count": 1, "schema": {"header": [], "sid": "id"}}
     made = {"data": {"data": [{"uri": uri, "type_name": "table", "metadata": metadata}]}}
     worker = Worker("w", KEY, WorkerStatus.CREATED, str(tmp_path / "w"))
-    Path(worker.folder).mkdir()
-    (Path(worker.folder) / EXIT).write_text(json.dumps({"exit_code": 0, "signal": None, "cause": "exited"}))
-    (Path(worker.folder) / RESULT).write_text(json.dumps({"status": {"code": 0}, "io_meta": {"outputs": made}}))
+    Path(worker.handle).mkdir()
+    (Path(worker.handle) / EXIT).write_text(json.dumps({"exit_code": 0, "signal": None, "cause": "exited"}))
+    (Path(worker.handle) / RESULT).write_text(json.dumps({"status": {"code": 0}, "io_meta": {"outputs": made}}))
     wakeup: Any = SimpleNamespace(send=lambda *_: None)
     workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
 

@@ -240,16 +240,22 @@ class Task:
 
 
 @dataclass(frozen=True)
+class WorkerPlace:
+    """Where a worker runs, as its engine states it. This is for people: no rule depends on it."""
+
+    pid: int                             # 0: the engine does not know it
+
+
+@dataclass(frozen=True)
 class Worker:
     """One process of a party task."""
 
     worker_id: str
     task: TaskKey
     status: WorkerStatus
-    folder: str
+    handle: str                          # by which its engine finds it; nobody else reads it
     create_time: int = 0
-    pid: int = 0
-    pid_started: int = 0
+    place: WorkerPlace | None = None     # None: it has not started, as far as is known
     is_stopping: bool = False
     start_time: int = 0
     end_time: int = 0

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from fate_flow.engines.local.wakeup import wake
@@ -81,6 +81,13 @@ class LocalEngine:
 def living_workers(jobs_root: Path) -> list[Path]:
     """Return the folders below `jobs_root` in which a worker runs, or is about to run."""
     return [folder for folder in _worker_folders(jobs_root) if _is_living(folder)]
+
+
+def printed_in(folder: Path) -> Mapping[str, Path] | None:
+    """Return the files of what the worker of a folder printed, `stdout` and `stderr`; None if it was not launched, or
+    if the folder was removed."""
+    launch = read_json(folder / LAUNCH)
+    return None if launch is None else {stream: Path(launch[stream]) for stream in ("stdout", "stderr")}
 
 
 def _ended(folder: Path) -> Observation | None:

@@ -49,7 +49,7 @@ _WRITE_ATTEMPTS = 600
 
 def run_worker(folder: Path, wakeup_fd: int | None = None) -> None:
     """Run the worker of a folder until its end is recorded, unless another process has claimed it."""
-    wakeup = _RunnerWakeup(folder, wakeup_fd)
+    wakeup = _RunnerWakeup(folder.name, wakeup_fd)
     _leave_the_server(wakeup_fd)
     if not claim(folder):
         return
@@ -66,13 +66,13 @@ def run_worker(folder: Path, wakeup_fd: int | None = None) -> None:
 class _RunnerWakeup:
     """Tells the server about events of this worker. The server need not listen."""
 
-    def __init__(self, folder: Path, descriptor: int | None) -> None:
-        self._folder = folder
+    def __init__(self, worker_id: str, descriptor: int | None) -> None:
+        self._worker_id = worker_id
         self._socket = socket.socket(fileno=descriptor) if descriptor is not None else None
 
     def wake(self, event: str) -> None:
         if self._socket:
-            wake(self._socket, {"worker": str(self._folder), "event": event})
+            wake(self._socket, {"worker": self._worker_id, "event": event})
 
 
 def _leave_the_server(wakeup_fd: int | None) -> None:

@@ -113,7 +113,7 @@ class Spawner:
     def _end_strays(self) -> None:
         for folder in self._strays.reap():
             if self._reply and not (folder / EXIT).exists():      # its dead runner cannot report the end
-                wake(self._reply, {"worker": str(folder), "event": "exited"})
+                wake(self._reply, {"worker": folder.name, "event": "exited"})
         if time.monotonic() >= self._next_sweep:
             self._next_sweep = time.monotonic() + _SWEEP_SECONDS
             self._strays.sweep()

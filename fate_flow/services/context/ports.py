@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from fate_flow.core.access.permission import PermissionRule
 from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.approval import ApprovalRule
-from fate_flow.core.model.job import Command, JobKey, TaskKey, Worker
+from fate_flow.core.model.job import Command, JobKey, TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.resources import EngineSize
@@ -72,7 +73,7 @@ class LaunchOrder:
     speaks_as: str                               # the worker whose token all workers of the party task use
     stage: str = "default"
     program: Program | None = None               # None: a built-in component
-    work_folders: tuple[str, ...] = ()           # for the collector: the working folders of the program's ranks
+    collects: tuple[Worker, ...] = ()            # for the collector: the workers of the program, by rank
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,7 @@ class Observation:
     """The state of a worker, as seen from outside."""
 
     state: str                       # created, running, exited or lost
-    pid: int = 0
-    pid_started: int = 0
+    place: WorkerPlace | None = None       # None: it has not started, or never did
     cause: str = ""                  # exited, stopped, timeout, server_lost or not_started
     exit_code: int | None = None
     signal: int | None = None
@@ -106,9 +106,13 @@ class Observation:
 
 
 class Engine(Protocol):
-    """Runs workers. Calls are idempotent and never wait for the worker."""
+    """Runs workers. Calls are idempotent and never wait for the worker.
 
-    def folder_for(self, key: TaskKey, worker_id: str) -> str: ...
+    A worker is known to its engine by the handle, a text that only this engine reads. It is made before the launch, so
+    that a launch whose outcome is unknown can be repeated."""
+
+    def handle_for(self, key: TaskKey, worker_id: str) -> str:
+        """Return the handle of a worker that is to be launched; the same one for the same worker."""
 
     def launch(self, order: LaunchOrder) -> None: ...
 
@@ -118,6 +122,16 @@ class Engine(Protocol):
 
     def forget(self, worker: Worker) -> None:
         """Remove the output and the working folder of a worker that has exited."""
+
+    def printed(self, worker: Worker) -> Mapping[str, Path] | None:
+        """Return the files of what the worker printed, `stdout` and `stderr`; None if it was not launched, or was
+        forgotten."""
+
+    def output_file(self, worker: Worker, name: str) -> Path | None:
+        """Return the file that the collector `worker` has kept under this name; None if there is none."""
+
+    def has_living_worker(self, job_id: str) -> bool:
+        """Return whether a worker of this job runs, or is about to run, even if no row names it."""
 
 
 class ProgramPolicy(Protocol):
@@ -168,9 +182,6 @@ class Files(Protocol):
 
     def has_confs(self, key: JobKey) -> bool:
         """Return whether all files of `write_confs` exist."""
-
-    def has_living_worker(self, job_id: str) -> bool:
-        """Return whether a worker runs, or is about to run, in the folder of this job."""
 
     def jobs_on_disk(self) -> Iterable[str]:
         """Return the ids of the jobs that have a folder."""

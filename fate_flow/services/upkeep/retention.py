@@ -256,10 +256,9 @@ class RetentionSweeper:
 
     def _remove_folder(self, job_id: str) -> bool:
         # A row is committed before its folder is made, so the row of a folder without one was removed.
-        files = self._context.files
-        if self._context.read(lambda tx: tx.jobs_here(job_id)) or files.has_living_worker(job_id):
+        if self._context.read(lambda tx: tx.jobs_here(job_id)) or self._context.engine.has_living_worker(job_id):
             return False
-        files.remove_job(job_id)
+        self._context.files.remove_job(job_id)
         return True
 
     def _drop_upload(self, path: str) -> bool:

@@ -127,5 +127,8 @@ def _unfinished(tx: Transaction, key: JobKey) -> list[Worker]:
 
 
 def _named(workers: tuple[Worker, ...]) -> str:
-    text = (f"worker {one.worker_id} of {one.task.name} (pid {one.pid or 'not known yet'})" for one in workers)
-    return ", ".join(text)
+    return ", ".join(f"worker {one.worker_id} of {one.task.name} (pid {_pid_of(one)})" for one in workers)
+
+
+def _pid_of(worker: Worker) -> str:
+    return str(worker.place.pid) if worker.place is not None and worker.place.pid else "not known yet"

@@ -40,14 +40,14 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         speaks_as=task.worker_id or worker.worker_id,
         stage=task_spec.stage,
         program=_program(spec, worker, task, parameters.task_cores),
-        work_folders=_work_folders(unit.tx, worker),
+        collects=_collected(unit.tx, worker),
     )
 
 
-def _work_folders(tx: Transaction, worker: Worker) -> tuple[str, ...]:
+def _collected(tx: Transaction, worker: Worker) -> tuple[Worker, ...]:
     if worker.slot != COLLECTOR:
         return ()
-    ranked = {one.rank: one.folder for one in newest(tx.workers_of_task(worker.task)) if one.rank is not None}
+    ranked = {one.rank: one for one in newest(tx.workers_of_task(worker.task)) if one.rank is not None}
     return tuple(ranked[rank] for rank in sorted(ranked))
 
 

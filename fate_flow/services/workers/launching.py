@@ -88,7 +88,7 @@ def new_worker(unit: UnitOfWork, key: TaskKey, slot: int, rank: int | None, atte
     """Return a new worker, which is to be stored and launched."""
     worker_id = unit.context.fresh_id()
     return Worker(
-        worker_id, key, WorkerStatus.CREATED, unit.context.engine.folder_for(key, worker_id), unit.now,
+        worker_id, key, WorkerStatus.CREATED, unit.context.engine.handle_for(key, worker_id), unit.now,
         since=unit.steady, slot=slot, rank=rank, attempt=attempt,
     )  # fmt: skip
 

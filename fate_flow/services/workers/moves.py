@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import Task, TaskKey, Worker, WorkerEnd
+from fate_flow.core.model.job import Task, TaskKey, Worker, WorkerEnd, WorkerPlace
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveTask
@@ -100,12 +100,10 @@ def exit_worker(
 
 
 def move_worker(
-    unit: UnitOfWork, worker: Worker, new: WorkerStatus, process: tuple[int, int] = (0, 0), end: WorkerEnd | None = None
+    unit: UnitOfWork, worker: Worker, new: WorkerStatus, place: WorkerPlace | None = None, end: WorkerEnd | None = None
 ) -> None:
-    """Write the state of a worker, and note that its own cores came free if it has exited.
-
-    `process`: its pid and the start time of that process."""
-    if unit.tx.move_worker(worker, new, unit.now, *process, end):
+    """Write the state of a worker, and note that its own cores came free if it has exited."""
+    if unit.tx.move_worker(worker, new, unit.now, place, end):
         key, given = worker.task, end.message if end else ""
         unit.moves(
             HistoryLevel.WORKER, key.job_id, worker.status, new, party=key.party, task=key.name, version=key.version,

@@ -1,6 +1,6 @@
 """Observing workers, and following them to their ends.
 
-The state of a worker is read from its folder (runner, exit and result files), never from a message.
+The state of a worker is what its engine observes, never what a message says.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class WorkerWatch:
         if observation.state == "created":
             self._await_launch(unit, worker, task)
             return
-        if worker.status is WorkerStatus.CREATED and observation.pid:
+        if worker.status is WorkerStatus.CREATED and observation.place is not None:
             worker, task = self._started(unit, worker, task, observation)
         if observation.state in ("exited", "lost"):
             self._ended(unit, worker, task, observation)
@@ -78,7 +78,7 @@ class WorkerWatch:
             launch_later(unit, worker, task, spec)
 
     def _started(self, unit: UnitOfWork, worker: Worker, task: Task, observation: Observation) -> tuple[Worker, Task]:
-        move_worker(unit, worker, WorkerStatus.RUNNING, (observation.pid, observation.pid_started))
+        move_worker(unit, worker, WorkerStatus.RUNNING, observation.place)
         unit.note(Event.EXECUTOR_STARTED, outcome="success", **place_fields(task.key))
         if task.party_status is TaskStatus.WAITING:
             move_party_task(unit, task, TaskStatus.RUNNING)

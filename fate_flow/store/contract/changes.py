@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fate_flow.core.model.job import Blocker, Claim, Job, Report, Seat, Task, TaskKey, Worker, WorkerEnd
+from fate_flow.core.model.job import (
+    Blocker,
+    Claim,
+    Job,
+    Report,
+    Seat,
+    Task,
+    TaskKey,
+    Worker,
+    WorkerEnd,
+    WorkerPlace,
+)
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import (
     JOB_END,
@@ -115,7 +126,7 @@ def new_task(task: Task) -> Task:
 
 def new_worker(worker: Worker) -> Worker:
     return Worker(
-        worker.worker_id, worker.task, worker.status, worker.folder, worker.create_time, since=worker.since,
+        worker.worker_id, worker.task, worker.status, worker.handle, worker.create_time, since=worker.since,
         slot=worker.slot, rank=worker.rank, attempt=worker.attempt, is_elastic=worker.is_elastic, cores=worker.cores,
         memory=worker.memory,
     )  # fmt: skip
@@ -298,12 +309,12 @@ def task_reported(task: Task, report: Report) -> Change | None:
 
 
 def worker_moved(
-    worker: Worker, new: WorkerStatus, at: int, pid: int, pid_started: int, end: WorkerEnd | None
+    worker: Worker, new: WorkerStatus, at: int, place: WorkerPlace | None, end: WorkerEnd | None
 ) -> Change:
     """The status of a worker changes. Raises IllegalMove also for an exit without a reason."""
     check_move(worker.status, new)
     if new is WorkerStatus.RUNNING:
-        return {"status": new, "pid": pid, "pid_started": pid_started, "start_time": at}
+        return {"status": new, "place": place, "start_time": at}
     if end is None:
         raise IllegalMove(f"a worker is {new.value} for no reason")
     return {

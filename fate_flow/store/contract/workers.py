@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd
+from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd, WorkerPlace
 from fate_flow.core.model.status import WorkerStatus
 
 
@@ -30,10 +30,12 @@ class Workers(Protocol):
         """Return the workers of one version of a party task, by age."""
 
     def move_worker(
-        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        self, worker: Worker, new: WorkerStatus, at: int, place: WorkerPlace | None = None,
         end: WorkerEnd | None = None,
     ) -> bool:  # fmt: skip
-        """Move the worker: compare-and-set on the status. The exit of an elastic worker frees its cores."""
+        """Move the worker: compare-and-set on the status. The exit of an elastic worker frees its cores.
+
+        `place`: where a worker runs that has started."""
 
     def mark_stopping(self, worker_id: str, why: WorkerEnd) -> None:
         """Note that the worker was told to stop; the first reason stays, and an exited worker is not changed."""

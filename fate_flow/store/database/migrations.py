@@ -213,7 +213,7 @@ def _apply(database: Database, migration: Migration) -> None:
         try:
             database.execute_sql(statement)
         except peewee.OperationalError as error:
-            was_cut_off_after_it = begun is not None and left == begun[0] and _exists_already(error)
+            was_cut_off_after_it = begun is not None and left == begun[0] and _was_done_before(error)
             if not was_cut_off_after_it:
                 raise
         left -= 1
@@ -231,12 +231,12 @@ def _made_tables(todo: list[str]) -> list[str]:
     return [match[1] for match in map(_CREATE_TABLE.match, todo) if match]
 
 
-_EXISTS_ALREADY = (1050, 1060, 1061)
-"""MySQL's error codes for an existing table, column or index."""
+_DONE_BEFORE = (1050, 1060, 1061, 1054, 1091)
+"""MySQL's error codes for an existing table, column or index, and for one to rename or drop that does not exist."""
 
 
-def _exists_already(error: peewee.OperationalError) -> bool:
-    return any(code in _EXISTS_ALREADY for code in error.args)
+def _was_done_before(error: peewee.OperationalError) -> bool:
+    return any(code in _DONE_BEFORE for code in error.args)
 
 
 def _execute(database: Database, sql: str, *params: Any) -> Any:

@@ -23,6 +23,7 @@ from fate_flow.core.model.job import (
     Task,
     TaskKey,
     Worker,
+    WorkerPlace,
 )
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.retry import Tries
@@ -214,8 +215,8 @@ def task_of(row: Row) -> Task:
 
 W = WorkerRow
 WORKER_COLUMNS = (
-    W.f_worker_id, W.f_job_id, W.f_component_name, W.f_task_version, W.f_role, W.f_party_id, W.f_status, W.f_folder,
-    W.f_create_time, W.f_run_pid, W.f_run_pid_started, W.f_stopping, W.f_start_time, W.f_end_time,
+    W.f_worker_id, W.f_job_id, W.f_component_name, W.f_task_version, W.f_role, W.f_party_id, W.f_status, W.f_handle,
+    W.f_create_time, W.f_run_pid, W.f_stopping, W.f_start_time, W.f_end_time,
     W.f_since, W.f_slot, W.f_rank, W.f_attempt, W.f_reason, W.f_message, W.f_caused_by, W.f_exit_status, W.f_elastic,
     W.f_cores, W.f_memory,
 )  # fmt: skip
@@ -223,12 +224,12 @@ WORKER_COLUMNS = (
 
 def worker_of(row: Row) -> Worker:
     (
-        worker_id, job_id, name, version, role, party_id, status, folder, created, pid, pid_started, stopping, started,
+        worker_id, job_id, name, version, role, party_id, status, handle, created, pid, stopping, started,
         ended, since, slot, rank, attempt, reason, message, caused_by, exit_status, elastic, cores, memory,
     ) = row  # fmt: skip
     return Worker(
-        worker_id, TaskKey(job_id, name, version, Party(role, party_id)), WorkerStatus(status), folder,
-        created or 0, pid or 0, pid_started, bool(stopping), started or 0, ended or 0,
+        worker_id, TaskKey(job_id, name, version, Party(role, party_id)), WorkerStatus(status), handle,
+        created or 0, None if pid is None else WorkerPlace(pid), bool(stopping), started or 0, ended or 0,
         since, slot, rank, attempt, Reason(reason) if reason else None, message or "", caused_by, exit_status,
         bool(elastic), cores, memory,
     )  # fmt: skip
@@ -271,8 +272,7 @@ _COLUMNS = {
     "is_force_stop": "f_stop_now",
     "blocked_by": "f_lacks",
     "is_stopping": "f_stopping",
-    "pid": "f_run_pid",
-    "pid_started": "f_run_pid_started",
+    "place": "f_run_pid",
     "missing": "f_missing_parties",
     "timers": "f_policy_timers",
     "unconfirmed": "f_unconfirmed_parties",
@@ -313,6 +313,8 @@ def with_dates(columns: dict[str, Any]) -> dict[str, Any]:
 def _to_column(name: str, value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, WorkerPlace):
+        return value.pid
     if value is None and name in _NEVER_NULL:
         return ""
     if isinstance(value, Mapping):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd
+from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd, WorkerPlace
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.store.contract.changes import UNFINISHED_WORKERS, new_worker, ordered_to_stop, worker_moved
 from fate_flow.store.memory.resources import Resources, has_capacity
@@ -43,10 +43,10 @@ class Workers(Resources):
         return _in_order(worker for worker in self._rows.workers.of(BY_JOB, key.job_id) if worker.task == key)
 
     def move_worker(
-        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        self, worker: Worker, new: WorkerStatus, at: int, place: WorkerPlace | None = None,
         end: WorkerEnd | None = None,
     ) -> bool:  # fmt: skip
-        change = worker_moved(worker, new, at, pid, pid_started, end)
+        change = worker_moved(worker, new, at, place, end)
         row = self._rows.workers.rows.get(worker.worker_id)
         if row is None or row.status is not worker.status:
             return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd
+from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd, WorkerPlace
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.store.contract.changes import ordered_to_stop, worker_moved
 from fate_flow.store.database.models import TaskRow, WorkerRow
@@ -23,7 +23,7 @@ class Workers(Resources):
             "f_worker_id": worker.worker_id, "f_worker_name": "task_executor", "f_job_id": key.job_id,
             "f_component_name": key.name, "f_task_id": key.task_id, "f_task_version": key.version,
             "f_role": key.party.role, "f_party_id": key.party.party_id, "f_status": worker.status.value,
-            "f_folder": worker.folder, "f_create_time": worker.create_time, "f_since": worker.since,
+            "f_handle": worker.handle, "f_create_time": worker.create_time, "f_since": worker.since,
             "f_slot": worker.slot, "f_rank": worker.rank, "f_attempt": worker.attempt, "f_elastic": worker.is_elastic,
             "f_cores": worker.cores, "f_memory": worker.memory,
         }  # fmt: skip
@@ -61,15 +61,15 @@ class Workers(Resources):
         )
 
     def move_worker(
-        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        self, worker: Worker, new: WorkerStatus, at: int, place: WorkerPlace | None = None,
         end: WorkerEnd | None = None,
     ) -> bool:  # fmt: skip
-        values = columns_of(worker_moved(worker, new, at, pid, pid_started, end))
+        values = columns_of(worker_moved(worker, new, at, place, end))
         where = (WorkerRow.f_worker_id == worker.worker_id) & (WorkerRow.f_status == worker.status.value)
         if not hit(WorkerRow.update(**values).where(where)):
             return False
-        if pid:
-            hit(TaskRow.update(f_run_pid=pid).where(task_is(worker.task)))
+        if place is not None:
+            hit(TaskRow.update(f_run_pid=place.pid).where(task_is(worker.task)))
         if new is WorkerStatus.EXITED:
             come_back(worker.cores, worker.memory)
         return True

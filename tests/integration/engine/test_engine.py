@@ -163,7 +163,7 @@ def test_the_wakeup_comes_at_start_and_end(site):
     folder = site.shell("true")
     site.wakeup.settimeout(90)
     rings = [json.loads(site.wakeup.recv(1000)) for _ in range(2)]
-    assert rings == [{"worker": str(folder), "event": event} for event in ("started", "exited")]
+    assert rings == [{"worker": folder.name, "event": event} for event in ("started", "exited")]
     assert site.engine.observe(folder).state == "exited"
 
 

@@ -53,9 +53,9 @@ def test_a_process_that_left_the_session_ends_with_its_worker(site: Site, enviro
 
 def test_the_server_hears_at_once_of_a_worker_whose_runner_was_killed(site: Site) -> None:
     folder, _ = escaped(site, "kept", "told")
-    assert json.loads(site.wakeup.recv(4096)) == {"worker": str(folder), "event": "started"}
+    assert json.loads(site.wakeup.recv(4096)) == {"worker": folder.name, "event": "started"}
     (site.home / "escaped.go").touch()       # a runner that is killed before it has rung says nothing
-    assert json.loads(site.wakeup.recv(4096)) == {"worker": str(folder), "event": "exited"}
+    assert json.loads(site.wakeup.recv(4096)) == {"worker": folder.name, "event": "exited"}
     assert not (folder / EXIT).exists()
 
 

@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -21,8 +19,8 @@ from fate_flow.core.model.status import JOB_END, TASK_END, JobStatus, SeatStatus
 from fate_flow.store.database import migrations
 from fate_flow.store.database.migrations import Migration, bind_party, statements, upgrade, version
 from fate_flow.store.database.models import MODELS, JobRow, SeatRow, TaskRow, WorkerRow
-from fate_flow.store.database.opening import create_if_missing, open_database
-from tests.kit.servers.mariadb import mariadb_url
+from fate_flow.store.database.opening import open_database
+from tests.kit.store.empty_databases import KINDS, opened
 
 OWN_TABLES = {"t_migration", "t_owner"}
 """Tables of the migrations themselves, which no model reads."""
@@ -35,9 +33,6 @@ class Column:
     kind: str
     length: int | None
     is_null: bool
-
-
-KINDS = ["sqlite", pytest.param("mysql", marks=pytest.mark.mariadb)]
 
 
 @pytest.fixture(params=KINDS)
@@ -53,22 +48,6 @@ def upgraded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     with opened(request.param, tmp_path_factory.mktemp("upgraded"), "upgraded") as found:
         upgrade(found)
         yield found
-
-
-@contextmanager
-def opened(kind: str, home: Path, name: str) -> Iterator[Any]:
-    """A database that is dropped in the end."""
-    if kind == "sqlite":
-        found = open_database("", home)
-        yield found
-        found.close()
-        return
-    url = f"{mariadb_url()}/fate_flow_{name}_{os.getpid()}"
-    create_if_missing(url)
-    found = open_database(url, home)
-    yield found
-    found.execute_sql(f"DROP DATABASE `{found.database}`")
-    found.close()
 
 
 # ------------------------------------------------------------------ migrations = models
@@ -169,44 +148,6 @@ def test_only_what_is_missing_is_applied(database: Any, monkeypatch: pytest.Monk
     assert upgrade(database) == (more,)
     assert version(database) == more.number
     assert "t_more" in database.get_tables()
-
-
-def test_an_approval_of_a_document_that_was_not_written_down_is_asked_for_anew(
-    database: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whether the job waits, runs or is over; what was rejected stays so, and what is of one document too."""
-    with monkeypatch.context() as patch:
-        known = migrations.migrations()
-        patch.setattr(migrations, "migrations", lambda: known[:2])
-        upgrade(database)
-    JobRow.bind(database)
-    rows = [
-        ("a", "waiting", "approved", ""), ("b", "running", "approved", ""), ("c", "failed", "approved", ""),
-        ("d", "waiting", "approved", "d" * 64), ("e", "waiting", "pending", ""), ("f", "failed", "rejected", ""),
-        ("g", "waiting", "", ""),
-    ]  # fmt: skip
-    for job_id, status, approval, digest in rows:
-        values = {name: _plain_value(field) for name, field in JobRow._meta.fields.items() if not field.null}
-        JobRow.insert(**{
-            **values, "f_job_id": job_id, "f_status": status, "f_end_time": 7 if status == "failed" else None,
-            "f_reason": "task_failed" if status == "failed" else None,
-            "f_approval": approval, "f_approval_by": "ada",
-            "f_approval_message": "contract 7", "f_approval_time": 5, "f_approval_digest": digest,
-        }).execute()  # fmt: skip
-    upgrade(database)
-    columns = (JobRow.f_job_id, JobRow.f_approval, JobRow.f_approval_by, JobRow.f_approval_message)
-    found = {row[0]: row[1:] for row in JobRow.select(*columns).tuples()}
-    asked, kept = ("pending", "", None), ("ada", "contract 7")
-    assert found == {
-        "a": asked, "b": asked, "c": asked, "d": ("approved", *kept), "e": ("pending", *kept),
-        "f": ("rejected", *kept), "g": ("", *kept),
-    }  # fmt: skip
-
-
-def _plain_value(field: Any) -> object:
-    if field.default is not None:
-        return field.default() if callable(field.default) else field.default
-    return 0 if isinstance(field, (peewee.IntegerField, peewee.BigIntegerField, peewee.BooleanField)) else ""
 
 
 def test_a_newer_database_is_refused(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:

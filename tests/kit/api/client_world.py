@@ -30,6 +30,8 @@ from fate_flow.core.model.job import Answer, Claim, EngineState, Job, JobKey, Se
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.core.model.status import TASK_END, JobStatus, SeatStatus, TaskStatus
+from fate_flow.engines.local.engine import printed_in
+from fate_flow.engines.local.program_order import OUTPUTS
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.services.context.ports import Context, LaunchOrder, Observation, Rules
 from fate_flow.services.use_cases.use_cases import UseCases
@@ -58,16 +60,22 @@ TOY = Document(TOY_DSL, TOY_CONF, {}, description="a toy")
 
 
 class FakeEngine:
-    def folder_for(self, key: TaskKey, worker_id: str) -> str:
+    def handle_for(self, key: TaskKey, worker_id: str) -> str:
         return f"/nowhere/{key.task_id}/{worker_id}"
 
     def launch(self, order: LaunchOrder) -> None:
         raise AssertionError("no scheduler runs here")
 
-    def look(self, worker: Worker) -> Observation:
+    def observe(self, worker: Worker) -> Observation:
         return Observation("created")
 
     def stop(self, worker: Worker, grace_seconds: float) -> None: ...
+
+    def printed(self, worker: Worker) -> Mapping[str, Path] | None:
+        return printed_in(Path(worker.handle))
+
+    def output_file(self, worker: Worker, name: str) -> Path | None:
+        return Path(worker.handle) / OUTPUTS / name
 
 
 class FakeExchange:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from fate_flow.core.model.job import Command, JobKey, TaskKey, Worker
@@ -21,8 +22,9 @@ class HandEngine:
     stopped: list[str] = field(default_factory=list)
     graces: list[float] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
+    alive: set[str] = field(default_factory=set)            # jobs with a worker that no row names
 
-    def folder_for(self, key: TaskKey, worker_id: str) -> str:
+    def handle_for(self, key: TaskKey, worker_id: str) -> str:
         return f"/{key.party.party_id}/{key.task_id}/{key.version}/{worker_id}"
 
     def launch(self, order: LaunchOrder) -> None:
@@ -37,6 +39,15 @@ class HandEngine:
 
     def forget(self, worker: Worker) -> None:
         self.forgotten.append(worker.worker_id)
+
+    def printed(self, worker: Worker) -> dict[str, Path] | None:
+        return {stream: Path(worker.handle) / stream for stream in ("stdout", "stderr")}
+
+    def output_file(self, worker: Worker, name: str) -> Path | None:
+        return Path(worker.handle) / name
+
+    def has_living_worker(self, job_id: str) -> bool:
+        return job_id in self.alive
 
 
 @dataclass
@@ -81,9 +92,6 @@ class HandFiles(Calls):
         self.calls.append(("drop_table", table))
 
     def has_confs(self, key: JobKey) -> bool:
-        return False
-
-    def has_living_worker(self, job_id: str) -> bool:
         return False
 
     def jobs_on_disk(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fate_flow.core.model.job import WorkerPlace
 from fate_flow.services.context.ports import Observation, TaskOutputs
 from fate_flow.store.values import TableMeta
 
@@ -11,11 +12,12 @@ def made(name: str, namespace: str = "out") -> Observation:
     table = TableMeta(namespace, name, f"standalone:///{namespace}/{name}", 3, {}, origin="output")
     metrics = (("train", "work", (("loss", 1),), {}),)
     return Observation(
-        "exited", 7, 70, "exited", 0, None, True, "", TaskOutputs((("data", table),), metrics, {"rows": 3})
+        "exited", PLACE, "exited", 0, None, True, "", TaskOutputs((("data", table),), metrics, {"rows": 3})
     )
 
 
-RUNS = Observation("running", 7, 70)
-FAILED = Observation("exited", 7, 70, "exited", 1, None, False, "it went wrong")
-STOPPED = Observation("exited", 7, 70, "stopped", None, 15)
-SUCCEEDED = Observation("exited", 7, 70, "exited", 0, None, True)
+PLACE = WorkerPlace(7)
+RUNS = Observation("running", PLACE)
+FAILED = Observation("exited", PLACE, "exited", 1, None, False, "it went wrong")
+STOPPED = Observation("exited", PLACE, "stopped", None, 15)
+SUCCEEDED = Observation("exited", PLACE, "exited", 0, None, True)

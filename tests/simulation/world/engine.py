@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fate_flow.core.model.job import TaskKey, Worker
+from fate_flow.core.model.job import TaskKey, Worker, WorkerPlace
 from fate_flow.services.context.ports import LaunchOrder, Observation, TaskOutputs
 from fate_flow.store.values import TableMeta
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _LONGEST_KILL = 5_000       # milliseconds from SIGKILL until a process that hangs in the kernel has gone
 _SLOW_STOP = 1_000
+_PLACE = WorkerPlace(1)
 
 
 @dataclass
@@ -47,14 +48,14 @@ class FakeEngine:
         self._party = party
         self._world = party.world
         self.workers: dict[str, FakeWorker] = {}
-        self._never: set[str] = set()       # folders with an order to stop that came first
+        self._never: set[str] = set()       # handles with an order to stop that came first
 
-    def folder_for(self, key: TaskKey, worker_id: str) -> str:
+    def handle_for(self, key: TaskKey, worker_id: str) -> str:
         return f"/{self._party.party_id}/{key.task_id}/{key.version}/{worker_id}"
 
     def launch(self, order: LaunchOrder) -> None:
-        folder = order.worker.folder
-        if folder in self.workers or folder in self._never:
+        handle = order.worker.handle
+        if handle in self.workers or handle in self._never:
             return
         world, faults = self._world, self._world.faults
         begin = world.now + world.random.randint(1, 30)
@@ -63,7 +64,7 @@ class FakeEngine:
         worker.is_killed = worker.succeeds and world.chance(faults.kill_worker)
         if not worker.succeeds or worker.is_killed:
             world.inject("task fails" if not worker.succeeds else "worker killed", str(worker.task))
-        self.workers[folder] = worker
+        self.workers[handle] = worker
         world.at(begin, lambda: self._begun(worker))
         world.at(worker.ends_at, lambda: self._wake(worker))
 
@@ -77,21 +78,21 @@ class FakeEngine:
         self._party.worker_changed(worker.order.worker.worker_id)
 
     def observe(self, worker: Worker) -> Observation:
-        found = self.workers.get(worker.folder)
+        found = self.workers.get(worker.handle)
         now = self._world.now
-        if worker.folder in self._never:
+        if worker.handle in self._never:
             return Observation("exited", cause="stopped")
         if found is not None and found.is_lost:
-            return Observation("lost", 1, 1)
+            return Observation("lost", _PLACE)
         if found is None or now < found.started_at:
             return Observation("created")
-        return Observation("running", 1, 1) if now < found.ends_at else _how_it_ended(found)
+        return Observation("running", _PLACE) if now < found.ends_at else _how_it_ended(found)
 
     def stop(self, worker: Worker, grace_seconds: float) -> None:
-        found = self.workers.get(worker.folder)
+        found = self.workers.get(worker.handle)
         now = self._world.now
         if found is None:
-            self._never.add(worker.folder)
+            self._never.add(worker.handle)
             self._world.at(now, lambda: self._party.worker_changed(worker.worker_id))
         elif now < found.ends_at and not found.is_stopped:
             found.is_stopped = True
@@ -103,7 +104,7 @@ class FakeEngine:
             self._world.at(found.ends_at, lambda: self._wake(found))
 
     def forget(self, worker: Worker) -> None:
-        found = self.workers.get(worker.folder)
+        found = self.workers.get(worker.handle)
         assert found is None or found.ends_at <= self._world.now, f"{worker} still runs"
 
     def lose_all(self) -> None:
@@ -127,13 +128,13 @@ class FakeEngine:
 
 def _how_it_ended(found: FakeWorker) -> Observation:
     if found.is_stopped:
-        return Observation("exited", 1, 1, "stopped", None, 15)
+        return Observation("exited", _PLACE, "stopped", None, 15)
     if found.is_killed:
-        return Observation("exited", 1, 1, "exited", None, 9)
+        return Observation("exited", _PLACE, "exited", None, 9)
     if not found.succeeds and found.started_at % 3 == 0:
-        return Observation("exited", 1, 1, "exited", None, 11)
+        return Observation("exited", _PLACE, "exited", None, 11)
     if not found.succeeds:
-        return Observation("exited", 1, 1, "exited", 1, None, False, "it went wrong")
+        return Observation("exited", _PLACE, "exited", 1, None, False, "it went wrong")
     key = found.task
     table = TableMeta("out", f"{key.task_id}_{key.version}", "standalone:///x", 1, {}, origin="output")
-    return Observation("exited", 1, 1, "exited", 0, None, True, "", TaskOutputs((("data", table),)))
+    return Observation("exited", _PLACE, "exited", 0, None, True, "", TaskOutputs((("data", table),)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from fate_flow.core.model.errors import StorageFailed
-from fate_flow.core.model.job import Blocker, Command, CommandKind, JobKey, Report, WorkerEnd
+from fate_flow.core.model.job import Blocker, Command, CommandKind, JobKey, Report, WorkerEnd, WorkerPlace
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JOB_UNFINISHED, IllegalMove, JobStatus, SeatStatus, TaskStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveJob, MoveTask
@@ -136,6 +136,7 @@ blocked = st.sampled_from(["", "10000", "10001"])
 times = st.integers(1, 9)
 lacking = st.none() | st.sampled_from(Blocker)
 small = st.integers(0, 3)
+places = st.none() | st.builds(WorkerPlace, small)
 reasons = st.none() | st.sampled_from([Reason.STOPPED, Reason.PARTY_REFUSED])
 ends = st.builds(WorkerEnd, st.sampled_from(Reason), text, st.sampled_from(["", "host 10000"]), st.just("signal 9"))
 values = st.dictionaries(st.sampled_from(["x", "y"]), st.none() | st.integers() | st.lists(text), max_size=2)
@@ -345,14 +346,15 @@ class TwinStores(RuleBasedStateMachine):
         self.do("add_elastic_worker", worker)
 
     @rule(
-        worker_id=st.sampled_from(WORKERS), new=st.sampled_from(WorkerStatus), at=times, pid=small,
+        worker_id=st.sampled_from(WORKERS), new=st.sampled_from(WorkerStatus), at=times, place=places,
         late=st.none() | st.sampled_from(WorkerStatus), end=st.none() | ends,
     )  # fmt: skip
     def move_worker(
-        self, worker_id: str, new: WorkerStatus, at: int, pid: int, late: WorkerStatus | None, end: WorkerEnd | None
+        self, worker_id: str, new: WorkerStatus, at: int, place: WorkerPlace | None, late: WorkerStatus | None,
+        end: WorkerEnd | None,
     ) -> None:
         worker = self.twins.worker(worker_id) or a_worker(worker_id)
-        self.do("move_worker", replace(worker, status=late) if late else worker, new, at, pid, pid * 10, end)
+        self.do("move_worker", replace(worker, status=late) if late else worker, new, at, place, end)
 
     @rule(worker_id=st.sampled_from(WORKERS), why=ends)
     def mark_stopping(self, worker_id: str, why: WorkerEnd) -> None:

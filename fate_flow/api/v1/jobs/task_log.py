@@ -49,8 +49,6 @@ from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.replicas import COLLECTOR, KEPT_ATTEMPTS
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.core.wire.v1.paths import TASK_LOG
-from fate_flow.engines.local.program_order import OUTPUTS
-from fate_flow.engines.local.worker import LAUNCH, read_json
 from fate_flow.services.context.unit_of_work import binding_of
 from fate_flow.store.contract.transaction import Transaction
 
@@ -152,8 +150,8 @@ class _LogRoutes:
         workers = self._context.read(lambda tx: tx.workers_of(job_id))
         of_task = [one for one in workers if (one.task.name, one.task.party, one.slot) == (name, party, COLLECTOR)]
         collector = max(of_task, key=lambda one: one.task.version, default=None)
-        path = Path(collector.folder) / OUTPUTS / output if collector is not None else None
-        if path is None or not path.is_file():
+        path = self._context.engine.output_file(collector, output) if collector is not None else None
+        if path is None:
             raise NotFound(f"output_name: {output} of {name} on {party} was removed with its job's folder (retention)")
         return send_file(path, mimetype="application/octet-stream")
 
@@ -173,20 +171,28 @@ class _LogRoutes:
         every = self._context.read(lambda tx: _workers(tx, job_id, name, party))
         attempts = _attempts(_of_version(every, job_id, name, party, body), name, party, body)
         worker = _chosen(attempts, name, party, body)
-        slot, launch = worker.slot, read_json(Path(worker.folder) / LAUNCH)
-        if launch is None:
+        slot, printed = worker.slot, self._context.engine.printed(worker)
+        if printed is None:
             raise NotFound(
                 f"attempt {worker.attempt} of worker {slot} of {name} on {party} has not begun, or its folder was "
                 f"removed (retention, or {KEPT_ATTEMPTS} newer attempts)"
             )
-        text, next_offset, total = _piece(Path(launch[stream]), size, read_whole(body, "offset", -1))
+        text, next_offset, total = _piece(printed[stream], size, read_whole(body, "offset", -1))
         return {
             "job_id": job_id, "component_name": name, "role": party.role, "party_id": party.party_id,
             "task_version": worker.task.version, "worker": slot, "rank": worker.rank, "attempt": worker.attempt,
             "status": worker.status.value, "reason": worker.reason.value if worker.reason else None,
             "message": worker.message, "exit_status": worker.exit_status, "caused_by": worker.caused_by or None,
-            "stream": stream, "bytes": total, "text": text, "attempts": list(map(_attempt, attempts[-KEPT_ATTEMPTS:])),
+            "stream": stream, "bytes": total, "text": text,
+            "attempts": [self._attempt(one) for one in attempts[-KEPT_ATTEMPTS:]],
             "next_offset": next_offset, "versions": _versions(every),
+        }  # fmt: skip
+
+    def _attempt(self, worker: Worker) -> dict[str, Any]:
+        return {
+            "attempt": worker.attempt, "status": worker.status.value,
+            "reason": worker.reason.value if worker.reason else None, "message": worker.message,
+            "exit_status": worker.exit_status, "is_kept": self._context.engine.printed(worker) is not None,
         }  # fmt: skip
 
 
@@ -248,14 +254,6 @@ def _chosen(attempts: list[Worker], name: str, party: Party, body: Body) -> Work
         has = f"it has {attempts[0].attempt} to {newest.attempt}"
         raise NotFound(f"attempt: worker {newest.slot} of {name} on {party} has no attempt {wanted}; {has}")
     return found
-
-
-def _attempt(worker: Worker) -> dict[str, Any]:
-    return {
-        "attempt": worker.attempt, "status": worker.status.value,
-        "reason": worker.reason.value if worker.reason else None, "message": worker.message,
-        "exit_status": worker.exit_status, "is_kept": (Path(worker.folder) / LAUNCH).is_file(),
-    }  # fmt: skip
 
 
 def _piece(path: Path, size: int, offset: int) -> tuple[str, int, int]:

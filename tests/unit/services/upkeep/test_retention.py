@@ -40,7 +40,6 @@ class HandFiles:
     uploads: dict[str, int] = field(default_factory=dict)
     confs: dict[JobKey, Document] = field(default_factory=dict)
     tables: set[str] = field(default_factory=set)
-    alive: set[str] = field(default_factory=set)
     measured_all: list[bool] = field(default_factory=list)      # at each look at how much logs take
 
     def write_confs(self, key: JobKey, document: Document) -> None:
@@ -48,9 +47,6 @@ class HandFiles:
 
     def has_confs(self, key: JobKey) -> bool:
         return key in self.confs
-
-    def has_living_worker(self, job_id: str) -> bool:
-        return job_id in self.alive
 
     def jobs_on_disk(self) -> Iterable[str]:
         return sorted(self.folders)
@@ -381,7 +377,7 @@ def test_folders_of_jobs_that_nobody_knows_go_unless_a_worker_lives_in_them() ->
     home = Home()
     known, lost, alive = home.job(1), an_id(2), an_id(3)
     home.files.folders |= {lost, alive}
-    home.files.alive.add(alive)
+    home.server.engine.alive.add(alive)
     home.tidy()
     assert home.files.folders == {known, alive}
 

@@ -19,7 +19,7 @@ from fate_flow.services.workers.watch import WorkerWatch
 from fate_flow.store.values import TableMeta
 from tests.kit.services.hand_server import HandServer, worker_of
 from tests.kit.services.party_commands import RUN, a_host, command, create, task_command
-from tests.kit.services.sights import FAILED, RUNS, STOPPED, made
+from tests.kit.services.sights import FAILED, PLACE, RUNS, STOPPED, made
 from tests.kit.values import GUEST, HOST, INCARNATION, JOB_ID, NOW, a_task
 
 START_A = task_command(CommandKind.TASK_START)
@@ -57,7 +57,7 @@ def exited(**fields: Any) -> Observation:
 @pytest.mark.parametrize(("cause", "exit_code"), [("exited", 3), ("timeout", None), ("server_lost", None)])
 def test_an_exit_code_that_our_own_signal_made_counts_for_nothing(cause: str, exit_code: int | None) -> None:
     host = with_worker()
-    see(host, exited(cause=cause, exit_code=3, pid=7))
+    see(host, exited(cause=cause, exit_code=3, place=PLACE))
     assert host.task().exit_code == exit_code
     [described] = [one.body["exit_code"] for one in host.outbox() if one.body.get("end_time")]
     assert described == exit_code
@@ -113,7 +113,7 @@ def test_a_task_that_hands_on_a_table_leaves_its_record_alone() -> None:
     [
         (FAILED, TaskStatus.FAILED, Reason.WORKER_ERROR),
         (Observation("lost"), TaskStatus.FAILED, Reason.WORKER_KILLED),
-        (exited(cause="timeout", pid=7), TaskStatus.TIMEOUT, Reason.TASK_TIMEOUT),
+        (exited(cause="timeout", place=PLACE), TaskStatus.TIMEOUT, Reason.TASK_TIMEOUT),
         (exited(cause="not_started"), TaskStatus.FAILED, Reason.LAUNCH_FAILED),
     ],
 )  # fmt: skip

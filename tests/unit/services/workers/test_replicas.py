@@ -17,10 +17,10 @@ from tests.kit.job_documents import job
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import command, create, task_command
 from tests.kit.services.replicas import START, ProgramPolicy, a_server, replicas, see
-from tests.kit.services.sights import FAILED, RUNS, STOPPED, SUCCEEDED, made
+from tests.kit.services.sights import FAILED, PLACE, RUNS, STOPPED, SUCCEEDED, made
 from tests.kit.values import HOST, JOB_ID
 
-KILLED = Observation("exited", 7, 70, "exited", None, 9)
+KILLED = Observation("exited", PLACE, "exited", None, 9)
 
 
 def document(**parameters: Any) -> Any:
@@ -73,7 +73,7 @@ def test_what_they_leave_is_collected_by_one_more_and_known_when_the_task_has_su
     assert share(host) == (TaskStatus.RUNNING, None)
     order = host.engine.launched[-1]
     assert (order.worker.slot, order.worker.rank, order.program) == (COLLECTOR, None, None)
-    assert order.work_folders == tuple(one.folder for one in replicas(host) if one.slot >= 0)
+    assert order.collects == tuple(one for one in replicas(host) if one.slot >= 0)
     see(host, made("t"), slots=(COLLECTOR,))
     assert share(host) == (TaskStatus.SUCCESS, Reason.DONE)
     for seen in ([], ["t"]):
