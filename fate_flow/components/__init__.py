@@ -24,5 +24,7 @@ def preload() -> None:
     """Import all modules that components need, so that a worker forked afterwards starts in milliseconds."""
     for name in _HEAVY:
         import_module(name)
-    for component in import_module("fate_flow.components.worker.catalogue").CATALOGUE.values():
-        import_module(component.python_module)
+    providers = import_module("fate_flow.components.providers.table").PROVIDERS
+    for component in providers.components.values():
+        if module := providers.of(component).python_module(component):
+            import_module(module)

@@ -1,4 +1,4 @@
-"""The command of the built-in provider: `python -m fate_flow.components component execute|list|desc`."""
+"""The command of the workers that run our modules: `python -m fate_flow.components component execute|list|desc`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fate_flow.components.worker.catalogue import CATALOGUE, ComponentInfo, find_component
+from fate_flow.components.providers.description import ComponentInfo
+from fate_flow.components.providers.table import PROVIDERS
 
 
 def main(argv: Sequence[str]) -> int:
@@ -22,7 +23,7 @@ def main(argv: Sequence[str]) -> int:
 
         return execute(options.config, options.execution_final_meta_path)
     if options.command == "list":
-        return _say({"buildin": [one.name for one in CATALOGUE.values()], "thirdparty": []})
+        return _say({"buildin": [one.name for one in PROVIDERS.components.values()], "thirdparty": []})
     return _describe(options.name)
 
 
@@ -43,7 +44,7 @@ _PARSER = _make_parser()     # made at import, before the forks of workers, beca
 
 
 def _describe(name: str) -> int:
-    info = find_component(name)
+    info = PROVIDERS.find(name)
     if info is None:
         sys.stderr.write(f"there is no component {name!r}\n")
         return 1

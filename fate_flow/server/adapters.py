@@ -15,26 +15,27 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import fate_flow
 from fate_flow.components.base.errors import ComponentError
+from fate_flow.components.providers.description import ComponentInfo
+from fate_flow.components.providers.program_order import OUTPUTS, WORK
+from fate_flow.components.providers.provider import Launch, Start
+from fate_flow.components.providers.table import PROVIDERS, ProviderTable
 from fate_flow.components.tables.table import Table, drop
 from fate_flow.components.tables.table_uri import BadTableUri, format_uri, table_in
-from fate_flow.components.worker.catalogue import find_component
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_job_id, check_table_piece, shown
 from fate_flow.core.model.job import JobKey, TaskKey, Worker, WorkerPlace
-from fate_flow.core.model.program import WORK_FOLDERS, read_program
+from fate_flow.core.model.program import WORK_FOLDERS
 from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.engines.local.engine import LocalEngine, living_workers, printed_in
-from fate_flow.engines.local.program_order import OUTPUTS, PEERS, WORK, Order, is_program
-from fate_flow.engines.local.worker import Exit, WorkerSpec, write_atomically
+from fate_flow.engines.local.worker import LAUNCH, Exit, WorkerSpec, read_json, write_atomically
 from fate_flow.jobspec.text.yaml_text import yaml_text
 from fate_flow.records.operator_log.worker_config import worker_log_folders, worker_logging_config
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_session import Session
 from fate_flow.server.log_sizes import JobLogSizes
-from fate_flow.services.context.ports import LaunchOrder, Observation, Program, TaskOutputs
+from fate_flow.services.context.ports import LaunchOrder, Observation, TaskOutputs
 from fate_flow.settings.settings import PART, Settings
 from fate_flow.store.values import Document, TableMeta
 
@@ -47,8 +48,6 @@ def worker_token(secret: bytes, worker_id: str) -> str:
 
 
 _LONGEST_MESSAGE, _LONGEST_NAME = 4_000, 180
-_PACKAGE_FOLDER = Path(fate_flow.__file__).parents[1]
-"""The folder in which a Python program finds our client of the exchange."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,7 @@ class LocalWorkers:
     exchange_url: str
     secret: bytes
     wake_scheduler: Callable[[bytes], None]
+    providers: ProviderTable = PROVIDERS
 
     def handle_for(self, key: TaskKey, worker_id: str) -> str:
         place = self.settings.jobs_dir / key.job_id / key.party.role / key.party.party_id / key.name
@@ -75,13 +75,18 @@ class LocalWorkers:
             key.job_id, key.party.role, key.party.party_id, key.name, self.settings.log_dir
         )
         logs[1].mkdir(parents=True, exist_ok=True)
-        config = folder / "config.yaml"
-        if not config.exists():
+        component = self.providers.components[order.module]
+        provider = self.providers.of(component)
+        launch = self._launch(order, folder, logs[1])
+        start = provider.start(component, launch)
+        if not launch.config.exists():
+            config = self._config(order, component, folder, start.outputs)
             # Only this user may read it, since it has a token.
-            write_atomically(config, yaml_text(self._config(order, folder)), mode=0o600, is_durable=False)
-        if order.program is not None:
-            self._write_program(order, order.program, folder, config)
-        self.engine.launch(self._spec(order, folder, config, logs[1]))
+            write_atomically(launch.config, yaml_text(config), mode=0o600, is_durable=False)
+        start.cwd.mkdir(exist_ok=True)
+        for file in start.files:
+            write_atomically(folder / file.name, file.text, mode=file.mode, is_durable=False)
+        self.engine.launch(self._spec(order, folder, provider.name, start))
 
     def forget(self, worker: Worker) -> None:
         shutil.rmtree(_folder_of(worker), ignore_errors=True)
@@ -96,84 +101,81 @@ class LocalWorkers:
     def has_living_worker(self, job_id: str) -> bool:
         return bool(living_workers(self.settings.jobs_dir / job_id))
 
-    def _write_program(self, order: LaunchOrder, program: Program, folder: Path, config: Path) -> None:
-        (folder / WORK).mkdir(exist_ok=True)
-        write_atomically(folder / PEERS, json.dumps(program.peers), is_durable=False)
-        env = {
-            **program.command.env,
-            **program.env,
-            "FATE_FLOW_TASK_CONFIG": str(config),
-            "FATE_FLOW_PEERS_FILE": str(folder / PEERS),
-            "FATE_FLOW_EXCHANGE_URL": self.exchange_url,
-            "FATE_FLOW_EXCHANGE_TOKEN": worker_token(self.secret, order.speaks_as),
-            "FATE_FLOW_PYTHON_PATH": str(_PACKAGE_FOLDER),
-        }
-        command = program.command
-        Order(
-            command.argv, env, self.settings.commands, command.files, command.volumes, command.core_dumps,
-            command.secrets, program.initiator, self.settings.party_id,
-        ).write(folder)
-
-    def _spec(self, order: LaunchOrder, folder: Path, config: Path, logs: Path) -> WorkerSpec:
-        worker_id, program, settings = order.worker.worker_id, order.program, self.settings
-        most = settings.commands.output_max_bytes if program else settings.log_limits.file_max_bytes
-        arguments = ("--config", str(config), "--execution-final-meta-path", str(folder / "result.json"))
-        return WorkerSpec(
-            worker_id=worker_id,
+    def _launch(self, order: LaunchOrder, folder: Path, logs: Path) -> Launch:
+        settings = self.settings
+        return Launch(
+            worker_id=order.worker.worker_id,
             folder=folder,
-            provider="command" if program else "builtin",
-            argv=program.command.argv if program else ("component", "execute", *arguments),
-            cwd=folder / WORK if program else folder,
-            stdout=folder / "stdout" if program else logs / f"task_executor_{worker_id}_std.log",
-            stderr=folder / "stderr" if program else logs / f"task_executor_{worker_id}_err.log",
-            timeout_seconds=order.timeout_seconds,
-            grace_seconds=order.stop_seconds,
-            lease_file=settings.alive_file,
-            lease_seconds=settings.limits.server_silence,
-            output_max_bytes=most,
+            config=folder / "config.yaml",
+            result=folder / "result.json",
+            logs=logs,
+            log_max_bytes=settings.log_limits.file_max_bytes,
+            parameters=order.parameters,
+            program=order.program,
+            rules=settings.commands,
+            party_id=settings.party_id,
+            exchange_url=self.exchange_url,
+            exchange_token=worker_token(self.secret, order.speaks_as),
         )
 
-    def _config(self, order: LaunchOrder, folder: Path) -> dict[str, Any]:
+    def _spec(self, order: LaunchOrder, folder: Path, provider: str, start: Start) -> WorkerSpec:
+        return WorkerSpec(
+            worker_id=order.worker.worker_id,
+            folder=folder,
+            provider=provider,
+            way=start.way,
+            argv=start.argv,
+            env=start.env,
+            cwd=start.cwd,
+            stdout=start.stdout,
+            stderr=start.stderr,
+            timeout_seconds=order.timeout_seconds,
+            grace_seconds=order.stop_seconds,
+            lease_file=self.settings.alive_file,
+            lease_seconds=self.settings.limits.server_silence,
+            output_max_bytes=start.output_max_bytes,
+            output_setting=start.output_setting,
+        )
+
+    def _config(
+        self, order: LaunchOrder, component: ComponentInfo, folder: Path, outputs: Mapping[str, str]
+    ) -> dict[str, Any]:
         """Return the task configuration (docs/reference/contracts.md)."""
         key = order.worker.task
         role, party_id = key.party.role, key.party.party_id
         party_task = f"{key.task_id}_{key.version}_{role}_{party_id}_{order.incarnation}"
-        info = find_component(order.module)
         return {
             "task_id": key.task_id,
             "party_task_id": party_task,
             "task_name": key.name,
-            "component": info.name if info else order.module.lower(),
+            "component": component.name,
             "role": role,
             "party_id": party_id,
             "stage": order.stage,
             "parameters": dict(order.parameters),
             "input_artifacts": _inputs(order),
-            "output_artifacts": self._outputs(order, folder),
-            "conf": {**self._conf(order, folder, party_task), **self._storage(order)},
+            "output_artifacts": self._outputs(order, folder, outputs),
+            "conf": {**self._conf(order, folder, party_task), **self._storage(order, component)},
         }
 
-    def _storage(self, order: LaunchOrder) -> dict[str, Any]:
+    def _storage(self, order: LaunchOrder, component: ComponentInfo) -> dict[str, Any]:
         """Return the server that a task writes to or reads from; only this has its password, no document of a job."""
-        info = find_component(order.module)
         server = self.settings.connectors.get(str(order.parameters.get("connector")))
-        return {"storage": asdict(server)} if info and info.uses_connector and server is not None else {}
+        return {"storage": asdict(server)} if component.uses_connector and server is not None else {}
 
-    def _outputs(self, order: LaunchOrder, folder: Path) -> dict[str, Any]:
+    def _outputs(self, order: LaunchOrder, folder: Path, outputs: Mapping[str, str]) -> dict[str, Any]:
         key = order.worker.task
-        info = find_component(order.module)
         found: dict[str, Any] = {
             "metric": {"uri": f"file://{folder}/metric.json", "type_name": "json_metric"},
         }
-        collected = read_program(order.parameters).outputs if order.collects else ()
-        for one in collected:
-            if not one.is_table:
-                found[one.name] = {"uri": f"file://{folder}/{OUTPUTS}/{one.name}", "type_name": "file"}
-        for name in (*(info.outputs if info else ()), *(one.name for one in collected if one.is_table)):
+        for name, kind in outputs.items():
+            if kind == "file":
+                found[name] = {"uri": f"file://{folder}/{OUTPUTS}/{name}", "type_name": kind}
+                continue
             # A new table for each attempt: the output of a failed attempt is never mistaken for this one's.
             table = f"{key.task_id}_{key.version}_{key.party.role}_{key.party.party_id}_{name}_{order.incarnation[:8]}"
             uri = format_uri(self.settings.data_dir, f"output_{key.job_id}", table)
-            found[name] = {"uri": uri, "type_name": "table"}
+            found[name] = {"uri": uri, "type_name": kind}
         return found
 
     def _conf(self, order: LaunchOrder, folder: Path, party_task: str) -> dict[str, Any]:
@@ -207,17 +209,23 @@ class LocalWorkers:
         place = WorkerPlace(seen.process.pid) if seen.process else None
         if seen.exit is None:
             return Observation(seen.state, place)
-        if is_program(folder):
-            succeeded, message, made = _decision_on_program(seen.exit)
-        else:
+        if self._leaves_result(folder):
             places = _Places(self.settings.data_dir, folder)
             succeeded, message, made = _decision(worker.task, seen.result or {}, places)
             if seen.exit.exit_code == NO_RESULT and not seen.result:
                 message = "the worker could not write its result file: check whether the disk of this party is full"
+        else:
+            succeeded, message, made = _decision_on_program(seen.exit)
         return Observation(
             seen.state, place, seen.exit.cause, seen.exit.exit_code, seen.exit.signal, succeeded,
             message or seen.exit.message, made,
         )  # fmt: skip
+
+    def _leaves_result(self, folder: Path) -> bool:
+        """Return whether the worker of this folder ends with a result file, if it ends well."""
+        launch = read_json(folder / LAUNCH) or {}
+        provider = self.providers.by_name.get(str(launch.get("provider")))
+        return provider is None or provider.leaves_result(folder)
 
     def stop(self, worker: Worker, grace_seconds: float) -> None:
         if self.engine.stop(_folder_of(worker), grace_seconds):

@@ -20,7 +20,7 @@ import requests
 from requests.auth import AuthBase
 
 from fate_flow.api.between_parties.exchange import ForwardReply
-from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.components.providers.table import PROVIDERS
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.os_errors import os_error_text
@@ -208,7 +208,7 @@ def build_context(
         exchange=SpoolExchange(open_spool(settings, wakeups.exchange), secret),
         files=JobFiles(settings),
         record=record,
-        modules=CATALOGUE,
+        modules=PROVIDERS.components,
         engine_size=settings.engine,
         defaults=settings.defaults,
         rules=rules_of(settings),

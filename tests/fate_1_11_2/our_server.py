@@ -15,7 +15,7 @@ from werkzeug.routing import Rule
 
 from fate_flow.api.app import create_public_app
 from fate_flow.api.http.services import Services
-from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.model.job import Answer, Command, Job, JobKey, Task, TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.services.context.ports import Observation, Rules

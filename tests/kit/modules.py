@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fate_flow.components.providers.builtin import BUILTIN_PROVIDER
+from fate_flow.core.model.modules import ProviderInfo
+
 ROLES = frozenset({"guest", "host", "arbiter", "local"})
 
 
@@ -12,11 +15,11 @@ ROLES = frozenset({"guest", "host", "arbiter", "local"})
 class Module:
     """It has every role, and refuses no parameters."""
 
+    provider: ProviderInfo = BUILTIN_PROVIDER
     roles: frozenset[str] = ROLES
     default_task_cores: int | None = None
     tolerates_missing_roles: frozenset[str] = frozenset({"host"})
     starts_without_roles: frozenset[str] = frozenset()
-    is_program: bool = False
     outputs: tuple[str, ...] = ("data", "other")
     origin: str = ""
     file_read: str = ""

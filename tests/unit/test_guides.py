@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from fate_flow.api.v1.jobs.job_file import read_yaml
-from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.model.spec import JobParameters, JobSpec
 from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.jobspec.native.reader import read_native

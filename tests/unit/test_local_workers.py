@@ -12,13 +12,13 @@ from typing import Any, cast
 import pytest
 import yaml
 
+from fate_flow.components.providers.program_order import ORDER, OUTPUTS
 from fate_flow.components.tables.table import Schema, TableWriter
 from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.engines.local.engine import LocalEngine
-from fate_flow.engines.local.program_order import ORDER, OUTPUTS
 from fate_flow.engines.local.worker import CLAIMED, EXIT, LAUNCH, RESULT, ProcessId, WorkerSpec
 from fate_flow.server.adapters import LocalWorkers
 from fate_flow.services.context.ports import LaunchOrder
@@ -154,6 +154,7 @@ def test_an_exit_code_that_a_shell_makes_of_a_signal_is_told_with_the_signal(tmp
     folder, wakeup = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
     folder.mkdir()
     (folder / ORDER).write_text("{}")
+    (folder / LAUNCH).write_text(json.dumps({"provider": "command"}))
     (folder / EXIT).write_text(json.dumps({"exit_code": 137, "signal": None, "cause": "exited"}))
     workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
     seen = workers.observe(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
@@ -169,7 +170,8 @@ def test_what_a_built_in_component_prints_has_the_bound_of_a_log_file(tmp_path: 
     order = LaunchOrder(worker, "SecureSum", "ab" * 16, (("guest", "9999"),), {}, (), (), 1, 0, 1.0, "w")
     LocalWorkers(settings, engine, "http://x", b"secret", lambda _: None).launch(order)
     [spec] = launched
-    assert (spec.provider, spec.output_max_bytes, spec.output_setting) == ("builtin", 5_000, "log.file_max_bytes")
+    assert (spec.provider, spec.way) == ("builtin", "fork")
+    assert (spec.output_max_bytes, spec.output_setting) == (5_000, "log.file_max_bytes")
 
 
 def test_a_worker_reads_every_parameter_as_the_job_has_it(tmp_path: Path) -> None:

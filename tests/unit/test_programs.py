@@ -16,13 +16,14 @@ import pytest
 
 from fate_flow.components.base.errors import ComponentError
 from fate_flow.components.builtin import command as collector
+from fate_flow.components.providers.program_order import ORDER, Order
 from fate_flow.components.tables.table import Table
 from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.components.worker.task import TaskContext
 from fate_flow.core.model.program import InputFile, ProgramRules, Secret, read_program
 from fate_flow.core.model.spec import Party
 from fate_flow.engines.local import programs
-from fate_flow.engines.local.program_order import Order, Ready, clear_scratch, prepare
+from fate_flow.engines.local.program_preparation import Ready, clear_scratch, prepare
 from fate_flow.engines.local.programs import ConfiguredProgramPolicy, NotAllowed, read_secret
 
 CONTENT = "#!/bin/sh\n"
@@ -313,7 +314,7 @@ def same_core_limit() -> Iterator[None]:
 def ready(folder: Path, program: Path, policy: dict[str, Any] | None = None, **fields: Any) -> Ready:
     rules = ProgramRules(**{"enabled": True, "allow": (str(program),), **(policy or {})})
     order = Order(**{"argv": (str(program),), "env": {"A": "b"}, "policy": rules, **fields})
-    order.write(folder)
+    (folder / ORDER).write_text(order.to_json())
     assert Order.read(folder) == order
     return prepare(order, folder)
 

@@ -31,16 +31,17 @@ FOLDER = Path("/home/jobs/1/guest/9999/worker")
 
 def a_spec(**changes) -> WorkerSpec:
     spec = WorkerSpec(
-        worker_id="w1", folder=FOLDER, provider="command", argv=("sh", "-c", "true"), cwd=FOLDER,
+        worker_id="w1", folder=FOLDER, provider="mine", way="exec", argv=("sh", "-c", "true"), cwd=FOLDER,
         stdout=FOLDER / "std.log", stderr=FOLDER / "err.log")
     return replace(spec, **changes)
 
 
 @pytest.mark.parametrize("spec", [
     a_spec(),
-    a_spec(provider="builtin", argv=("component", "execute", "--config", "/ä b.yaml")),
+    a_spec(way="fork", argv=("component", "execute", "--config", "/ä b.yaml")),
     a_spec(env={"A": "1", "B": "two words"}, timeout_seconds=1.5, grace_seconds=0),
     a_spec(lease_file=Path("/home/run/lease"), lease_seconds=30),
+    a_spec(output_max_bytes=10, output_setting="log.file_max_bytes"),
 ])
 def test_a_spec_survives_its_file(spec):
     assert WorkerSpec.from_json(spec.folder, spec.to_json()) == spec
@@ -52,7 +53,7 @@ def test_the_folder_of_a_spec_is_where_its_file_lies():
 
 @pytest.mark.parametrize("changes", [
     {"folder": Path("jobs/1")}, {"cwd": Path(".")}, {"stdout": Path("std.log")}, {"stderr": Path("err.log")},
-    {"lease_file": Path("lease")}, {"provider": "slurm"}, {"argv": ()},
+    {"lease_file": Path("lease")}, {"way": "slurm"}, {"argv": ()},
 ])
 def test_a_spec_that_no_runner_could_carry_out_is_refused(changes):
     with pytest.raises(ValueError, match="worker w1"):

@@ -42,8 +42,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from fate_flow.components.base.errors import ComponentError, ExchangeError
 from fate_flow.components.base.exchange import Channel
+from fate_flow.components.providers.intersection_parameters import Disclosure, disclosure_of
 from fate_flow.components.tables.table import Row, Schema, Table, TableWriter
-from fate_flow.components.worker.intersection_parameters import Disclosure, disclosure_of
 from fate_flow.components.worker.task import Metric, Outcome, TaskContext
 from fate_flow.core.model.spec import Party
 

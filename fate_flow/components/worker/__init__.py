@@ -1,1 +1,1 @@
-"""What every component uses: the catalogue, its task, its results."""
+"""What every component of ours uses in its worker: its task and its results."""

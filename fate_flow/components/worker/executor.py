@@ -25,8 +25,9 @@ import yaml
 
 from fate_flow.components.base.errors import BadConfig, ComponentError, shown
 from fate_flow.components.base.log_file import with_lasting_files
+from fate_flow.components.providers.description import ComponentInfo
+from fate_flow.components.providers.table import PROVIDERS
 from fate_flow.components.tables.table import Table
-from fate_flow.components.worker.catalogue import ComponentInfo, find_component
 from fate_flow.components.worker.task import Outcome, TaskContext, read_task
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.text.exit_codes import NO_RESULT
@@ -96,7 +97,7 @@ def _run(task: TaskContext) -> Result:
         info = _component_info(task)
         parameters = json.dumps({info.parameter_group: task.parameters}, indent=1, default=str)
         log.info("component parameters on party:\n%s", parameters)
-        component = cast(Component, import_module(info.python_module))
+        component = cast(Component, import_module(PROVIDERS.of(info).python_module(info)))
         result = _success(task, component.run(task))
     except Exception as error:  # noqa: BLE001  # the result file must say why
         result = _failure(f"{task.name} on {task.me}", error)
@@ -106,7 +107,7 @@ def _run(task: TaskContext) -> Result:
 
 def _component_info(task: TaskContext) -> ComponentInfo:
     """Return the description of the task's component. Raises BadConfig if it may not run with these parameters."""
-    info = find_component(task.component)
+    info = PROVIDERS.find(task.component)
     if info is None:
         raise BadConfig(f"component: there is no component {shown(task.component)}")
     problems = info.check(task.parameters, task.me.role)

@@ -13,9 +13,9 @@ from typing import Any
 
 from fate_flow.components.base.errors import BadConfig, ComponentError, shown
 from fate_flow.components.base.exchange import Channel, open_http_channel
+from fate_flow.components.providers.description import own_parameters
 from fate_flow.components.tables.table import NoSuchTable, Table, table_exists
 from fate_flow.components.tables.table_uri import format_uri
-from fate_flow.components.worker.catalogue import own_parameters
 from fate_flow.core.model.spec import Party
 
 log = logging.getLogger(__name__)

@@ -1,21 +1,55 @@
-"""The interfaces through which the core asks about modules of components."""
+"""The interfaces through which the core asks about modules of components and their providers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.spec import Party
 
-OWN_PROVIDER = "fate_flow"
-"""The provider of the built-in modules."""
 
-STANDARD_PROVIDERS = frozenset({OWN_PROVIDER, "fate"})
-"""Providers that need no warning: the genuine pipeline names one of them for each component by default."""
+class ProviderInfo(Protocol):
+    """The provider of a module, as far as documents, decisions and clients depend on it.
+
+    FATE's clients see the package and its version as name and version of the provider."""
+
+    @property
+    def name(self) -> str:
+        """The name in the table of providers."""
+
+    @property
+    def package(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def path(self) -> str:
+        """The folder of the package with its components."""
+
+    @property
+    def has_replicas(self) -> bool:
+        """Whether a share may have several workers. If it does not, its worker is that of the task's row."""
+
+    def program(self, parameters: Mapping[str, Any]) -> ProgramSpec | None:
+        """Return the program that the parameters of a party name, if workers run such programs; else None.
+
+        The module has checked the parameters."""
 
 
 class ModuleInfo(Protocol):
-    """The description of a module in the catalogue."""
+    """The description of a module by its provider."""
+
+    @property
+    def provider(self) -> ProviderInfo: ...
+
+    @property
+    def name(self) -> str:
+        """The name in a task configuration."""
+
+    @property
+    def description(self) -> str: ...
 
     @property
     def roles(self) -> frozenset[str]: ...
@@ -25,14 +59,6 @@ class ModuleInfo(Protocol):
 
     def check(self, parameters: Mapping[str, Any], role: str) -> list[str]:
         """Return what is wrong with the parameters of a party of this role; empty if nothing is."""
-
-
-@runtime_checkable
-class RunsProgram(Protocol):
-    """A module that declares whether its tasks run a program that the job names (program.py)."""
-
-    @property
-    def is_program(self) -> bool: ...
 
 
 @runtime_checkable
@@ -145,7 +171,7 @@ class ReadsAndMakesTables(Protocol):
         """Return whether the task makes an output table at a party of this role."""
 
 
-def runs_program(modules: Mapping[str, ModuleInfo], name: str) -> bool:
-    """Return whether tasks of the module of this name run a program that the job names."""
+def has_replicas(modules: Mapping[str, ModuleInfo], name: str) -> bool:
+    """Return whether shares of tasks of the module of this name may have several workers."""
     module = modules.get(name)
-    return isinstance(module, RunsProgram) and module.is_program
+    return module is not None and module.provider.has_replicas

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.core.model.grammar import shown
-from fate_flow.core.model.spec import Party, TaskSpec
 
 SHELL = "/bin/sh"
 
@@ -115,6 +114,7 @@ class ProgramSpec:
     outputs: tuple[OutputFile, ...] = ()
     core_dumps: bool = False
     secrets: tuple[str, ...] = ()        # names of the party's secrets that it gets
+    fails_on_restart: bool = False       # the task fails rather than start a worker again
 
     @property
     def min_replicas(self) -> int:
@@ -126,11 +126,6 @@ class ProgramSpec:
         """The file with the program, if the program is one of the task's files; else None."""
         name = self.argv[0].removeprefix(SENT) if self.argv[0].startswith(SENT) else ""
         return next((one for one in self.files if one.name == name), None)
-
-
-def program_at(task: TaskSpec, party: Party) -> ProgramSpec | None:
-    """Return what this party runs for the task; None for a task of a component."""
-    return read_program(task.parameters.get(party, {})) if task.is_program else None
 
 
 def read_program(parameters: Mapping[str, Any]) -> ProgramSpec:
@@ -161,6 +156,7 @@ def read_program(parameters: Mapping[str, Any]) -> ProgramSpec:
         ),
         core_dumps=bool(parameters.get("core_dumps")),
         secrets=tuple(parameters.get("secrets") or ()),
+        fails_on_restart=bool(parameters.get("fail_on_worker_restart")),
     )  # fmt: skip
 
 
@@ -190,11 +186,6 @@ def problems(parameters: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with the parameters of a party; empty if `read_program` accepts them."""
     found = [f"{key}: {problem}" for key, check in _CHECKS.items() for problem in check(parameters.get(key))]
     return found or list(_exclusions(parameters))
-
-
-def fails_on_restart(parameters: Mapping[str, Any]) -> bool:
-    """Return whether the task must fail rather than start a worker again."""
-    return bool(parameters.get("fail_on_worker_restart"))
 
 
 def _exclusions(parameters: Mapping[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a worker of a `Command` task learns about its place: environment variables, and the file with its peers.
+"""What a worker that runs a user's program learns about its place: environment variables, and the file with its peers.
 
 The name of a variable contains its scope. A *gang* is all ranked workers of all parties, in the order of the job's
 parties; a *role* is the parties of one role; a *party* is the workers of one party. The names that YTsaurus and
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.job import TaskKey
-from fate_flow.core.model.program import ProgramSpec, program_at
+from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.spec import Party, TaskSpec
 
 
@@ -30,17 +30,21 @@ class Place:
     elastic_cores: int | None = None       # of this worker alone; None: it is not elastic
 
 
-def programs_of(task: TaskSpec) -> dict[Party, ProgramSpec]:
-    """Return what each party runs, in the order of the job's parties, without parties where the task does not run."""
-    found = {party: program_at(task, party) for party in task.parties if party not in task.passed_at}
-    return {party: command for party, command in found.items() if command is not None}
+@dataclass(frozen=True)
+class Program:
+    """The user's own program, and what its worker learns about its place."""
+
+    command: ProgramSpec
+    env: Mapping[str, str]
+    peers: tuple[Mapping[str, Any], ...]
+    initiator: str         # the party id of the job's initiator
 
 
 def environment(task: TaskSpec, place: Place) -> dict[str, str]:
     """Return the environment variables of a worker.
 
     A spare or elastic worker has no variable with a rank; that is how the program recognises it."""
-    programs = programs_of(task)
+    programs = task.programs
     own, party = programs[place.key.party], place.key.party
     role = [one for one in programs if one.role == party.role]
     gang_size = sum(program.size for program in programs.values())
@@ -84,7 +88,7 @@ def peers(task: TaskSpec, without: Collection[str] = ()) -> list[dict[str, Any]]
     """Return the parties of the task with the ranks of their workers, without the addresses of their machines.
 
     `without`: missing parties, which are left out; the ranks of the others stay the same."""
-    programs = programs_of(task)
+    programs = task.programs
     by_role: dict[str, int] = {}
     found = []
     for party, program in programs.items():

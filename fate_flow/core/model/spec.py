@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.core.model.policy import Policy
+from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.retry import NEVER_AGAIN, RetryRule
 
 
@@ -83,7 +84,7 @@ class TaskSpec:
     policies: tuple[Policy, ...] = ()           # its own; searched before those of the job
     min_available: Mapping[str, int] = field(default_factory=dict)     # by role, if not all its parties are needed
     goes_on_without: frozenset[str] = frozenset()       # roles whose shares may break while the others run
-    is_program: bool = False                    # it runs a program that the job names (program.py)
+    programs: Mapping[Party, ProgramSpec] = field(default_factory=dict)    # what its workers run, if the job names it
     reads_by_name: bool = False                 # its parameters name a table at their top level, not in `table`
 
     @property

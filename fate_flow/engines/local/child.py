@@ -19,8 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+from fate_flow.components.providers.program_order import Order
 from fate_flow.engines.local import proc
-from fate_flow.engines.local.program_order import Order, prepare
+from fate_flow.engines.local.program_preparation import prepare
 from fate_flow.engines.local.worker import WORKER_VARIABLE, WorkerSpec
 
 COMPONENTS_MAIN = "fate_flow.components.__main__"
@@ -40,7 +41,7 @@ def become_worker(spec: WorkerSpec, barrier: int, report: int, output: tuple[int
         os.nice(NICENESS)
         if os.read(barrier, 1):    # empty: the runner gave up, or is gone
             _settle(spec, report, output)
-            code = _run_builtin(spec, report) if spec.provider == "builtin" else _run_command(spec)
+            code = _run_module(spec, report) if spec.way == "fork" else _become(spec)
     except Exception as error:  # noqa: BLE001  # the runner must learn of any error why nothing started
         os.write(report, " ".join(f"{type(error).__name__}: {error}".split())[:500].encode())
     finally:
@@ -86,7 +87,7 @@ def _redirect(path: Path, number: int, flags: int) -> None:
     os.close(descriptor)
 
 
-def _run_command(spec: WorkerSpec) -> NoReturn:
+def _become(spec: WorkerSpec) -> NoReturn:
     mark = {WORKER_VARIABLE: str(spec.folder)}
     order = Order.read(spec.folder)
     if order is not None:
@@ -97,7 +98,7 @@ def _run_command(spec: WorkerSpec) -> NoReturn:
     os.execvpe(spec.argv[0], spec.argv, {**os.environ, **spec.env, **mark})  # noqa: S606  # no shell is the point
 
 
-def _run_builtin(spec: WorkerSpec, report: int) -> int:
+def _run_module(spec: WorkerSpec, report: int) -> int:
     os.environ.update(spec.env)
     main = importlib.import_module(COMPONENTS_MAIN).main
     os.dup2(0, report, inheritable=False)    # from here on an error is the component's own

@@ -24,7 +24,7 @@ from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.child import NICENESS, become_worker, let_go_of_descriptors, reset_signals
 from fate_flow.engines.local.output import CapturedOutput
-from fate_flow.engines.local.program_order import clear_scratch
+from fate_flow.engines.local.program_preparation import clear_scratch
 from fate_flow.engines.local.wakeup import wake
 from fate_flow.engines.local.worker import (
     EXIT,

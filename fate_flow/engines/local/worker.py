@@ -27,7 +27,7 @@ RESULT = "result.json"
 STOP = "stop.json"
 EXIT = "exit.json"
 
-Provider = Literal["builtin", "command"]
+Way = Literal["fork", "exec"]
 Cause = Literal["exited", "stopped", "timeout", "server_lost", "not_started"]
 State = Literal["created", "running", "exited", "lost"]
 
@@ -38,8 +38,9 @@ class WorkerSpec:
 
     worker_id: str
     folder: Path
-    provider: Provider
-    argv: tuple[str, ...]               # builtin: the arguments of `python -m fate_flow.components`
+    provider: str                       # the name of the provider that asked for it; nothing here depends on it
+    way: Way                            # fork: argv are arguments of `python -m fate_flow.components`; exec: a program
+    argv: tuple[str, ...]
     cwd: Path
     stdout: Path
     stderr: Path
@@ -49,40 +50,39 @@ class WorkerSpec:
     lease_file: Path | None = None      # rewritten by a living server
     lease_seconds: float = 0.0          # 0: the worker runs on without a server
     output_max_bytes: int = 0           # kept of stdout and of stderr; 0: all of it, written by the worker itself
+    output_setting: str = ""            # the key of the configuration that this limit comes from
 
     def __post_init__(self) -> None:
         for path in (self.folder, self.cwd, self.stdout, self.stderr, self.lease_file):
             if path is not None and not path.is_absolute():
                 raise ValueError(f"worker {self.worker_id}: {path} is not absolute")
-        if self.provider not in ("builtin", "command"):
-            raise ValueError(f"worker {self.worker_id}: no provider {self.provider!r}")
-        if self.provider == "command" and not self.argv:
-            raise ValueError(f"worker {self.worker_id}: no command")
-
-    @property
-    def output_setting(self) -> str:
-        """The key of the configuration that `output_max_bytes` comes from."""
-        return "commands.output_max_bytes" if self.provider == "command" else "log.file_max_bytes"
+        if self.way not in ("fork", "exec"):
+            raise ValueError(f"worker {self.worker_id}: way {self.way!r} is neither fork nor exec")
+        if self.way == "exec" and not self.argv:
+            raise ValueError(f"worker {self.worker_id}: no program")
 
     def to_json(self) -> str:
         """Return all fields except the folder, in which the text is stored."""
         return json.dumps({
-            "worker_id": self.worker_id, "provider": self.provider, "argv": self.argv, "env": dict(self.env),
+            "worker_id": self.worker_id, "provider": self.provider, "way": self.way, "argv": self.argv,
+            "env": dict(self.env),
             "cwd": str(self.cwd), "stdout": str(self.stdout), "stderr": str(self.stderr),
             "timeout_seconds": self.timeout_seconds, "grace_seconds": self.grace_seconds,
             "lease_file": str(self.lease_file or ""), "lease_seconds": self.lease_seconds,
-            "output_max_bytes": self.output_max_bytes})
+            "output_max_bytes": self.output_max_bytes, "output_setting": self.output_setting})
 
     @classmethod
     def from_json(cls, folder: Path, text: str) -> Self:
         """Read the text of `to_json`. Raises ValueError, KeyError or TypeError for any other text."""
         value = json.loads(text)
         return cls(
-            worker_id=value["worker_id"], folder=folder, provider=value["provider"], argv=tuple(value["argv"]),
+            worker_id=value["worker_id"], folder=folder, provider=value["provider"], way=value["way"],
+            argv=tuple(value["argv"]),
             cwd=Path(value["cwd"]), stdout=Path(value["stdout"]), stderr=Path(value["stderr"]), env=value["env"],
             timeout_seconds=value["timeout_seconds"], grace_seconds=value["grace_seconds"],
             lease_file=Path(value["lease_file"]) if value["lease_file"] else None,
-            lease_seconds=value["lease_seconds"], output_max_bytes=value["output_max_bytes"])
+            lease_seconds=value["lease_seconds"], output_max_bytes=value["output_max_bytes"],
+            output_setting=value["output_setting"])
 
 
 @dataclass(frozen=True)

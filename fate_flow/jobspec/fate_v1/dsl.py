@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from fate_flow.core.model.dag import topological_order
 from fate_flow.core.model.errors import BadDocument
 from fate_flow.core.model.grammar import check_component_name, check_output_name, shown
-from fate_flow.core.model.modules import OWN_PROVIDER, STANDARD_PROVIDERS
 from fate_flow.core.model.spec import DeclaredOutput, Input, Source
 from fate_flow.jobspec.text.document import Findings, Node
 
@@ -33,6 +32,8 @@ _PRODUCED_AS = {"data": "data", "model": "model", "isometric_model": "model", "c
 """The kind of output that each kind of input takes."""
 _DATA_KEYS = frozenset({"data", "train_data", "validate_data", "test_data", "eval_data"})
 _OUTPUT_KINDS = ("data", "model", "cache")
+_USUAL_PROVIDER = "fate"
+"""The genuine pipeline names this provider for components by default, so it needs no warning."""
 
 
 def component_names(node: Node) -> frozenset[str]:
@@ -40,8 +41,12 @@ def component_names(node: Node) -> frozenset[str]:
     return frozenset(node.value) if isinstance(node.value, Mapping) else frozenset()
 
 
-def read_components(dsl: Node, modules: Collection[str]) -> tuple[Component, ...]:
-    """Return the valid components, each after those whose outputs it takes."""
+def read_components(
+    dsl: Node, modules: Collection[str], packages: Collection[str] = ()
+) -> tuple[Component, ...]:
+    """Return the valid components, each after those whose outputs it takes.
+
+    `packages`: those of the providers of these modules, for warnings."""
     node = dsl.at("components")
     dsl.only({"components"})
     if not dsl.needed() or not dsl.is_object() or not node.needed():
@@ -50,7 +55,7 @@ def read_components(dsl: Node, modules: Collection[str]) -> tuple[Component, ...
     if not 1 <= len(described) <= MAX_COMPONENTS:
         node.wrong(f"has {len(described)} components; 1 to {MAX_COMPONENTS} make a job")
         return ()
-    found = {name: _read_component(node, name, inside, modules) for name, inside in described.items()}
+    found = {name: _read_component(node, name, inside, modules, packages) for name, inside in described.items()}
     complete = [
         replace(one, inputs=_read_inputs(one.node.at("input"), found))
         for one in found.values()
@@ -60,7 +65,7 @@ def read_components(dsl: Node, modules: Collection[str]) -> tuple[Component, ...
 
 
 def _read_component(
-    parent: Node, name: str, node: Node, modules: Collection[str]
+    parent: Node, name: str, node: Node, modules: Collection[str], packages: Collection[str]
 ) -> Component | None:
     """Return the component without its inputs, with module "" if that is wrong; None if it cannot be read."""
     if replace(parent, value=name).checked(check_component_name) is None:
@@ -72,7 +77,7 @@ def _read_component(
         return None
     # need_deploy is for models; a FATE server adds CodePath
     node.only({"module", "input", "output", "provider", "need_deploy", "CodePath"})
-    note_provider(node.at("provider"))
+    note_provider(node.at("provider"), packages)
     outputs = _read_outputs(node.at("output"))
     module = _read_module(node.at("module"), modules)
     return Component(node, name, module, outputs)
@@ -171,8 +176,8 @@ def _in_order(components: list[Component], findings: Findings) -> tuple[Componen
         return tuple(components)
 
 
-def note_provider(node: Node) -> None:
+def note_provider(node: Node, packages: Collection[str]) -> None:
     """Report that the choice of a provider has no effect."""
     name = node.value.partition("@")[0] if isinstance(node.value, str) else None
-    if node.is_given and name not in STANDARD_PROVIDERS:
-        node.without_effect(f"{shown(node.value)} is not offered, {OWN_PROVIDER} is used")
+    if node.is_given and name not in packages and name != _USUAL_PROVIDER:
+        node.without_effect(f"{shown(node.value)} is not offered, {' or '.join(sorted(packages))} is used")

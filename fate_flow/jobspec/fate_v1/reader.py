@@ -119,9 +119,10 @@ class _Reading:
         names = component_names(self.dsl.at("components"))
         layers = read_layers(
             self.conf.at("job_parameters"), parties, lambda block: job_block(block, names))
-        components = read_components(self.dsl, self.modules)
+        packages = frozenset(one.provider.package for one in self.modules.values())
+        components = read_components(self.dsl, self.modules, packages)
         given = self._component_parameters(parties, names)
-        _note_providers(self.conf.at("provider"), parties)
+        _note_providers(self.conf.at("provider"), parties, packages)
         if initiator not in parties or initiator is None:
             return None
         initiators = {path for path, _ in blocks_for(self.conf.value, parties, initiator)}
@@ -270,11 +271,11 @@ def _check_need_run(node: Node) -> None:
         node.wrong(f"{shown(node.value)} is not true or false")
 
 
-def _note_providers(node: Node, parties: tuple[Party, ...]) -> None:
+def _note_providers(node: Node, parties: tuple[Party, ...], packages: Collection[str]) -> None:
     """Report the choices of providers in the conf that have no effect."""
     def read(block: Node) -> Mapping[str, Any]:
         for inside in block.members().values():
-            note_provider(inside)
+            note_provider(inside, packages)
         return {}
 
     read_layers(node, parties, read)

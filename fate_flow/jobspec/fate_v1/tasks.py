@@ -12,10 +12,9 @@ from fate_flow.core.model.modules import (
     ModuleInfo,
     ReadsNamedTable,
     WarnsOfParameters,
-    runs_program,
 )
 from fate_flow.core.model.policy import Policy, PolicyAction, may_restart_task
-from fate_flow.core.model.program import fails_on_restart, read_program
+from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.spec import JobParameters, Party, TaskSpec
 from fate_flow.jobspec.fate_v1.after_document import after_of
 from fate_flow.jobspec.fate_v1.dsl import Component
@@ -75,9 +74,10 @@ class Tasks:
         given = {party: self.given[party].get(component.name, {}) for party in parties}
         passed = frozenset(party for party in parties if given[party].get("need_run") is False)
         parameters = {party: _own_parameters(given[party]) for party in parties}
-        for party in parties:
-            if party not in passed:
-                self._check_parameters(component, party, parameters[party])
+        checked = {
+            party: self._check_parameters(component, party, parameters[party])
+            for party in parties if party not in passed
+        }  # fmt: skip
         self._check_together(component, {party: parameters[party] for party in parties if party not in passed})
         retry = rule_for(self.parameters[self.initiator], component.name)
         limit = _task_timeout(self.parameters[self.initiator], component.name)
@@ -97,24 +97,30 @@ class Tasks:
             policies=policies_for(self.parameters[self.initiator], component.name),
             min_available=self._minimums.of(component.name, component.module, parties),
             goes_on_without=goes_on_without(module),
-            is_program=runs_program(self.modules, component.module),
+            programs={party: program for party, program in checked.items() if program is not None},
             reads_by_name=isinstance(module, ReadsNamedTable) and module.reads_by_name,
             stop_seconds=_stop_duration(self.parameters[self.initiator], component.name),
             priority=_of_task(self.parameters[self.initiator], component.name).get("priority", 0),
             party_timeouts={party: own for party, own in limits.items() if own != limit},
         )
 
-    def _check_parameters(self, component: Component, party: Party, parameters: Mapping[str, Any]) -> None:
-        """Check the parameters with the module; problems have no path, since several blocks are merged."""
+    def _check_parameters(
+        self, component: Component, party: Party, parameters: Mapping[str, Any]
+    ) -> ProgramSpec | None:
+        """Check the parameters with the module, and return the program that they name, if they name one.
+
+        Problems have no path, since several blocks are merged."""
         node = self.conf.at("component_parameters")
         module = self.modules[component.module]
         problems = module.check(parameters, party.role)
-        if runs_program(self.modules, component.module) and not problems:
-            problems = list(self._problems_of_command(component, parameters))
+        program = None if problems else module.provider.program(parameters)
+        if program is not None:
+            problems = list(self._problems_of_program(component, program))
         for problem in problems:
             node.wrong(f"{component.name} at {party}: {problem}")
         for warning in module.warnings(parameters) if isinstance(module, WarnsOfParameters) else ():
             node.doubtful(f"{component.name}: {warning}")      # reported once, even if many parties have it
+        return program
 
     def _check_together(self, component: Component, parameters: Mapping[Party, Mapping[str, Any]]) -> None:
         module = self.modules[component.module]
@@ -122,17 +128,17 @@ class Tasks:
             for problem in module.check_all(parameters):
                 self.conf.at("component_parameters").wrong(f"{component.name}: {problem}")
 
-    def _problems_of_command(self, component: Component, parameters: Mapping[str, Any]) -> Iterator[str]:
+    def _problems_of_program(self, component: Component, program: ProgramSpec) -> Iterator[str]:
         """Yield the problems of a program together with other parts of the document."""
         retry = rule_for(self.parameters[self.initiator], component.name)
-        if fails_on_restart(parameters) and (retry.retries or retry.max_interruptions):
+        if program.fails_on_restart and (retry.retries or retry.max_interruptions):
             yield (
                 "fail_on_worker_restart excludes retry; set "
                 f'{_TASK_CONF}.{component.name}.retry {{"max_attempts": 1, "max_interruptions": 0}}'
             )
-        if fails_on_restart(parameters):
+        if program.fails_on_restart:
             yield from self._restarts_by_policy(component.name)
-        tables = [one.name for one in read_program(parameters).outputs if one.is_table]
+        tables = [one.name for one in program.outputs if one.is_table]
         for one in component.outputs:
             if one.kind == "data" and one.alias not in tables:
                 known = ", ".join(tables) or "none"

@@ -13,6 +13,7 @@ from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.job import Command, JobKey, TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.program import ProgramSpec
+from fate_flow.core.model.program_scope import Program
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.core.model.spec import JobParameters, JobSpec
 from fate_flow.core.planning.participant.share_end import WorkerExit
@@ -47,16 +48,6 @@ class InputTable:
 
 
 @dataclass(frozen=True)
-class Program:
-    """The user's own program, and what its worker learns about its place."""
-
-    command: ProgramSpec
-    env: Mapping[str, str]
-    peers: tuple[Mapping[str, Any], ...]
-    initiator: str                       # the party id of the job's initiator
-
-
-@dataclass(frozen=True)
 class LaunchOrder:
     """All that a worker needs to know."""
 
@@ -72,7 +63,7 @@ class LaunchOrder:
     stop_seconds: float
     speaks_as: str                               # the worker whose token all workers of the party task use
     stage: str = "default"
-    program: Program | None = None               # None: a built-in component
+    program: Program | None = None               # None: the component's own code
     collects: tuple[Worker, ...] = ()            # for the collector: the workers of the program, by rank
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fate_flow.core.access.authority import PARTY_0, JobBinding, Said, Statement, objection, party_id_of
 from fate_flow.core.model.errors import BadRequest, FlowError, OperationFailed, PermissionDenied, Refused
 from fate_flow.core.model.job import Command, CommandKind, Task, TaskKey
-from fate_flow.core.model.program import ProgramSpec, program_at
+from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.resources import Request, request_of
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.model.status import TaskStatus
@@ -117,7 +117,7 @@ def read_programs_early(context: Context, commands: Iterable[Command]) -> dict[s
 def _programs_of(spec: JobSpec, party: Party) -> Iterator[tuple[TaskSpec, ProgramSpec]]:
     """Yield the user's own programs at this seat, each with its task."""
     for task in spec.tasks_of(party):
-        program = None if party in task.passed_at else program_at(task, party)
+        program = task.programs.get(party)
         if program is not None:
             yield task, program
 

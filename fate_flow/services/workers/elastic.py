@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fate_flow.core.model.job import Claim, JobKey, Task, TaskKey, Worker
-from fate_flow.core.model.program import ProgramSpec, program_at
+from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.resources import request_of
 from fate_flow.core.model.spec import JobSpec
@@ -63,16 +63,16 @@ def _has_spare_capacity(unit: UnitOfWork) -> bool:
 def _program_of(unit: UnitOfWork, key: TaskKey) -> tuple[JobSpec, ProgramSpec] | None:
     """Return the job and the program of a share that may have elastic workers; None for any other share."""
     spec = unit.spec(key.job_id)
-    command = program_at(spec.tasks[key.name], key.party) if spec is not None else None
+    command = spec.tasks[key.name].programs.get(key.party) if spec is not None else None
     return (spec, command) if spec is not None and command is not None and command.elastic else None
 
 
 def _begin(unit: UnitOfWork, key: TaskKey) -> None:
-    program_at = _program_of(unit, key)
-    task = unit.tx.task(key) if program_at is not None else None
-    if program_at is None or task is None or not _goes_on(unit, task):
+    found = _program_of(unit, key)
+    task = unit.tx.task(key) if found is not None else None
+    if found is None or task is None or not _goes_on(unit, task):
         return
-    spec, command = program_at
+    spec, command = found
     workers, left = unit.tx.workers_of_task(key), _may_still_hold(unit, key.job_id)
     part = part_of_one(request_of(key.party, spec.parameters[key.party], unit.context.engine_size.nodes), command)
     for slot in vacant(command, workers):

@@ -6,7 +6,7 @@ Only the party itself writes the final status of its party tasks.
 from __future__ import annotations
 
 from fate_flow.core.model.job import Task, TaskKey, Worker, WorkerEnd
-from fate_flow.core.model.modules import runs_program
+from fate_flow.core.model.modules import has_replicas
 from fate_flow.core.model.reasons import Reason, task_status_for
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
 from fate_flow.core.planning.participant.share_end import (
@@ -98,7 +98,7 @@ def living_workers(unit: UnitOfWork, task: Task) -> list[Worker]:
     """Return the workers of this party task that have been ordered and have not exited."""
     if not task.worker_id:
         return []
-    if runs_program(unit.context.modules, task.module):
+    if has_replicas(unit.context.modules, task.module):
         workers: tuple[Worker | None, ...] = unit.tx.workers_of_task(task.key)
     else:
         workers = (unit.tx.worker(task.worker_id),)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from fate_flow.core.access.authority import party_id_of
 from fate_flow.core.model.job import Task, TaskKey, Worker
-from fate_flow.core.model.program import program_at
-from fate_flow.core.model.program_scope import Place, environment, peers
+from fate_flow.core.model.program_scope import Place, Program, environment, peers
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.planning.replicas import COLLECTOR, newest
-from fate_flow.services.context.ports import InputTable, LaunchOrder, Program
+from fate_flow.services.context.ports import InputTable, LaunchOrder
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.ending import stop_seconds
 from fate_flow.services.workers.tables import parameters_with_table, problem_with_table
@@ -52,9 +51,9 @@ def _collected(tx: Transaction, worker: Worker) -> tuple[Worker, ...]:
 
 
 def _program(spec: JobSpec, worker: Worker, task: Task, cores: int) -> Program | None:
-    """Return the user's own program with its place among the others; None for a built-in component."""
+    """Return the user's own program with its place among the others; None for the component's own code."""
     of_task = spec.tasks[worker.task.name]
-    command = program_at(of_task, worker.task.party)
+    command = of_task.programs.get(worker.task.party)
     if command is None or worker.slot == COLLECTOR:
         return None
     own_cores = worker.cores if worker.is_elastic else None

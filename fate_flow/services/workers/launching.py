@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fate_flow.core.model.job import Answer, Job, Task, TaskKey, Worker
-from fate_flow.core.model.program import ProgramSpec, program_at
+from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
@@ -69,7 +69,7 @@ def start_worker(unit: UnitOfWork, job: Job, task: Task, without: tuple[str, ...
 
 def _fixed(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> list[tuple[int, int | None]]:
     """Return slot and rank of each worker that the reservation covers; a party task starts with these."""
-    command = program_at(spec.tasks[key.name], key.party)
+    command = spec.tasks[key.name].programs.get(key.party)
     if command is None:
         return [(0, 0)]
     before = unit.tx.workers_of_task(replace(key, version=key.version - 1)) if key.version else ()
@@ -138,7 +138,7 @@ def continue_share(unit: UnitOfWork, task: Task, reason: Reason, message: str, e
     """Continue or end this party's share after a worker has ended."""
     task = read_again(unit, task)
     spec = unit.spec(task.key.job_id)
-    command = program_at(spec.tasks[task.key.name], task.key.party) if spec is not None else None
+    command = spec.tasks[task.key.name].programs.get(task.key.party) if spec is not None else None
     if spec is not None:
         count_here(unit, spec, task)
     if command is None or spec is None:

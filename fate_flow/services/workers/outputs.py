@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fate_flow.core.model.job import Task, TaskKey
-from fate_flow.core.model.modules import KeepsTables, NamesOutputs, runs_program
+from fate_flow.core.model.modules import KeepsTables, NamesOutputs, has_replicas
 from fate_flow.core.model.status import TASK_BROKEN, TASK_END, TaskStatus
 from fate_flow.core.planning.actions import MoveTask
 from fate_flow.core.planning.replicas import COLLECTOR
@@ -40,7 +40,7 @@ def _finished_here(unit: UnitOfWork, job_id: str, move: MoveTask) -> list[Task]:
 
 
 def _made_by(unit: UnitOfWork, task: Task) -> TaskOutputs:
-    if runs_program(unit.context.modules, task.module):
+    if has_replicas(unit.context.modules, task.module):
         every = unit.tx.workers_of_task(task.key)
         worker = next((one for one in every if one.slot == COLLECTOR), None)
     else:

@@ -55,7 +55,7 @@ def test_a_worker_has_its_environment_folder_and_files(site):
 def test_output_is_appended_to_what_earlier_attempts_wrote(site):
     for name, text in (("w1", "one"), ("w2", "two")):
         both = {"stdout": site.home / "both.log", "stderr": site.home / "both.log"}
-        spec = WorkerSpec(name, site.home / "jobs" / name, "command", ("echo", text), site.home, **both)
+        spec = WorkerSpec(name, site.home / "jobs" / name, "mine", "exec", ("echo", text), site.home, **both)
         site.end_of(site.launch(spec))
     assert (site.home / "both.log").read_text() == "one\ntwo\n"
 
@@ -117,7 +117,7 @@ def test_a_builtin_runs_without_exec_as_in_a_fresh_python(site):
 
 
 def test_what_a_builtin_prints_beyond_the_bound_of_a_log_file_is_dropped_and_counted(site):
-    folder = site.builtin("print", "3000000", output_max_bytes=1000)
+    folder = site.builtin("print", "3000000", output_max_bytes=1000, output_setting="log.file_max_bytes")
     assert site.end_of(folder) == Exit(0, None, "exited")
     for name, letter in (("std.log", "x"), ("err.log", "e")):
         said = SAID.replace("commands.output_max_bytes", "log.file_max_bytes").format(2_999_000)

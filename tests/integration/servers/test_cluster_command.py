@@ -83,7 +83,7 @@ def run_worker(tmp_path: Path) -> Iterator[Callable[[Path], Started]]:
         folder = home / "jobs" / "1" / "worker"
         folder.mkdir(parents=True)
         spec = WorkerSpec(
-            worker_id="w", folder=folder, provider="command", cwd=folder, env={},
+            worker_id="w", folder=folder, provider="mine", way="exec", cwd=folder, env={},
             argv=(sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"),
             stdout=folder / "out", stderr=folder / "err",
         )

@@ -21,17 +21,18 @@ from werkzeug.test import TestResponse
 
 from fate_flow.api.app import create_public_app
 from fate_flow.api.http.services import Services
+from fate_flow.components.providers.program_order import OUTPUTS
+from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.components.tables.table import Schema, TableWriter
 from fate_flow.components.tables.table_uri import format_uri, parse_uri
-from fate_flow.components.worker.catalogue import CATALOGUE
 from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.grammar import LAST
 from fate_flow.core.model.job import Answer, Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
+from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.core.model.status import TASK_END, JobStatus, SeatStatus, TaskStatus
 from fate_flow.engines.local.engine import printed_in
-from fate_flow.engines.local.program_order import OUTPUTS
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.services.context.ports import Context, LaunchOrder, Observation, Rules
 from fate_flow.services.use_cases.use_cases import UseCases
@@ -268,7 +269,7 @@ def _no_url(*_: object) -> tuple[str, str]:
 def make_world(
     home: Path, limits: Limits | None = None, data_roots: tuple[Path, ...] = (), ceilings: Ceilings = NO_CEILINGS,
     client_keys: ClientKeys | None = None, duplicate_ids: str = LAST, site: SiteRule = UNSIGNED,
-    allowed_hosts: frozenset[str] = frozenset(),
+    allowed_hosts: frozenset[str] = frozenset(), modules: Mapping[str, ModuleInfo] = CATALOGUE,
 ) -> World:
     settings = Settings(
         party_id="9999", home=home, log_dir=home / "logs", limits=limits or Limits(submit_timeout=0.05),
@@ -283,7 +284,7 @@ def make_world(
     clock, fresh, ids = itertools.count(START), itertools.count(1), itertools.count(1)
     context = Context(
         party_id="9999", url="http://127.0.0.1:9380", store=store, engine=FakeEngine(), exchange=FakeExchange(),
-        files=FakeFiles(), record=record, modules=CATALOGUE,
+        files=FakeFiles(), record=record, modules=modules,
         engine_size=EngineSize(1, 20), defaults=JobParameters(), rules=Rules(), routes=frozenset({"10000"}),
         clock=lambda: next(clock), fresh_id=lambda: f"{next(fresh):032x}", ceilings=ceilings, site=site,
     )  # fmt: skip

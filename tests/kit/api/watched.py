@@ -19,7 +19,7 @@ from jsonschema.validators import extend
 from fate_flow.api.http.envelope import HttpError
 from fate_flow.api.http.openapi import document, path_of
 from fate_flow.api.http.uploads import ReceivingRequest
-from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.access.permission import read_things
 from fate_flow.core.model.errors import BadRequest, FlowError
 from fate_flow.core.model.grammar import check_table_piece

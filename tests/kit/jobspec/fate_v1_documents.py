@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fate_flow.core.model.modules import ModuleInfo
+from fate_flow.components.providers.builtin import BUILTIN_PROVIDER
+from fate_flow.core.model.modules import ModuleInfo, ProviderInfo
 from fate_flow.core.model.spec import JobParameters, JobSpec, Party
 from fate_flow.jobspec.fate_v1.reader import parse, parse_or_problems
 
@@ -23,6 +24,7 @@ class FakeModule:
 
     roles: frozenset[str] = frozenset({"guest", "host"})
     default_task_cores: int | None = None
+    provider: ProviderInfo = BUILTIN_PROVIDER
     refused: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, parameters: Mapping[str, Any], role: str) -> list[str]:

@@ -79,7 +79,8 @@ class Site:
     def spec(self, *argv: str, name: str = "w", **fields) -> WorkerSpec:
         folder = self.home / "jobs" / name
         logs = self.home / "logs" / name
-        fields = {"provider": "command", "cwd": self.home, "grace_seconds": 20.0, **fields}
+        fields = {"provider": "mine", "way": "exec", "cwd": self.home, "grace_seconds": 20.0,
+                  "output_setting": "commands.output_max_bytes", **fields}
         return WorkerSpec(worker_id=name, folder=folder, argv=argv, stdout=logs / "std.log",
                           stderr=logs / "err.log", **fields)
 
@@ -94,7 +95,7 @@ class Site:
         return self.launch(self.spec(sys.executable, "-c", script, *argv, **fields))
 
     def builtin(self, *argv: str, **fields) -> Path:
-        return self.launch(self.spec(*argv, provider="builtin", **fields))
+        return self.launch(self.spec(*argv, way="fork", **fields))
 
     def end_of(self, folder: Path) -> Exit:
         eventually(lambda: self.engine.observe(folder).state == "exited")

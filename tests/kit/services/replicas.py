@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fate_flow.components.providers.command import COMMAND_PROVIDER
 from fate_flow.core.model.job import CommandKind, TaskKey, Worker
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.services.context.ports import Observation, Rules
@@ -25,7 +26,7 @@ class ProgramPolicy:
 def a_server(program_policy: ProgramPolicy | None = None) -> HandServer:
     host = HandServer("10000", rules=Rules())
     for name, value in (
-        ("modules", {"Command": Module(is_program=True), "Work": Module()}),
+        ("modules", {"Command": Module(COMMAND_PROVIDER), "Work": Module()}),
         ("program_policy", program_policy or ProgramPolicy()),
     ):
         object.__setattr__(host.context, name, value)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fate_flow.components.providers.command import COMMAND_PROVIDER
 from fate_flow.core.model.job import Command, CommandKind, EngineState
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.resources import EngineSize
@@ -336,7 +337,7 @@ class _Silent:
         return lambda *args, **kwargs: None
 
 
-_MODULES = {"Work": Module(), "Command": Module(is_program=True)}
+_MODULES = {"Work": Module(), "Command": Module(COMMAND_PROVIDER)}
 
 
 class _Open:

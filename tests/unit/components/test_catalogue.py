@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from fate_flow.components.worker.catalogue import CATALOGUE, find_component, own_parameters
+from fate_flow.components.providers.description import own_parameters
+from fate_flow.components.providers.table import CATALOGUE, PROVIDERS
 
 UPLOAD = {"file": "/tmp/a.csv", "namespace": "demo", "name": "a", "head": 1, "partition": 2, "id_delimiter": ","}
 TABLE = {"namespace": "demo", "name": "a"}
@@ -98,11 +99,11 @@ def test_keys_for_the_coordinator_are_kept_from_components():
 
 @pytest.mark.parametrize("name", ["SecureAddExample", "secure_add_example", "secureaddexample", "SECUREADDEXAMPLE"])
 def test_a_component_is_found_however_its_name_is_written(name):
-    assert find_component(name) is CATALOGUE["SecureAddExample"]
+    assert PROVIDERS.find(name) is CATALOGUE["SecureAddExample"]
 
 
 def test_an_unknown_component_is_not_found():
-    assert find_component("HeteroLR") is None
+    assert PROVIDERS.find("HeteroLR") is None
 
 
 def test_the_catalogue_is_consistent():
@@ -139,7 +140,7 @@ def test_a_component_says_where_its_parameters_name_the_table_that_it_reads():
 def test_the_catalogue_is_light():
     """The server imports it, so it must not bring the libraries of the components."""
     code = (
-        "import sys, fate_flow.components.worker.catalogue\n"
+        "import sys, fate_flow.components.providers.table\n"
         "print([m for m in ('private_set_intersection', 'sqlite3', 'http.client', 'requests', 'yaml')"
         " if m in sys.modules])"
     )

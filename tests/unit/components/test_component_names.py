@@ -1,8 +1,9 @@
-"""Only `components/` knows its components by name: all other code asks their descriptions.
+"""Only `components/` knows its components and providers by name: all other code asks their descriptions.
 
 Checked are string constants of the package, docstrings excepted: none is the name of a module (`Upload`) or of a
 component (`upload`), and none contains the name of a task that is called after one (`upload_0`). Other sentences may
-contain names of modules: several are English words, and a sentence decides nothing.
+contain names of modules: several are English words, and a sentence decides nothing. No constant is the name of a
+provider either; `components/providers/table.py` makes the table of them.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.components.providers.table import CATALOGUE, PROVIDERS
 
 PACKAGE = Path(__file__).parents[3] / "fate_flow"
 _MODULES, _NAMES = "|".join(CATALOGUE), "|".join(one.name for one in CATALOGUE.values())
+_PROVIDERS = "|".join(PROVIDERS.by_name)
 NAME = re.compile(rf"\A({_MODULES}|{_NAMES})\Z|\b({_NAMES})_\d+\b")
+PROVIDER = re.compile(rf"\A({_PROVIDERS})\Z")
 
 A_KEY = "a key that FATE's clients or our documents have; no component is meant"
 AN_EXAMPLE = "an example for the author of a document"
-A_PROVIDER = "the provider of the engine that runs programs"
 A_ROW = "a value in rows of databases that exist"
 A_TEXT = "an English word or the name of a type"
 A_CLIENT = "`flow test toy` sends the same document to any server, FATE's included; `cli/` does not know the catalogue"
@@ -35,9 +37,7 @@ EXCEPTIONS = {
     ("cli/input/options.py", "Command"): A_TEXT,
     ("cli/output/unpacked.py", "download"): A_TEXT,
     ("core/model/program.py", "command"): A_KEY,
-    ("engines/local/worker.py", "command"): A_PROVIDER,
     ("jobspec/fate_v1/input_rules.py", " needs a table, such as reader_0.data"): AN_EXAMPLE,
-    ("server/adapters.py", "command"): A_PROVIDER,
     ("store/values.py", "upload"): A_ROW,
     ("store/views/views.py", "upload"): A_ROW,
 }  # fmt: skip
@@ -54,18 +54,28 @@ def texts(tree: ast.Module) -> Iterator[str]:
             yield node.value
 
 
-def named_in(source: str) -> set[str]:
-    return {text for text in texts(ast.parse(source)) if NAME.search(text)}
+def named_in(source: str, name: re.Pattern[str] = NAME) -> set[str]:
+    return {text for text in texts(ast.parse(source)) if name.search(text)}
+
+
+def named_outside(name: re.Pattern[str]) -> set[tuple[str, str]]:
+    return {
+        (path.relative_to(PACKAGE).as_posix(), text)
+        for path in sorted(PACKAGE.rglob("*.py")) if PACKAGE / "components" not in path.parents
+        for text in named_in(path.read_text(encoding="utf-8"), name)
+    }  # fmt: skip
 
 
 def test_no_component_is_named_outside_the_components() -> None:
-    found = {
-        (path.relative_to(PACKAGE).as_posix(), text)
-        for path in sorted(PACKAGE.rglob("*.py")) if PACKAGE / "components" not in path.parents
-        for text in named_in(path.read_text(encoding="utf-8"))
-    }  # fmt: skip
+    found = named_outside(NAME)
     assert found - EXCEPTIONS.keys() == set(), "give the component's description a trait, or take the name from there"
     assert EXCEPTIONS.keys() - found == set(), "these exceptions are not needed any more"
+
+
+def test_no_provider_is_named_outside_the_components() -> None:
+    assert {text for _, text in named_outside(PROVIDER)} <= {"command"}, "let the provider state a trait"
+    found = {path for path, _ in named_outside(PROVIDER)}
+    assert found <= {path for (path, text), why in EXCEPTIONS.items() if text == "command" and why is A_KEY}
 
 
 def test_a_name_is_found_however_it_is_used() -> None:

@@ -8,8 +8,8 @@ import pytest
 from fate_flow.components.base.errors import ComponentError, ExchangeError
 from fate_flow.components.builtin import intersection
 from fate_flow.components.builtin.intersection import BLOCK, count_as_guest, meet_as_host
+from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.components.tables.table import Table
-from fate_flow.components.worker.catalogue import CATALOGUE
 from tests.kit.components.memory_channel import GUEST, HOSTS, MemoryExchange, a_table, run_everywhere, side_by_side
 
 HOST = HOSTS[0]

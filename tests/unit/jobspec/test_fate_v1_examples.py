@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.model.spec import DeclaredOutput, Input, JobParameters, Party, Source
 from fate_flow.jobspec.fate_v1.reader import component_parameters_on, effective_document, parse
 from tests.kit.jobspec.fate_v1_documents import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.model.spec import JobParameters
 from tests.kit.jobspec.fate_v1_documents import problems
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from fate_flow.components.providers.builtin import BUILTIN_PROVIDER
+from fate_flow.core.model.modules import ProviderInfo
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.jobspec.fate_v1.reader import parse
 from tests.kit.jobspec.fate_v1_documents import problems
@@ -18,6 +20,7 @@ class Module:
     starts_without_roles: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset({"guest", "host"})
     default_task_cores: int | None = None
+    provider: ProviderInfo = BUILTIN_PROVIDER
 
     def check(self, parameters: Any, role: str) -> list[str]:
         return []

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from fate_flow.api.v1.jobs.job_file import read_yaml
-from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.model.retry import Backoff, RetryRule
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.jobspec.native.reader import read_native

@@ -10,8 +10,7 @@ from typing import Any
 from fate_flow.core.model.approval import Approval
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import UNREACHABLE, Answer, Blocker, Hold, Job, Seat, Task, TaskKey, Worker
-from fate_flow.core.model.modules import ModuleInfo, runs_program
-from fate_flow.core.model.program import program_at
+from fate_flow.core.model.modules import ModuleInfo, has_replicas
 from fate_flow.core.model.resources import request_of
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.model.status import TASK_BROKEN, JobStatus, TaskStatus
@@ -43,7 +42,7 @@ def needs_spec(snapshot: JobSnapshot, modules: Mapping[str, ModuleInfo]) -> bool
     job, running = snapshot.jobs[0], [task for task in snapshot.tasks if task.party_status is TaskStatus.RUNNING]
     is_ending = job.status is JobStatus.STOPPING or any(task.status is TaskStatus.STOPPING for task in snapshot.tasks)
     is_retrying = any(task.key.version and task.status is TaskStatus.WAITING for task in snapshot.tasks)
-    may_be_elastic = any(runs_program(modules, task.module) for task in running if task.runs_here)
+    may_be_elastic = any(has_replicas(modules, task.module) for task in running if task.runs_here)
     return bool(job.timers) or is_ending or is_retrying or may_be_elastic
 
 
@@ -282,7 +281,7 @@ def _worker(worker: Worker) -> dict[str, Any]:
 def _elastic(task: Task, workers: list[Worker], spec: JobSpec | None) -> dict[str, int] | None:
     """Return the numbers of elastic workers of a share that runs here; None if it cannot have any."""
     is_running = spec is not None and task.runs_here and task.party_status is TaskStatus.RUNNING
-    command = program_at(spec.tasks[task.key.name], task.key.party) if spec is not None and is_running else None
+    command = spec.tasks[task.key.name].programs.get(task.key.party) if spec is not None and is_running else None
     if command is None or not command.elastic:
         return None
     return asdict(count_elastic(command, workers))

@@ -8,7 +8,7 @@ from flask import Blueprint, Response, request
 
 from fate_flow.api.http.declared import TEXT, declared
 from fate_flow.api.http.envelope import error_response, failed, file_follows
-from fate_flow.components.worker.catalogue import COMMAND
+from fate_flow.components.providers.command import COMMAND
 from fate_flow.core.model.grammar import shown
 
 _RETCODE = 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from itertools import islice
@@ -42,10 +42,9 @@ from fate_flow.api.http.declared import (
 from fate_flow.api.http.envelope import HttpError, arguments, ok, silent_json
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.party import instances
-from fate_flow.components.worker import catalogue
 from fate_flow.core.model.errors import BadRequest, OperationFailed
 from fate_flow.core.model.grammar import shown
-from fate_flow.core.model.modules import OWN_PROVIDER
+from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.wire.v1.envelope import FATE_VERSION
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
 from fate_flow.jobspec.native.schema import schema_text
@@ -110,6 +109,7 @@ class _ServerRoutes:
     def __init__(self, services: Services) -> None:
         self._settings = services.settings
         self._defaults = services.context.defaults
+        self._modules = services.context.modules
 
     # ------------------------------------------------------------------ versions
 
@@ -166,15 +166,15 @@ class _ServerRoutes:
     def components(self) -> Response:
         known = {
             one.name: {
-                "alias": [one.module],
-                "default_provider": OWN_PROVIDER,
-                "support_provider": [OWN_PROVIDER],
+                "alias": [module],
+                "default_provider": one.provider.package,
+                "support_provider": [one.provider.package],
                 "description": one.description,
                 "roles": one.roles,
             }
-            for one in catalogue.CATALOGUE.values()
+            for module, one in self._modules.items()
         }
-        return ok({"components": known, "providers": _providers()})
+        return ok({"components": known, "providers": _providers(self._modules)})
 
     @declared(
         "List the providers of the components.", takes={"provider_name": described(TEXT, "Only this one.")},
@@ -185,7 +185,7 @@ class _ServerRoutes:
 
     @declared("List the providers of the components.", data=_PROVIDERS, also=_UNKNOWN, idle=("provider_name",))
     def provider(self, name: str) -> Response:
-        known = _providers()
+        known = _providers(self._modules)
         if not name:
             return ok(known)
         if name not in known:
@@ -218,10 +218,15 @@ def _versions() -> dict[str, str]:
     return {**own, **dict.fromkeys(_UNUSED, ""), "SERVER": f"fate_flow {fate_flow.__version__}"}
 
 
-def _providers() -> dict[str, Any]:
-    folder = Path(catalogue.__file__).parent
-    ours = {"path": folder, "class_path": {}, "components": sorted(catalogue.CATALOGUE)}
-    return {OWN_PROVIDER: {fate_flow.__version__: ours}}
+def _providers(modules: Mapping[str, ModuleInfo]) -> dict[str, Any]:
+    """Return the packages of the providers by name and version, as FATE's clients know providers."""
+    found: dict[str, dict[str, Any]] = {}
+    for module in sorted(modules):
+        one = modules[module].provider
+        versions = found.setdefault(one.package, {})
+        versions.setdefault(one.version, {"path": one.path, "class_path": {}, "components": []})
+        versions[one.version]["components"].append(module)
+    return found
 
 
 # ---------------------------------------------------------------------- lines of a job's logs

@@ -46,15 +46,8 @@ from fate_flow.api.http.shapes import SUBMITTED_WITH_TABLE, TABLE_INFO, UPLOADS
 from fate_flow.api.http.uploads import is_upload, received
 from fate_flow.api.v1.jobs.submission import Submitted, hand_over, parse_job, submit_data
 from fate_flow.api.v1.tables.connectors import ADDRESS, ENGINE, FILES, PATH, SERVERS, file_of, read_engine
-from fate_flow.components.worker.catalogue import (
-    DOWNLOAD,
-    FETCH,
-    MYSQL_NAME,
-    MYSQL_TABLE,
-    UPLOAD,
-    WRITER,
-    ComponentInfo,
-)
+from fate_flow.components.providers.builtin import DOWNLOAD, FETCH, MYSQL_NAME, MYSQL_TABLE, UPLOAD, WRITER
+from fate_flow.components.providers.description import ComponentInfo
 from fate_flow.core.model.errors import BadRequest, Conflict, NotFound
 from fate_flow.core.model.grammar import DUPLICATE_IDS, shown
 from fate_flow.store.values import Document, TableMeta

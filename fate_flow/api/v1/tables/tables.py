@@ -11,7 +11,7 @@ from fate_flow.api.http.declared import COUNT, TEXT, a_list, an_object, declared
 from fate_flow.api.http.envelope import arguments, ok
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.jobs.board_data import COLUMNS, MOST_SHOWN, ROWS, columns_of, first_rows
-from fate_flow.components.worker.catalogue import WRITTEN
+from fate_flow.components.providers.builtin import WRITTEN
 from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.spec import JobSpec

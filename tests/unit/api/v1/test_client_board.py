@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.components.tables.table_uri import parse_uri
-from fate_flow.components.worker.catalogue import CATALOGUE
 from fate_flow.core.model.job import UNREACHABLE, Answer, TaskKey
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.core.model.status import JobStatus

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.access.permission import EVERYTHING, Kind, PermissionRule, Thing, as_written, missing, read_things
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.spec import JobParameters, Party

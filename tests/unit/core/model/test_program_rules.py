@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.program import ProgramSpec, problems, read_program
 from fate_flow.core.model.program_scope import Place, environment, peers
@@ -131,9 +131,10 @@ def test_these_are_wrong_and_it_says_how(parameters: dict[str, Any], text: str) 
 
 
 def a_task(parties: dict[Party, dict[str, Any]], passed: frozenset[Party] = frozenset()) -> TaskSpec:
+    programs = {party: read_program({"command": ["x"], **said}) for party, said in parties.items()}
     return TaskSpec(
-        "train_0", "Command", tuple(parties), passed_at=passed, is_program=True,
-        parameters={party: {"command": ["x"], **said} for party, said in parties.items()},
+        "train_0", "Command", tuple(parties), passed_at=passed,
+        programs={party: program for party, program in programs.items() if party not in passed},
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.access.permission import Kind, PermissionRule, Thing, missing
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.job import TaskKey

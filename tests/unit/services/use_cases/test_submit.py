@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fate_flow.components.providers.command import COMMAND_PROVIDER
 from fate_flow.core.model.errors import (
     BadDocument,
     Busy,
@@ -67,7 +68,7 @@ class Reader:
 
         server.store.transaction = transaction
         object.__setattr__(server.context, "program_policy", self)
-        object.__setattr__(server.context, "modules", {"Command": Module(is_program=True)})
+        object.__setattr__(server.context, "modules", {"Command": Module(COMMAND_PROVIDER)})
 
     def objection(self, *_: object) -> str:
         self.seen.append(self._is_inside)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fate_flow.components.providers.command import COMMAND_PROVIDER
 from fate_flow.core.model.job import Answer, Claim, CommandKind, EngineState, Hold, JobKey, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.resources import EngineSize
@@ -37,7 +38,7 @@ def a_host(cores: int = 8, most: float = 1.0, **parameters: Any) -> HandServer:
     host = HandServer("10000", cores=cores, rules=Rules())
     host.steady = 100_000
     engine_size = EngineSize(1, 8, 0, most)
-    modules = {"Command": Module(is_program=True)}
+    modules = {"Command": Module(COMMAND_PROVIDER)}
     for name, value in (("modules", modules), ("program_policy", Open()), ("engine_size", engine_size)):
         object.__setattr__(host.context, name, value)
     said = {"replicas": 5, "min_replicas": 2, "max_failed_workers": 1} | parameters

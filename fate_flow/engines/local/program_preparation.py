@@ -1,8 +1,8 @@
-"""The order for a worker that becomes the user's own program, and the preparations before the program starts.
+"""The preparations before a worker becomes the user's own program.
 
-The server writes `command.json`; the worker process reads it between its fork and its `exec`. If something is missing
-or not allowed then, the launch fails with this reason. Files are copied, so that the program gets exactly what was
-checked, and cannot write to the originals.
+The worker process makes them between its fork and its `exec`. If something is missing or not allowed then, the launch
+fails with this reason. Files are copied, so that the program gets exactly what was checked, and cannot write to the
+originals.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import os
 import resource
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from fate_flow.components.base.file_copy import copy_whole
-from fate_flow.core.model.program import InputFile, ProgramRules, Secret, secret_variables, volume_variable
+from fate_flow.components.providers.program_order import WORK, Order
+from fate_flow.core.model.program import InputFile, secret_variables, volume_variable
 from fate_flow.engines.local.programs import (
     NotAllowed,
     check_allowed,
@@ -29,52 +30,12 @@ from fate_flow.engines.local.programs import (
 )
 from fate_flow.engines.local.worker import write_atomically
 
-ORDER = "command.json"
-PEERS = "peers.json"
 FILES = "files.json"
-WORK = "work"
 VOLUMES = "volumes"
-OUTPUTS = "outputs"
 
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "HOME", "USER", "TMPDIR")
 """Variables that a program inherits from the server. The others stay private."""
 _CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
-
-
-@dataclass(frozen=True)
-class Order:
-    """The program that the worker becomes, and the rules of this party."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
-    policy: ProgramRules
-    files: tuple[InputFile, ...] = ()
-    volumes: tuple[str, ...] = ()
-    core_dumps: bool = False
-    secrets: tuple[str, ...] = ()        # names; the worker reads the texts itself
-    initiator: str = ""                  # the id of the job's initiator
-    own: str = ""                        # the id of the party that runs it
-
-    def write(self, folder: Path) -> None:
-        """Write the order, readable only for this user, because it may contain tokens."""
-        write_atomically(folder / ORDER, json.dumps(asdict(self)), mode=0o600, is_durable=False)
-
-    @classmethod
-    def read(cls, folder: Path) -> Self | None:
-        """Read the order; None if the worker is not a program. Raises ValueError, KeyError, TypeError if malformed."""
-        try:
-            value: dict[str, Any] = json.loads((folder / ORDER).read_text())
-        except FileNotFoundError:
-            return None
-        secrets = {
-            name: Secret(one["file"], tuple(one["initiators"])) for name, one in value["policy"]["secrets"].items()
-        }  # fmt: skip
-        policy = {**value["policy"], "allow": tuple(value["policy"]["allow"]), "secrets": secrets}
-        return cls(
-            tuple(value["argv"]), value["env"], ProgramRules(**policy),
-            tuple(InputFile(**one) for one in value["files"]), tuple(value["volumes"]), value["core_dumps"],
-            tuple(value["secrets"]), value["initiator"], value["own"],
-        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -111,11 +72,6 @@ def _secrets(order: Order) -> dict[str, str]:
         text = read_secret(name, order.policy, order.initiator, order.own)
         found.update(dict.fromkeys(secret_variables(name), text))
     return found
-
-
-def is_program(folder: Path) -> bool:
-    """Return whether the worker of this folder is the user's own program."""
-    return (folder / ORDER).exists()
 
 
 def clear_scratch(folder: Path) -> None:
