@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from urllib3.fields import RequestField
+from urllib3.filepost import choose_boundary
 
 from fate_flow.core.model.errors import FlowError
 
@@ -16,15 +17,13 @@ class MultipartFile:
     """A multipart body with one part named `file`; its length is known before the file is read."""
 
     def __init__(self, path: Path) -> None:
-        boundary = secrets.token_hex(16)
+        boundary, part = choose_boundary(), RequestField("file", b"", path.name)
+        part.make_multipart(content_type="application/octet-stream")
         self.content_type = f"multipart/form-data; boundary={boundary}"
         self.size = path.stat().st_size
         self._path = path
         self.on_sent: Callable[[int], object] = nobody
-        self._head = b"".join((
-            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="'.encode(), _quoted(path.name),
-            b'"\r\nContent-Type: application/octet-stream\r\n\r\n',
-        ))  # fmt: skip
+        self._head = f"--{boundary}\r\n{part.render_headers()}".encode(errors="surrogateescape")
         self._tail = f"\r\n--{boundary}--\r\n".encode()
 
     def __len__(self) -> int:
@@ -52,10 +51,3 @@ class MultipartFile:
 
 def nobody(_count: int) -> None:
     """Ignore the number of bytes sent."""
-
-
-def _quoted(name: str) -> bytes:
-    """Return a file name as browsers write it into this header."""
-    for letter, code in (('"', "%22"), ("\r", "%0D"), ("\n", "%0A")):
-        name = name.replace(letter, code)
-    return os.fsencode(name)

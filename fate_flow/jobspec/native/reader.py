@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fate_flow.core.model.grammar import shown, shown_key
-from fate_flow.jobspec.native.schema import JOB, LIFECYCLE
+from fate_flow.jobspec.native.schema import LIFECYCLE
 from fate_flow.jobspec.native.shape import check_shape
 from fate_flow.jobspec.text.document import Findings, Node, size_of
 
@@ -74,7 +74,7 @@ def read_native(document: object, lines: Mapping[str, int]) -> tuple[NativeJob |
     findings, paths = Findings(strict=True), Paths(lines)
     node = Node(document, "", findings)
     if size_of(node) is not None:
-        check_shape(_with_whole_initiator(node), JOB, JOB)
+        check_shape(_with_whole_initiator(node))
     if not findings.problems:
         job = _Translation(node, paths).job()
         if not findings.problems:

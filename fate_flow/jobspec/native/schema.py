@@ -1,6 +1,6 @@
 """The JSON Schema of the native job file: the single declaration for editors and for the reader.
 
-`shape.py` checks values against it, and supports only the keywords of JSON Schema that are used here. `reader.py`
+`shape.py` checks a file against it, and has a text for each keyword of JSON Schema that is used here. `reader.py`
 translates the file into FATE's documents. Their readers check what a shape cannot express, such as whether a party
 exists or an event is known.
 """

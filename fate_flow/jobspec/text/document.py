@@ -75,7 +75,11 @@ class Node:
         if not isinstance(self.value, list):
             self.wrong(f"{shown(self.value)} is not a list")
             return []
-        return [Node(one, f"{self.path}[{place}]", self.findings) for place, one in enumerate(self.value)]
+        return [self.element(place) for place in range(len(self.value))]
+
+    def element(self, place: int) -> Node:
+        """Return an element of a list."""
+        return Node(self.value[place], f"{self.path}[{place}]", self.findings)
 
     def is_object(self) -> bool:
         """Return whether the value is an object; add a problem if it is not."""

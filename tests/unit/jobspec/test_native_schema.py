@@ -19,10 +19,10 @@ from fate_flow.core.model.retry import Backoff, RetryRule
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.jobspec.native.reader import read_native
 from fate_flow.jobspec.native.schema import JOB, schema_text
-from fate_flow.jobspec.native.shape import check_shape
+from fate_flow.jobspec.native.shape import MESSAGES, check_shape
 from fate_flow.jobspec.text.document import Findings, Node
 from tests.kit.jobspec.fate_v1_documents import problems
-from tests.kit.jobspec.native_documents import FULL, wrong_with
+from tests.kit.jobspec.native_documents import FULL, a_file, wrong_with
 
 DOCS = Path(__file__).parents[3] / "docs"
 EXAMPLES = sorted((DOCS / "examples").glob("*.yaml"))
@@ -39,16 +39,15 @@ def _ecma(schema: Any) -> Any:
 
 
 VALIDATOR = Draft202012Validator(_ecma(JOB))
-WALKED = {
-    "$ref", "$defs", "type", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "properties",
-    "required", "additionalProperties", "propertyNames", "minProperties", "items", "minItems", "uniqueItems",
+OF_KEYS_AND_ELEMENTS = {
+    "$ref", "$defs", "properties", "required", "additionalProperties", "propertyNames", "items", "uniqueItems",
 }  # fmt: skip
 FOR_PEOPLE = {"$schema", "title", "description", "default", "patternErrorMessage"}
 
 
 def shape_problems(document: Any) -> list[str]:
     findings = Findings(strict=True)
-    check_shape(Node(document, "", findings), JOB, JOB)
+    check_shape(Node(document, "", findings))
     return [problem.message for problem in findings.problems]
 
 
@@ -76,9 +75,24 @@ def test_it_is_a_schema():
     Draft202012Validator.check_schema(JOB)
 
 
-def test_the_reader_walks_every_keyword():
+def test_every_keyword_has_a_message_for_people():
     used = {key for schema in schemas(JOB) for key in schema}
-    assert used <= WALKED | FOR_PEOPLE
+    assert used <= OF_KEYS_AND_ELEMENTS | MESSAGES.keys() | FOR_PEOPLE
+
+
+def test_a_value_with_two_errors_has_one_message():
+    [found] = shape_problems(a_file(resources={"cores": 0.5}))
+    assert found == "resources.cores: 0.5 is not a whole number"
+
+
+def test_a_wrong_name_has_one_message_with_its_path():
+    [found] = shape_problems(a_file(tasks={"a b": {"component": "Reader"}, "c": {"component": "Reader"}}))
+    assert found.startswith("tasks.'a b': 'a b' is not a name of 1 to 30 letters, digits, _ and -, no - first;")
+
+
+def test_the_time_for_many_errors_in_one_list_does_not_grow_with_their_square():
+    document = a_file(parties={"guest": [9001], "host": ["x"] * 20_000})
+    assert len(shape_problems(document)) == 20_000 + 19_999
 
 
 def test_patterns_mean_the_whole_text():
