@@ -33,6 +33,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 }  # fmt: skip
 """By folder of the package, the others that it knows."""
 
+API_SEES = ("fate_flow.store.contract", "fate_flow.store.values", "fate_flow.store.views")
+"""Of the store, what the API knows: values and view rows, but no row of the database."""
+
 PURE = ("fate_flow.core", "fate_flow.jobspec")
 PURE_MAY_IMPORT = {
     "__future__", "base64", "binascii", "collections", "collections.abc", "contextlib", "dataclasses", "decimal",
@@ -90,6 +93,13 @@ def test_imports_point_down(name: str) -> None:
     used = {other.split(".")[1] for other in imports(name) if other.startswith("fate_flow.")}
     unknown = {one for one in used if f"fate_flow.{one}" not in modules()}      # names of the package itself
     assert used - unknown - {layer} <= MAY_IMPORT[layer], f"{name} imports {sorted(used - {layer} - MAY_IMPORT[layer])}"
+
+
+@pytest.mark.parametrize("name", sorted(one for one in modules() if one.startswith("fate_flow.api.")))
+def test_no_row_of_the_database_is_an_answer(name: str) -> None:
+    used = {one for one in imports(name) if one.startswith("fate_flow.store.") and one in modules()}
+    assert {one for one in used if not one.startswith(API_SEES)} == set()
+    assert not [one for one in imports(name) if one.split(".")[0] == "peewee"]
 
 
 @pytest.mark.parametrize("name", sorted(one for one in modules() if one.startswith(PURE)))

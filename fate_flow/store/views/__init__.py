@@ -1,1 +1,1 @@
-"""What clients see of the database: rows under FATE's names, read only."""
+"""What the API sees of the database: values and rows of named fields, read only."""

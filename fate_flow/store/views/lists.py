@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
 from typing import Any
 
-from peewee import BooleanField, DateTimeField, fn
+from peewee import fn
 
 from fate_flow.core.model.status import JOB_END
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 from fate_flow.store.database.models import JobRow, TaskRow
 from fate_flow.store.sql.store import SqlTransaction
-from fate_flow.store.views.columns import Row
+from fate_flow.store.views.columns import Row, read_rows
 from fate_flow.store.views.count_cache import CountCache
-from fate_flow.store.views.filters import not_by_index, with_stopping
+from fate_flow.store.views.filters import Filters, Span, not_by_index
 
 MOST_ROWS = 1000
 
@@ -69,7 +68,7 @@ def matching(query: JobQuery) -> Any:
         where &= JobRow.f_role.in_(query.roles)
     if query.statuses:
         status = not_by_index(JobRow.f_status) if is_counted(query.statuses) else JobRow.f_status
-        where &= status.in_(with_stopping("status", list(query.statuses)))
+        where &= status.in_(query.statuses)
     return where
 
 
@@ -78,10 +77,10 @@ class Listed:
     """A list of rows of a table, from which pages are read."""
 
     model: Any
+    fields: tuple[str, ...]          # what its rows have (store/views/columns.py)
     where: Any                       # None: all rows
     shape: Hashable | None           # identifies `where`; None: it uses columns that may change in a settled row
     fixed: frozenset[str]            # columns with the same value in all rows
-    left_out: frozenset[str] = frozenset()
     asks_for_status: bool = False
 
     def age(self, by: str) -> str:
@@ -102,14 +101,10 @@ class Listed:
             chosen = chosen if condition is None else chosen.where(condition)
         chosen = chosen.order_by(*self._order(self.model, page)).limit(page.rows).offset(page.offset)
         row = self.model.alias()
-        names = [name for name in self.model._meta.fields if name not in self.left_out]
-        columns = [getattr(row, name) for name in names]
+        columns = [getattr(row, f"f_{name}") for name in self.fields]
         same = [getattr(row, name) == getattr(chosen.c, name) for name in key]
         query = row.select(*columns).join(chosen, on=reduce(and_, same)).order_by(*self._order(row, page))
-        fields = ((name, self.model._meta.fields[name]) for name in names)
-        others = [(name, field.python_value) for name, field in fields if isinstance(field, _HELD_OTHERWISE)]
-        found = self.model._meta.database.execute(query).fetchall()
-        return [_row(names, values, others) for values in found]
+        return read_rows(query, self.model, self.fields)
 
     def _order(self, row: Any, page: Page) -> list[Any]:
         """Return the order without columns that have one value: with them, MariaDB would sort all rows instead of using
@@ -119,17 +114,6 @@ class Listed:
         return [field.desc() if page.is_descending else field for field in fields]
 
 
-_HELD_OTHERWISE = (BooleanField, DateTimeField)
-
-
-def _row(names: Sequence[str], values: Sequence[Any], others: Iterable[tuple[str, Callable[[Any], Any]]]) -> Row:
-    """Make a row like peewee's `dicts()`, in a third of the time: only some columns need a conversion."""
-    row = dict(zip(names, values, strict=True))
-    for name, value_of in others:
-        row[name] = value_of(row[name])
-    return row
-
-
 JOB_SETTLES = frozenset({"role", "party_id", "status"})
 TASK_STAYS = frozenset({"role", "party_id", "component_name"})
 """Columns that do not change any more, for a job after its end. The job id is left out: it selects few rows anyway."""
@@ -137,25 +121,27 @@ TASK_STAYS = frozenset({"role", "party_id", "component_name"})
 _ENDS = frozenset(status.value for status in JOB_END)
 
 
-def is_counted(statuses: Sequence[Any]) -> bool:
+def is_counted(statuses: Collection[Any]) -> bool:
     """Return whether the count of the list is cached. Unfinished jobs are few, and are found by their status."""
     return not statuses or any(status in _ENDS for status in statuses)
 
 
-def choices_of(value: Any) -> list[Any]:
-    """Return the values of a filter; empty if there is no filter."""
-    return value if isinstance(value, list) else [] if value is None else [value]
+def choices_of(filters: Filters, name: str) -> tuple[Any, ...]:
+    """Return the values that a field may have after these filters; empty if no filter names values of it."""
+    wanted = filters.get(name)
+    if wanted is None or isinstance(wanted, Span):
+        return ()
+    return wanted if isinstance(wanted, tuple) else (wanted,)
 
 
-def shape_of(model: Any, filters: Mapping[str, Any], stays: frozenset[str]) -> Hashable | None:
+def shape_of(filters: Filters, stays: frozenset[str]) -> Hashable | None:
     """Return a key that identifies the filters; None if they use columns that may change."""
-    given = {key: value for key, value in filters.items() if value is not None and f"f_{key}" in model._meta.fields}
-    return json.dumps(given, sort_keys=True) if given.keys() <= stays else None
+    return frozenset(filters.items()) if filters.keys() <= stays else None
 
 
-def fixed_by(filters: Mapping[str, Any]) -> frozenset[str]:
+def fixed_by(filters: Filters) -> frozenset[str]:
     """Return the columns that have a single value after these filters."""
-    return frozenset(f"f_{key}" for key, value in filters.items() if len(choices_of(value)) == 1)
+    return frozenset(f"f_{name}" for name in filters if len(choices_of(filters, name)) == 1)
 
 
 def is_newest_version() -> Any:

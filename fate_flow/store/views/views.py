@@ -1,13 +1,12 @@
-"""The queries of clients: rows with FATE's names, read only.
+"""The queries of the API: values, and rows with the fields that the caller names; read only.
 
-Every method reads one snapshot and takes no lock. Lists leave out the columns with whole documents, and no answer has
-more than `MOST_ROWS` rows (store/views/lists.py).
+Every method reads one snapshot and takes no lock. No answer has more than `MOST_ROWS` rows (store/views/lists.py).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -15,18 +14,20 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from peewee import Database
 
 from fate_flow.core.model.history import HistoryEntry
+from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_UNFINISHED
 from fate_flow.store.contract.retry import Retry
 from fate_flow.store.contract.transaction import handed_on, published
 from fate_flow.store.database.models import EngineRow, JobRow, MetricRow, OutputRow, StorageTableRow, TaskRow
+from fate_flow.store.database.queries import job_is
 from fate_flow.store.database.refusals import reading_refused
 from fate_flow.store.sql.resources import COMPUTING
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.values import READ, Document, Metric, OutputTable, TableMeta
-from fate_flow.store.views.columns import DOCUMENTS, Row, as_seen, decoded
+from fate_flow.store.views.columns import Row, column_of, read_rows
 from fate_flow.store.views.count_cache import CountCache
-from fate_flow.store.views.filters import NO_INDEX, conditions
+from fate_flow.store.views.filters import NO_INDEX, Filters, conditions
 from fate_flow.store.views.lists import (
     JOB_SETTLES,
     MOST_ROWS,
@@ -45,7 +46,7 @@ from fate_flow.store.views.lists import (
     shape_of,
 )
 from fate_flow.store.views.snapshots import JobSnapshot, QueuePage, queue_page, snapshot_of
-from fate_flow.store.views.wait_reasons import with_wait_reasons
+from fate_flow.store.views.wait_reasons import WAIT_FIELDS, with_wait_reasons
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,7 +63,7 @@ def _read_again(query: Callable[Concatenate[Views, P], T]) -> Callable[Concatena
 
 
 class Views:
-    """The queries of clients."""
+    """The queries of the API. A caller names the `fields` that the rows of a list have (store/views/columns.py)."""
 
     def __init__(self, database: Database, retry: Retry | None = None) -> None:
         self._database = database
@@ -72,26 +73,34 @@ class Views:
     # ------------------------------------------------------------------ jobs
 
     @_read_again
-    def jobs(self, filters: Mapping[str, Any], page: Page = NEWEST) -> list[Row]:
-        """Return a page of the jobs that the filters select, with all columns; empty without a usable filter."""
+    def jobs(self, fields: Collection[str], filters: Filters, page: Page = NEWEST) -> list[Row]:
+        """Return a page of the jobs that the filters select, with `WAIT_FIELDS` too; empty without a filter."""
+        statuses = choices_of(filters, "status")
+        shape = shape_of(filters, JOB_SETTLES) if is_counted(statuses) else None
+        where = conditions(JobRow, filters, without_index=frozenset() if shape is None else NO_INDEX)
+        if where is None:
+            return []
+        read = _with_wait_fields(fields)
+        listed = Listed(JobRow, read, where, shape, fixed_by(filters), asks_for_status=bool(statuses))
         with self._reading() as tx:
-            statuses = choices_of(filters.get("status"))
-            shape = shape_of(JobRow, filters, JOB_SETTLES) if is_counted(statuses) else None
-            where = conditions(JobRow, filters, without_index=NO_INDEX if shape else frozenset())
-            if where is None:
-                return []
-            listed = Listed(JobRow, where, shape, fixed_by(filters), asks_for_status=bool(statuses))
             rows, _ = read_page(tx, self._jobs, listed, page)
-            return _initiator_first(as_seen(with_wait_reasons(tx, rows)))
+            return _initiator_first(with_wait_reasons(tx, rows))
 
     @_read_again
-    def job_list(self, query: JobQuery, page: Page) -> tuple[list[Row], int]:
-        """Return a page of jobs without their documents, and the number of all jobs in the list."""
-        fixed, shape = fixed_by({"role": list(query.roles)}), query if is_counted(query.statuses) else None
-        listed = Listed(JobRow, matching(query), shape, fixed, DOCUMENTS, asks_for_status=bool(query.statuses))
+    def job_list(self, fields: Collection[str], query: JobQuery, page: Page) -> tuple[list[Row], int]:
+        """Return a page of jobs, with `WAIT_FIELDS` too, and the number of all jobs in the list."""
+        fixed = fixed_by({"role": query.roles} if query.roles else {})
+        shape = query if is_counted(query.statuses) else None
+        read, asks_for_status = _with_wait_fields(fields), bool(query.statuses)
+        listed = Listed(JobRow, read, matching(query), shape, fixed, asks_for_status=asks_for_status)
         with self._reading() as tx:
             rows, count = read_page(tx, self._jobs, listed, page)
-            return as_seen(with_wait_reasons(tx, rows)), count()
+            return with_wait_reasons(tx, rows), count()
+
+    @_read_again
+    def job(self, fields: Collection[str], key: JobKey) -> Row | None:
+        """Return a job as it is stored; None if it is unknown here."""
+        return self._first(JobRow, tuple(fields), job_is(key))
 
     @_read_again
     def document(self, job_id: str) -> Document | None:
@@ -120,47 +129,44 @@ class Views:
     # ------------------------------------------------------------------ tasks
 
     @_read_again
-    def tasks(self, filters: Mapping[str, Any], page: Page = OLDEST) -> list[Row]:
-        """Return a page of the party tasks that the filters select, in their newest version; empty without a usable
-        filter."""
+    def tasks(self, fields: Collection[str], filters: Filters, page: Page = OLDEST) -> list[Row]:
+        """Return a page of the party tasks that the filters select, in their newest version; empty without a filter."""
         where = conditions(TaskRow, filters)
         if where is None:
             return []
+        listed = Listed(TaskRow, tuple(fields), where & is_newest_version(), None, fixed_by(filters))
         with self._reading() as tx:
-            listed = Listed(TaskRow, where & is_newest_version(), None, fixed_by(filters))
-            return as_seen(read_page(tx, self._tasks, listed, page)[0])
+            return read_page(tx, self._tasks, listed, page)[0]
 
     @_read_again
-    def task_list(self, filters: Mapping[str, Any], page: Page) -> tuple[list[Row], int]:
+    def task_list(self, fields: Collection[str], filters: Filters, page: Page) -> tuple[list[Row], int]:
         """Return a page of party tasks, in all versions, and the number of all in the list."""
-        where, shape = conditions(TaskRow, filters), shape_of(TaskRow, filters, TASK_STAYS)
-        listed = Listed(TaskRow, where, shape, fixed_by(filters), DOCUMENTS)
+        where, shape = conditions(TaskRow, filters), shape_of(filters, TASK_STAYS)
+        listed = Listed(TaskRow, tuple(fields), where, shape, fixed_by(filters))
         with self._reading() as tx:
             rows, count = read_page(tx, self._tasks, listed, page)
-            return as_seen(rows), count()
+            return rows, count()
 
     # ------------------------------------------------------------------ resources
 
     @_read_again
-    def jobs_that_hold(self) -> list[Row]:
-        """Return the jobs with a reservation here."""
-        columns = (JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id, JobRow.f_cores, JobRow.f_memory)
+    def jobs_that_hold(self, fields: Collection[str]) -> list[Row]:
+        """Return the jobs with a reservation here, oldest first."""
         # Ended jobs hold nothing, so the condition on the status only lets the database use its index.
         holds = JobRow.f_status.in_([status.value for status in JOB_UNFINISHED]) & (
             JobRow.f_resource_in_use == True  # noqa: E712
         )
+        names = tuple(fields)
         with self._reading():
-            return list(JobRow.select(*columns).where(holds).order_by(JobRow.f_create_time).dicts())
+            return read_rows(_select(JobRow, names).where(holds).order_by(JobRow.f_create_time), JobRow, names)
 
     @_read_again
-    def engine(self, name: str = "") -> Row:
-        """Return the row of the computing engine, with this name if one is given; empty if there is none."""
+    def engine(self, fields: Collection[str], name: str = "") -> Row | None:
+        """Return the computing engine, with this name if one is given; None if there is none."""
         where = EngineRow.f_engine_type == COMPUTING
         if name:
             where &= EngineRow.f_engine_name == name
-        with self._reading():
-            row = EngineRow.select().where(where).dicts().first()
-        return decoded(row) if row else {}
+        return self._first(EngineRow, tuple(fields), where)
 
     # ------------------------------------------------------------------ results
 
@@ -177,15 +183,16 @@ class Views:
             return [(one, handed_on(tx, one)) for one in published(tx, job_id, task, party)]
 
     @_read_again
-    def output_rows(self, filters: Mapping[str, Any]) -> list[Row]:
-        """Return the rows about output tables that the filters select; empty without a usable filter."""
+    def output_rows(self, fields: Collection[str], filters: Filters) -> list[Row]:
+        """Return the rows about output tables that the filters select; empty without a filter."""
+        where = conditions(OutputRow, filters)
+        if where is None:
+            return []
+        names = tuple(fields)
+        query = _select(OutputRow, names).where(where & (OutputRow.f_data_name != READ))
         with self._reading():
-            where = conditions(OutputRow, filters)
-            if where is None:
-                return []
-            where &= OutputRow.f_data_name != READ
-            query = OutputRow.select().where(where).order_by(OutputRow.f_job_id, OutputRow.f_task_id)
-            return list(query.limit(MOST_ROWS).dicts())
+            ordered = query.order_by(OutputRow.f_job_id, OutputRow.f_task_id)
+            return read_rows(ordered.limit(MOST_ROWS), OutputRow, names)
 
     @_read_again
     def metrics(self, job_id: str, task: str, party: Party) -> tuple[Metric, ...]:
@@ -210,6 +217,10 @@ class Views:
 
     # ------------------------------------------------------------------ reading
 
+    def _first(self, model: Any, names: tuple[str, ...], where: Any) -> Row | None:
+        with self._reading():
+            return next(iter(read_rows(_select(model, names).where(where).limit(1), model, names)), None)
+
     @contextmanager
     def _reading(self) -> Iterator[SqlTransaction]:
         """Open a snapshot. Raises StorageFailed if the database does not answer."""
@@ -220,12 +231,20 @@ class Views:
                 yield SqlTransaction(self._database, None)
 
 
+def _select(model: Any, names: tuple[str, ...]) -> Any:
+    return model.select(*(column_of(model, name) for name in names))
+
+
+def _with_wait_fields(fields: Collection[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*fields, *WAIT_FIELDS)))
+
+
 def _initiator_first(rows: list[Row]) -> list[Row]:
     """Return the rows in the order of their jobs; of several seats of a job, the initiator's first."""
     order: dict[str, int] = {}
     for row in rows:
-        order.setdefault(row["f_job_id"], len(order))
-    return sorted(rows, key=lambda row: (order[row["f_job_id"]], not row["f_is_initiator"]))
+        order.setdefault(row["job_id"], len(order))
+    return sorted(rows, key=lambda row: (order[row["job_id"]], not row["is_initiator"]))
 
 
 def _upload(job_id: str, meta: Mapping[str, Any]) -> Row:

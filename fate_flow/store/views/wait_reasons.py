@@ -16,34 +16,39 @@ from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.views.columns import Row
 from fate_flow.store.views.document_digests import digests_of
 
+WAIT_FIELDS = (
+    "job_id", "role", "party_id", "initiator_role", "initiator_party_id", "is_initiator", "status", "wait_reason",
+    "retry_at", "rerun_signal", "held", "hold_message", "hold_by", "approval", "approval_by",
+)  # fmt: skip
+"""The fields of a job that say why it waits."""
 _FEW = 20                    # waiting jobs whose places are counted one by one
 
 
 def with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
-    """Add to each waiting job why it waits and its place in the queue; at other parties, who knows that. Add the digest
-    of the document to each job that this party has to approve."""
-    waiting = [row for row in rows if row["f_status"] == JobStatus.WAITING.value]
-    unapproved = [row for row in rows if row["f_approval"] == Approval.PENDING.value]
-    digests = digests_of(tx, (row["f_job_id"] for row in unapproved))
+    """Set in each waiting job why it waits, with its place in the queue; at other parties, who knows that. Add the
+    `document_digest` to each job that this party has to approve. The rows need `WAIT_FIELDS`."""
+    waiting = [row for row in rows if row["status"] == JobStatus.WAITING.value]
+    unapproved = [row for row in rows if row["approval"] == Approval.PENDING.value]
+    digests = digests_of(tx, (row["job_id"] for row in unapproved))
     for row in unapproved:
-        row["f_document_digest"] = digests.get(row["f_job_id"], "")
-    places = _places(tx, [_key(row) for row in waiting if row["f_is_initiator"]])
+        row["document_digest"] = digests.get(row["job_id"], "")
+    places = _places(tx, [_key(row) for row in waiting if row["is_initiator"]])
     for row in waiting:
-        if not row["f_is_initiator"]:
-            initiator = f"{row['f_initiator_role']} {row['f_initiator_party_id']}"
-            consent = consent_of(row["f_approval"], row["f_approval_by"], "", 0)
-            row["f_wait_reason"] = why_a_copy_waits(initiator, f"{row['f_role']} {row['f_party_id']}", consent)
-        elif row["f_job_id"] in places:
-            hold = Hold(row["f_hold_message"] or "", row["f_hold_by"]) if row["f_held"] else None
-            text = row["f_wait_reason"] or ""
-            if row["f_rerun_signal"] and row["f_retry_at"]:
-                text = pausing(text, row["f_retry_at"] - tx.steady())
-            row["f_wait_reason"] = why_it_waits(text, places[row["f_job_id"]], hold)
+        if not row["is_initiator"]:
+            initiator = f"{row['initiator_role']} {row['initiator_party_id']}"
+            consent = consent_of(row["approval"], row["approval_by"], "", 0)
+            row["wait_reason"] = why_a_copy_waits(initiator, f"{row['role']} {row['party_id']}", consent)
+        elif row["job_id"] in places:
+            hold = Hold(row["hold_message"] or "", row["hold_by"]) if row["held"] else None
+            text = row["wait_reason"] or ""
+            if row["rerun_signal"] and row["retry_at"]:
+                text = pausing(text, row["retry_at"] - tx.steady())
+            row["wait_reason"] = why_it_waits(text, places[row["job_id"]], hold)
     return rows
 
 
 def _key(row: Row) -> JobKey:
-    return JobKey(row["f_job_id"], Party(row["f_role"], row["f_party_id"]))
+    return JobKey(row["job_id"], Party(row["role"], row["party_id"]))
 
 
 def _places(tx: SqlTransaction, keys: Sequence[JobKey]) -> dict[str, int]:

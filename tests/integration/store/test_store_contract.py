@@ -19,6 +19,8 @@ import peewee
 import pymysql
 import pytest
 
+from fate_flow.api.v1.rendering.job import JOB, LISTED_JOB
+from fate_flow.api.v1.rendering.task import LISTED_TASK, TASK
 from fate_flow.core.model.errors import StorageFailed, StorageUnavailable
 from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.store.contract.retry import Retry
@@ -357,23 +359,28 @@ class TestPagesOnMariaDb:
 
     @pytest.mark.mariadb
     @pytest.mark.parametrize("ask", [
-        lambda views, page: views.job_list(JobQuery(), replace(FIRST, offset=page)),
-        lambda views, page: views.job_list(JobQuery(roles=("local",)), FIRST),
-        lambda views, page: views.job_list(JobQuery(statuses=("success",)), replace(FIRST, offset=page)),
-        lambda views, page: views.job_list(JobQuery(), replace(FIRST, order_by="elapsed", offset=page)),
+        lambda views, page: views.job_list(LISTED_JOB, JobQuery(), replace(FIRST, offset=page)),
+        lambda views, page: views.job_list(LISTED_JOB, JobQuery(roles=("local",)), FIRST),
+        lambda views, page: views.job_list(LISTED_JOB, JobQuery(statuses=("success",)), replace(FIRST, offset=page)),
+        lambda views, page: views.job_list(LISTED_JOB, JobQuery(), replace(FIRST, order_by="elapsed", offset=page)),
         lambda views, page: views.job_list(
-            JobQuery(statuses=("success",)), replace(FIRST, order_by="elapsed", offset=page)
+            LISTED_JOB, JobQuery(statuses=("success",)), replace(FIRST, order_by="elapsed", offset=page)
         ),
-        lambda views,
-        page: views.job_list(JobQuery(roles=("guest",)), replace(FIRST, order_by="end_time", offset=page)),
-        lambda views, page: views.jobs({"role": "guest"}, replace(FIRST, offset=page // 2)),
-        lambda views, page: views.jobs({"status": "success"}, replace(FIRST, offset=page)),
-        lambda views, page: views.jobs({"role": "guest", "party_id": "9999", "status": "success"}, FIRST),
-        lambda views, page: views.task_list({}, replace(FIRST, offset=page)),
-        lambda views, page: views.task_list({"role": "guest", "party_id": "9999"}, replace(FIRST, offset=page // 2)),
-        lambda views, page: views.tasks({"role": "guest", "party_id": "9999"}, FIRST),
-        lambda views, page: views.task_list({}, replace(FIRST, order_by="elapsed")),
-        lambda views, page: views.task_list({"role": "guest"}, replace(FIRST, order_by="elapsed", offset=page // 2)),
+        lambda views, page: views.job_list(
+            LISTED_JOB, JobQuery(roles=("guest",)), replace(FIRST, order_by="end_time", offset=page)
+        ),
+        lambda views, page: views.jobs(JOB, {"role": "guest"}, replace(FIRST, offset=page // 2)),
+        lambda views, page: views.jobs(JOB, {"status": "success"}, replace(FIRST, offset=page)),
+        lambda views, page: views.jobs(JOB, {"role": "guest", "party_id": "9999", "status": "success"}, FIRST),
+        lambda views, page: views.task_list(LISTED_TASK, {}, replace(FIRST, offset=page)),
+        lambda views, page: views.task_list(
+            LISTED_TASK, {"role": "guest", "party_id": "9999"}, replace(FIRST, offset=page // 2)
+        ),
+        lambda views, page: views.tasks(TASK, {"role": "guest", "party_id": "9999"}, FIRST),
+        lambda views, page: views.task_list(LISTED_TASK, {}, replace(FIRST, order_by="elapsed")),
+        lambda views, page: views.task_list(
+            LISTED_TASK, {"role": "guest"}, replace(FIRST, order_by="elapsed", offset=page // 2)
+        ),
     ])  # fmt: skip
     def test_few_rows_are_read(
         self, mysql: Any, full_views: Views, ask: Callable[[Views, int], Any], monkeypatch: pytest.MonkeyPatch

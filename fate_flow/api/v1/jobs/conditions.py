@@ -1,9 +1,10 @@
-"""Add what running jobs and tasks wait for to the rows that clients list, as in `job/explain`."""
+"""Add what running jobs and tasks wait for to the view rows of lists, as in `job/explain`.
+
+A row also gets a `status_detail` if that is not its status."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from fate_flow.core.model.job import Job, TaskKey
 from fate_flow.core.model.peer import PeerTrouble
@@ -14,57 +15,58 @@ from fate_flow.core.planning.view import JobView
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.store.contract.transaction import Transaction
-
-Row = dict[str, Any]
+from fate_flow.store.views.columns import Row
 
 _RUNS = (JobStatus.RUNNING, JobStatus.STOPPING)
+_RUNNING = frozenset(status.value for status in _RUNS)
+_TASK_RUNS = (TaskStatus.RUNNING.value, TaskStatus.STOPPING.value)
 
 
 def with_conditions_of_jobs(context: Context, rows: list[Row]) -> list[Row]:
-    """Set `f_wait_reason` in the rows of running and stopping jobs; return all rows."""
-    running = [row for row in rows if row["f_status"] == JobStatus.RUNNING.value]
-    stopping = {row["f_job_id"] for row in running if row["f_status_detail"] == JobStatus.STOPPING.value}
-    known = _conditions(context, {row["f_job_id"] for row in running}, stopping)
+    """Set `wait_reason` in the rows of running and stopping jobs; return all rows."""
+    running = [row for row in rows if row["status"] in _RUNNING]
+    stopping = {row["job_id"] for row in running if row["status"] == JobStatus.STOPPING.value}
+    known = _conditions(context, {row["job_id"] for row in running}, stopping)
     for row in running:
-        condition = known.get(row["f_job_id"])
+        condition = known.get(row["job_id"])
         if condition is None:
             continue
-        row["f_wait_reason"] = condition.text or row["f_wait_reason"]
-        if condition.is_restarting and row["f_is_initiator"]:
-            row["f_status_detail"] = RESTARTING
+        row["wait_reason"] = condition.text or row["wait_reason"]
+        if condition.is_restarting and row["is_initiator"]:
+            row["status_detail"] = RESTARTING
     return rows
 
 
 def with_conditions_of_tasks(context: Context, rows: list[Row]) -> list[Row]:
-    """Set `f_wait_reason` in the rows of tasks that run or will be retried, "" in all others; return all rows."""
-    open_ = [row for row in rows if row["f_status"] in (TaskStatus.RUNNING.value, TaskStatus.WAITING.value)]
-    known = _conditions(context, {row["f_job_id"] for row in open_})
+    """Set `wait_reason` in the rows of tasks that run or will be retried, "" in all others; return all rows."""
+    open_ = [row for row in rows if row["status"] in (*_TASK_RUNS, TaskStatus.WAITING.value)]
+    known = _conditions(context, {row["job_id"] for row in open_})
     for row in rows:
-        row["f_wait_reason"] = ""
+        row["wait_reason"] = ""
     for row in open_:
-        condition = known.get(row["f_job_id"])
+        condition = known.get(row["job_id"])
         if condition is not None:
             _add(row, condition)
     return rows
 
 
 def _add(row: Row, condition: Condition) -> None:
-    party = Party(row["f_role"], row["f_party_id"])
-    restart = condition.restarts.get(row["f_component_name"])
-    trouble = condition.troubles.get(party, "") if row["f_status"] == TaskStatus.RUNNING.value else ""
+    party = Party(row["role"], row["party_id"])
+    restart = condition.restarts.get(row["component_name"])
+    trouble = condition.troubles.get(party, "") if row["status"] in _TASK_RUNS else ""
     if restart is not None and _is_its_next(row, restart):
-        row["f_status_detail"] = RESTARTING
+        row["status_detail"] = RESTARTING
         follows = restart.text
     else:
-        key = TaskKey(row["f_job_id"], row["f_component_name"], row["f_task_version"], party)
+        key = TaskKey(row["job_id"], row["component_name"], row["task_version"], party)
         follows = condition.broken.get(key, "")
-    row["f_wait_reason"] = "; ".join(filter(None, [trouble, follows]))
+    row["wait_reason"] = "; ".join(filter(None, [trouble, follows]))
 
 
 def _is_its_next(row: Row, restart: Restart) -> bool:
     """Return whether the row is of the ending version, or of the next one."""
-    ends = row["f_status"] == TaskStatus.RUNNING.value
-    return bool(row["f_task_version"] == restart.version - ends)
+    ends = row["status"] in _TASK_RUNS
+    return bool(row["task_version"] == restart.version - ends)
 
 
 def _conditions(context: Context, job_ids: set[str], ending: Collection[str] = ()) -> dict[str, Condition]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from flask import Blueprint, Response, request
 
 from fate_flow.api.http.archive import GZIP, tar_response
@@ -45,7 +43,6 @@ from fate_flow.api.http.envelope import (
     silent_json,
 )
 from fate_flow.api.http.paths import check_paths
-from fate_flow.api.http.rows import JOB_ROW, LISTED_JOB, OUTPUT_ROW, filters
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import (
     ASKED,
@@ -59,9 +56,10 @@ from fate_flow.api.http.shapes import (
 )
 from fate_flow.api.v1.jobs.conditions import with_conditions_of_jobs
 from fate_flow.api.v1.jobs.explain import REFUSES, explained, needs_spec, previewed
+from fate_flow.api.v1.jobs.filters import filter_schemas, read_filters
 from fate_flow.api.v1.jobs.history import federated_history
 from fate_flow.api.v1.jobs.job_log import logs_of
-from fate_flow.api.v1.jobs.list_arguments import BAD_FILTER, PAGE, PART, read_choices, read_page, read_part, unprefixed
+from fate_flow.api.v1.jobs.list_arguments import BAD_FILTER, PAGE, PART, read_choices, read_page, read_part
 from fate_flow.api.v1.jobs.queue import AUTHOR, MESSAGE, read_author, read_message
 from fate_flow.api.v1.jobs.submission import (
     IDEMPOTENCY_KEY,
@@ -77,17 +75,17 @@ from fate_flow.api.v1.jobs.submission import (
     submit_data,
 )
 from fate_flow.api.v1.jobs.task_order import TaskOrder
-from fate_flow.core.access.authority import document_digest
+from fate_flow.api.v1.rendering import job
+from fate_flow.api.v1.rendering.output_table import OUTPUT_TABLE, OUTPUT_TABLE_SCHEMA, rendered_output_table
+from fate_flow.api.v1.rendering.statuses import meant_statuses
 from fate_flow.core.model.errors import FlowError, JobNotFound, NotFound
 from fate_flow.core.model.grammar import ROLES, check_digest
+from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.spec import MOST_PRIORITY, JobSpec, Party
 from fate_flow.core.model.status import JobStatus
-from fate_flow.jobspec.fate_v1.model_name import model_id_of
 from fate_flow.jobspec.sources import Sources
 from fate_flow.services.context.documents import read_spec
 from fate_flow.services.use_cases.jobs import STOPS
-from fate_flow.store.database.models import JobRow, OutputRow
-from fate_flow.store.views.columns import Row
 from fate_flow.store.views.lists import MOST_ROWS, JobQuery
 
 _STATUSES = frozenset(status.value for status in JobStatus)
@@ -288,20 +286,22 @@ class _JobRoutes:
 
     @declared(
         f"Show the newest {MOST_ROWS} jobs that match the filters, in full; none without a filter.",
-        takes=filters(JobRow) | PAGE, data=a_list(JOB_ROW), also=BAD_FILTER, idle=("component_name",),
+        takes=filter_schemas(job.JOB) | PAGE, data=a_list(job.JOB_SCHEMA), also=BAD_FILTER, idle=("component_name",),
     )
     def query(self) -> Response:
         """Return all jobs that match the filters, or a page of them (`limit` and `page` are ours)."""
         body = silent_json()
-        rows = with_conditions_of_jobs(self._context, self._views.jobs(body, read_page(body, newest_first=True)))
+        page = read_page(body, newest_first=True)
+        rows = self._views.jobs(job.JOB, read_filters(body, job.JOB), page)
         if not rows:
             return ok([], "no job could be found")
         is_cut = len(rows) >= MOST_ROWS and not body.get("page")
-        return ok(rows, f"success: the newest {MOST_ROWS}; narrow the query, or request a page" if is_cut else SUCCESS)
+        text = f"success: the newest {MOST_ROWS}; narrow the query, or request a page" if is_cut else SUCCESS
+        return ok(list(map(job.rendered_job, with_conditions_of_jobs(self._context, rows))), text)
 
     @declared(
         "List one page of jobs, without their documents.", takes=_JOBS | PAGE,
-        data=an_object({"jobs": a_list(LISTED_JOB), "count": COUNT}), also=BAD_FILTER,
+        data=an_object({"jobs": a_list(job.LISTED_JOB_SCHEMA), "count": COUNT}), also=BAD_FILTER,
     )
     def list_jobs(self) -> Response:
         body = arguments()
@@ -311,11 +311,11 @@ class _JobRoutes:
             party_id=read_part(body, "party_id"),
             partner=read_part(body, "partner"),
             roles=read_choices(body, "role", frozenset(ROLES)),
-            statuses=read_choices(body, "status", _STATUSES),
+            statuses=meant_statuses(read_choices(body, "status", _STATUSES)),
         )
-        rows, count = self._views.job_list(query, read_page(body, newest_first=True))
+        rows, count = self._views.job_list(job.LISTED_JOB, query, read_page(body, newest_first=True))
         listed = with_conditions_of_jobs(self._context, rows)
-        return ok({"jobs": [_listed_job(row) for row in listed], "count": count})
+        return ok({"jobs": list(map(job.rendered_in_list, listed)), "count": count})
 
     @declared("Explain the state of a job, in text and numbers.", needs=JOB, data=EXPLAINED)
     def explain(self) -> Response:
@@ -344,21 +344,22 @@ class _JobRoutes:
     def config(self) -> Response:
         body = arguments("job_id", "role", "party_id")
         job_id, party = read_job_id(body), read_party(body)
-        rows = self._views.jobs({"job_id": job_id, "role": party.role, "party_id": party.party_id})
-        if not rows:
+        row = self._views.job(job.CONFIG, JobKey(job_id, party))
+        if row is None:
             raise NotFound(f"find job failed: job {job_id} on {party}")
-        return ok(_config(rows[0]))
+        return ok(job.rendered_config(row))
 
     @declared(
-        "List the output tables of a job's tasks.", needs=JOB, takes=filters(OutputRow), data=a_list(OUTPUT_ROW),
-        idle=("status",),
+        "List the output tables of a job's tasks.", needs=JOB, takes=filter_schemas(OUTPUT_TABLE),
+        data=a_list(OUTPUT_TABLE_SCHEMA), idle=("status",),
     )
     def view_data(self) -> Response:
         body = arguments("job_id")
-        rows = self._views.output_rows({**body, "job_id": read_job_id(body)})
+        filters = read_filters({**body, "job_id": read_job_id(body)}, OUTPUT_TABLE)
+        rows = self._views.output_rows(OUTPUT_TABLE, filters)
         if not rows:
             raise NotFound("find data view failed")
-        return ok(rows)
+        return ok(list(map(rendered_output_table, rows)))
 
     # ------------------------------------------------------------------ logs
 
@@ -379,22 +380,3 @@ class _JobRoutes:
     def board_url(self) -> Response:
         body = arguments("job_id", "role", "party_id")
         return ok({"board_url": [board_url_of(self._settings, read_job_id(body), read_party(body))]})
-
-
-
-def _listed_job(row: Row) -> Row:
-    job = unprefixed(row)
-    job["party_id"] = int(job["party_id"])
-    others = {int(one) for role, ids in job["roles"].items() if role != "local" for one in ids}
-    return {**job, "partners": sorted(others - {job["party_id"]})}
-
-
-def _config(row: Row) -> Row:
-    return {
-        "job_id": row["f_job_id"],
-        "dsl": row["f_dsl"],
-        "runtime_conf": row["f_runtime_conf"],
-        "train_runtime_conf": row["f_train_runtime_conf"],
-        "digest": document_digest(*(json.loads(row[one].text) for one in ("f_dsl", "f_runtime_conf"))),
-        "model_info": {"model_id": model_id_of(row["f_roles"]), "model_version": row["f_job_id"]},
-    }

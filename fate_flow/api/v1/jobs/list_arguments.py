@@ -1,4 +1,4 @@
-"""The arguments of lists of jobs and tasks: the order, the page and the filters."""
+"""The arguments of lists of jobs and tasks: the order, the page, and what a list shows; filters are in `filters.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from fate_flow.api.http.arguments import MOST_WHOLE, Body, read_text, read_whole
 from fate_flow.api.http.declared import Arguments, Schema, one_of
 from fate_flow.api.http.envelope import HttpError
 from fate_flow.core.model.errors import BadRequest
-from fate_flow.store.views.columns import Row
 from fate_flow.store.views.lists import MOST_ROWS, Page
 
 T = TypeVar("T")
@@ -66,8 +65,3 @@ def _or_bad_request(key: str, read: Callable[[], T]) -> T:
         return read()
     except BadRequest as error:
         raise HttpError(400, f"The parameter '{key}' is invalid: {error.message}.") from error
-
-
-def unprefixed(row: Row) -> Row:
-    """Return the row with the column names that lists use."""
-    return {name.removeprefix("f_"): value for name, value in row.items()}

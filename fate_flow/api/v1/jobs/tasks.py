@@ -5,20 +5,21 @@ from __future__ import annotations
 from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import JOB, read_job_id
-from fate_flow.api.http.declared import COUNT, a_list, an_object, declared, one_of, one_or_several
+from fate_flow.api.http.declared import COUNT, Arguments, a_list, an_object, declared, one_of, one_or_several
 from fate_flow.api.http.envelope import arguments, ok, silent_json
-from fate_flow.api.http.rows import LISTED_TASK, TASK_ROW, filters
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import REPORT
 from fate_flow.api.v1.jobs.conditions import with_conditions_of_tasks
-from fate_flow.api.v1.jobs.list_arguments import BAD_FILTER, PAGE, read_choices, read_page, unprefixed
+from fate_flow.api.v1.jobs.filters import filter_schemas, read_filters
+from fate_flow.api.v1.jobs.list_arguments import BAD_FILTER, PAGE, read_choices, read_page
+from fate_flow.api.v1.rendering import task
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import ROLES
-from fate_flow.store.database.models import TaskRow
 
-_REPORTED = ("component_name", "role", "party_id", "start_time", "end_time", "elapsed", "status")
-_TASK_FILTERS = frozenset({"job_id", "role", "party_id", "component_name"})
-_TASKS = {**filters(TaskRow, *sorted(_TASK_FILTERS)), "role": one_or_several(one_of(ROLES))}
+_FILTERS = filter_schemas(task.TASK)
+_LIST_FILTERS = ("component_name", "job_id", "party_id", "role")
+_LISTED_BY = {name: task.TASK[name] for name in _LIST_FILTERS}
+_TASKS: Arguments = {**filter_schemas(_LISTED_BY), "role": one_or_several(one_of(ROLES))}
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -35,36 +36,36 @@ class _TaskRoutes:
         self._views = services.views
         self._context = services.context
 
-    @declared("Show when each task of a job began and ended here.", needs=JOB, takes=filters(TaskRow), data=REPORT)
+    @declared("Show when each task of a job began and ended here.", needs=JOB, takes=_FILTERS, data=REPORT)
     def report(self) -> Response:
         """Return when each task of a job began and ended at this party, in the order of their creation."""
         body = arguments("job_id")
-        rows = self._views.tasks({**body, "job_id": read_job_id(body)})
+        filters = read_filters({**body, "job_id": read_job_id(body)}, task.TASK)
+        rows = self._views.tasks(task.REPORT, filters)
         if not rows:
             raise NotFound("find task failed")
-        return ok([
-            {**{key: row[f"f_{key}"] for key in _REPORTED}, "index": place} for place, row in enumerate(rows)
-        ])
+        return ok([task.rendered_report(row, place) for place, row in enumerate(rows)])
 
     @declared(
         "List one page of tasks, all versions.", takes=_TASKS | PAGE,
-        data=an_object({"tasks": a_list(LISTED_TASK), "count": COUNT}), also=BAD_FILTER,
+        data=an_object({"tasks": a_list(task.LISTED_TASK_SCHEMA), "count": COUNT}), also=BAD_FILTER,
     )
     def list_tasks(self) -> Response:
         body = arguments()
         read_choices(body, "role", frozenset(ROLES))
-        wanted = {key: value for key, value in body.items() if key in _TASK_FILTERS}
-        rows, count = self._views.task_list(wanted, read_page(body, newest_first=False))
+        page = read_page(body, newest_first=False)
+        rows, count = self._views.task_list(task.LISTED_TASK, read_filters(body, _LISTED_BY), page)
         listed = with_conditions_of_tasks(self._context, rows)
-        return ok({"tasks": [unprefixed(row) for row in listed], "count": count})
+        return ok({"tasks": list(map(task.rendered_in_list, listed)), "count": count})
 
     @declared(
-        "Show the newest version of each task that matches the filters, at each party.", takes=filters(TaskRow) | PAGE,
-        data=a_list(TASK_ROW), also=BAD_FILTER,
+        "Show the newest version of each task that matches the filters, at each party.", takes=_FILTERS | PAGE,
+        data=a_list(task.TASK_SCHEMA), also=BAD_FILTER,
     )
     def query_tasks(self) -> Response:
         body = silent_json()
-        rows = self._views.tasks(body, read_page(body, newest_first=False))
+        page = read_page(body, newest_first=False)
+        rows = self._views.tasks(task.TASK, read_filters(body, task.TASK), page)
         if not rows:
             raise NotFound("find task failed")
-        return ok(with_conditions_of_tasks(self._context, rows))
+        return ok(list(map(task.rendered_task, with_conditions_of_tasks(self._context, rows))))

@@ -7,20 +7,17 @@ from typing import Any
 from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import JOB, read_job_id, read_text
-from fate_flow.api.http.declared import COUNT, TEXT, YES_NO, a_list, an_object, declared, one_of
+from fate_flow.api.http.declared import TEXT, YES_NO, a_list, an_object, declared
 from fate_flow.api.http.envelope import arguments, failed, ok, silent_json
-from fate_flow.api.http.rows import ENGINE_ROW
 from fate_flow.api.http.services import Services
+from fate_flow.api.v1.rendering import engine
 from fate_flow.core.model.errors import JobNotFound
-from fate_flow.core.model.grammar import ROLES
 from fate_flow.core.model.job import Job
-from fate_flow.store.views.columns import Row
 
 _UNKNOWN_JOB = 100
 
-_SEAT = {"job_id": TEXT, "role": one_of(ROLES), "party_id": TEXT}
-_HOLDERS = a_list(an_object({**_SEAT, "core": COUNT, "memory": COUNT}))
-_RETURNED = a_list(an_object({**_SEAT, "resource_in_use": YES_NO, "resource_return_status": YES_NO}))
+_HOLDERS = a_list(engine.HOLDER_SCHEMA)
+_RETURNED = a_list(an_object({**engine.SEAT, "resource_in_use": YES_NO, "resource_return_status": YES_NO}))
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -30,12 +27,12 @@ def blueprint(services: Services) -> Blueprint:
     @resources.post("/query")
     @declared(
         "Show this party's engine, and the jobs that hold its cores and memory.", takes={"engine_name": TEXT},
-        data=an_object({"use_resource_job": _HOLDERS, "computing_engine_resource": ENGINE_ROW}),
+        data=an_object({"use_resource_job": _HOLDERS, "computing_engine_resource": engine.ENGINE_SCHEMA}),
     )
     def query() -> Response:
-        engine = views.engine(read_text(silent_json(), "engine_name"))
-        holders = [_holder(row) for row in views.jobs_that_hold()]
-        return ok({"use_resource_job": holders, "computing_engine_resource": engine})
+        found = views.engine(engine.ENGINE, read_text(silent_json(), "engine_name"))
+        holders = list(map(engine.rendered_holder, views.jobs_that_hold(engine.HOLDER)))
+        return ok({"use_resource_job": holders, "computing_engine_resource": engine.rendered_engine(found)})
 
     @resources.post("/return")
     @declared("Release what a job that does not run holds here.", needs=JOB, data=_RETURNED)
@@ -48,16 +45,6 @@ def blueprint(services: Services) -> Blueprint:
         return ok([_returned(job, done) for job, done in returned])
 
     return resources
-
-
-def _holder(row: Row) -> Row:
-    return {
-        "job_id": row["f_job_id"],
-        "role": row["f_role"],
-        "party_id": row["f_party_id"],
-        "core": row["f_cores"],
-        "memory": row["f_memory"],
-    }
 
 
 def _returned(job: Job, done: bool) -> dict[str, Any]:

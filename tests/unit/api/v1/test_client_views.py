@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 import fate_flow.store.views.lists as lists_module
+from fate_flow.api.v1.rendering.engine import HOLDER
+from fate_flow.api.v1.rendering.job import JOB, LISTED_JOB
+from fate_flow.api.v1.rendering.task import LISTED_TASK, TASK
 from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
@@ -45,18 +48,18 @@ def steps(world: World, ask: Callable[[Views], Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("ask", [
-    lambda views: views.jobs({"job_id": "20260101120000"}),
-    lambda views: views.jobs({"job_id": "20260101120000", "role": "guest", "party_id": "9999"}),
-    lambda views: views.jobs({"status": "running"}),
-    lambda views: views.job_list(JobQuery(), NEWEST),
-    lambda views: views.job_list(JobQuery(statuses=("waiting",)), NEWEST),
+    lambda views: views.jobs(JOB, {"job_id": "20260101120000"}),
+    lambda views: views.jobs(JOB, {"job_id": "20260101120000", "role": "guest", "party_id": "9999"}),
+    lambda views: views.jobs(JOB, {"status": "running"}),
+    lambda views: views.job_list(LISTED_JOB, JobQuery(), NEWEST),
+    lambda views: views.job_list(LISTED_JOB, JobQuery(statuses=("waiting",)), NEWEST),
     lambda views: views.snapshot("20260101120000"),
-    lambda views: views.tasks({"job_id": "20260101120000"}),
-    lambda views: views.tasks({"job_id": "20260101120000", "status": "running"}),
-    lambda views: views.tasks({"status": "running"}),
-    lambda views: views.task_list({}, Page("create_time", False, 10)),
-    lambda views: views.task_list({"role": "host"}, Page("elapsed", False, 10)),
-    lambda views: views.jobs_that_hold(),
+    lambda views: views.tasks(TASK, {"job_id": "20260101120000"}),
+    lambda views: views.tasks(TASK, {"job_id": "20260101120000", "status": "running"}),
+    lambda views: views.tasks(TASK, {"status": "running"}),
+    lambda views: views.task_list(LISTED_TASK, {}, Page("create_time", False, 10)),
+    lambda views: views.task_list(LISTED_TASK, {"role": "host"}, Page("elapsed", False, 10)),
+    lambda views: views.jobs_that_hold(HOLDER),
     lambda views: views.queue(50, 0),
 ])  # fmt: skip
 def test_no_table_of_history_is_read_from_end_to_end(world: World, ask: Callable[[Views], Any]) -> None:
@@ -107,7 +110,7 @@ def test_a_list_reads_no_documents(world: World) -> None:
     world.add_job(status=JobStatus.SUCCESS)
     asked: list[str] = []
     world.store.database.log_sql = lambda sql, _: asked.append(sql)
-    world.services.views.job_list(JobQuery(), NEWEST)
+    world.services.views.job_list(LISTED_JOB, JobQuery(), NEWEST)
     assert asked
     assert not [sql for sql in asked if "f_dsl" in sql or "f_runtime_conf" in sql]
 
@@ -115,7 +118,7 @@ def test_a_list_reads_no_documents(world: World) -> None:
 def test_a_database_that_does_not_answer_is_a_storage_error(world: World) -> None:
     world.store.database.execute_sql("ALTER TABLE t_job RENAME TO t_gone")
     with pytest.raises(StorageFailed, match="the database refused"):
-        world.services.views.jobs({"job_id": "20260101120000"})
+        world.services.views.jobs(JOB, {"job_id": "20260101120000"})
     response = world.post("job/query", {"job_id": "20260101120000"})
     assert (response.status_code, response.json["retcode"]) == (500, 500)
 
@@ -301,7 +304,8 @@ def test_what_was_counted_is_not_counted_again(world: World) -> None:
     views = world.services.views
 
     def counts() -> int:
-        return sum(step.count("ix_job_created") for step in steps(world, lambda _: views.job_list(JobQuery(), NEWEST)))
+        found = steps(world, lambda _: views.job_list(LISTED_JOB, JobQuery(), NEWEST))
+        return sum(step.count("ix_job_created") for step in found)
 
     first, second = counts(), counts()
     assert second == 4, "rows without a time, the unsettled ones of two buckets, the page"
@@ -328,23 +332,23 @@ def test_what_was_counted_is_not_believed_for_ever(world: World) -> None:
 
 
 @pytest.mark.parametrize("ask", [
-    lambda views: views.job_list(JobQuery(), NEWEST),
-    lambda views: views.job_list(JobQuery(roles=("guest",)), NEWEST),
-    lambda views: views.job_list(JobQuery(statuses=("success",)), NEWEST),
-    lambda views: views.job_list(JobQuery(statuses=("success",)), Page("elapsed", True, 10, 20)),
-    lambda views: views.job_list(JobQuery(statuses=("failed", "waiting")), Page("end_time", True, 10)),
-    lambda views: views.job_list(JobQuery(), Page("start_time", False, 10)),
-    lambda views: views.job_list(JobQuery(), Page("end_time", True, 10)),
-    lambda views: views.job_list(JobQuery(), Page("elapsed", True, 10, 500)),
-    lambda views: views.jobs({"status": "success"}, NEWEST),
-    lambda views: views.jobs({"role": "guest", "party_id": "9999", "status": "success"}, NEWEST),
-    lambda views: views.task_list({}, NEWEST),
-    lambda views: views.task_list({"role": "host"}, NEWEST),
-    lambda views: views.task_list({}, Page("start_time", False, 10)),
-    lambda views: views.task_list({}, Page("end_time", False, 10)),
-    lambda views: views.task_list({}, Page("elapsed", True, 10, 500)),
-    lambda views: views.tasks({"status": "success"}, NEWEST),
-    lambda views: views.tasks({"role": "host", "party_id": "10000"}, NEWEST),
+    lambda views: views.job_list(LISTED_JOB, JobQuery(), NEWEST),
+    lambda views: views.job_list(LISTED_JOB, JobQuery(roles=("guest",)), NEWEST),
+    lambda views: views.job_list(LISTED_JOB, JobQuery(statuses=("success",)), NEWEST),
+    lambda views: views.job_list(LISTED_JOB, JobQuery(statuses=("success",)), Page("elapsed", True, 10, 20)),
+    lambda views: views.job_list(LISTED_JOB, JobQuery(statuses=("failed", "waiting")), Page("end_time", True, 10)),
+    lambda views: views.job_list(LISTED_JOB, JobQuery(), Page("start_time", False, 10)),
+    lambda views: views.job_list(LISTED_JOB, JobQuery(), Page("end_time", True, 10)),
+    lambda views: views.job_list(LISTED_JOB, JobQuery(), Page("elapsed", True, 10, 500)),
+    lambda views: views.jobs(JOB, {"status": "success"}, NEWEST),
+    lambda views: views.jobs(JOB, {"role": "guest", "party_id": "9999", "status": "success"}, NEWEST),
+    lambda views: views.task_list(LISTED_TASK, {}, NEWEST),
+    lambda views: views.task_list(LISTED_TASK, {"role": "host"}, NEWEST),
+    lambda views: views.task_list(LISTED_TASK, {}, Page("start_time", False, 10)),
+    lambda views: views.task_list(LISTED_TASK, {}, Page("end_time", False, 10)),
+    lambda views: views.task_list(LISTED_TASK, {}, Page("elapsed", True, 10, 500)),
+    lambda views: views.tasks(TASK, {"status": "success"}, NEWEST),
+    lambda views: views.tasks(TASK, {"role": "host", "party_id": "10000"}, NEWEST),
 ])  # fmt: skip
 def test_a_page_is_chosen_by_an_index_alone(world: World, ask: Callable[[Views], Any]) -> None:
     """Rows hold documents: those that are passed over are not to be read, and none is to be sorted."""
