@@ -1,28 +1,30 @@
-"""The application that clients and other parties reach; it registers every blueprint by name."""
+"""The application that clients and other parties reach: every blueprint by name, and the envelope of its callers."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from flask import Flask
+from flask import Blueprint, Flask
 
 from fate_flow.api.between_parties import party
-from fate_flow.api.between_parties.exchange import deliver_blueprint
-from fate_flow.api.http import openapi, v2
+from fate_flow.api.between_parties.envelope import PARTIES
+from fate_flow.api.between_parties.exchange import ExchangeEnvelope, deliver_blueprint
 from fate_flow.api.http.client_auth import WINDOW_MS, ClientAuth
-from fate_flow.api.http.envelope import install_errors, install_unread_bodies
+from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.nonces import Nonces
 from fate_flow.api.http.request_origin import OriginCheck
 from fate_flow.api.http.sender import SenderCheck
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.site_auth import SiteAuth
-from fate_flow.api.http.unread import install_broken_bodies
 from fate_flow.api.http.uploads import drop_part, request_class
+from fate_flow.api.v1 import openapi
+from fate_flow.api.v1.envelope import CLIENTS, read_ignored_body
 from fate_flow.api.v1.jobs import board, board_data, jobs, parameters, predict_dsl, queue, results, task_log, tasks
 from fate_flow.api.v1.party import instances, keys, not_offered, permission, resources, server_info, service_registry
 from fate_flow.api.v1.tables import connectors, data, tables, template, tracking
+from fate_flow.api.v2 import refusal
 from fate_flow.core.access.site import SiteKey
 from fate_flow.relay.spool import Spool
 from fate_flow.services.context.ports import Record
@@ -40,26 +42,31 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = services.settings.limits.max_request_bytes
     app.request_class = request_class(services.settings)
     app.teardown_request(drop_part)
-    install_errors(app)
-    install_broken_bodies(app)
-    v2.install(app)
+    refusal.install(app)
     _check_callers(app, services)
-    install_unread_bodies(app)
-    for module in (
-        jobs, tasks, parameters, permission, results, board_data, tables, template, instances, queue, resources, data,
-        tracking, server_info, task_log, party, keys,
-    ):  # fmt: skip
-        app.register_blueprint(module.blueprint(services))
-    app.register_blueprint(connectors.blueprint(services))
-    app.register_blueprint(predict_dsl.blueprint())
-    app.register_blueprint(service_registry.blueprint(services.settings))
-    app.register_blueprint(not_offered.blueprint())
-    app.register_blueprint(board.blueprint(services.settings.party_id, services.settings.url))
-    app.register_blueprint(openapi.blueprint(is_signed=services.settings.client_keys is not None))
-    if spool is not None:
-        app.register_blueprint(deliver_blueprint(spool, services.settings.party_id))
+    clients, parties = tuple(_for_clients(services)), party.blueprint(services)
+    for blueprint in (*clients, parties):
+        blueprint.before_request(read_ignored_body)
+    exchange = () if spool is None else (deliver_blueprint(spool, services.settings.party_id),)
+    register_apis(
+        app, Api(CLIENTS, clients), Api(PARTIES, (parties,)), Api(ExchangeEnvelope(), exchange), refusal.API
+    )
     app.wsgi_app = AccessLog(app.wsgi_app, services.context.record)  # type: ignore[method-assign]  # Flask's own hook
     return app
+
+
+def _for_clients(services: Services) -> Iterator[Blueprint]:
+    settings = services.settings
+    for module in (
+        jobs, tasks, parameters, permission, results, board_data, tables, template, instances, queue, resources, data,
+        tracking, server_info, task_log, keys, connectors,
+    ):  # fmt: skip
+        yield module.blueprint(services)
+    yield predict_dsl.blueprint()
+    yield service_registry.blueprint(settings)
+    yield not_offered.blueprint()
+    yield board.blueprint(settings.party_id, settings.url)
+    yield openapi.blueprint(is_signed=settings.client_keys is not None)
 
 
 def _check_callers(app: Flask, services: Services) -> None:

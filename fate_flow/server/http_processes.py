@@ -15,7 +15,8 @@ from gunicorn.app.base import BaseApplication
 
 from fate_flow.api.app import create_public_app
 from fate_flow.api.http.services import Services
-from fate_flow.api.http.unread import EnvelopeWorker
+from fate_flow.api.http.unread import worker_class
+from fate_flow.api.v1.envelope import error_body
 from fate_flow.api.workers.worker import create_worker_app
 from fate_flow.engines.local import proc
 from fate_flow.peers.signature import SiteSignature
@@ -114,7 +115,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
         self._options = {
             "bind": f"fd://{listener.fileno()}",
             "workers": workers,
-            "worker_class": EnvelopeWorker,
+            "worker_class": worker_class(error_body),
             "threads": threads,
             "keepalive": _KEEP_ALIVE_SECONDS,
             "worker_connections": 1000,

@@ -10,7 +10,6 @@ own slots, together fewer than there are threads. So there is always a thread to
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from urllib.parse import parse_qsl
 from flask import Blueprint, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
-from fate_flow.api.http.envelope import HttpError, unexpected
+from fate_flow.api.http.errors import Statuses, first, log_failure
 from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.model.errors import BadRequest, Busy, FlowError, PeerUnreachable, PermissionDenied
 from fate_flow.core.model.grammar import check_party_id, check_role, check_version, shown
@@ -31,8 +30,6 @@ from fate_flow.relay.channel_files import Message
 from fate_flow.relay.spool import Spool, check_topic
 from fate_flow.relay.spool_result import GetResult, Problem, PutResult, Refusal
 from fate_flow.relay.spool_session import PartyKey, Session
-
-LOG = logging.getLogger(__name__)
 
 _WAIT_MS = 1000
 _RETRY_AFTER = {"Retry-After-Ms": "50"}
@@ -50,7 +47,7 @@ STATUS_OF: Mapping[Problem, int] = {
     Problem.BACKLOG: 429,
     Problem.FULL: 507,
 }
-_STATUS_OF_ERROR: Mapping[type[FlowError], int] = {
+_STATUS_OF_ERROR: Statuses = {
     BadRequest: 400,
     PermissionDenied: 403,
     PeerUnreachable: 502,
@@ -152,9 +149,9 @@ class _WorkerRoutes:
         token = request.authorization.token if request.authorization else None
         known = self._spool.session_of(token) if token else None
         if known is None:
-            raise _Answer(401, "Authorization: unknown token")
+            raise _WrongRequest(401, "Authorization: unknown token")
         if isinstance(known, Refusal):
-            raise _Answer(STATUS_OF[known.problem], known.message)
+            raise _WrongRequest(STATUS_OF[known.problem], known.message)
         return known
 
 
@@ -214,12 +211,11 @@ class _Query:
         return value == "1"
 
 
-class _Answer(Exception):
+class _WrongRequest(FlowError):
     """An error that ends the request with this status."""
 
     def __init__(self, status: int, message: str) -> None:
         self.status = status
-        self.message = message
         super().__init__(message)
 
 
@@ -238,10 +234,10 @@ def _body(limit: int) -> bytes:
     text = request.headers.get("Content-Length", "")
     # Parsed here: werkzeug takes an invalid number for 0.
     if not _NUMBER.fullmatch(text) or "Transfer-Encoding" in request.headers:
-        raise _Answer(411, f"Content-Length: {shown(text)} is not the length of the body")
+        raise _WrongRequest(411, f"Content-Length: {shown(text)} is not the length of the body")
     length = int(text)
     if length > limit:
-        raise _Answer(413, f"Content-Length: {length} is more than {limit}, the limit for a chunk")
+        raise _WrongRequest(413, f"Content-Length: {length} is more than {limit}, the limit for a chunk")
     data = request.get_data(cache=False)
     if len(data) != length:
         raise BadRequest(f"Content-Length: {length}, but {len(data)} bytes were received")
@@ -277,24 +273,23 @@ def _found(result: GetResult, *, later: bool = False) -> Response:
 
 
 def _blueprint(name: str) -> Blueprint:
-    blueprint = Blueprint(name, __name__, url_prefix=f"/v1{EXCHANGE}")
-    blueprint.register_error_handler(FlowError, _on_flow_error)
-    blueprint.register_error_handler(_Answer, lambda answer: _error(answer.status, answer.message))
-    blueprint.register_error_handler(HTTPException, _on_http_error)
-    blueprint.register_error_handler(Exception, lambda error: _error(500, unexpected(error)))
-    return blueprint
+    return Blueprint(name, __name__, url_prefix=f"/v1{EXCHANGE}")
 
 
-def _on_flow_error(error: FlowError) -> Response:
-    of_kind = (status for kind, status in _STATUS_OF_ERROR.items() if isinstance(error, kind))
-    status = error.retcode if isinstance(error, HttpError) else next(of_kind, 500)
-    if status == 500:
-        LOG.error("%s %s: %s", request.method, request.path, error.message, exc_info=error)
-    response = _error(status, error.message)
-    if status == 503:
-        response.headers.update(_RETRY_AFTER)
-    return response
+class ExchangeEnvelope:
+    """What callers of the exchange are told about errors: each has an HTTP status, which is also the retcode."""
 
+    def refused(self, error: FlowError) -> Response:
+        status = error.status if isinstance(error, _WrongRequest) else first(_STATUS_OF_ERROR, error) or 500
+        if status == 500:
+            log_failure(error)
+        response = _error(status, error.message)
+        if status == 503:
+            response.headers.update(_RETRY_AFTER)
+        return response
 
-def _on_http_error(error: HTTPException) -> Response:
-    return _error(error.code or 500, f"{error.name}: {error.description}")
+    def not_served(self, error: HTTPException) -> Response:
+        return _error(error.code or 500, f"{error.name}: {error.description}")
+
+    def failed(self, text: str) -> Response:
+        return _error(500, text)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from flask import Blueprint, Response, request
 
 from fate_flow.api.http.declared import declared
-from fate_flow.api.http.envelope import ok, reply, silent_json
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import PARTIES
+from fate_flow.api.v1.envelope import ok, reply, silent_json
 from fate_flow.api.v1.jobs.explain import hold_of, recounted
 from fate_flow.api.v1.party.parties import known_parties
 from fate_flow.core.access.authority import TO_INITIATORS, JobBinding, Query, Said, is_local, objection

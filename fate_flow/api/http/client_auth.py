@@ -17,7 +17,7 @@ from flask import current_app, g, request
 from werkzeug.exceptions import HTTPException
 
 from fate_flow.api.http.declared import declaration_of
-from fate_flow.api.http.envelope import leads_to_a_file
+from fate_flow.api.http.file_routes import note_file_route
 from fate_flow.api.http.nonces import Nonces
 from fate_flow.core.model.errors import BadRequest, PermissionDenied
 from fate_flow.core.model.grammar import shown
@@ -45,8 +45,6 @@ WRONG_SECRET = (
 class NotAuthenticated(PermissionDenied):
     """The request is not signed with the key of this server's clients."""
 
-    retcode = 109
-
 
 class ClientAuth:
     """The check of each client's request. `clock` returns wall clock time in milliseconds since 1970."""
@@ -61,8 +59,7 @@ class ClientAuth:
         rule = request.url_rule.rule if request.url_rule else OPEN[0]       # an unknown path is refused elsewhere
         if rule in OPEN or not is_for_clients(rule):
             return
-        if leads_to_a_file(current_app.view_functions[request.endpoint or ""]):
-            g.file_follows = True
+        note_file_route()
         timestamp, nonce, app_key, signature = self._headers()
         now = self._clock()
         if abs(now - int(timestamp)) > WINDOW_MS:

@@ -41,7 +41,7 @@ class Declaration:
     file: str = ""                                      # media type, if HTTP 200 brings a file, or may bring one
     content: Schema = field(default_factory=dict)       # schema of that file, if it is JSON
     also: Mapping[int, str] = field(default_factory=dict)   # additional HTTP statuses, and when they occur
-    never: int = 0                                      # not offered: the retcode of every answer
+    never: int = 0                                      # not offered: the code of every answer
 
 
 def declared(what: str, **more: Any) -> Callable[[V], V]:

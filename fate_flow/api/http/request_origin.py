@@ -16,13 +16,16 @@ from urllib.parse import urlsplit
 
 from flask import request
 
-from fate_flow.api.http.envelope import HttpError
+from fate_flow.core.model.errors import PermissionDenied
 from fate_flow.core.model.grammar import shown
 
 FORBIDDEN = 403
-MESSAGE = "A web page of another site sent the request, or it names a host that is not this server."
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[^\s:\[\]/@,]{1,253})(?::[0-9]{1,5})?")
 _OWN_PAGE = ("same-origin", "none")          # none: a user typed the address
+
+
+class OtherSite(PermissionDenied):
+    """A web page of another site sent the request, or it names a host that is not this server."""
 
 
 class OriginCheck:
@@ -33,18 +36,18 @@ class OriginCheck:
         self._own = self._names | {"localhost", _without_case(socket.gethostname())}
 
     def check(self) -> None:
-        """Raise HttpError with HTTP status 403."""
+        """Raise OtherSite."""
         host, origin = request.headers.get("Host"), request.headers.get("Origin")
         if host is not None and not self._is_own(host):
-            raise HttpError(
-                FORBIDDEN, f"Host: {shown(host)} is no name of this server: use its IP address, or ask its operator "
+            raise OtherSite(
+                f"Host: {shown(host)} is no name of this server: use its IP address, or ask its operator "
                 "to add the name to fateflow.allowed_hosts",
             )  # fmt: skip
         if origin is not None and not self._is_own_page(origin, host or ""):
-            raise HttpError(FORBIDDEN, f"Origin: {shown(origin)} is another site: its pages may not send requests here")
+            raise OtherSite(f"Origin: {shown(origin)} is another site: its pages may not send requests here")
         site = request.headers.get("Sec-Fetch-Site", "none")
         if site not in _OWN_PAGE:
-            raise HttpError(FORBIDDEN, f"Sec-Fetch-Site: {shown(site)}: other sites' pages may not send requests here")
+            raise OtherSite(f"Sec-Fetch-Site: {shown(site)}: other sites' pages may not send requests here")
 
     def _is_own(self, host: str) -> bool:
         found = _HOST.fullmatch(host)

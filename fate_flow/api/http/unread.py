@@ -1,23 +1,21 @@
-"""gunicorn's own answers in the envelope: for input that is not a valid request and never reaches the application.
+"""gunicorn's own answers, in an envelope: for input that is not a valid request and never reaches the application.
 
-Without this, they would be HTML pages. The OpenAPI document (`openapi.py`) lists each status as an answer of every
-route.
+Without this, they would be HTML pages. The OpenAPI document of v1 lists each status as an answer of every route.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
-from flask import Flask
 from gunicorn import util
 from gunicorn.http import errors
 from gunicorn.workers.gthread import ThreadWorker
 
-from fate_flow.api.http.envelope import error_response, to_json
+from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.text.phrases import sanitized
 
 UNREADABLE: Mapping[int, str] = {
@@ -28,7 +26,7 @@ UNREADABLE: Mapping[int, str] = {
     500: "The server has failed; its log says why.",
     501: "The transfer encoding of the body is not supported.",
 }
-"""The messages by HTTP status, which is also the retcode."""
+"""The messages by HTTP status."""
 
 _STATUS_OF: Mapping[type[Exception], int] = {
     errors.LimitRequestLine: 414,
@@ -44,8 +42,25 @@ _STATUS_OF: Mapping[type[Exception], int] = {
 """The statuses of gunicorn's errors; the first class that fits counts, all others have 500."""
 
 
-class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not typed
-    """gunicorn's worker with threads; it answers in the envelope if a request does not reach the application."""
+BodyOf = Callable[[int, str], bytes]
+"""Makes the body of an answer from its HTTP status and its text."""
+
+
+class BrokenBody(BadRequest):
+    """The body of a request ends too early, or is not encoded as its headers say; no failure of the server."""
+
+
+BROKEN_BODIES = (errors.ParseException, errors.NoMoreData)
+
+
+def broken_body(error: Exception) -> BrokenBody:
+    return BrokenBody(_text(400, error))
+
+
+class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not typed
+    """gunicorn's worker with threads; it answers in an envelope if a request does not reach the application."""
+
+    body_of: BodyOf
 
     def handle_error(self, req: Any, client: socket.socket, addr: Any, exc: Exception) -> None:  # noqa: ARG002  # gunicorn's own signature
         status = status_of(exc)
@@ -54,22 +69,20 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not typ
         else:
             self.log.warning("input from %s is not a request: %s", addr[0] if addr else "a socket", exc)
         with suppress(OSError):             # the client has gone
-            util.write_nonblock(client, answer(status, exc))
+            util.write_nonblock(client, answer(status, type(self).body_of(status, _text(status, exc))))
 
 
-def install_broken_bodies(app: Flask) -> None:
-    """Answer 400 to a body that ends too early; it is not a failure of the server."""
-    for kind in (errors.ParseException, errors.NoMoreData):      # raised while the application reads the body
-        app.register_error_handler(kind, lambda error: error_response(400, _text(400, error)))
+def worker_class(body_of: BodyOf) -> type[ThreadWorker]:
+    """Return a class of gunicorn's workers for applications that answer in this envelope."""
+    return type("EnvelopeWorker", (_EnvelopeWorker,), {"body_of": staticmethod(body_of)})
 
 
 def status_of(error: Exception) -> int:
     return next((status for kind, status in _STATUS_OF.items() if isinstance(error, kind)), 500)
 
 
-def answer(status: int, error: Exception) -> bytes:
-    """Return the whole HTTP message, which closes the connection. It quotes a short part of the input."""
-    body = to_json({"retcode": status, "retmsg": _text(status, error)}).encode()
+def answer(status: int, body: bytes) -> bytes:
+    """Return the whole HTTP message, which closes the connection."""
     head = (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nConnection: close\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
@@ -78,5 +91,6 @@ def answer(status: int, error: Exception) -> bytes:
 
 
 def _text(status: int, error: Exception) -> str:
+    """Return the message, which quotes a short part of the input."""
     meaning = UNREADABLE[status].removesuffix(".")
     return meaning if status == 500 else f"{meaning}: {sanitized(str(error), 200)}"

@@ -10,7 +10,7 @@ from typing import Any
 from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import read_job_id, read_party, read_whole
-from fate_flow.api.http.envelope import HttpError, arguments, ok
+from fate_flow.api.v1.envelope import HttpError, arguments, ok
 from fate_flow.api.workers.tracker import session_of_worker
 from fate_flow.core.model.errors import BadRequest, PermissionDenied
 from fate_flow.relay.spool import Spool

@@ -15,7 +15,7 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from fate_flow.api.http.arguments import read_whole
-from fate_flow.api.http.envelope import failed, ok, require, silent_json
+from fate_flow.api.v1.envelope import failed, ok, require, silent_json
 from fate_flow.components.base.errors import ComponentError
 from fate_flow.components.tables.table import NoSuchTable, Table
 from fate_flow.components.tables.table_uri import table_in

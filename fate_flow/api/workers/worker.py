@@ -8,10 +8,12 @@ from pathlib import Path
 
 from flask import Blueprint, Flask, Response
 
-from fate_flow.api.between_parties.exchange import Forward, worker_blueprint
-from fate_flow.api.http.envelope import install_errors, ok
+from fate_flow.api.between_parties.exchange import ExchangeEnvelope, Forward, worker_blueprint
+from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.request_origin import OriginCheck
+from fate_flow.api.v1.envelope import ok
 from fate_flow.api.workers import operation, tracker
+from fate_flow.api.workers.envelope import WORKERS
 from fate_flow.relay.spool import Spool
 from fate_flow.store.contract.transaction import Store
 
@@ -26,12 +28,13 @@ def create_worker_app(
     """Return the application of the workers' listener."""
     app = Flask("fate_flow.workers", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = max_bytes
-    install_errors(app)
     app.before_request(OriginCheck().check)
-    app.register_blueprint(worker_blueprint(spool, forward, slots))
-    app.register_blueprint(tracker.blueprint(spool, store, clock, data_dir))
-    app.register_blueprint(operation.blueprint(spool, store))
-    app.register_blueprint(_report_blueprint(spool, wake_job))
+    results = (
+        tracker.blueprint(spool, store, clock, data_dir), operation.blueprint(spool, store),
+        _report_blueprint(spool, wake_job),
+    )  # fmt: skip
+    exchange = worker_blueprint(spool, forward, slots)
+    register_apis(app, Api(WORKERS, results), Api(ExchangeEnvelope(), (exchange,)))
     return app
 
 

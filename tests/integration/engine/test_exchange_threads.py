@@ -19,7 +19,8 @@ import requests
 from flask import Flask
 
 from fate_flow.api.between_parties import exchange
-from fate_flow.api.between_parties.exchange import ForwardReply, worker_blueprint
+from fate_flow.api.between_parties.exchange import ExchangeEnvelope, ForwardReply, worker_blueprint
+from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.relay.spool_session import Session
 
@@ -43,7 +44,8 @@ def make_app() -> Flask:
     exchange._WAIT_MS = WAIT_MS
     app = Flask("exchange")
     spool = Spool(Path(os.environ["SPOOL_ROOT"]), SpoolLimits(), lambda: None)
-    app.register_blueprint(worker_blueprint(spool, lambda *_: ForwardReply(502), THREADS // 2))
+    routes = worker_blueprint(spool, lambda *_: ForwardReply(502), THREADS // 2)
+    register_apis(app, Api(ExchangeEnvelope(), (routes,)))
     return app
 
 

@@ -14,8 +14,8 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.test import TestResponse
 
 from fate_flow.api.http.client_auth import ClientAuth, is_for_clients
-from fate_flow.api.http.openapi import document, path_of
-from fate_flow.api.http.v2 import is_v2
+from fate_flow.api.v1.openapi import document, path_of
+from fate_flow.api.v2.refusal import API as V2
 
 HOW = "say what it answers in @declared above its handler; larger answers are in fate_flow/api/http/shapes.py"
 
@@ -100,7 +100,7 @@ def _is_signed(app: Flask) -> bool:
 
 def _path(app: Flask, path: str, method: str) -> str:
     """As the document has it, or the name of its answer to what is no operation; empty for what is not for clients."""
-    if is_v2(path):
+    if V2.has(path):
         return "OtherApi"
     try:
         rule, _ = app.url_map.bind("localhost").match(path, method, return_rule=True)

@@ -16,9 +16,9 @@ from flask import Response, g, request
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.validators import extend
 
-from fate_flow.api.http.envelope import HttpError
-from fate_flow.api.http.openapi import document, path_of
 from fate_flow.api.http.uploads import ReceivingRequest
+from fate_flow.api.v1.envelope import HttpError
+from fate_flow.api.v1.openapi import document, path_of
 from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.access.permission import read_things
 from fate_flow.core.model.errors import BadRequest, FlowError

@@ -9,8 +9,8 @@ from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import COMPONENT, JOB, SEAT, Body, read_component, read_job_id, read_party
 from fate_flow.api.http.declared import COUNT, TEXT, WHOLE, YES_NO, a_list, an_object, by_name, declared, one_of
-from fate_flow.api.http.envelope import arguments, ok
 from fate_flow.api.http.services import Services
+from fate_flow.api.v1.envelope import arguments, ok
 from fate_flow.components.tables.table import NoSuchTable, Table
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import ROLES

@@ -32,16 +32,7 @@ from fate_flow.api.http.declared import (
     one_of,
     one_or_several,
 )
-from fate_flow.api.http.envelope import (
-    SUCCESS,
-    arguments,
-    documents,
-    failed,
-    file_follows,
-    ok,
-    reply,
-    silent_json,
-)
+from fate_flow.api.http.file_routes import file_follows
 from fate_flow.api.http.paths import check_paths
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import (
@@ -54,6 +45,7 @@ from fate_flow.api.http.shapes import (
     REFUSED_PREVIEW,
     SUBMITTED,
 )
+from fate_flow.api.v1.envelope import SUCCESS, arguments, documents, failed, ok, reply, silent_json
 from fate_flow.api.v1.jobs.conditions import with_conditions_of_jobs
 from fate_flow.api.v1.jobs.explain import REFUSES, explained, needs_spec, previewed
 from fate_flow.api.v1.jobs.filters import filter_schemas, read_filters

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from fate_flow.api.http.arguments import MOST_WHOLE, Body, read_text, read_whole, whole
 from fate_flow.api.http.declared import Arguments, Schema, one_of
-from fate_flow.api.http.envelope import HttpError
+from fate_flow.api.v1.envelope import HttpError
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.store.views.lists import MOST_ROWS, Page
 

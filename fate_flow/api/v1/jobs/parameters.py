@@ -25,10 +25,10 @@ from fate_flow.api.http.declared import (
     described,
     or_null,
 )
-from fate_flow.api.http.envelope import arguments, ok
 from fate_flow.api.http.paths import check_paths
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import PROBLEMS, WARNINGS
+from fate_flow.api.v1.envelope import arguments, ok
 from fate_flow.api.v1.jobs.explain import REFUSES, stance_of
 from fate_flow.api.v1.jobs.submission import ask_parties
 from fate_flow.core.model.errors import OperationFailed

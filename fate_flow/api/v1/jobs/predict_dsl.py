@@ -9,7 +9,8 @@ from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import FILE_NAME, Body, read_file_name
 from fate_flow.api.http.declared import FREE, NOTHING, TEXT, a_list, an_object, by_name, declared, described
-from fate_flow.api.http.envelope import HttpError, arguments, attached, file_follows, ok
+from fate_flow.api.http.file_routes import file_follows
+from fate_flow.api.v1.envelope import HttpError, arguments, attached, ok
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown
 from fate_flow.jobspec.predict_dsl import predict_dsl

@@ -6,9 +6,9 @@ from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import Body, line, read_line, read_whole, whole
 from fate_flow.api.http.declared import Arguments, declared
-from fate_flow.api.http.envelope import arguments, ok, silent_json
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import QUEUE
+from fate_flow.api.v1.envelope import arguments, ok, silent_json
 from fate_flow.api.v1.jobs.explain import queued
 from fate_flow.store.views.lists import MOST_ROWS
 

@@ -18,8 +18,8 @@ from fate_flow.api.http.arguments import (
     read_text,
 )
 from fate_flow.api.http.declared import COUNT, NOTHING, TEXT, Arguments, Schema, a_list, an_object, declared, described
-from fate_flow.api.http.envelope import arguments, ok
 from fate_flow.api.http.services import Services
+from fate_flow.api.v1.envelope import arguments, ok
 from fate_flow.core.model.errors import BadRequest, JobNotFound, OperationFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import JobKey

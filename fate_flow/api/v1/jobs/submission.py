@@ -10,8 +10,8 @@ from typing import Any
 
 from fate_flow.api.http.arguments import read_text
 from fate_flow.api.http.declared import FREE, NOTHING, TEXT, Arguments, Schema, described
-from fate_flow.api.http.envelope import SUCCESS, UNCAUGHT, require
 from fate_flow.api.http.services import Services
+from fate_flow.api.v1.envelope import SUCCESS, UNCAUGHT, require
 from fate_flow.api.v1.jobs.job_file import read_yaml
 from fate_flow.core.model.errors import BadRequest, Busy, FlowError, StorageFailed
 from fate_flow.core.model.grammar import shown

@@ -37,8 +37,9 @@ from fate_flow.api.http.declared import (
     one_of,
     or_null,
 )
-from fate_flow.api.http.envelope import arguments, file_follows, ok, reply, silent_json
+from fate_flow.api.http.file_routes import file_follows
 from fate_flow.api.http.services import Services
+from fate_flow.api.v1.envelope import arguments, ok, reply, silent_json
 from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.model.errors import BadRequest, JobNotFound, NotFound, PermissionDenied
 from fate_flow.core.model.grammar import ROLES, check_output_name, check_party_id, shown

@@ -6,9 +6,9 @@ from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import JOB, read_job_id
 from fate_flow.api.http.declared import COUNT, Arguments, a_list, an_object, declared, one_of, one_or_several
-from fate_flow.api.http.envelope import arguments, ok, silent_json
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import REPORT
+from fate_flow.api.v1.envelope import arguments, ok, silent_json
 from fate_flow.api.v1.jobs.conditions import with_conditions_of_tasks
 from fate_flow.api.v1.jobs.filters import filter_schemas, read_filters
 from fate_flow.api.v1.jobs.list_arguments import BAD_FILTER, PAGE, read_choices, read_page

@@ -7,8 +7,8 @@ from typing import Any
 from flask import Blueprint, Response
 
 from fate_flow.api.http.declared import NOTHING, TEXT, WHOLE, Arguments, an_object, by_name, declared
-from fate_flow.api.http.envelope import ok, reply
 from fate_flow.api.http.services import Services
+from fate_flow.api.v1.envelope import ok, reply
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import check_party_id
 from fate_flow.core.model.spec import Party

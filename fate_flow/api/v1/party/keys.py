@@ -9,8 +9,8 @@ from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import PARTY_ID
 from fate_flow.api.http.declared import TEXT, Arguments, Schema, declared, described
-from fate_flow.api.http.envelope import arguments, ok
 from fate_flow.api.http.services import Services
+from fate_flow.api.v1.envelope import arguments, ok
 from fate_flow.core.access.site import SiteKey, check_key_id
 from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict, NotFound
 from fate_flow.core.model.grammar import check_party_id, shown

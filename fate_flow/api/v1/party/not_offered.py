@@ -7,7 +7,8 @@ from collections.abc import Callable
 from flask import Blueprint, Response, request
 
 from fate_flow.api.http.declared import TEXT, declared
-from fate_flow.api.http.envelope import error_response, failed, file_follows
+from fate_flow.api.http.file_routes import file_follows
+from fate_flow.api.v1.envelope import error_response, failed
 from fate_flow.components.providers.command import COMMAND
 from fate_flow.core.model.grammar import shown
 

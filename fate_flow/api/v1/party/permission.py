@@ -22,8 +22,8 @@ from fate_flow.api.http.declared import (
     described,
     one_of,
 )
-from fate_flow.api.http.envelope import arguments, ok
 from fate_flow.api.http.services import Services
+from fate_flow.api.v1.envelope import arguments, ok
 from fate_flow.core.access.permission import ALL, MOST_TABLES, Thing, as_written, read_things
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import ROLES, check_party_id, check_role, shown

@@ -8,8 +8,8 @@ from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import JOB, read_job_id, read_text
 from fate_flow.api.http.declared import TEXT, YES_NO, a_list, an_object, declared
-from fate_flow.api.http.envelope import arguments, failed, ok, silent_json
 from fate_flow.api.http.services import Services
+from fate_flow.api.v1.envelope import arguments, failed, ok, silent_json
 from fate_flow.api.v1.rendering import engine
 from fate_flow.core.model.errors import JobNotFound
 from fate_flow.core.model.job import Job

@@ -39,8 +39,8 @@ from fate_flow.api.http.declared import (
     described,
     one_of,
 )
-from fate_flow.api.http.envelope import HttpError, arguments, ok, silent_json
 from fate_flow.api.http.services import Services
+from fate_flow.api.v1.envelope import HttpError, arguments, ok, silent_json
 from fate_flow.api.v1.party import instances
 from fate_flow.core.model.errors import BadRequest, OperationFailed
 from fate_flow.core.model.grammar import shown

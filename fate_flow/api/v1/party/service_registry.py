@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from flask import Blueprint, Response
 
 from fate_flow.api.http.declared import FREE, an_object, declared
-from fate_flow.api.http.envelope import ok
+from fate_flow.api.v1.envelope import ok
 from fate_flow.settings.settings import Settings
 
 _SECTIONS = (

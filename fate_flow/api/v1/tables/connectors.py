@@ -16,9 +16,9 @@ from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import CONNECTOR_NAME, read_table_piece, read_text
 from fate_flow.api.http.declared import COUNT, TEXT, Schema, an_object, declared, described, one_of, or_null
-from fate_flow.api.http.envelope import arguments, ok
 from fate_flow.api.http.paths import check_opened
 from fate_flow.api.http.services import Services
+from fate_flow.api.v1.envelope import arguments, ok
 from fate_flow.core.model.errors import BadRequest, Conflict
 from fate_flow.core.model.grammar import shown, shown_key
 from fate_flow.services.context.ports import Context

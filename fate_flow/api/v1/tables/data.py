@@ -39,11 +39,11 @@ from fate_flow.api.http.declared import (
     described,
     one_of,
 )
-from fate_flow.api.http.envelope import arguments, note_sent, ok, require, silent_json
 from fate_flow.api.http.paths import check_server, readable_file, writable_file
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import SUBMITTED_WITH_TABLE, TABLE_INFO, UPLOADS
 from fate_flow.api.http.uploads import is_upload, received
+from fate_flow.api.v1.envelope import arguments, note_sent, ok, require, silent_json
 from fate_flow.api.v1.jobs.submission import Submitted, hand_over, parse_job, submit_data
 from fate_flow.api.v1.tables.connectors import ADDRESS, ENGINE, FILES, PATH, SERVERS, file_of, read_engine
 from fate_flow.components.providers.builtin import DOWNLOAD, FETCH, MYSQL_NAME, MYSQL_TABLE, UPLOAD, WRITER

@@ -8,8 +8,8 @@ from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import TABLE, read_table
 from fate_flow.api.http.declared import COUNT, TEXT, a_list, an_object, declared
-from fate_flow.api.http.envelope import arguments, ok
 from fate_flow.api.http.services import Services
+from fate_flow.api.v1.envelope import arguments, ok
 from fate_flow.api.v1.jobs.board_data import COLUMNS, MOST_SHOWN, ROWS, columns_of, first_rows
 from fate_flow.components.providers.builtin import WRITTEN
 from fate_flow.core.model.errors import Conflict, NotFound

@@ -11,8 +11,9 @@ from flask import Blueprint, Response
 from fate_flow.api.http.archive import GZIP, Member, tar_response, text_member
 from fate_flow.api.http.arguments import read_whole, whole
 from fate_flow.api.http.declared import declared
-from fate_flow.api.http.envelope import file_follows, silent_json
+from fate_flow.api.http.file_routes import file_follows
 from fate_flow.api.http.services import Services
+from fate_flow.api.v1.envelope import silent_json
 from fate_flow.components.providers.builtin import INTERSECTION, READER, SECURE_ADD_EXAMPLE
 
 _DATA = {"guest": "id,x,y\na,1,0\nb,2,1\nc,3,1\n", "host": "id,z\nb,20\nc,30\nd,40\n"}

@@ -24,9 +24,11 @@ from fate_flow.api.http.arguments import (
     whole,
 )
 from fate_flow.api.http.declared import ANYTHING, FREE, TEXT, a_list, an_object, by_name, declared, described
-from fate_flow.api.http.envelope import HttpError, arguments, attached, failed, file_follows, ok, reply, to_json
+from fate_flow.api.http.file_routes import file_follows
+from fate_flow.api.http.json_text import to_json
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import OUTPUT_TABLES
+from fate_flow.api.v1.envelope import HttpError, arguments, attached, failed, ok, reply
 from fate_flow.components.tables.table import NoSuchTable
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.spec import Party

@@ -14,7 +14,14 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from fate_flow.api.between_parties.exchange import STATUS_OF, ForwardReply, deliver_blueprint, worker_blueprint
+from fate_flow.api.between_parties.exchange import (
+    STATUS_OF,
+    ExchangeEnvelope,
+    ForwardReply,
+    deliver_blueprint,
+    worker_blueprint,
+)
+from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.request_origin import OriginCheck
 from fate_flow.core.model.errors import PeerUnreachable, StorageFailed
 from fate_flow.relay.channel_files import Message
@@ -62,8 +69,8 @@ def peer() -> Peer:
 @pytest.fixture
 def client(spool: Spool, peer: Peer) -> FlaskClient:
     app = Flask("exchange")
-    app.register_blueprint(worker_blueprint(spool, peer, SLOTS))
-    app.register_blueprint(deliver_blueprint(spool, "9999"))
+    blueprints = worker_blueprint(spool, peer, SLOTS), deliver_blueprint(spool, "9999")
+    register_apis(app, Api(ExchangeEnvelope(), blueprints))
     return app.test_client()
 
 

@@ -11,8 +11,8 @@ from flask import Flask, Response
 from jsonschema import Draft202012Validator
 
 from fate_flow.api.http.declared import NOTHING, TEXT, declared, or_null
-from fate_flow.api.http.envelope import ok
-from fate_flow.api.http.openapi import Undeclared, document
+from fate_flow.api.v1.envelope import ok
+from fate_flow.api.v1.openapi import Undeclared, document
 from fate_flow.settings.client_keys import ClientKeys
 from tests.kit.api.client_world import World, make_world
 

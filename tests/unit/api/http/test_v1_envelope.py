@@ -12,16 +12,10 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from fate_flow.api.http.envelope import (
-    error_response,
-    failed,
-    file_follows,
-    install_errors,
-    ok,
-    reply,
-    silent_json,
-    to_json,
-)
+from fate_flow.api.http.errors import Api, register_apis
+from fate_flow.api.http.file_routes import file_follows
+from fate_flow.api.http.json_text import to_json
+from fate_flow.api.v1.envelope import CLIENTS, error_response, failed, ok, reply, silent_json
 from fate_flow.core.model.errors import (
     BadDocument,
     Busy,
@@ -73,7 +67,7 @@ UNEXPECTED = "unexpected error; the log of this server has the reason: error ID"
 
 def app_that_raises(error: Exception) -> Flask:
     app = Flask("raises")
-    install_errors(app)
+    register_apis(app, Api(CLIENTS))
 
     @app.post("/plain")
     def plain() -> Any:

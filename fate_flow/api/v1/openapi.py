@@ -33,10 +33,12 @@ from fate_flow.api.http.declared import (
     warns_in_data,
     with_warnings,
 )
-from fate_flow.api.http.envelope import STATUS_OF, STATUS_OF_NO_FILE, UNCAUGHT, leads_to_a_file, to_json
-from fate_flow.api.http.request_origin import FORBIDDEN, MESSAGE
+from fate_flow.api.http.file_routes import leads_to_a_file
+from fate_flow.api.http.json_text import to_json
+from fate_flow.api.http.request_origin import FORBIDDEN, OtherSite
 from fate_flow.api.http.unread import UNREADABLE
-from fate_flow.api.http.v2 import RESTRICTED
+from fate_flow.api.v1.envelope import STATUS_OF, STATUS_OF_NO_FILE, UNCAUGHT, retcode_of
+from fate_flow.api.v2.envelope import RESTRICTED
 from fate_flow.core.model import errors
 from fate_flow.core.model.errors import FlowError, PermissionDenied
 
@@ -191,7 +193,7 @@ def _responses(declaration: Declaration, is_file: bool, is_signed: bool) -> Iter
         if is_file:
             statuses[declaration.never] = "Not offered, whatever the body."
         else:
-            retcodes = [declaration.never, NotAuthenticated.retcode] if is_signed else [declaration.never]
+            retcodes = [declaration.never, retcode_of(NotAuthenticated)] if is_signed else [declaration.never]
             yield "200", _envelope("Not offered, whatever the body.", _failure(declaration, retcodes))
     else:
         yield "200", _success(declaration, is_file)
@@ -222,7 +224,7 @@ def _shared_responses() -> dict[str, Any]:
         },
         **{
             _shared_name(status): _envelope(text, _error(status))
-            for status, text in {FORBIDDEN: MESSAGE, **UNREADABLE}.items()
+            for status, text in {FORBIDDEN: _meaning(OtherSite), **UNREADABLE}.items()
         },
     }  # fmt: skip
 
@@ -287,7 +289,7 @@ def _kinds() -> dict[int, str]:
     kinds: list[type[FlowError]] = [*_errors(), NotAuthenticated]
     for kind in kinds:
         if not issubclass(kind, tuple(STATUS_OF)):
-            found.setdefault(kind.retcode, set()).add(_meaning(kind))
+            found.setdefault(retcode_of(kind), set()).add(_meaning(kind))
     return {retcode: " ".join(sorted(text)) for retcode, text in sorted(found.items())}
 
 
