@@ -7,9 +7,10 @@ to the value before it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Command
 from fate_flow.services.context.effects import Effect
@@ -53,47 +54,47 @@ class Pending:
         return self.is_queue_longer or bool(self.freed) or bool(self.to_reconsider)
 
     def with_effect(self, effect: Effect) -> Pending:
-        return replace(self, effects=(*self.effects, effect))
+        return changed(self, effects=(*self.effects, effect))
 
     def with_outgoing(self, commands: Iterable[Command]) -> Pending:
-        return replace(self, outgoing=(*self.outgoing, *commands))
+        return changed(self, outgoing=(*self.outgoing, *commands))
 
     def with_entry(self, entry: HistoryEntry) -> Pending:
-        return replace(self, moved=(*self.moved, entry))
+        return changed(self, moved=(*self.moved, entry))
 
     def with_alarm(self, steady: int) -> Pending:
-        return replace(self, alarms=(*self.alarms, steady))
+        return changed(self, alarms=(*self.alarms, steady))
 
     def with_hints(self, commands: Iterable[Command]) -> Pending:
-        return replace(self, hints=(*self.hints, *commands))
+        return changed(self, hints=(*self.hints, *commands))
 
     def with_notice(self, notice: CapacityNotice) -> Pending:
-        return replace(self, capacity_notices=(*self.capacity_notices, notice))
+        return changed(self, capacity_notices=(*self.capacity_notices, notice))
 
     def with_declined_notice(self) -> Pending:
-        return replace(self, is_notice_declined=True)
+        return changed(self, is_notice_declined=True)
 
     def with_longer_queue(self) -> Pending:
-        return replace(self, is_queue_longer=True)
+        return changed(self, is_queue_longer=True)
 
     def with_informed(self, party_id: str) -> Pending:
-        return replace(self, informed_parties=self.informed_parties | {party_id})
+        return changed(self, informed_parties=self.informed_parties | {party_id})
 
     def with_reconsidered(self, job_id: str) -> Pending:
-        return replace(self, to_reconsider={**self.to_reconsider, job_id: None})
+        return changed(self, to_reconsider={**self.to_reconsider, job_id: None})
 
     def with_dirty(self, job_ids: Iterable[str]) -> Pending:
         """Add jobs; one that is there already keeps its place."""
         new = {job_id: None for job_id in job_ids if job_id not in self.dirty}
-        return replace(self, dirty={**self.dirty, **new}) if new else self
+        return changed(self, dirty={**self.dirty, **new}) if new else self
 
     def without_dirty(self, job_ids: Iterable[str]) -> Pending:
         gone = self.dirty.keys() & set(job_ids)
-        return replace(self, dirty={one: None for one in self.dirty if one not in gone}) if gone else self
+        return changed(self, dirty={one: None for one in self.dirty if one not in gone}) if gone else self
 
     def with_freed(self, party_id: str, job_id: str) -> Pending:
         jobs = self.freed.get(party_id, frozenset())
-        return replace(self, freed={**self.freed, party_id: jobs | {job_id}})
+        return changed(self, freed={**self.freed, party_id: jobs | {job_id}})
 
     def without_freed(self, party_id: str, job_id: str) -> Pending:
         """Remove the job from a party's jobs, and the party if it has no other job."""
@@ -101,10 +102,10 @@ class Pending:
             return self
         left = self.freed[party_id] - {job_id}
         others = {one: jobs for one, jobs in self.freed.items() if one != party_id}
-        return replace(self, freed={**others, party_id: left} if left else others)
+        return changed(self, freed={**others, party_id: left} if left else others)
 
     def with_binding(self, binding: JobBinding) -> Pending:
-        return replace(self, bindings={**self.bindings, binding.job_id: binding})
+        return changed(self, bindings={**self.bindings, binding.job_id: binding})
 
     def without_binding(self, job_id: str) -> Pending:
-        return replace(self, bindings={one: found for one, found in self.bindings.items() if one != job_id})
+        return changed(self, bindings={one: found for one, found in self.bindings.items() if one != job_id})

@@ -179,8 +179,9 @@ class UnitOfWork:
 
     def _binding_of_rows(self, job_id: str) -> JobBinding | None:
         """Derive the binding of a job that was created by a release without stored bindings."""
-        rows, document = self.tx.jobs_here(job_id), self.tx.document(job_id)
-        if not rows or document is None:
+        rows = self.tx.jobs_here(job_id)
+        document = self.tx.document(job_id) if rows else None
+        if document is None:
             return None
         return replace(binding_of(rows[0]), digest=digest_of(document))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fate_flow.store.memory.tables import as_json, changed
+from fate_flow.core.model.frozen import changed
+from fate_flow.store.memory.tables import as_json
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 from fate_flow.store.values import Connector
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.history import HistoryEntry
-from fate_flow.store.memory.tables import BY_JOB, changed
+from fate_flow.store.memory.tables import BY_JOB
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import Claim, Job, JobKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
@@ -20,7 +21,7 @@ from fate_flow.store.contract.changes import (
     stop_requested,
     tag_of_end,
 )
-from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, JobRow, as_json, by_age, changed
+from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, JobRow, as_json, by_age
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 from fate_flow.store.values import Document
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import Command, CommandKind
-from fate_flow.store.memory.tables import as_json, changed
+from fate_flow.store.memory.tables import as_json
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 

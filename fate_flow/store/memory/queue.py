@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fate_flow.core.model.approval import Approval, Consent
+from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import UNSCHEDULABLE, Blocker, Hold, Job, JobKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.queue import Waiting
 from fate_flow.store.contract.changes import OPEN_JOBS, rejoined
-from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, JobRow, by_age, changed, ids_by_age, seat_key
+from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, JobRow, by_age, ids_by_age, seat_key
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 

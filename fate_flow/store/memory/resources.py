@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import Claim, EngineState, Hold, Job, JobKey, PendingRequest
 from fate_flow.core.model.status import JOB_END, JobStatus
 from fate_flow.core.planning.queue import fits
 from fate_flow.store.contract.changes import MOST_PENDING
-from fate_flow.store.memory.tables import BY_STATUS, as_json, changed, refuse
+from fate_flow.store.memory.tables import BY_STATUS, as_json, refuse
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 INTAKE = "intake"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import Blocker, Seat
 from fate_flow.core.model.status import SeatStatus
 from fate_flow.store.contract.changes import LIVE_SEATS, REJOINING_SEATS, new_seat, seat_moved, seat_rejoins
-from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, changed, refuse, seat_key
+from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, refuse, seat_key
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 

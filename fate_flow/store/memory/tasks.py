@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import Job, Report, Task, TaskKey
 from fate_flow.core.model.policy import PolicyAction
 from fate_flow.core.model.reasons import Reason
@@ -18,7 +19,7 @@ from fate_flow.store.contract.changes import (
     task_moved,
     task_reported,
 )
-from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, changed, refuse
+from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, refuse
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 from fate_flow.store.values import Document
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.status import JOB_END, JobStatus
-from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, JobRow, Rows, changed, refuse
+from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, JobRow, Rows, refuse
 
 
 class MemoryUnitOfWork:

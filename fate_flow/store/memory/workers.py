@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd, WorkerPlace
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.store.contract.changes import UNFINISHED_WORKERS, new_worker, ordered_to_stop, worker_moved
 from fate_flow.store.memory.resources import Resources, has_capacity
-from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, changed, refuse
+from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, refuse
 
 
 class Workers(Resources):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from peewee import Case, fn
+from peewee import Case, Value, fn
 
 from fate_flow.core.model.approval import Approval, Consent
 from fate_flow.core.model.job import UNSCHEDULABLE, Blocker, Hold, Job, JobKey
@@ -75,10 +75,7 @@ class Queue(SqlUnitOfWork):
         return tuple(_queued_of(row) for row in heads if row)
 
     def waiting_unschedulable(self, until: int, limit: int) -> tuple[Waiting, ...]:
-        waits = (JobRow.f_held == False) & (JobRow.f_ready_signal == False)  # noqa: E712
-        is_due = JobRow.f_lacks.in_([blocker.value for blocker in UNSCHEDULABLE]) & (JobRow.f_retry_at <= until)
-        query = _queued_rows().where(waiting_here() & waits & is_due).order_by(JobRow.f_retry_at, *IN_QUEUE)
-        return tuple(_queued_of(row) for row in query.limit(limit).tuples())
+        return tuple(_queued_of(row) for row in _UNSCHEDULABLE.rows(self._database, until)[:limit])
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
         fits = (JobRow.f_blocked_on == party_id) & (JobRow.f_blocked_cores <= at_most_cores)
@@ -103,10 +100,8 @@ class Queue(SqlUnitOfWork):
         return tuple(sorted(_jobs(waiting_here()), key=lambda job: job.order))
 
     def overdue_waiting(self, steady: int) -> tuple[Job, ...]:
-        lasted = steady - JobRow.f_since
-        is_over = (JobRow.f_timeout_seconds > 0) & (JobRow.f_timeout_seconds * 1000 < lasted)
-        is_free = (JobRow.f_held == False) & JobRow.f_reason.is_null()  # noqa: E712
-        return tuple(sorted(_jobs(waiting_here() & is_over & is_free), key=lambda job: job.order))
+        found = [job_of(row) for row in _OVERDUE.rows(self._database, steady)]
+        return tuple(sorted(found, key=lambda job: job.order))
 
     def hold_job(self, key: JobKey, hold: Hold) -> bool:
         waits = job_is(key) & (JobRow.f_status == JobStatus.WAITING.value)
@@ -152,7 +147,8 @@ class Queue(SqlUnitOfWork):
         return hit(JobRow.update(f_priority=priority, f_queue_key=queue_key).where(waits))
 
     def count_waiting(self) -> int:
-        return int(JobRow.select().where(waiting_here()).count())
+        row = _COUNT_WAITING.row(self._database)
+        return int(row[0]) if row else 0
 
     def cancelled_waiting(self) -> tuple[str, ...]:
         return tuple(row[0] for row in _CANCELLED_WAITING.rows(self._database))
@@ -202,6 +198,26 @@ _UNBLOCKED = Prepared(
     ).limit(_MOST_UNBLOCKED),
     0,
 )
+_MOST_UNSCHEDULABLE = 256
+
+
+def _unschedulable(until: str) -> Any:
+    waits = waiting_here() & (JobRow.f_held == False) & (JobRow.f_ready_signal == False)  # noqa: E712
+    blocked_by = JobRow.f_lacks.in_([blocker.value for blocker in UNSCHEDULABLE])
+    is_due = JobRow.f_retry_at <= Value(until, converter=False)
+    query = _queued_rows().where(waits & blocked_by & is_due)
+    return query.order_by(JobRow.f_retry_at, *IN_QUEUE).limit(_MOST_UNSCHEDULABLE)
+
+
+def _overdue(steady: str) -> Any:
+    is_over = JobRow.f_since + JobRow.f_timeout_seconds * 1000 < Value(steady, converter=False)
+    is_free = (JobRow.f_held == False) & JobRow.f_reason.is_null()  # noqa: E712
+    return JobRow.select(*JOB_COLUMNS).where(waiting_here() & (JobRow.f_timeout_seconds > 0) & is_over & is_free)
+
+
+_UNSCHEDULABLE = Prepared(_unschedulable, 1)
+_OVERDUE = Prepared(_overdue, 1)
+_COUNT_WAITING = Prepared(lambda: JobRow.select(fn.COUNT(JobRow.f_job_id)).where(waiting_here()), 0)
 _HEAD = Prepared(lambda party_id: _queue_query(JobRow.f_blocked_on == party_id).limit(1), 1)
 _MOST_UNAPPROVED = 1_000
 _UNAPPROVED = Prepared(

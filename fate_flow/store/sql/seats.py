@@ -58,7 +58,7 @@ class Seats(SqlUnitOfWork):
         return hit(SeatRow.update(f_silent_since=0, f_message="").where(_seat_is(seat)))
 
     def silent_seats(self) -> tuple[Seat, ...]:
-        return _seats((SeatRow.f_status == SeatStatus.STARTED.value) & (SeatRow.f_silent_since > 0))
+        return tuple(seat_of(row) for row in _SILENT_SEATS.rows(self._database))
 
     def note_approval(self, seat: Seat, text: str) -> bool:
         return hit(SeatRow.update(f_approval=text).where(_seat_is(seat)))
@@ -67,7 +67,7 @@ class Seats(SqlUnitOfWork):
         return hit(SeatRow.update(f_legacy=True).where(_seat_is(seat)))
 
     def seats_at(self, party_id: str) -> tuple[Seat, ...]:
-        return _seats((SeatRow.f_party_id == party_id) & _is_live())
+        return tuple(seat_of(row) for row in _SEATS_AT.rows(self._database, party_id))
 
     def plain_v1_seats(self) -> tuple[Seat, ...]:
         return tuple(seat_of(row) for row in _PLAIN_V1_SEATS.rows(self._database))
@@ -91,11 +91,6 @@ def _is_live() -> Any:
     return SeatRow.f_status.in_([status.value for status in LIVE_SEATS])
 
 
-def _seats(where: Any) -> tuple[Seat, ...]:
-    seats = [seat_of(row) for row in SeatRow.select(*SEAT_COLUMNS).where(where).tuples()]
-    return tuple(sorted(seats, key=lambda seat: (seat.job_id, seat.party)))
-
-
 def _seat_is(seat: Seat) -> Any:
     return (
         (SeatRow.f_job_id == seat.job_id)
@@ -108,19 +103,15 @@ def _seat_is(seat: Seat) -> Any:
 _PARTIES_WITH_SEATS = Prepared(
     lambda: SeatRow.select(SeatRow.f_party_id).where(_is_live()).distinct().order_by(SeatRow.f_party_id), 0
 )
-_PLAIN_V1_SEATS = Prepared(
-    lambda: (
-        SeatRow.select(*SEAT_COLUMNS)
-        .where(_is_live() & (SeatRow.f_legacy == True))  # noqa: E712
-        .order_by(SeatRow.f_job_id, SeatRow.f_role, SeatRow.f_party_id)
-    ),
-    0,
+
+
+def _seats_where(where: Any) -> Any:
+    return SeatRow.select(*SEAT_COLUMNS).where(where).order_by(SeatRow.f_job_id, SeatRow.f_role, SeatRow.f_party_id)
+
+
+_SILENT_SEATS = Prepared(
+    lambda: _seats_where((SeatRow.f_status == SeatStatus.STARTED.value) & (SeatRow.f_silent_since > 0)), 0
 )
-_UNCONFIRMED = Prepared(
-    lambda: (
-        SeatRow.select(*SEAT_COLUMNS)
-        .where(SeatRow.f_status == SeatStatus.UNCONFIRMED.value)
-        .order_by(SeatRow.f_job_id, SeatRow.f_role, SeatRow.f_party_id)
-    ),
-    0,
-)
+_SEATS_AT = Prepared(lambda party_id: _seats_where((SeatRow.f_party_id == party_id) & _is_live()), 1)
+_PLAIN_V1_SEATS = Prepared(lambda: _seats_where(_is_live() & (SeatRow.f_legacy == True)), 0)  # noqa: E712
+_UNCONFIRMED = Prepared(lambda: _seats_where(SeatRow.f_status == SeatStatus.UNCONFIRMED.value), 0)
