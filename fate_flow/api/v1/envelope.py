@@ -22,7 +22,8 @@ from fate_flow.api.http.json_text import to_json
 from fate_flow.api.http.request_origin import FORBIDDEN, OtherSite
 from fate_flow.api.http.unread import BrokenBody
 from fate_flow.core.model.errors import BadRequest, Busy, FlowError, NotFound, PermissionDenied, StorageFailed
-from fate_flow.core.model.job import Answer
+from fate_flow.core.model.job import NOT_AUTHENTICATED, Answer
+from fate_flow.core.wire.v1 import retcodes
 from fate_flow.jobspec.text.json_text import RepeatedKey, read_json_text
 
 SUCCESS = "success"
@@ -154,7 +155,11 @@ class HttpError(FlowError):
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
-        self.retcode = status
+        self.status = status
+
+
+class UploadMisses(BadRequest):
+    """An upload has not all of its keys."""
 
 
 STATUS_OF: Statuses = {Busy: 503, StorageFailed: 500}
@@ -166,12 +171,13 @@ STATUS_OF_NO_FILE: Statuses = {BadRequest: 400, PermissionDenied: 403, NotFound:
 STATUS_OF_NO_REQUEST: Statuses = {OtherSite: FORBIDDEN, BrokenBody: 400}
 """The HTTP statuses of requests that are not taken for one of a client."""
 
-_RETCODE_OF: Statuses = {NotAuthenticated: 109}
+RETCODE_OF: Statuses = {NotAuthenticated: NOT_AUTHENTICATED, UploadMisses: UNCAUGHT}
+"""The retcodes of the API's own errors, with HTTP status 200; those of all others are in core/wire/v1/retcodes.py."""
 
 
-def retcode_of(kind: type[FlowError]) -> int:
-    """Return the retcode of a kind of errors, if the HTTP status is 200."""
-    return next((retcode for known, retcode in _RETCODE_OF.items() if issubclass(kind, known)), kind.retcode)
+def retcode_of_kind(kind: type[FlowError]) -> int:
+    known = (retcode for one, retcode in RETCODE_OF.items() if issubclass(kind, one))
+    return next(known, None) or retcodes.retcode_of_kind(kind)
 
 
 @dataclass(frozen=True)
@@ -208,7 +214,7 @@ class RetcodeEnvelope:
 
     def _status_of(self, error: FlowError) -> int:
         if isinstance(error, HttpError):
-            return error.retcode
+            return error.status
         status = first(self.statuses, error)
         if status is None and is_for_a_file():
             status = first(self.no_file, error) or 500
@@ -224,7 +230,7 @@ def error_body(status: int, text: str) -> bytes:
 
 
 def _retcode(error: FlowError) -> int:
-    return retcode_of(type(error)) if isinstance(error, tuple(_RETCODE_OF)) else error.retcode
+    return first(RETCODE_OF, error) or retcodes.retcode_of(error)
 
 
 def _other_methods(methods: Sequence[str]) -> Response:

@@ -37,7 +37,7 @@ from fate_flow.api.http.file_routes import leads_to_a_file
 from fate_flow.api.http.json_text import to_json
 from fate_flow.api.http.request_origin import FORBIDDEN, OtherSite
 from fate_flow.api.http.unread import UNREADABLE
-from fate_flow.api.v1.envelope import STATUS_OF, STATUS_OF_NO_FILE, UNCAUGHT, retcode_of
+from fate_flow.api.v1.envelope import STATUS_OF, STATUS_OF_NO_FILE, UNCAUGHT, retcode_of_kind
 from fate_flow.api.v2.envelope import RESTRICTED
 from fate_flow.core.model import errors
 from fate_flow.core.model.errors import FlowError, PermissionDenied
@@ -193,7 +193,7 @@ def _responses(declaration: Declaration, is_file: bool, is_signed: bool) -> Iter
         if is_file:
             statuses[declaration.never] = "Not offered, whatever the body."
         else:
-            retcodes = [declaration.never, retcode_of(NotAuthenticated)] if is_signed else [declaration.never]
+            retcodes = [declaration.never, retcode_of_kind(NotAuthenticated)] if is_signed else [declaration.never]
             yield "200", _envelope("Not offered, whatever the body.", _failure(declaration, retcodes))
     else:
         yield "200", _success(declaration, is_file)
@@ -289,7 +289,7 @@ def _kinds() -> dict[int, str]:
     kinds: list[type[FlowError]] = [*_errors(), NotAuthenticated]
     for kind in kinds:
         if not issubclass(kind, tuple(STATUS_OF)):
-            found.setdefault(retcode_of(kind), set()).add(_meaning(kind))
+            found.setdefault(retcode_of_kind(kind), set()).add(_meaning(kind))
     return {retcode: " ".join(sorted(text)) for retcode, text in sorted(found.items())}
 
 

@@ -1,5 +1,5 @@
-"""The errors of the product. The docstring of a class is its default message; `retcode` is its code in the v1
-envelope (reference: client-api-v1, section 1)."""
+"""The errors of the product. The docstring of a class is its default message. What a caller is told about an error is
+decided by the envelope of the API; the retcodes of FATE's envelope are in core/wire/v1/retcodes.py."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 class FlowError(Exception):
     """The request could not be carried out."""
 
-    retcode = 100
-
     def __init__(self, message: str = "", *, data: Any = None) -> None:
         self.message = message or (type(self).__doc__ or "").strip()
         self.data = data
@@ -19,8 +17,6 @@ class FlowError(Exception):
 
 class BadRequest(FlowError):
     """The request is not well formed."""
-
-    retcode = 101
 
 
 class BadDocument(BadRequest):
@@ -34,8 +30,6 @@ class BadDocument(BadRequest):
 class NotFound(FlowError):
     """No such thing."""
 
-    retcode = 101
-
 
 class NotOffered(FlowError):
     """This server does not do that."""
@@ -44,19 +38,13 @@ class NotOffered(FlowError):
 class JobNotFound(NotFound):
     """No such job."""
 
-    retcode = 102
-
 
 class Conflict(FlowError):
     """The thing exists already, or is in another state than the request needs."""
 
-    retcode = 100
-
 
 class OperationFailed(FlowError):
     """The operation failed."""
-
-    retcode = 103
 
 
 class Refused(OperationFailed):
@@ -66,37 +54,25 @@ class Refused(OperationFailed):
 class NotEffective(FlowError):
     """The request changed nothing: the row has moved on."""
 
-    retcode = 10
-
 
 class NotReady(FlowError):
     """Not finished yet; ask again."""
-
-    retcode = 106
 
 
 class PeerUnreachable(FlowError):
     """The other party did not answer."""
 
-    retcode = 104
-
 
 class PermissionDenied(FlowError):
     """The caller may not do this."""
-
-    retcode = 108
 
 
 class Busy(FlowError):
     """Too much at once; try again in a moment."""
 
-    retcode = 503
-
 
 class StorageFailed(FlowError):
     """The database or the disk refused the write; nothing was changed."""
-
-    retcode = 500
 
 
 class StorageUnavailable(StorageFailed):

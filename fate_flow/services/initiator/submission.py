@@ -69,9 +69,7 @@ def _take_seat(
     own = Command(CommandKind.CREATE, job_id, spec.initiator, body=body)
     answer = own_party.handle(unit, own, unit.context.party_id)
     if not answer.is_ok:
-        error = Refused(f"{spec.initiator}: {answer.retmsg}")
-        error.retcode = 103
-        raise error
+        raise Refused(f"{spec.initiator}: {answer.retmsg}")
     unit.tx.add_seats(_seats(unit, job_id, spec))
     why = capped(answer.data)
     if why:

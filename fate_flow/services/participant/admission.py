@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fate_flow.core.access.authority import PARTY_0, JobBinding, Said, Statement, objection, party_id_of
-from fate_flow.core.model.errors import BadRequest, FlowError, OperationFailed, PermissionDenied, Refused
+from fate_flow.core.model.errors import BadRequest, OperationFailed, PermissionDenied, Refused
 from fate_flow.core.model.job import Command, CommandKind, Task, TaskKey
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.resources import Request, request_of
@@ -39,7 +39,7 @@ def accept(unit: UnitOfWork, spec: JobSpec) -> None:
 
     Raises Refused, naming all limits that the job exceeds; PermissionDenied, naming what its initiator was not
     granted; OperationFailed for a table that is missing or disabled, a missing column, or a program that this party
-    does not run; FlowError (103) as in `request`."""
+    does not run; OperationFailed as in `request`."""
     for seat in own_seats(unit.context, spec):
         _accept(unit, spec, seat)
 
@@ -72,7 +72,7 @@ def _check_programs(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
 def request(unit: UnitOfWork, spec: JobSpec, party: Party) -> Request:
     """Return what the job reserves for this seat.
 
-    Raises FlowError (103) if this party can never give what all its seats in the job need. Only the party's own users
+    Raises OperationFailed if this party can never give what all its seats in the job need. Only the party's own users
     learn how much it has."""
     size = unit.context.engine_size
     requests = [request_of(seat, spec.parameters[seat], size.nodes) for seat in own_seats(unit.context, spec)]
@@ -136,11 +136,9 @@ def effective_here(context: Context, spec: JobSpec, party: Party) -> tuple[Effec
     return effective_at(party, spec, context.ceilings, rules.stop_grace_seconds, rules.longest_stop_seconds)
 
 
-def _too_much(message: str, *keys: str) -> FlowError:
+def _too_much(message: str, *keys: str) -> OperationFailed:
     places = ", ".join(f"job_runtime_conf.job_parameters.common.{key}" for key in keys)
-    error = FlowError(f"the job {message} ({places})")
-    error.retcode = 103
-    return error
+    return OperationFailed(f"the job {message} ({places})")
 
 
 def document_in(create: Create) -> Document:

@@ -24,6 +24,7 @@ from fate_flow.core.wire.v1.initiator_bodies import unknown_data
 from fate_flow.core.wire.v1.job_answers import joined_data
 from fate_flow.core.wire.v1.queries import preview_data
 from fate_flow.core.wire.v1.reports import reports_data
+from fate_flow.core.wire.v1.retcodes import retcode_of
 from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.services.context.effects import WriteConfs
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
@@ -61,7 +62,7 @@ class Participant:
         except StorageFailed:
             raise
         except FlowError as error:
-            return Answer(error.retcode, error.message, error.data)
+            return Answer(retcode_of(error), error.message, error.data)
         except Exception:
             # An unexpected error in one command must not fail the other commands of its batch.
             incident = unit.context.fresh_id()[:12]
@@ -134,7 +135,7 @@ class Participant:
         try:
             spec = admit(unit, Query.VALIDATE, command, caller).spec
         except FlowError as error:
-            return Answer(error.retcode, error.message, preview_data())
+            return Answer(retcode_of(error), error.message, preview_data())
         effective = [one.as_dict() for one in effective_here(unit.context, spec, command.to)]
         return Answer(data=preview_data(effective))
 

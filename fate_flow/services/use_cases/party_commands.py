@@ -13,6 +13,7 @@ from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
 from fate_flow.core.wire.v1.initiator_bodies import read_capacity, seat_in, wants_force_stop
 from fate_flow.core.wire.v1.queries import preview_data
 from fate_flow.core.wire.v1.reports import NOT_WELL_FORMED, read_report
+from fate_flow.core.wire.v1.retcodes import retcode_of
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.initiator.initiator import Coordinator
@@ -120,7 +121,7 @@ class PartyCommands:
         except StorageFailed:
             raise
         except FlowError as error:
-            return Answer(error.retcode, error.message)
+            return Answer(retcode_of(error), error.message)
         return Answer()
 
     def _capacity_notice(self, unit: UnitOfWork, command: Command, caller: str, job: Job | None) -> Answer:
@@ -128,7 +129,7 @@ class PartyCommands:
         try:
             cores = read_capacity(command.body)
         except BadRequest as error:
-            return Answer(error.retcode, error.message)
+            return Answer(retcode_of(error), error.message)
         if job is None or command.run not in (job.run, ANY_RUN) or not awaits_capacity(unit, job, caller):
             return Answer(NOT_EFFECTIVE, f"job {command.job_id} does not wait for capacity at party {caller}")
         unit.pending = unit.pending.with_notice(CapacityNotice(job.job_id, caller, cores))

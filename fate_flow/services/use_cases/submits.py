@@ -23,6 +23,7 @@ from fate_flow.core.model.errors import (
 )
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec
+from fate_flow.core.wire.v1.retcodes import DecidedBefore
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.documents import ParsedJob
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -61,9 +62,7 @@ class Submits:
             if decided.retcode and known == job_id:
                 self._forget(known)
         if decided.retcode:
-            error = OperationFailed(decided.retmsg)
-            error.retcode = decided.retcode
-            raise error
+            raise DecidedBefore(decided.retcode, decided.retmsg)
         self._units.context.record.emit(Event.SUBMITTED, job_id=known, model_id="")
         return known
 

@@ -165,7 +165,7 @@ def schema_of(operation: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_beyond_schemas(refusal: FlowError) -> bool:
-    is_about_things = isinstance(refusal, HttpError) and refusal.retcode != 400
+    is_about_things = isinstance(refusal, HttpError) and refusal.status != 400
     is_about_documents = request.path in _WITH_DOCUMENTS or "this job's components" in refusal.message
     return is_about_things or is_about_documents or refusal.message.startswith(_BEYOND_SCHEMAS)
 

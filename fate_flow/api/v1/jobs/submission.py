@@ -13,7 +13,7 @@ from fate_flow.api.http.declared import FREE, NOTHING, TEXT, Arguments, Schema, 
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import SUCCESS, UNCAUGHT, require
 from fate_flow.api.v1.jobs.job_file import read_yaml
-from fate_flow.core.model.errors import BadRequest, Busy, FlowError, StorageFailed
+from fate_flow.core.model.errors import BadRequest, Busy, FlowError, OperationFailed, StorageFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import Answer
@@ -89,10 +89,8 @@ class Submitted:
         return REMOVED_KEYS_WARNING if REMOVED_KEYS_WARNING in self.spec.warnings else SUCCESS
 
 
-class SubmitFailed(FlowError):
+class SubmitFailed(OperationFailed):
     """The job was not accepted. Nothing of it is stored, so the answer has no job id."""
-
-    retcode = SUBMIT_FAILED
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ from fate_flow.api.http.paths import check_server, readable_file, writable_file
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import SUBMITTED_WITH_TABLE, TABLE_INFO, UPLOADS
 from fate_flow.api.http.uploads import is_upload, received
-from fate_flow.api.v1.envelope import arguments, note_sent, ok, require, silent_json
+from fate_flow.api.v1.envelope import UploadMisses, arguments, note_sent, ok, require, silent_json
 from fate_flow.api.v1.jobs.submission import Submitted, hand_over, parse_job, submit_data
 from fate_flow.api.v1.tables.connectors import ADDRESS, ENGINE, FILES, PATH, SERVERS, file_of, read_engine
 from fate_flow.components.providers.builtin import DOWNLOAD, FETCH, MYSQL_NAME, MYSQL_TABLE, UPLOAD, WRITER
@@ -54,7 +54,6 @@ from fate_flow.store.values import Document, TableMeta
 from fate_flow.store.views.lists import MOST_ROWS
 
 _UPLOAD_NEEDS = ("namespace", "table_name", "file", "head", "partition")
-_UPLOAD_MISSES = 100             # FATE's retcode for a missing key here; elsewhere it is 101
 _WITHOUT_EFFECT = (
     "storage_engine", "storage_address", "with_meta", "meta", "schema", "block_size", "eggroll_run", "spark_run",
     "in_serialized", "options",
@@ -398,8 +397,7 @@ def _upload_parameters(conf: Body, duplicate_ids: str) -> dict[str, Any]:
     try:
         require(conf, *_UPLOAD_NEEDS)
     except BadRequest as error:
-        error.retcode = _UPLOAD_MISSES
-        raise
+        raise UploadMisses(error.message) from error
     return {
         "namespace": read_table_piece(conf, "namespace"),
         "name": read_table_piece(conf, "table_name"),

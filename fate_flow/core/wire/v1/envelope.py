@@ -11,6 +11,7 @@ from fate_flow.core.model.errors import BadRequest, FlowError
 from fate_flow.core.model.job import Answer, Command
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.paths import read_command
+from fate_flow.core.wire.v1.retcodes import TooOld, retcode_of
 
 SRC_PARTY_ID = "SRC-PARTY-ID"
 """The header with the sender's party id, in requests and in answers. Plain v1 servers send none in answers."""
@@ -40,7 +41,7 @@ def headers(own_party_id: str, to: str, role: str = "") -> dict[str, str]:
 def check_fate_version(text: str) -> None:
     """Check the sender's version in its header; FATE accepts a request without one.
 
-    Raises BadRequest for text that is no version; FlowError (107) for one before 1.7.0, which creates jobs in another
+    Raises BadRequest for text that is no version; TooOld for one before 1.7.0, which creates jobs in another
     way."""
     if not text:
         return
@@ -49,9 +50,7 @@ def check_fate_version(text: str) -> None:
     except ValueError:
         raise BadRequest(f"SRC-FATE-VER: {text!r} is not a version such as {FATE_VERSION}") from None
     if version < _OLDEST:
-        error = FlowError(f"FATE Flow {text} is older than 1.7.0, which this server needs")
-        error.retcode = 107
-        raise error
+        raise TooOld(f"FATE Flow {text} is older than 1.7.0, which this server needs")
 
 
 def stranger(said_by: str, party_id: str, url: str) -> str:
@@ -114,7 +113,7 @@ def _read_entry(entry: object) -> Asked | Answer:
         endpoint = entry["endpoint"]
         return Asked(endpoint, read_command(endpoint, entry.get("body")))
     except FlowError as error:
-        return Answer(error.retcode, error.message)
+        return Answer(retcode_of(error), error.message)
 
 
 def read_batch_answers(document: Mapping[str, Any], count: int) -> list[dict[str, Any]]:

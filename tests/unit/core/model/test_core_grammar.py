@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from fate_flow.core.model import grammar
 from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.wire.v1.retcodes import retcode_of
 
 JOB_ID = "20260102030405123456789"
 HOSTILE = (
@@ -126,7 +127,7 @@ def test_the_message_names_key_value_and_what_is_right(check, value, message):
     with pytest.raises(BadRequest) as caught:
         check(value)
     assert caught.value.message == message
-    assert caught.value.retcode == 101
+    assert retcode_of(caught.value) == 101
 
 
 def test_the_key_in_the_message_is_the_caller_s():

@@ -16,6 +16,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.wire.v1.fields import count_in
 from fate_flow.core.wire.v1.paths import endpoint_of, read_command
+from fate_flow.core.wire.v1.retcodes import retcode_of
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.services.context.ports import Rules
 from fate_flow.services.participant import participant as participant
@@ -90,7 +91,7 @@ def test_the_refusal_of_the_own_party_leaves_nothing_at_all() -> None:
     guest = Initiator(cores=1)
     with pytest.raises(Refused, match=r"^guest 9999: the job asks for 2 cores, a job may have at most 1") as refused:
         guest.submit()
-    assert refused.value.retcode == 103
+    assert retcode_of(refused.value) == 103
     assert (guest.job_or_none(GUEST), guest.outbox(), guest.submission()) == (None, [], None)
 
 

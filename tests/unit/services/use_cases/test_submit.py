@@ -23,6 +23,7 @@ from fate_flow.core.model.errors import (
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
+from fate_flow.core.wire.v1.retcodes import retcode_of
 from fate_flow.store.values import Submission
 from tests.kit.job_documents import LOCAL, job
 from tests.kit.modules import Module
@@ -98,7 +99,7 @@ def test_a_refusal_is_the_answer() -> None:
     harness.meanwhile = lambda: harness.decide(103, "host 10000: no capacity")
     with pytest.raises(OperationFailed, match="host 10000: no capacity") as refused:
         harness.submit(JOB_ID, DOCUMENT)
-    assert (refused.value.retcode, refused.value.data) == (103, None)
+    assert (retcode_of(refused.value), refused.value.data) == (103, None)
     assert harness.submission() is None
 
 
@@ -124,7 +125,7 @@ def test_who_repeats_a_submit_that_is_refused_meanwhile_is_told_that_it_was() ->
     harness.meanwhile = repeat
     with pytest.raises(OperationFailed):
         harness.submit(JOB_ID, DOCUMENT, "r1")
-    assert (refusals[0].retcode, refusals[0].data) == (103, None)
+    assert (retcode_of(refusals[0]), refusals[0].data) == (103, None)
 
 
 def test_at_the_deadline_the_submit_is_given_up() -> None:
