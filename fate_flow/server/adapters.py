@@ -5,29 +5,27 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import logging
 import os
 import shutil
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fate_flow.components.base.errors import ComponentError
+from fate_flow.components.artifacts.attempt import Attempt, KindOnDisk
+from fate_flow.components.artifacts.on_disk import kept_file, kinds_on_disk
+from fate_flow.components.artifacts.result_file import Reported, read_result
 from fate_flow.components.providers.description import ComponentInfo
-from fate_flow.components.providers.program_order import OUTPUTS, WORK
+from fate_flow.components.providers.program_order import WORK
 from fate_flow.components.providers.provider import Launch, Start
 from fate_flow.components.providers.table import PROVIDERS, ProviderTable
-from fate_flow.components.tables.table import Table, drop
-from fate_flow.components.tables.table_uri import BadTableUri, format_uri, table_in
+from fate_flow.core.model.artifact import FILE_SCHEME, METRIC, Artifact
 from fate_flow.core.model.errors import BadRequest
-from fate_flow.core.model.grammar import check_job_id, check_table_piece, shown
+from fate_flow.core.model.grammar import check_job_id
 from fate_flow.core.model.job import JobKey, TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.program import WORK_FOLDERS
 from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
-from fate_flow.core.text.phrases import sanitized
 from fate_flow.engines.local.engine import LocalEngine, living_workers, printed_in
 from fate_flow.engines.local.worker import LAUNCH, Exit, WorkerSpec, read_json, write_atomically
 from fate_flow.jobspec.text.yaml_text import yaml_text
@@ -37,9 +35,7 @@ from fate_flow.relay.spool_session import Session
 from fate_flow.server.log_sizes import JobLogSizes
 from fate_flow.services.context.ports import LaunchOrder, Observation, TaskOutputs
 from fate_flow.settings.settings import PART, Settings
-from fate_flow.store.values import Document, TableMeta
-
-LOG = logging.getLogger(__name__)
+from fate_flow.store.values import Document
 
 
 def worker_token(secret: bytes, worker_id: str) -> str:
@@ -47,7 +43,7 @@ def worker_token(secret: bytes, worker_id: str) -> str:
     return hmac.new(secret, worker_id.encode(), hashlib.sha256).hexdigest()
 
 
-_LONGEST_MESSAGE, _LONGEST_NAME = 4_000, 180
+_FOLDER = "folder"          # the kind of input that only the collector of a program gets: working folders
 
 
 @dataclass(frozen=True)
@@ -95,8 +91,7 @@ class LocalWorkers:
         return printed_in(_folder_of(worker))
 
     def output_file(self, worker: Worker, name: str) -> Path | None:
-        path = _folder_of(worker) / OUTPUTS / name
-        return path if path.is_file() else None
+        return kept_file(_folder_of(worker), name)
 
     def has_living_worker(self, job_id: str) -> bool:
         return bool(living_workers(self.settings.jobs_dir / job_id))
@@ -164,19 +159,11 @@ class LocalWorkers:
         return {"storage": asdict(server)} if component.uses_connector and server is not None else {}
 
     def _outputs(self, order: LaunchOrder, folder: Path, outputs: Mapping[str, str]) -> dict[str, Any]:
-        key = order.worker.task
-        found: dict[str, Any] = {
-            "metric": {"uri": f"file://{folder}/metric.json", "type_name": "json_metric"},
-        }
-        for name, kind in outputs.items():
-            if kind == "file":
-                found[name] = {"uri": f"file://{folder}/{OUTPUTS}/{name}", "type_name": kind}
-                continue
-            # A new table for each attempt: the output of a failed attempt is never mistaken for this one's.
-            table = f"{key.task_id}_{key.version}_{key.party.role}_{key.party.party_id}_{name}_{order.incarnation[:8]}"
-            uri = format_uri(self.settings.data_dir, f"output_{key.job_id}", table)
-            found[name] = {"uri": uri, "type_name": kind}
-        return found
+        attempt, kinds = Attempt(order.worker.task, folder, order.incarnation), self._kinds_on_disk()
+        return {key: kinds[kind].planned(attempt, key).place for key, kind in {"metric": METRIC, **outputs}.items()}
+
+    def _kinds_on_disk(self) -> Mapping[str, KindOnDisk]:
+        return kinds_on_disk(self.settings.data_dir, self.settings.uploads_dir)
 
     def _conf(self, order: LaunchOrder, folder: Path, party_task: str) -> dict[str, Any]:
         key = order.worker.task
@@ -209,16 +196,16 @@ class LocalWorkers:
         place = WorkerPlace(seen.process.pid) if seen.process else None
         if seen.exit is None:
             return Observation(seen.state, place)
+        message = ""
         if self._leaves_result(folder):
-            places = _Places(self.settings.data_dir, folder)
-            succeeded, message, made = _decision(worker.task, seen.result or {}, places)
+            said = read_result(seen.result or {}, Attempt(worker.task, folder), self._kinds_on_disk())
             if seen.exit.exit_code == NO_RESULT and not seen.result:
                 message = "the worker could not write its result file: check whether the disk of this party is full"
         else:
-            succeeded, message, made = _decision_on_program(seen.exit)
+            said = _decision_on_program(seen.exit)
         return Observation(
-            seen.state, place, seen.exit.cause, seen.exit.exit_code, seen.exit.signal, succeeded,
-            message or seen.exit.message, made,
+            seen.state, place, seen.exit.cause, seen.exit.exit_code, seen.exit.signal, said.succeeded,
+            message or said.message or seen.exit.message, TaskOutputs(said.artifacts, said.summary),
         )  # fmt: skip
 
     def _leaves_result(self, folder: Path) -> bool:
@@ -239,126 +226,17 @@ def _folder_of(worker: Worker) -> Path:
 def _inputs(order: LaunchOrder) -> dict[str, Any]:
     found: dict[str, list[Any]] = {}
     for one in order.collects:
-        work = {"uri": f"file://{_folder_of(one)}/{WORK}", "type_name": "folder", "metadata": {}}
-        found.setdefault(WORK_FOLDERS, []).append(work)
+        work = Artifact(_FOLDER, f"{FILE_SCHEME}{_folder_of(one)}/{WORK}")
+        found.setdefault(WORK_FOLDERS, []).append(work.as_json())
     for read in order.inputs:
-        table = read.table
-        metadata = {"namespace": table.namespace, "name": table.name, "schema": dict(table.schema)}
-        found.setdefault(read.key, []).append({"uri": table.uri, "type_name": "table", "metadata": metadata})
-    return {key: tables[0] if len(tables) == 1 else tables for key, tables in found.items()}
+        found.setdefault(read.key, []).append(read.as_json())
+    return {key: several[0] if len(several) == 1 else several for key, several in found.items()}
 
 
-def _decision_on_program(end: Exit) -> tuple[bool, str, TaskOutputs]:
+def _decision_on_program(end: Exit) -> Reported:
     """Return the outcome of a user's program: its exit code decides, it leaves no result file."""
     said = f"the program ended with {describe_exit_code(end.exit_code)}" if end.exit_code else ""
-    return end.exit_code == 0, said, TaskOutputs()
-
-
-@dataclass(frozen=True)
-class _Places:
-    """The places to which the result file of a worker may refer."""
-
-    data_dir: Path
-    folder: Path
-
-    def file(self, uri: str) -> Path:
-        """Return a file in the worker's own folder. Raise ValueError."""
-        path = Path(uri.removeprefix("file://"))
-        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.folder)):
-            raise ValueError(f"uri: {shown(uri)} is not in the folder of the worker")
-        return path
-
-    def table(self, uri: str, namespace: str, name: str) -> str:
-        """Return the URI of a table of this party that has the stated name. Raise ValueError."""
-        try:
-            address = table_in(self.data_dir, uri)
-        except BadTableUri as error:
-            raise ValueError(f"uri: {error.message}") from error
-        if (address.namespace, address.name) != (namespace, name):
-            raise ValueError(f"uri: {shown(uri)} is not the table {namespace}.{name}")
-        return uri
-
-
-def _decision(key: TaskKey, result: Mapping[str, Any], places: _Places) -> tuple[bool, str, TaskOutputs]:
-    """Return whether the result file reports success, the message of a failure in one line, and the outputs."""
-    status = result.get("status")
-    if not isinstance(status, dict):
-        return False, "", TaskOutputs()
-    if status.get("code") != 0:
-        return False, sanitized(str(status.get("exceptions") or ""), _LONGEST_MESSAGE), TaskOutputs()
-    try:
-        return True, "", _made(key, result, places)
-    except (BadRequest, AttributeError, LookupError, TypeError, ValueError) as error:
-        # The component wrote the file: an invalid file is its failure, not ours.
-        # Other parties read the message, and the error may name a path or a table of this party.
-        LOG.error("%s: result.json is wrong: %s", key, sanitized(str(error), _LONGEST_MESSAGE))
-        return False, "result.json describes the outputs wrongly; this party's log has the details", TaskOutputs()
-
-
-def _made(key: TaskKey, result: Mapping[str, Any], places: _Places) -> TaskOutputs:
-    """Return the outputs in a result file; the caller assigns the aliases of the DSL in the order of the keys."""
-    outputs = result.get("io_meta", {}).get("outputs", {})
-    tables = tuple(
-        (name, _table(key, one, places)) for name, made in outputs.get("data", {}).items() for one in made
-    )
-    metrics = tuple(
-        metric for made in outputs.get("metric", {}).values() for one in made for metric in _metrics(one, places)
-    )
-    summary = result.get("summary")
-    return TaskOutputs(tables, metrics, summary if isinstance(summary, dict) else {})
-
-
-def _table(key: TaskKey, made: Mapping[str, Any], places: _Places) -> TableMeta:
-    meta = made["metadata"]
-    namespace = check_table_piece(meta.get("namespace"), "namespace")
-    name = check_table_piece(meta.get("name"), "name")
-    stated = TableMeta(
-        namespace=namespace,
-        name=name,
-        uri=places.table(str(made["uri"]), namespace, name),
-        count=_count(meta.get("count") or 0),
-        replaced=_count(meta.get("replaced") or 0),
-        schema=dict(meta.get("schema") or {}),
-        origin="output",
-        job_id=key.job_id,
-    )
-    return _as_it_is(stated, key.task_id)
-
-
-def _as_it_is(stated: TableMeta, task_id: str) -> TableMeta:
-    """Return the table as it is on disk: after two uploads of one table, the file may be of the other one."""
-    try:
-        with Table(stated.uri) as table:
-            if table.made_by in ("", task_id):
-                return stated
-            job_id = table.made_by.partition("_")[0]
-            schema = table.schema.as_json()
-            return replace(stated, count=table.count, replaced=table.replaced, schema=schema, job_id=job_id)
-    except (ComponentError, sqlite3.Error):       # already removed, or not one of our tables
-        return stated
-
-
-def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
-        raise ValueError(f"count: {shown(value)} is not a number of rows")
-    return value
-
-
-def _metrics(
-    made: Mapping[str, Any], places: _Places
-) -> list[tuple[str, str, tuple[tuple[Any, Any], ...], Mapping[str, Any]]]:
-    file = places.file(str(made["uri"]))
-    try:
-        listed = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
-    return [
-        (
-            sanitized(one["namespace"], _LONGEST_NAME), sanitized(one["name"], _LONGEST_NAME),
-            tuple((pair[0], pair[1]) for pair in one["data"]), dict(one.get("meta", {})),
-        )
-        for one in listed
-    ]  # fmt: skip
+    return Reported(end.exit_code == 0, said)
 
 
 @dataclass(frozen=True)
@@ -398,6 +276,7 @@ class JobFiles:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._log_sizes = JobLogSizes(settings.log_dir)
+        self._kinds = kinds_on_disk(settings.data_dir, settings.uploads_dir)
 
     def write_confs(self, key: JobKey, document: Document) -> None:
         folder = self.settings.jobs_dir / key.job_id
@@ -412,16 +291,8 @@ class JobFiles:
     def remove_job(self, job_id: str) -> None:
         shutil.rmtree(self.settings.jobs_dir / job_id, ignore_errors=True)
 
-    def drop_upload(self, path: str) -> None:
-        file = Path(path)
-        if file.is_absolute() and file.parent == self.settings.uploads_dir:
-            file.unlink(missing_ok=True)
-
-    def drop_table(self, table: TableMeta) -> None:
-        try:
-            drop(self.settings.data_dir, table.uri)
-        except BadTableUri as error:
-            LOG.warning("table %s.%s: its file stays: %s", table.namespace, table.name, error)
+    def remove_artifact(self, artifact: Artifact) -> None:
+        self._kinds[artifact.kind].remove(artifact)
 
     def has_confs(self, key: JobKey) -> bool:
         folder = self.settings.jobs_dir / key.job_id

@@ -21,6 +21,7 @@ from requests.auth import AuthBase
 
 from fate_flow.api.between_parties.exchange import ForwardReply
 from fate_flow.components.providers.table import PROVIDERS
+from fate_flow.core.model.artifact import TABLE
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.os_errors import os_error_text
@@ -100,8 +101,8 @@ def keep_of(settings: Settings) -> Keep:
         finished_jobs=int(retention.finished_jobs_days * day),
         job_logs=int(retention.job_logs_days * day),
         job_logs_bytes=retention.job_logs_max_bytes,
-        output_tables=int(retention.output_tables_days * day),
         most_finished_jobs=retention.most_finished_jobs,
+        outputs={TABLE: int(retention.output_tables_days * day)},
     )
 
 

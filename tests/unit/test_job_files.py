@@ -16,6 +16,7 @@ from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.spec import Party
 from fate_flow.server.adapters import JobFiles
+from fate_flow.services.artifacts.tables import stored
 from fate_flow.settings.settings import Settings
 from fate_flow.store.values import Document, TableMeta
 
@@ -147,6 +148,6 @@ def test_a_table_whose_file_lies_elsewhere_is_dropped_without_it(
     for path in (inside, outside):
         put(path, 1.0)
     for folder in (inside.parents[1], outside.parents[1]):
-        files.drop_table(TableMeta("ns", "a", format_uri(folder, "ns", "a"), 1, {}))
+        files.remove_artifact(stored(TableMeta("ns", "a", format_uri(folder, "ns", "a"), 1, {})))
     assert (inside.exists(), outside.exists()) == (False, True)
     assert "table ns.a: its file stays" in caplog.text

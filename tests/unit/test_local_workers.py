@@ -12,7 +12,8 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from fate_flow.components.providers.program_order import ORDER, OUTPUTS
+from fate_flow.components.artifacts.on_disk import OUTPUTS
+from fate_flow.components.providers.program_order import ORDER
 from fate_flow.components.tables.table import Schema, TableWriter
 from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.core.model.job import TaskKey, Worker
@@ -103,8 +104,8 @@ def test_of_two_uploads_of_one_table_the_file_says_what_it_holds(tmp_path: Path)
     workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
 
     def found() -> tuple[int, Any, str]:
-        [(_, table)] = workers.observe(worker).made.tables
-        return table.count, table.schema["header"], table.job_id
+        [table] = workers.observe(worker).made.artifacts
+        return table.metadata["count"], table.metadata["schema"]["header"], table.metadata["job_id"]
 
     assert found() == (1, [], KEY.job_id), "a file that is gone is what was said of it"
     for made_by, says in ((KEY.task_id, (1, [], KEY.job_id)), (f"{other}_upload_0", (2, ["x"], other))):
@@ -129,7 +130,7 @@ def test_what_a_result_file_names_lies_where_the_worker_may_leave_it_and_only_th
         outputs = {"data": {"data": [made]}} if kind == "table" else {"metric": {"metric": [made]}}
         (folder / RESULT).write_text(json.dumps({"status": {"code": 0}, "io_meta": {"outputs": outputs}}))
         seen = workers.observe(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
-        assert (seen.made.tables, seen.made.metrics) == ((), ())
+        assert seen.made.artifacts == ()
         assert seen.message == "result.json describes the outputs wrongly; this party's log has the details"
         return caplog.records[-1].getMessage()
 

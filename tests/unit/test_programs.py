@@ -415,7 +415,7 @@ def collected(folder: Path, **output: Any) -> Any:
 def test_a_file_is_kept_with_its_size_and_digest(folder: Path) -> None:
     (folder / "work" / "model").write_text(CONTENT)
     made = collected(folder, path="model")
-    assert made.summary == {"files": {"x": {"bytes": len(CONTENT), "sha256": SHA256}}}
+    assert made.files == {"x": {"bytes": len(CONTENT), "sha256": SHA256}}
     assert (folder / "outputs" / "x").read_text() == CONTENT
 
 

@@ -16,9 +16,10 @@ from flask import Blueprint, Response, request
 
 from fate_flow.api.http.arguments import read_whole
 from fate_flow.api.v1.envelope import failed, ok, require, silent_json
+from fate_flow.components.artifacts.attempt import ArtifactError
+from fate_flow.components.artifacts.table_files import TableFiles
 from fate_flow.components.base.errors import ComponentError
 from fate_flow.components.tables.table import NoSuchTable, Table
-from fate_flow.components.tables.table_uri import table_in
 from fate_flow.core.model.errors import BadRequest, NotFound, PermissionDenied
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import TaskKey
@@ -88,7 +89,7 @@ def session_of_worker(spool: Spool) -> Session:
 class _Records:
     def __init__(self, clock: Callable[[], int], data_dir: Path) -> None:
         self._clock = clock
-        self._data_dir = data_dir
+        self._tables = TableFiles(data_dir)
         self.by_path: Mapping[str, Record] = {
             "metric_data/save": self._metric_data,
             "metric_meta/save": self._metric_meta,
@@ -133,14 +134,14 @@ class _Records:
         Raise BadRequest."""
         uri = _object(body, "address").get("uri")
         try:
-            found = table_in(self._data_dir, str(uri))
+            self._tables.check(str(uri), body["namespace"], body["name"])
             made_by = _made_by(str(uri))
+        except ArtifactError as error:
+            raise BadRequest(f"address.{error}") from error
         except ComponentError as error:
             raise BadRequest(f"address.uri: {shown(uri)}: {error.message}") from error
         except (sqlite3.Error, LookupError, ValueError) as error:
             raise BadRequest(f"address.uri: {shown(uri)}: the file there is not a table") from error
-        if (found.namespace, found.name) != (body["namespace"], body["name"]):
-            raise BadRequest(f"address.uri: {shown(uri)} is not the table {body['namespace']}.{body['name']}")
         if made_by and made_by.partition("_")[0] != key.job_id:
             raise BadRequest(f"address.uri: {shown(uri)} is a table of {shown(made_by)}, a task of another job")
         return str(uri)

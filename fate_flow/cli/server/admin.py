@@ -118,7 +118,7 @@ def clean(conf: Path, job_id: str | None, dry_run: bool) -> None:
 def _all_due(retention: RetentionSweeper) -> Iterator[list[Piece]]:
     yield from retention.old_logs()
     yield from retention.logs_beyond()
-    yield from retention.old_tables()
+    yield from retention.old_artifacts()
     yield from retention.jobs_past_ttl()
     yield from retention.old_jobs()
 

@@ -13,14 +13,15 @@ from fate_flow.components.base.errors import ComponentError, shown
 from fate_flow.components.base.file_copy import copy_whole
 from fate_flow.components.tables.csv_source import BadCsv, CsvFormat, CsvSource, lines_of
 from fate_flow.components.tables.table import DuplicateId, TableWriter
-from fate_flow.components.worker.task import FILE_SCHEME, Outcome, TaskContext
+from fate_flow.components.worker.task import Outcome, TaskContext
+from fate_flow.core.model.artifact import FILE_SCHEME
 from fate_flow.core.model.program import WORK_FOLDERS, OutputFile, read_program
 
 
 def run(task: TaskContext) -> Outcome:
     folders = [Path(uri.removeprefix(FILE_SCHEME)) for uri in task.inputs[WORK_FOLDERS]]
     tables: dict[str, str] = {}
-    kept: dict[str, object] = {}
+    kept: dict[str, dict[str, object]] = {}
     for one in read_program(task.parameters).outputs:
         source, target = _found(folders[one.rank], one), task.outputs[one.name]
         if one.is_table:
@@ -28,7 +29,7 @@ def run(task: TaskContext) -> Outcome:
             tables[one.name] = target
         else:
             kept[one.name] = _keep(source, Path(target.removeprefix(FILE_SCHEME)))
-    return Outcome(tables=tables, summary={"files": kept} if kept else {})
+    return Outcome(tables=tables, files=kept)
 
 
 def _found(folder: Path, one: OutputFile) -> Path:

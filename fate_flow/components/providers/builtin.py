@@ -13,6 +13,7 @@ from fate_flow.components.base.errors import shown
 from fate_flow.components.providers import intersection_parameters as intersection
 from fate_flow.components.providers.description import BOUND, ComponentInfo, Parameter
 from fate_flow.components.providers.provider import PACKAGE, Launch, Start, component_run
+from fate_flow.core.model.artifact import TABLE
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import (
     DUPLICATE_IDS,
@@ -53,7 +54,7 @@ class BuiltinProvider:
         return f"fate_flow.components.builtin.{component.name}"
 
     def start(self, component: ComponentInfo, launch: Launch) -> Start:
-        return component_run(launch, dict.fromkeys(component.outputs, "table"))
+        return component_run(launch, dict.fromkeys(component.outputs, TABLE))
 
     def leaves_result(self, folder: Path) -> bool:  # noqa: ARG002  # every one does
         return True

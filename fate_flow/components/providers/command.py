@@ -17,6 +17,7 @@ from fate_flow.components.providers.description import ComponentInfo, Parameter
 from fate_flow.components.providers.program_order import ORDER, PEERS, WORK, Order
 from fate_flow.components.providers.provider import PACKAGE, File, Launch, Start, component_run
 from fate_flow.core.model import program
+from fate_flow.core.model.artifact import FILE, TABLE
 from fate_flow.core.model.program_scope import Program
 
 
@@ -44,7 +45,7 @@ class CommandProvider:
     def start(self, component: ComponentInfo, launch: Launch) -> Start:  # noqa: ARG002  # there is only one
         if launch.program is None:
             collected = program.read_program(launch.parameters).outputs
-            return component_run(launch, {one.name: "table" if one.is_table else "file" for one in collected})
+            return component_run(launch, {one.name: TABLE if one.is_table else FILE for one in collected})
         return Start(
             way="exec",
             argv=launch.program.command.argv,

@@ -17,7 +17,6 @@ from fate_flow.core.model.program import InputFile, ProgramRules, Secret
 ORDER = "command.json"
 PEERS = "peers.json"
 WORK = "work"
-OUTPUTS = "outputs"
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Start:
     output_setting: str                  # the key of the configuration that this limit comes from
     env: Mapping[str, str] = field(default_factory=dict, repr=False)      # added to the server's own
     files: tuple[File, ...] = ()
-    outputs: Mapping[str, str] = field(default_factory=dict)    # by key: `table` or `file`; every worker has metrics
+    outputs: Mapping[str, str] = field(default_factory=dict)    # kinds by key; every worker has metrics
 
 
 class Provider(ProviderInfo, Protocol):

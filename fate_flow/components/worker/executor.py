@@ -29,6 +29,7 @@ from fate_flow.components.providers.description import ComponentInfo
 from fate_flow.components.providers.table import PROVIDERS
 from fate_flow.components.tables.table import Table
 from fate_flow.components.worker.task import Outcome, TaskContext, read_task
+from fate_flow.core.model.artifact import FILE, METRIC, TABLE, Artifact
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.text.exit_codes import NO_RESULT
 from fate_flow.core.text.os_errors import os_error_text
@@ -119,16 +120,18 @@ def _component_info(task: TaskContext) -> ComponentInfo:
 
 
 def _success(task: TaskContext, outcome: Outcome) -> Result:
-    outputs = {"data": {key: [_table_meta(uri)] for key, uri in outcome.tables.items()}}
+    tables = {key: [_table(uri).as_json()] for key, uri in outcome.tables.items()}
+    files = {key: [Artifact(FILE, task.outputs[key], meta).as_json()] for key, meta in outcome.files.items()}
+    outputs: dict[str, dict[str, object]] = {"data": {**tables, **files}}
     if task.metric_path is not None:
         _write_whole(task.metric_path, json.dumps([metric.as_json() for metric in outcome.metrics]))
-        outputs["metric"] = {"metric": [{"uri": task.outputs["metric"], "type_name": "json_metric"}]}
+        outputs["metric"] = {"metric": [Artifact(METRIC, task.outputs["metric"]).place]}
     return Result(OK, outputs=outputs, summary=outcome.summary)
 
 
-def _table_meta(uri: str) -> dict[str, object]:
+def _table(uri: str) -> Artifact:
     with Table(uri) as table:
-        return {"uri": uri, "type_name": "table", "metadata": table.metadata()}
+        return Artifact(TABLE, uri, table.metadata())
 
 
 def _failure(what: str, error: Exception, prefix: str = "") -> Result:

@@ -16,11 +16,10 @@ from fate_flow.components.base.exchange import Channel, open_http_channel
 from fate_flow.components.providers.description import own_parameters
 from fate_flow.components.tables.table import NoSuchTable, Table, table_exists
 from fate_flow.components.tables.table_uri import format_uri
+from fate_flow.core.model.artifact import FILE_SCHEME
 from fate_flow.core.model.spec import Party
 
 log = logging.getLogger(__name__)
-
-FILE_SCHEME = "file://"
 
 
 @dataclass(frozen=True)
@@ -37,11 +36,12 @@ class Metric:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a component; `tables` are uris by output key."""
+    """The result of a component; `tables` are uris by output key, `files` what is said of each planned file."""
 
     tables: Mapping[str, str] = field(default_factory=dict)
     metrics: Sequence[Metric] = ()
     summary: Mapping[str, object] = field(default_factory=dict)
+    files: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
 
 def _no_channel() -> Channel:

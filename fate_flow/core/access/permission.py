@@ -6,14 +6,14 @@ Two switches of the configuration turn the checks on, as in FATE. This party's o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_table_piece, shown
-from fate_flow.core.model.spec import JobSpec, Party
+from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 
 ALL = "*"
 MOST_TABLES = 1_000         # in one request: each table is a row in the database and a line in the log
@@ -37,6 +37,9 @@ class Thing:
         return f"component {self.name}" if self.kind is Kind.COMPONENT else f"table {self.namespace}/{self.name}"
 
 
+Reads = Callable[[TaskSpec, Party], Iterable[Thing]]
+"""Returns what a task reads at a party by its parameters, as it has to be granted (services/artifacts/inputs.py)."""
+
 EVERYTHING = {Kind.COMPONENT: Thing(Kind.COMPONENT, ALL), Kind.DATASET: Thing(Kind.DATASET, ALL, ALL)}
 
 
@@ -56,25 +59,21 @@ class PermissionRule:
 
 
 def missing(
-    rule: PermissionRule, spec: JobSpec, party: Party, granted: Collection[Thing], of_task: str = ""
+    rule: PermissionRule, spec: JobSpec, party: Party, granted: Collection[Thing], reads: Reads, of_task: str = ""
 ) -> list[Thing]:
     """Return what the job, or only its task `of_task`, needs at this seat without a grant to its initiator.
 
     Each thing appears once, in the order of the job."""
-    needed = [thing for thing in _needed(spec, party, of_task) if rule.concerns(thing)]
+    needed = [thing for thing in _needed(spec, party, reads, of_task) if rule.concerns(thing)]
     missing_things = (thing for thing in needed if thing not in granted and EVERYTHING[thing.kind] not in granted)
     return list(dict.fromkeys(missing_things))
 
 
-def _needed(spec: JobSpec, party: Party, of_task: str) -> Iterator[Thing]:
+def _needed(spec: JobSpec, party: Party, reads: Reads, of_task: str) -> Iterator[Thing]:
     for task in spec.tasks_of(party):
         if party not in task.passed_at and of_task in ("", task.name):
             yield Thing(Kind.COMPONENT, task.module)
-            if (table := task.table_at(party)) is not None:
-                namespace, name = table
-                yield Thing(Kind.DATASET, name, namespace)
-            if (output := task.output_at(party)) is not None:
-                yield Thing(Kind.DATASET, f"{output.task}.{output.data_name}", f"output_{output.job_id}")
+            yield from reads(task, party)
 
 
 # ------------------------------------------------------------------ the form in requests and answers

@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
+from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.job import JobKey, TaskKey, Worker
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.services.context.ports import Context, LaunchOrder
-from fate_flow.store.values import Document, TableMeta
+from fate_flow.store.values import Document
 
 _LONGEST_PROBLEM = 4_000        # characters
 
@@ -66,17 +67,19 @@ class RemoveMessages:
     """Remove the messages of a job that is over here, and the files that clients sent for its uploads."""
 
     job_id: str
-    uploads: tuple[str, ...]
+    uploads: tuple[Artifact, ...]
 
 
 @dataclass(frozen=True)
-class RemoveTableFiles:
-    tables: tuple[TableMeta, ...]
+class RemoveArtifacts:
+    """Remove the content of artifacts; their rows are already removed, or were never written."""
+
+    artifacts: tuple[Artifact, ...]
 
 
 Effect = (
     LaunchWorker | StopWorker | ForgetWorker | CloseExchange | WriteConfs | RemoveJobFolder | RemoveMessages
-    | RemoveTableFiles
+    | RemoveArtifacts
 )  # fmt: skip
 
 
@@ -96,9 +99,9 @@ def carry_out(context: Context, effect: Effect) -> None:
             context.files.remove_job(job_id)
         case RemoveMessages(job_id, uploads):
             _remove_messages(context, job_id, uploads)
-        case RemoveTableFiles(tables):
-            for table in tables:
-                context.files.drop_table(table)
+        case RemoveArtifacts(artifacts):
+            for artifact in artifacts:
+                context.files.remove_artifact(artifact)
         case _:
             assert_never(effect)
 
@@ -116,8 +119,8 @@ def _launch(context: Context, order: LaunchOrder) -> None:
     context.launch_problems.pop(worker.worker_id, None)
 
 
-def _remove_messages(context: Context, job_id: str, uploads: tuple[str, ...]) -> None:
+def _remove_messages(context: Context, job_id: str, uploads: tuple[Artifact, ...]) -> None:
     if all(row.is_final for row in context.read(lambda tx: tx.jobs_here(job_id))):
         context.exchange.purge(job_id)      # checked again: the job may have been rerun since the commit
-    for path in uploads:
-        context.files.drop_upload(path)
+    for upload in uploads:
+        context.files.remove_artifact(upload)

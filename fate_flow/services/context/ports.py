@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 from fate_flow.core.access.permission import PermissionRule
 from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.approval import ApprovalRule
+from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.job import Command, JobKey, TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.program import ProgramSpec
@@ -19,9 +20,10 @@ from fate_flow.core.model.spec import JobParameters, JobSpec
 from fate_flow.core.planning.participant.share_end import WorkerExit
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.artifacts.kinds import KINDS, Kinds
 from fate_flow.store.contract.retry import Retry
 from fate_flow.store.contract.transaction import Store, Transaction
-from fate_flow.store.values import Document, TableMeta
+from fate_flow.store.values import Document
 
 T = TypeVar("T")
 
@@ -40,14 +42,6 @@ class Record(Protocol):
 
 
 @dataclass(frozen=True)
-class InputTable:
-    """A table that a task reads, under the key of its input."""
-
-    key: str
-    table: TableMeta
-
-
-@dataclass(frozen=True)
 class LaunchOrder:
     """All that a worker needs to know."""
 
@@ -56,7 +50,7 @@ class LaunchOrder:
     incarnation: str
     parties: tuple[tuple[str, str], ...]         # (role, party id) of each party in the task
     parameters: Mapping[str, Any]
-    inputs: tuple[InputTable, ...]
+    inputs: tuple[Artifact, ...]
     outputs: tuple[str, ...]                     # aliases of the data outputs, in the order of the component's keys
     task_cores: int
     timeout_seconds: int
@@ -71,8 +65,7 @@ class LaunchOrder:
 class TaskOutputs:
     """The outputs that a finished worker reports."""
 
-    tables: tuple[tuple[str, TableMeta], ...] = ()        # (data name, table)
-    metrics: tuple[tuple[str, str, tuple[tuple[Any, Any], ...], Mapping[str, Any]], ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
     summary: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -166,10 +159,8 @@ class Files(Protocol):
 
     def remove_job(self, job_id: str) -> None: ...
 
-    def drop_upload(self, path: str) -> None:
-        """Remove a file that a client sent; a file elsewhere belongs to its owner and stays."""
-
-    def drop_table(self, table: TableMeta) -> None: ...
+    def remove_artifact(self, artifact: Artifact) -> None:
+        """Remove the content of an artifact, if it lies where this party keeps artifacts of its kind."""
 
     def has_confs(self, key: JobKey) -> bool:
         """Return whether all files of `write_confs` exist."""
@@ -235,8 +226,8 @@ class Keep:
     finished_jobs: int = 0
     job_logs: int = 0
     job_logs_bytes: int = 0          # of all jobs together; 0: no limit
-    output_tables: int = 0
     most_finished_jobs: int = 0      # rows of ended jobs; 0: no limit
+    outputs: Mapping[str, int] = field(default_factory=dict)      # by kind of artifact; a missing one: for ever
 
 
 BoundEffect = Callable[[], None]
@@ -277,6 +268,7 @@ class Context:
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     permission: PermissionRule = field(default_factory=PermissionRule)
     site: SiteRule = field(default_factory=SiteRule)
+    kinds: Kinds = field(default_factory=lambda: KINDS)
 
     def read(self, observe: Callable[[Transaction], T]) -> T:
         """Return what `observe` reads, without a lock. Raises StorageFailed."""

@@ -124,7 +124,7 @@ def _programs_of(spec: JobSpec, party: Party) -> Iterator[tuple[TaskSpec, Progra
 
 def _check_tables(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
     context = unit.context
-    tables = TablesAtSubmit(unit.tx, context.modules, spec, party, own_seats(context, spec))
+    tables = TablesAtSubmit(unit.tx, context.kinds, context.modules, spec, party, own_seats(context, spec))
     problem = next(tables.problems(), "")
     if problem:
         raise OperationFailed(problem)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from fate_flow.core.model.artifact import file_at
 from fate_flow.core.model.job import Answer, Claim, EngineState, Job
 from fate_flow.core.model.modules import ModuleInfo, OpensFiles
 from fate_flow.core.model.reasons import Reason, job_status_for
@@ -98,7 +99,7 @@ def clean_up(unit: UnitOfWork, job_id: str) -> None:
         return
     spec = unit.spec(job_id)
     sent = _files_read(unit.context.modules, spec) if spec else ()
-    unit.after_commit(RemoveMessages(job_id, tuple(sent)))
+    unit.after_commit(RemoveMessages(job_id, tuple(map(file_at, sent))))
 
 
 def _files_read(modules: Mapping[str, ModuleInfo], spec: JobSpec) -> Iterator[str]:

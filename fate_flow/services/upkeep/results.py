@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from fate_flow.core.model.errors import JobNotFound, NotFound, OperationFailed
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.effects import RemoveTableFiles
+from fate_flow.services.artifacts.kind import Removed
+from fate_flow.services.artifacts.tables import stored
+from fate_flow.services.context.effects import RemoveArtifacts
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.ends import has_workers
-from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Scope, TableMeta
 
-MADE = "output"          # the origin of a table that a task wrote
 _MOST_TABLES = 1_000     # removed at once
 
 
-@dataclass(frozen=True)
-class Cleaned:
-    """What was removed."""
+def clean_job(unit: UnitOfWork, scope: Scope) -> Mapping[str, Removed]:
+    """Remove the results in `scope`, and return what was removed, by kind of artifact.
 
-    tables: tuple[TableMeta, ...]
-    metrics: int
-
-
-def clean_job(unit: UnitOfWork, scope: Scope) -> Cleaned:
-    """Remove the results in `scope`. Tables that the job did not make, but only handed on, stay."""
+    Artifacts that the job did not make, but only handed on, stay."""
     check_over(unit, scope.job_id)
-    made = tables_made(unit.tx, scope)
-    _drop(unit, made)
+    kinds = unit.context.kinds
+    removed = {name: kind.clear(unit.tx, scope) for name, kind in kinds.items()}
     unit.tx.drop_results(scope)
-    cleaned = Cleaned(made, unit.tx.drop_metrics(scope))
-    text = f"job {scope.job_id}: {len(made)} tables and {cleaned.metrics} metrics were removed"
+    unit.after_commit(RemoveArtifacts(tuple(one for each in removed.values() for one in each.artifacts)))
+    counts = [f"{removed[name].rows} {kind.noun}s" for name, kind in kinds.items() if kind.has_rows]
+    text = f"job {scope.job_id}: {' and '.join(counts)} were removed"
     unit.note(Event.JOB_NOTE, job_id=scope.job_id, text=text)
-    return cleaned
-
-
-def tables_made(tx: Transaction, scope: Scope) -> tuple[TableMeta, ...]:
-    """Return the tables that these tasks wrote, without those that readers handed on."""
-    named = {(one.namespace, one.name) for one in tx.results_of(scope.job_id) if scope.has(one.task)}
-    found = [tx.table(namespace, name) for namespace, name in sorted(named)]
-    return tuple(one for one in found if one is not None and (one.origin, one.job_id) == (MADE, scope.job_id))
+    return removed
 
 
 def check_over(unit: UnitOfWork, job_id: str) -> None:
@@ -60,11 +48,7 @@ def drop_disabled_tables(unit: UnitOfWork) -> tuple[TableMeta, ...]:
     found = unit.tx.disabled_tables(_MOST_TABLES)
     if not found:
         raise NotFound("no find table: none is disabled")
-    _drop(unit, found)
-    return found
-
-
-def _drop(unit: UnitOfWork, tables: tuple[TableMeta, ...]) -> None:
-    for table in tables:
+    for table in found:
         unit.tx.drop_table(table.namespace, table.name)
-    unit.after_commit(RemoveTableFiles(tables))
+    unit.after_commit(RemoveArtifacts(tuple(map(stored, found))))
+    return found

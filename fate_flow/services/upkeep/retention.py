@@ -3,7 +3,7 @@
 A pass finds its work in the rows and on the disk, so an interrupted pass is simply repeated. It works in small pieces
 with their own transactions, and removes only what is over. This is checked right before, and for rows once more in the
 transaction that removes them. The rows of a job are removed last, so that the next pass finds what a crash has left.
-Logs and output tables have limits of their own, whether their job is still known or not.
+Logs and output artifacts have limits of their own, whether their job is still known or not.
 
 The pieces of a pass are values (`Piece`), so that `fate_flow admin clean --dry-run` shows exactly what would be done.
 """
@@ -17,15 +17,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
+from fate_flow.core.model.artifact import file_at
 from fate_flow.core.model.errors import Conflict, JobNotFound, StorageUnavailable
 from fate_flow.core.model.job import JobKey
 from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.artifacts.kind import ArtifactKind, Kept
 from fate_flow.services.context.documents import read_spec
 from fate_flow.services.context.ports import Context, Keep
-from fate_flow.services.upkeep.results import tables_made
 from fate_flow.store.contract.transaction import Transaction
-from fate_flow.store.values import Document, Scope, TableMeta
+from fate_flow.store.values import Document, Scope
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ class RetentionSweeper:
             yield from self.old_logs()
             self._left_over_done = self._monotonic()        # set at the end, so an interrupted pass repeats it
         yield from self.logs_beyond(measure_all=is_due)
-        yield from self.old_tables()
+        yield from self.old_artifacts()
         yield from self.jobs_past_ttl()
         yield from self.old_jobs()
 
@@ -121,13 +122,14 @@ class RetentionSweeper:
             yield [Piece("job past its ttl", job_id, _bound(self._remove_all, job_id)) for job_id in unread]
 
     def _remove_all(self, job_id: str) -> bool:
-        """Remove a job with its tables and logs; stop at the first table that is still read."""
+        """Remove a job with its artifacts and logs; stop at the first artifact that is still read."""
         context = self._context
         if context.read(lambda tx: tx.is_open(job_id)):
             return False
-        for table in context.read(lambda tx: tables_made(tx, Scope(job_id))):
-            if not self._remove_table(table):
-                return False
+        for kind in context.kinds.values():
+            for kept in context.read(_bound(lambda tx, kind: kind.made(tx, Scope(job_id)), kind)):
+                if not self._remove_artifact(kind, kept):
+                    return False
         context.files.remove_logs(job_id)
         return self._remove_job(job_id)
 
@@ -155,7 +157,7 @@ class RetentionSweeper:
         return context.write(lambda tx: tx.forget_ended(job_id), is_repeatable=True)
 
     def whole_job(self, job_id: str) -> tuple[Piece, ...]:
-        """Return the pieces that remove an ended job of any age with its logs, without its tables.
+        """Return the pieces that remove an ended job of any age with its logs, without what it keeps elsewhere.
 
         Raises JobNotFound; Conflict if a part of the job still goes on."""
         jobs, is_open = self._context.read(lambda tx: (tx.jobs_here(job_id), tx.is_open(job_id)))
@@ -192,28 +194,27 @@ class RetentionSweeper:
         remove(job_id)
         return True
 
-    def old_tables(self) -> Pieces:
-        """Yield output tables that are too old; removal skips those that an unfinished job names."""
-        if not self._keep.output_tables:
-            return
-        before = self._context.clock() - self._keep.output_tables
-        after = (0, "", "")
-        while found := self._context.read(_bound(lambda tx, after: tx.output_tables(before, after, _AT_ONCE), after)):
-            after = (found[-1].create_time, found[-1].namespace, found[-1].name)
-            yield [self._table(table) for table in found]
+    def old_artifacts(self) -> Pieces:
+        """Yield output artifacts that are too old; removal skips those that an unfinished job names."""
+        for name, kind in self._context.kinds.items():
+            if kept_for := self._keep.outputs.get(name, 0):
+                yield from self._older(kind, self._context.clock() - kept_for)
 
-    def _table(self, table: TableMeta) -> Piece:
-        return Piece("output table", f"{table.namespace} {table.name}", lambda: self._remove_table(table))
+    def _older(self, kind: ArtifactKind, before: int) -> Pieces:
+        after: tuple[Any, ...] | None = None
+        while found := self._context.read(_bound(lambda tx, after: kind.older(tx, before, after, _AT_ONCE), after)):
+            after = found[-1].age
+            yield [
+                Piece(f"output {kind.noun}", one.name, _bound(self._remove_artifact, kind, one)) for one in found
+            ]
 
-    def _remove_table(self, table: TableMeta) -> bool:
+    def _remove_artifact(self, kind: ArtifactKind, kept: Kept) -> bool:
         context = self._context
-        is_open = context.read(lambda tx: tx.is_open(table.job_id))
-        if is_open or any(
-            {table.namespace, table.name} <= texts or table.job_id in texts for texts in self._open_jobs().values()
-        ):
+        is_open = context.read(lambda tx: tx.is_open(kept.job_id))
+        if is_open or any(_is_named(kept, texts) for texts in self._open_jobs().values()):
             return False
-        context.files.drop_table(table)
-        return context.write(lambda tx: _drop_as_read(tx, table), is_repeatable=True)
+        context.files.remove_artifact(kept.artifact)
+        return context.write(lambda tx: kind.forget(tx, kept), is_repeatable=True)
 
     def _open_jobs(self) -> Mapping[tuple[str, str], frozenset[str]]:
         """Return all texts in the configuration of each unfinished job; they include its tables and files."""
@@ -264,7 +265,7 @@ class RetentionSweeper:
     def _drop_upload(self, path: str) -> bool:
         if any(path in texts for texts in self._open_jobs().values()):
             return False
-        self._context.files.drop_upload(path)
+        self._context.files.remove_artifact(file_at(path))
         return True
 
     def _write_confs(self, key: JobKey) -> bool:
@@ -294,14 +295,13 @@ def _few(items: Iterable[T]) -> Iterator[list[T]]:
         yield some
 
 
+def _is_named(kept: Kept, texts: frozenset[str]) -> bool:
+    return kept.job_id in texts or bool(kept.names and kept.names <= texts)
+
+
 def _digest_of(tx: Transaction, job_id: str) -> str:
     binding = tx.binding(job_id)
     return binding.digest if binding is not None else ""
-
-
-def _drop_as_read(tx: Transaction, table: TableMeta) -> bool:
-    """Drop the table, unless another one was made with its name meanwhile."""
-    return tx.table(table.namespace, table.name) == table and tx.drop_table(table.namespace, table.name)
 
 
 def _texts(value: object) -> Iterator[str]:

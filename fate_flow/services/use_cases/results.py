@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from fate_flow.services.artifacts.kind import Removed
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.upkeep.results import Cleaned, check_over, clean_job
+from fate_flow.services.upkeep.results import check_over, clean_job
 from fate_flow.services.use_cases.units import Units
 from fate_flow.store.values import Scope
 
@@ -14,8 +17,10 @@ class Results:
     def __init__(self, units: Units) -> None:
         self._units = units
 
-    def clean_job(self, scope: Scope) -> Cleaned:
-        """Remove the tables that tasks of an ended job made here, with their rows, metrics and summaries.
+    def clean_job(self, scope: Scope) -> Mapping[str, Removed]:
+        """Remove what tasks of an ended job made here, with all rows about it and the summaries.
+
+        Returns what was removed, by kind of artifact.
 
         Raises JobNotFound; OperationFailed if the job is not over."""
         return self._units.carry_out(lambda unit: clean_job(unit, scope))

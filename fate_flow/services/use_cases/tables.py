@@ -7,7 +7,8 @@ from dataclasses import replace
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import shown
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.effects import RemoveTableFiles
+from fate_flow.services.artifacts.tables import stored
+from fate_flow.services.context.effects import RemoveArtifacts
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.upkeep.results import drop_disabled_tables
 from fate_flow.services.use_cases.units import Units
@@ -26,7 +27,7 @@ class Tables:
         def drop(unit: UnitOfWork) -> None:
             table = _table(unit, namespace, name)
             unit.tx.drop_table(namespace, name)
-            unit.after_commit(RemoveTableFiles((table,)))
+            unit.after_commit(RemoveArtifacts((stored(table),)))
 
         self._units.carry_out(drop, is_repeatable=False)
 

@@ -8,6 +8,7 @@ from fate_flow.core.access.permission import missing
 from fate_flow.core.model.job import JobKey, TaskKey
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.jobspec.ceilings import refusals
+from fate_flow.services.artifacts.inputs import named_things
 from fate_flow.services.context.unit_of_work import UnitOfWork
 
 _MOST_NAMED = 10          # one message between parties is 1,000 characters long
@@ -23,7 +24,7 @@ def not_granted(unit: UnitOfWork, spec: JobSpec, party: Party, task: str = "") -
     granted = unit.tx.granted(initiator)
     if not granted and all(party in one.passed_at for one in spec.tasks_of(party)):
         return f"{party} has granted nothing to party {initiator} (flow privilege grant, there)"
-    missing_things = missing(rule, spec, party, granted, task)
+    missing_things = missing(rule, spec, party, granted, named_things(unit.context.kinds), task)
     if not missing_things:
         return ""
     named = ", ".join(map(str, missing_things[:_MOST_NAMED]))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from fate_flow.core.access.authority import party_id_of
-from fate_flow.core.model.job import Task, TaskKey, Worker
+from fate_flow.core.model.job import Task, Worker
 from fate_flow.core.model.program_scope import Place, Program, environment, peers
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.planning.replicas import COLLECTOR, newest
-from fate_flow.services.context.ports import InputTable, LaunchOrder
+from fate_flow.services.artifacts.inputs import inputs_of
+from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.ending import stop_seconds
-from fate_flow.services.workers.tables import parameters_with_table, problem_with_table
 from fate_flow.store.contract.transaction import Transaction
 
 
@@ -18,20 +18,18 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
     """Return the order with all that the worker needs, or text about what is missing."""
     key = task.key
     task_spec = spec.tasks[key.name]
-    inputs = _inputs(unit.tx, key, task_spec)
+    is_own = party_id_of(spec.initiator, unit.context.party_id) == unit.context.party_id
+    inputs = inputs_of(unit.context.kinds, unit.tx, key, task_spec, is_own)
     if isinstance(inputs, str):
         return inputs
-    is_own = party_id_of(spec.initiator, unit.context.party_id) == unit.context.party_id
-    if problem := problem_with_table(unit.tx, task_spec, key.party, is_own):
-        return problem
     parameters = spec.parameters[key.party]
     return LaunchOrder(
         worker=worker,
         module=task_spec.module,
         incarnation=task.incarnation,
         parties=tuple((party.role, party.party_id) for party in _running(task_spec, task.without)),
-        parameters=parameters_with_table(unit.tx, task_spec, key.party),
-        inputs=inputs,
+        parameters=inputs.parameters,
+        inputs=inputs.artifacts,
         outputs=tuple(one.alias for one in task_spec.outputs if one.kind == "data"),
         task_cores=parameters.task_cores,
         timeout_seconds=unit.context.ceilings.timeout_of(task_spec.timeout_at(key.party)),
@@ -64,18 +62,3 @@ def _program(spec: JobSpec, worker: Worker, task: Task, cores: int) -> Program |
 
 def _running(task: TaskSpec, without: tuple[str, ...]) -> tuple[Party, ...]:
     return tuple(party for party in task.parties if party not in task.passed_at and str(party) not in without)
-
-
-def _inputs(tx: Transaction, key: TaskKey, task: TaskSpec) -> tuple[InputTable, ...] | str:
-    found = []
-    for one in task.inputs:
-        if one.kind != "data":
-            continue
-        for source in one.sources:
-            outputs = {out.data_name: out for out in tx.outputs(key.job_id, source.producer, key.party)}
-            made = outputs.get(source.alias)
-            table = tx.table(made.namespace, made.name) if made else None
-            if table is None:
-                return f"input {one.kind}.{one.key}: {source.producer}.{source.alias} has no table at {key.party}"
-            found.append(InputTable(one.key, table))
-    return tuple(found)

@@ -130,7 +130,7 @@ def _publish_upstream(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> None:
                 caused_by=str(spec.initiator),
             )  # fmt: skip
             move_federated(unit, key.job_id, done)
-        elif all(one.task.version != task.key.version for one in unit.tx.outputs(key.job_id, task.key.name, key.party)):
+        elif not any(kind.is_published(unit.tx, task.key) for kind in unit.context.kinds.values()):
             publish_outputs(unit, task)        # of an earlier run that ended before that command came
 
 

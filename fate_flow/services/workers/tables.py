@@ -1,69 +1,26 @@
-"""The tables of this party that tasks name: the checks at a submit and at a launch, and the parameters of a worker."""
+"""The check of the tables of this party that a job names, and of their columns, before any of its tasks runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.modules import KnowsColumns, MakesNamedTable, ModuleInfo
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.jobspec.text.document import nearest
+from fate_flow.services.artifacts.inputs import why_unreadable
+from fate_flow.services.artifacts.kinds import Kinds
+from fate_flow.services.artifacts.tables import table_named, table_of_output
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import TableMeta
 
 _MOST_COLUMNS = 50
 
 
-def problem_with_table(tx: Transaction, task: TaskSpec, party: Party, is_own: bool, may_come: bool = False) -> str:
-    """Return why this task cannot read the table that its parameters name; empty if it can, or if none is named.
-
-    `is_own`: the job is one of this party; the caller then looks for a named table that is missing. Other parties only
-    see the names that they wrote themselves, and not whether a table is missing or disabled. `may_come`: the table
-    need not be here yet."""
-    output, named = task.output_at(party), task.table_at(party)
-    table = table_named(tx, task, party) if output is None else table_of_output(tx, task, party)
-    if is_own:
-        return table if isinstance(table, str) else _disabled(table, party)
-    is_usable = isinstance(table, TableMeta) and not table.is_disabled
-    if is_usable or (output is None and (named is None or may_come)):
-        return ""
-    called = f"table {'.'.join(named)}" if output is None and named is not None else str(output)
-    return f"{called} is missing or disabled at {party} (flow table info, there, says which)"
-
-
-def _disabled(table: TableMeta | None, party: Party) -> str:
-    if table is None or not table.is_disabled:
-        return ""
-    return f"table {table.namespace}.{table.name} is disabled at {party} (flow table enable, there)"
-
-
 def _called(table: TableMeta, task: TaskSpec, party: Party, is_own: bool) -> str:
     output = None if is_own else task.output_at(party)
     return f"table {table.namespace}.{table.name}" if output is None else str(output)
-
-
-def table_named(tx: Transaction, task: TaskSpec, party: Party) -> TableMeta | None:
-    named = task.table_at(party)
-    return tx.table(*named) if named else None
-
-
-def table_of_output(tx: Transaction, task: TaskSpec, party: Party) -> TableMeta | str:
-    """Return the table of the other job's output that the parameters name, or text that says why there is none."""
-    output = task.output_at(party)
-    assert output is not None, "the parameters name an output"
-    made = {one.data_name: one for one in tx.outputs(output.job_id, output.task, party)}
-    found = made.get(output.data_name)
-    table = tx.table(found.namespace, found.name) if found else None
-    return table or f"{output} has no table at {party} (flow component output-data-table, there, shows what there is)"
-
-
-def parameters_with_table(tx: Transaction, task: TaskSpec, party: Party) -> Mapping[str, Any]:
-    """Return the parameters for a worker, with an output of another job replaced by the name of its table."""
-    given = task.parameters.get(party, {})
-    table = table_of_output(tx, task, party) if task.output_at(party) else ""
-    return given if isinstance(table, str) else {**given, "table": {"namespace": table.namespace, "name": table.name}}
 
 
 @dataclass(frozen=True)
@@ -74,6 +31,7 @@ class TablesAtSubmit:
     again: it reads the table that exists."""
 
     tx: Transaction
+    kinds: Kinds
     modules: Mapping[str, ModuleInfo]
     spec: JobSpec
     party: Party
@@ -90,7 +48,7 @@ class TablesAtSubmit:
     def _unreadable(self, task: TaskSpec) -> str:
         named = task.table_at(self.party)
         may_come = self._is_spared(task) or named in self._made_here()
-        problem = problem_with_table(self.tx, task, self.party, self._is_own, may_come)
+        problem = why_unreadable(self.kinds, self.tx, task, self.party, self._is_own, may_come)
         if problem or may_come or named is None or self.tx.table(*named) is not None:
             return problem
         return f"there is no table {'.'.join(named)} at {self.party} (flow data upload, there)"

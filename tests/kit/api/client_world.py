@@ -21,11 +21,12 @@ from werkzeug.test import TestResponse
 
 from fate_flow.api.app import create_public_app
 from fate_flow.api.http.services import Services
-from fate_flow.components.providers.program_order import OUTPUTS
+from fate_flow.components.artifacts.on_disk import OUTPUTS
 from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.components.tables.table import Schema, TableWriter
 from fate_flow.components.tables.table_uri import format_uri, parse_uri
 from fate_flow.core.access.site import SiteRule
+from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.grammar import LAST
 from fate_flow.core.model.job import Answer, Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.modules import ModuleInfo
@@ -98,8 +99,8 @@ class FakeFiles:
 
     def remove_job(self, job_id: str) -> None: ...
 
-    def drop_table(self, table: TableMeta) -> None:
-        parse_uri(table.uri).path.unlink()
+    def remove_artifact(self, artifact: Artifact) -> None:
+        parse_uri(artifact.uri).path.unlink()
 
 
 @dataclass

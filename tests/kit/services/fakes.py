@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.job import Command, JobKey, TaskKey, Worker
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import LaunchOrder, Observation
-from fate_flow.store.values import Document, TableMeta
+from fate_flow.store.values import Document
 
 
 @dataclass
@@ -85,11 +86,8 @@ class HandFiles(Calls):
     def remove_job(self, job_id: str) -> None:
         self.calls.append(("remove_job", job_id))
 
-    def drop_upload(self, path: str) -> None:
-        self.calls.append(("drop_upload", path))
-
-    def drop_table(self, table: TableMeta) -> None:
-        self.calls.append(("drop_table", table))
+    def remove_artifact(self, artifact: Artifact) -> None:
+        self.calls.append(("remove_artifact", artifact))
 
     def has_confs(self, key: JobKey) -> bool:
         return False

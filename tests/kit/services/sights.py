@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from fate_flow.core.model.artifact import METRIC, TABLE, Artifact
 from fate_flow.core.model.job import WorkerPlace
 from fate_flow.services.context.ports import Observation, TaskOutputs
-from fate_flow.store.values import TableMeta
+
+
+def a_table(name: str, namespace: str = "out", key: str = "data", count: int = 3) -> Artifact:
+    """A table as a worker reports it."""
+    metadata: dict[str, Any] = {
+        "namespace": namespace, "name": name, "count": count, "replaced": 0, "schema": {}, "job_id": "",
+    }
+    return Artifact(TABLE, f"standalone:///{namespace}/{name}", metadata, key)
 
 
 def made(name: str, namespace: str = "out") -> Observation:
-    """A worker that succeeded and made one table under each key."""
-    table = TableMeta(namespace, name, f"standalone:///{namespace}/{name}", 3, {}, origin="output")
-    metrics = (("train", "work", (("loss", 1),), {}),)
-    return Observation(
-        "exited", PLACE, "exited", 0, None, True, "", TaskOutputs((("data", table),), metrics, {"rows": 3})
-    )
+    """A worker that succeeded and made a table and a metric."""
+    metric = {"namespace": "train", "name": "work", "data": [["loss", 1]], "meta": {}}
+    metrics = Artifact(METRIC, "file:///w/metric.json", {"metrics": [metric]}, "metric")
+    return with_outputs(a_table(name, namespace), metrics, rows=3)
+
+
+def with_outputs(*artifacts: Artifact, **summary: Any) -> Observation:
+    """A worker that succeeded and made these artifacts."""
+    return Observation("exited", PLACE, "exited", 0, None, True, "", TaskOutputs(artifacts, summary))
 
 
 PLACE = WorkerPlace(7)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fate_flow.core.model.job import TaskKey, Worker, WorkerPlace
 from fate_flow.services.context.ports import LaunchOrder, Observation, TaskOutputs
-from fate_flow.store.values import TableMeta
+from tests.kit.services.sights import a_table
 
 if TYPE_CHECKING:
     from tests.simulation.world.party import SimParty
@@ -136,5 +136,5 @@ def _how_it_ended(found: FakeWorker) -> Observation:
     if not found.succeeds:
         return Observation("exited", _PLACE, "exited", 1, None, False, "it went wrong")
     key = found.task
-    table = TableMeta("out", f"{key.task_id}_{key.version}", "standalone:///x", 1, {}, origin="output")
-    return Observation("exited", _PLACE, "exited", 0, None, True, "", TaskOutputs((("data", table),)))
+    outputs = TaskOutputs((a_table(f"{key.task_id}_{key.version}", count=1),))
+    return Observation("exited", _PLACE, "exited", 0, None, True, "", outputs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from flask import Blueprint, Response
 
@@ -20,10 +19,11 @@ from fate_flow.api.http.arguments import (
 from fate_flow.api.http.declared import COUNT, NOTHING, TEXT, Arguments, Schema, a_list, an_object, declared, described
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok
+from fate_flow.core.model.artifact import METRIC, TABLE
 from fate_flow.core.model.errors import BadRequest, JobNotFound, OperationFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import JobKey
-from fate_flow.store.values import Scope, TableMeta
+from fate_flow.store.values import Scope
 from fate_flow.store.views.lists import MOST_ROWS
 
 _LONGEST_NOTES = 4_000
@@ -70,8 +70,9 @@ class _ResultRoutes:
     )
     def clean_job(self) -> Response:
         """Delete the results of the whole job, or of the seat and the component that the body names."""
-        cleaned = self._use_cases.results.clean_job(_read_scope(arguments("job_id")))
-        return ok({"tables": list(map(_named, cleaned.tables)), "metrics": cleaned.metrics})
+        removed = self._use_cases.results.clean_job(_read_scope(arguments("job_id")))
+        tables = [_named(one.metadata["namespace"], one.metadata["name"]) for one in removed[TABLE].artifacts]
+        return ok({"tables": tables, "metrics": removed[METRIC].rows})
 
     @declared("Set the notes on a job, which are its description.", needs=JOB | SEAT | _NOTES)
     def describe_job(self) -> Response:
@@ -110,7 +111,8 @@ class _ResultRoutes:
 
     @declared("Delete all disabled tables.", data=_TABLES)
     def delete_disabled_tables(self) -> Response:
-        return ok(list(map(_named, self._use_cases.tables.drop_disabled_tables())))
+        dropped = self._use_cases.tables.drop_disabled_tables()
+        return ok([_named(one.namespace, one.name) for one in dropped])
 
 
 def _done_or_nothing(is_done: bool) -> Response:
@@ -124,5 +126,5 @@ def _read_scope(body: Body) -> Scope:
     return Scope(read_job_id(body), read_party(body) if is_of_seat else None, task)
 
 
-def _named(table: TableMeta) -> dict[str, Any]:
-    return {"namespace": table.namespace, "table_name": table.name}
+def _named(namespace: str, name: str) -> dict[str, str]:
+    return {"namespace": namespace, "table_name": name}

@@ -50,6 +50,7 @@ from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.replicas import COLLECTOR, KEPT_ATTEMPTS
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.core.wire.v1.paths import TASK_LOG
+from fate_flow.services.artifacts.kinds import files_of
 from fate_flow.services.context.unit_of_work import binding_of
 from fate_flow.store.contract.transaction import Transaction
 
@@ -143,8 +144,7 @@ class _LogRoutes:
         body = arguments("job_id", "component_name", "output_name")
         job_id, name, output = read_job_id(body), read_component(body), check_output_name(body.get("output_name"))
         party = self._party(body, job_id)
-        summary = self._context.read(lambda tx: tx.summary(job_id, name, party)) or {}
-        files = summary.get("files") or {}
+        files = self._context.read(lambda tx: files_of(tx, job_id, name, party))
         if output not in files:
             known = ", ".join(sorted(files)) or "none"
             raise NotFound(f"output_name: {name} has published no file {output} on {party}; its files are: {known}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import TABLE, read_table
@@ -12,13 +10,14 @@ from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok
 from fate_flow.api.v1.jobs.board_data import COLUMNS, MOST_SHOWN, ROWS, columns_of, first_rows
 from fate_flow.components.providers.builtin import WRITTEN
+from fate_flow.core.model import artifact
 from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.core.model.grammar import shown
-from fate_flow.core.model.spec import JobSpec
+from fate_flow.services.artifacts.inputs import sources_of
+from fate_flow.services.artifacts.tables import MADE
 from fate_flow.services.context.documents import read_spec
-from fate_flow.services.upkeep.results import MADE
 from fate_flow.store.contract.transaction import Transaction
-from fate_flow.store.values import READ, OutputTable, TableMeta
+from fate_flow.store.values import READ, TableMeta
 from fate_flow.store.views.lists import MOST_ROWS
 
 Name = tuple[str, str]
@@ -95,7 +94,10 @@ class _TableRoutes:
         if maker is None or document is None:
             return []
         found = [(one.namespace, one.name) for one in results if one.data_name == READ and one.task == maker.task]
-        return list(dict.fromkeys([*found, *_read_by(read_spec(self._context, document), maker, tx)]))
+        task = read_spec(self._context, document).tasks[maker.task.name]
+        given = [one for _, _, one in sources_of(self._context.kinds, tx, maker.task, task) if one is not None]
+        read = [(one.metadata["namespace"], one.metadata["name"]) for one in given if one.kind == artifact.TABLE]
+        return list(dict.fromkeys([*found, *read]))
 
     def _first(self, tx: Transaction, name: Name) -> list[Name]:
         """Return the original sources of this table; the table itself if it has none."""
@@ -110,15 +112,6 @@ class _TableRoutes:
             if not before:
                 first.append(one)
         return first
-
-
-def _read_by(spec: JobSpec, maker: OutputTable, tx: Transaction) -> Iterator[Name]:
-    job_id, party = maker.task.job_id, maker.task.party
-    for one in spec.tasks[maker.task.name].inputs:
-        for source in one.sources if one.kind == "data" else ():
-            for output in tx.outputs(job_id, source.producer, party):
-                if output.data_name == source.alias:
-                    yield output.namespace, output.name
 
 
 def _known(tx: Transaction, name: Name) -> TableMeta:

@@ -11,10 +11,13 @@ from fate_flow.core.access.permission import EVERYTHING, Kind, PermissionRule, T
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.jobspec.fate_v1.reader import parse
+from fate_flow.services.artifacts.inputs import named_things
+from fate_flow.services.artifacts.kinds import KINDS
 
 GUEST, HOST = Party("guest", "9999"), Party("host", "10000")
 READER, SUM = Thing(Kind.COMPONENT, "Reader"), Thing(Kind.COMPONENT, "SecureSum")
 TABLE = Thing(Kind.DATASET, "site_b", "demo")
+READS = named_things(KINDS)
 BOTH = PermissionRule(components=True, datasets=True)
 DSL = {
     "components": {
@@ -54,20 +57,20 @@ def spec_of(**at_host: Any) -> Any:
     ],
 )
 def test_what_was_not_granted_is_missing(rule: PermissionRule, granted: Any, missing_things: Any) -> None:
-    assert missing(rule, spec_of(), HOST, frozenset(granted)) == missing_things
+    assert missing(rule, spec_of(), HOST, frozenset(granted), READS) == missing_things
 
 
 @pytest.mark.parametrize(
     ("task", "missing_things"), [("reader_0", [READER, TABLE]), ("sum_0", [SUM]), ("sum_1", [SUM])]
 )
 def test_what_one_task_needs(task: str, missing_things: Any) -> None:
-    assert missing(BOTH, spec_of(), HOST, frozenset(), task) == missing_things
+    assert missing(BOTH, spec_of(), HOST, frozenset(), READS, task) == missing_things
 
 
 def test_what_a_party_does_not_run_needs_no_permission() -> None:
     spec = spec_of(sum_0={"need_run": False}, sum_1={"need_run": False})
-    assert missing(BOTH, spec, HOST, frozenset()) == [READER, TABLE]
-    assert missing(BOTH, spec, GUEST, frozenset()) == [READER, Thing(Kind.DATASET, "site_a", "demo"), SUM]
+    assert missing(BOTH, spec, HOST, frozenset(), READS) == [READER, TABLE]
+    assert missing(BOTH, spec, GUEST, frozenset(), READS) == [READER, Thing(Kind.DATASET, "site_a", "demo"), SUM]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
+from fate_flow.core.model.artifact import METRIC, TABLE, Artifact, file_at
 from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.reasons import Reason
@@ -16,15 +17,14 @@ from fate_flow.services.context.effects import (
     Effect,
     ForgetWorker,
     LaunchWorker,
+    RemoveArtifacts,
     RemoveJobFolder,
     RemoveMessages,
-    RemoveTableFiles,
     StopWorker,
     WriteConfs,
     carry_out,
 )
 from fate_flow.services.context.ports import LaunchOrder
-from fate_flow.store.values import TableMeta
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import DOCUMENT
 from tests.kit.values import HOST, INCARNATION, JOB_ID, a_job
@@ -32,7 +32,8 @@ from tests.kit.values import HOST, INCARNATION, JOB_ID, a_job
 KEY = TaskKey(JOB_ID, "a", 0, HOST)
 WORKER = Worker("w1", KEY, WorkerStatus.CREATED, "/w1")
 ORDER = LaunchOrder(WORKER, "Work", INCARNATION, (("host", "10000"),), {}, (), (), 1, 60, 5.0, "w1")
-TABLES = (TableMeta("n", "one", "uri", 1, {}), TableMeta("n", "two", "uri", 1, {}))
+ARTIFACTS = (Artifact(TABLE, "one"), Artifact(METRIC, "two"))
+UPLOAD = file_at("/up")
 JOB = a_job(JobStatus.WAITING)
 
 OPENED = ("open", KEY, INCARNATION, ORDER.parties, "w1")
@@ -43,8 +44,8 @@ CASES: list[tuple[Effect, list[Any]]] = [
     (CloseExchange(KEY, INCARNATION), [("close", KEY, INCARNATION)]),
     (WriteConfs(JOB.key, DOCUMENT), [("write_confs", JOB.key, DOCUMENT)]),
     (RemoveJobFolder(JOB_ID), [("remove_job", JOB_ID)]),
-    (RemoveMessages(JOB_ID, ("/up",)), [("purge", JOB_ID), ("drop_upload", "/up")]),
-    (RemoveTableFiles(TABLES), [("drop_table", table) for table in TABLES]),
+    (RemoveMessages(JOB_ID, (UPLOAD,)), [("purge", JOB_ID), ("remove_artifact", UPLOAD)]),
+    (RemoveArtifacts(ARTIFACTS), [("remove_artifact", one) for one in ARTIFACTS]),
 ]
 
 

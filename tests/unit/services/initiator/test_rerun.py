@@ -236,7 +236,7 @@ def test_what_succeeded_is_kept_and_read_by_what_runs_anew() -> None:
     assert process.server.task("b", GUEST, 1).tries.errors == 0
     order = process.server.engine.launched[-1]
     assert (order.worker.task.name, order.worker.task.version) == ("b", 1)
-    assert [one.table.name for one in order.inputs] == ["t"]
+    assert [one.metadata["name"] for one in order.inputs] == ["t"]
     end_task(process, "b", made("u"), 1)
     assert (job_of(process).status, job_of(process).run) == (JobStatus.SUCCESS, 1)
     kept = process.server.record.seen(Event.RERUN_TASK_PASSED)

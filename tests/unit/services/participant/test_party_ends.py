@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fate_flow.core.model.artifact import file_at
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import (
     NOT_EFFECTIVE,
@@ -59,8 +60,8 @@ def test_the_end_removes_a_file_that_a_client_sent_for_a_task_that_reads_it() ->
     document.runtime_conf["component_parameters"]["role"] = {"host": {"0": given}}
     host = a_host(create(document=document), *RUN[1:])
     host.handle(command(K.STOP, argument="canceled", reason="stopped_by_user"))
-    removed = [one[1] for one in host.files.calls if one[0] == "drop_upload" and one[1]]
-    assert removed == ["/uploads/a"]
+    removed = [one[1] for one in host.files.calls if one[0] == "remove_artifact"]
+    assert removed == [file_at(""), file_at("/uploads/a")]      # at the guest, the task has no file
 
 
 def test_a_stop_ends_the_row_with_its_last_worker() -> None:

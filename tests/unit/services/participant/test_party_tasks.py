@@ -69,7 +69,7 @@ def test_the_output_of_one_task_is_the_input_of_the_next() -> None:
     host.watch()
     host.handle(task_command(K.TASK_START, "b"))
     order = host.engine.launched[-1]
-    assert [(one.key, one.table.name) for one in order.inputs] == [("data", "table_of_a")]
+    assert [(one.key, one.metadata["name"]) for one in order.inputs] == [("data", "table_of_a")]
 
 
 @pytest.mark.parametrize(

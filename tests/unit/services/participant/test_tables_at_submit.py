@@ -14,6 +14,8 @@ from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.jobspec.fate_v1.reader import parse
+from fate_flow.services.artifacts.inputs import named_things
+from fate_flow.services.artifacts.kinds import KINDS
 from fate_flow.store.values import Document, OutputTable, TableMeta
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.hand_use_cases import Harness
@@ -199,7 +201,7 @@ def test_an_output_of_another_job_has_to_be_granted() -> None:
     document = a_document({"a": READER}, a=OF_JOB)
     spec = parse(document.dsl, document.runtime_conf, modules=CATALOGUE, defaults=JobParameters())
     rule = PermissionRule(components=True, datasets=True)
-    needed = missing(rule, spec, Party("host", "10000"), frozenset())
+    needed = missing(rule, spec, Party("host", "10000"), frozenset(), named_things(KINDS))
     assert needed == [
         Thing(Kind.COMPONENT, "Reader"), Thing(Kind.DATASET, "match_0.joined", f"output_{OLD_JOB}"),
     ]  # fmt: skip

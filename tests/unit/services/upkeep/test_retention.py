@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.model.artifact import FILE, TABLE, Artifact
 from fate_flow.core.model.errors import Conflict, JobNotFound, StorageUnavailable
 from fate_flow.core.model.job import Command, CommandKind, JobKey, TaskKey, Worker
 from fate_flow.core.model.reasons import Reason
@@ -24,7 +25,7 @@ from tests.kit.services.party_commands import DOCUMENT
 from tests.kit.values import GUEST, HOST, NOW, a_job
 
 DAY = 24 * 3600 * 1000
-KEEP = Keep(finished_jobs=30 * DAY, job_logs=10 * DAY, output_tables=20 * DAY)
+KEEP = Keep(finished_jobs=30 * DAY, job_logs=10 * DAY, outputs={TABLE: 20 * DAY})
 
 
 def an_id(number: int) -> str:
@@ -70,11 +71,11 @@ class HandFiles:
     def uploads_before(self, at: int) -> Iterable[str]:
         return sorted(path for path, written in self.uploads.items() if written < at)
 
-    def drop_upload(self, path: str) -> None:
-        self.uploads.pop(path, None)
-
-    def drop_table(self, table: TableMeta) -> None:
-        self.tables.discard(table.name)
+    def remove_artifact(self, artifact: Artifact) -> None:
+        if artifact.kind == FILE:
+            self.uploads.pop(artifact.uri.removeprefix("file://"), None)
+        else:
+            self.tables.discard(artifact.metadata["name"])
 
 
 class Home:
@@ -458,6 +459,6 @@ def test_what_is_due_can_be_looked_at_without_doing_it() -> None:
     home = Home()
     old = home.job(1, 40)
     home.table("t", 40)
-    due = [str(piece) for pieces in (*home.retention.old_jobs(), *home.retention.old_tables()) for piece in pieces]
+    due = [str(piece) for pieces in (*home.retention.old_jobs(), *home.retention.old_artifacts()) for piece in pieces]
     assert due == [f"job {old}", "output table output_x t"]
     assert home.jobs(old) == [True]

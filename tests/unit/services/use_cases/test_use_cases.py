@@ -24,6 +24,7 @@ from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import MoveJob
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, WayBack
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.artifacts.tables import stored
 from fate_flow.services.context.documents import digest_of
 from fate_flow.store.values import TableMeta
 from tests.kit.services.hand_server import HandServer
@@ -214,7 +215,7 @@ def test_tables_are_dropped_and_closed_by_name() -> None:
         assert tx.table("n", "t") == replace(table, is_disabled=True)
     harness.use_cases.tables.allow_table("n", "t", True)
     harness.use_cases.tables.drop_table("n", "t")
-    assert harness.server.files.calls == [("drop_table", table)]
+    assert harness.server.files.calls == [("remove_artifact", stored(table))]
     tables = harness.use_cases.tables
     for act in (lambda: tables.drop_table("n", "t"), lambda: tables.allow_table("n", "t", True)):
         with pytest.raises(NotFound, match="no find table: namespace 'n', table_name 't'"):

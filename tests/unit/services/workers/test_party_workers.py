@@ -19,7 +19,7 @@ from fate_flow.services.workers.watch import WorkerWatch
 from fate_flow.store.values import TableMeta
 from tests.kit.services.hand_server import HandServer, worker_of
 from tests.kit.services.party_commands import RUN, a_host, command, create, task_command
-from tests.kit.services.sights import FAILED, PLACE, RUNS, STOPPED, made
+from tests.kit.services.sights import FAILED, PLACE, RUNS, STOPPED, made, with_outputs
 from tests.kit.values import GUEST, HOST, INCARNATION, JOB_ID, NOW, a_task
 
 START_A = task_command(CommandKind.TASK_START)
@@ -87,8 +87,8 @@ def test_a_worker_that_was_over_before_it_was_seen_ran_and_succeeded() -> None:
 
 def test_what_a_worker_made_is_known_under_the_names_of_the_dsl() -> None:
     host = with_worker()
-    table = made("t").made.tables[0][1]
-    see(host, replace(made("t"), made=replace(made("t").made, tables=(("data", table), ("other", table)))))
+    table, metrics = made("t").made.artifacts
+    see(host, with_outputs(table, replace(table, key="other"), metrics, rows=3))
     host.handle(REPORTED)
     with host.store.reading() as tx:
         assert [one.data_name for one in tx.outputs(JOB_ID, "a", HOST)] == ["data", "other"]
@@ -264,7 +264,7 @@ def test_what_one_party_has_made_goes_when_another_one_fails(namespace: str, dro
     host = with_worker()
     see(host, made("t", namespace))       # in another namespace it is a table that was only handed on
     host.handle(task_command(CommandKind.TASK_STATUS, argument="failed"))
-    assert [call[1].name for call in host.files.calls if call[0] == "drop_table"] == dropped
+    assert [call[1].metadata["name"] for call in host.files.calls if call[0] == "remove_artifact"] == dropped
     assert outputs(host) == []
 
 
@@ -273,7 +273,7 @@ def test_what_a_task_reads_is_known_when_it_begins_before_the_word_that_it_was_m
     see(host, made("t", OUTPUTS))
     assert host.handle(task_command(CommandKind.TASK_START, "b")).is_ok
     assert (outputs(host), host.task().status) == (["t"], TaskStatus.SUCCESS)
-    assert [one.table.name for one in host.engine.launched[-1].inputs] == ["t"]
+    assert [one.metadata["name"] for one in host.engine.launched[-1].inputs] == ["t"]
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
@@ -284,14 +284,14 @@ def test_what_a_run_made_that_ended_before_it_was_told_is_known_to_the_next_one(
         host.handle(command(CommandKind.STOP, argument="failed"))
     host.handle(command(CommandKind.STATUS, argument="failed"))
     assert (outputs(host), host.task().status) == ([], TaskStatus.CANCELED)
-    assert [call for call in host.files.calls if call[0] == "drop_table"] == []
+    assert [call for call in host.files.calls if call[0] == "remove_artifact"] == []
     again = {"b": {"version": 1, "incarnation": "d" * 32, "auto_retries": 0}}
     assert host.handle(command(CommandKind.STATUS, argument="waiting", run=1, tasks=again)).is_ok
     for kind in (CommandKind.CHECK, CommandKind.APPLY, CommandKind.START):
         assert host.handle(command(kind, run=1, turn=2)).is_ok
     start = replace(task_command(CommandKind.TASK_START, "b", version=1, incarnation="d" * 32), run=1)
     assert host.handle(start).is_ok
-    assert [one.table.name for one in host.engine.launched[-1].inputs] == ["t"]
+    assert [one.metadata["name"] for one in host.engine.launched[-1].inputs] == ["t"]
 
 
 # ---------------------------------------------------------------------- reports

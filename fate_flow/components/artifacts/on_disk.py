@@ -1,0 +1,106 @@
+"""The table of kinds on disk, and the kinds that are files in the folder of a worker.
+
+The kinds in the database: services/artifacts/kinds.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fate_flow.components.artifacts.attempt import ArtifactError, Attempt, KindOnDisk
+from fate_flow.components.artifacts.table_files import TableFiles
+from fate_flow.core.model.artifact import FILE, FILE_SCHEME, METRIC, TABLE, Artifact
+from fate_flow.core.model.grammar import check_output_name, shown
+from fate_flow.core.text.phrases import sanitized
+
+OUTPUTS = "outputs"          # the folder, in that of the worker, with the files that are kept
+METRICS = "metric.json"
+_LONGEST_NAME = 180
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+def kinds_on_disk(data_dir: Path, uploads_dir: Path) -> Mapping[str, KindOnDisk]:
+    """Return every kind of artifact by its name, for a party with these folders."""
+    return {TABLE: TableFiles(data_dir), FILE: KeptFiles(uploads_dir), METRIC: MetricFiles()}
+
+
+@dataclass(frozen=True)
+class KeptFiles:
+    """Files that are kept, one for each output, in the folder `outputs` of the worker that collects them.
+
+    Metadata: bytes, sha256. They are removed with the folder of their job. A file in `uploads_dir`, which a client has
+    sent, is removed by itself; a file anywhere else belongs to its owner and stays."""
+
+    uploads_dir: Path
+    section = "data"
+
+    def planned(self, attempt: Attempt, key: str) -> Artifact:
+        return Artifact(FILE, f"{FILE_SCHEME}{attempt.folder}/{OUTPUTS}/{key}", key=key)
+
+    def reported(self, attempt: Attempt, key: str, entry: Mapping[str, Any]) -> Artifact:
+        meta, uri, path = entry["metadata"], str(entry["uri"]), kept_file(attempt.folder, key)
+        if uri != self.planned(attempt, key).uri or path is None:
+            raise ArtifactError(f"uri: {shown(uri)} is not a file {OUTPUTS}/{key} in the folder of the worker")
+        if not isinstance(meta.get("sha256"), str) or not _SHA256.fullmatch(meta["sha256"]):
+            raise ArtifactError(f"sha256: {shown(meta.get('sha256'))} is not a SHA-256 in hexadecimal")
+        if isinstance(meta.get("bytes"), bool) or not isinstance(meta.get("bytes"), int):
+            raise ArtifactError(f"bytes: {shown(meta.get('bytes'))} is not a number of bytes")
+        return Artifact(FILE, uri, {"bytes": meta["bytes"], "sha256": meta["sha256"]}, key)
+
+    def remove(self, artifact: Artifact) -> None:
+        path = Path(artifact.uri.removeprefix(FILE_SCHEME))
+        if path.is_absolute() and path.parent == self.uploads_dir:
+            path.unlink(missing_ok=True)
+
+
+def kept_file(folder: Path, key: str) -> Path | None:
+    """Return the file that a worker with this folder keeps for an output; None if there is none, or only a link.
+
+    Raises BadRequest if the key is no name of an output."""
+    path = folder / OUTPUTS / check_output_name(key)
+    real = Path(os.path.realpath(folder)) / OUTPUTS / key
+    return path if Path(os.path.realpath(path)) == real and path.is_file() else None
+
+
+@dataclass(frozen=True)
+class MetricFiles:
+    """The file with the metrics of a task, anywhere in the folder of its worker.
+
+    Metadata: `metrics`, a list of `{namespace, name, data, meta}`. It is removed with the folder of its job."""
+
+    section = "metric"
+
+    def planned(self, attempt: Attempt, key: str) -> Artifact:
+        return Artifact(METRIC, f"{FILE_SCHEME}{attempt.folder}/{METRICS}", key=key)
+
+    def reported(self, attempt: Attempt, key: str, entry: Mapping[str, Any]) -> Artifact:
+        uri = str(entry["uri"])
+        path = os.path.realpath(uri.removeprefix(FILE_SCHEME))
+        if not Path(path).is_relative_to(os.path.realpath(attempt.folder)):
+            raise ArtifactError(f"uri: {shown(uri)} is not in the folder of the worker")
+        return Artifact(METRIC, uri, {"metrics": [_metric(one) for one in _listed(Path(path))]}, key)
+
+    def remove(self, artifact: Artifact) -> None:
+        """Leave the file: it goes with the folder of its job."""
+
+
+def _listed(path: Path) -> list[Any]:
+    """Return what the file lists; nothing if it is missing, or not JSON."""
+    try:
+        # A pipe has no end, so only a file is read.
+        return list(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else []
+    except (OSError, ValueError, RecursionError):
+        return []
+
+
+def _metric(one: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "namespace": sanitized(one["namespace"], _LONGEST_NAME), "name": sanitized(one["name"], _LONGEST_NAME),
+        "data": [[pair[0], pair[1]] for pair in one["data"]], "meta": dict(one.get("meta", {})),
+    }  # fmt: skip
