@@ -171,6 +171,16 @@ class ReadsAndMakesTables(Protocol):
         """Return whether the task makes an output table at a party of this role."""
 
 
+def provider_info(modules: Mapping[str, ModuleInfo], name: str) -> dict[str, Any]:
+    """Return what the row of a task says about the provider of its module, as FATE writes it; empty if there is no
+    such module."""
+    module = modules.get(name)
+    if module is None:
+        return {}
+    one = module.provider
+    return {"name": one.package, "version": one.version, "path": one.path, "class_path": {}}
+
+
 def has_replicas(modules: Mapping[str, ModuleInfo], name: str) -> bool:
     """Return whether shares of tasks of the module of this name may have several workers."""
     module = modules.get(name)

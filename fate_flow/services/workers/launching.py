@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fate_flow.core.model.job import Answer, Job, Task, TaskKey, Worker
+from fate_flow.core.model.modules import provider_info
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec
@@ -57,7 +58,8 @@ def start_worker(unit: UnitOfWork, job: Job, task: Task, without: tuple[str, ...
         return Answer(data=report_of(read_again(unit, task)))
     _publish_upstream(unit, spec, task.key)
     workers = [_order(unit, task.key, slot, rank) for slot, rank in _fixed(unit, spec, task.key)]
-    unit.tx.set_worker(task.key, workers[0].worker_id, without)
+    provider = provider_info(unit.context.modules, task.module)
+    unit.tx.set_worker(task.key, workers[0].worker_id, without, provider)
     unit.note(Event.EXECUTOR_ASKED, **place_fields(task.key))
     for worker in workers:
         now = read_again(unit, task)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Protocol
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Protocol
 
 from fate_flow.core.model.job import Job, Report, Task, TaskKey
 from fate_flow.core.model.reasons import Reason
@@ -51,5 +51,10 @@ class Tasks(Protocol):
     def failed_workers(self, job_id: str) -> int:
         """Return the sum of these counts over all tasks, parties and versions, since the job's run began."""
 
-    def set_worker(self, key: TaskKey, worker_id: str, without: tuple[str, ...] = ()) -> bool:
-        """Store its worker, and the parties that it runs without; False if the party task has a worker already."""
+    def set_worker(
+        self, key: TaskKey, worker_id: str, without: tuple[str, ...] = (),
+        provider_info: Mapping[str, Any] | None = None,
+    ) -> bool:  # fmt: skip
+        """Store its worker, and the parties that it runs without; False if the party task has a worker already.
+
+        `provider_info`: what clients see of the provider of its component. No decision reads it."""

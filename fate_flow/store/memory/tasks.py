@@ -93,7 +93,10 @@ class Tasks(MemoryUnitOfWork):
     def failed_workers(self, job_id: str) -> int:
         return sum(count for _, count in self._rows.failed_workers.of(BY_JOB, job_id))
 
-    def set_worker(self, key: TaskKey, worker_id: str, without: tuple[str, ...] = ()) -> bool:
+    def set_worker(
+        self, key: TaskKey, worker_id: str, without: tuple[str, ...] = (),
+        provider_info: Mapping[str, Any] | None = None,  # noqa: ARG002  # no client reads these rows
+    ) -> bool:  # fmt: skip
         row = self._tasks.rows.get(key)
         if row is None or row.worker_id:
             return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from peewee import Value, fn
@@ -93,10 +93,17 @@ class Tasks(SqlUnitOfWork):
         query = TaskRow.select(fn.SUM(TaskRow.f_failed_workers)).where(TaskRow.f_job_id == job_id)
         return int(query.scalar() or 0)
 
-    def set_worker(self, key: TaskKey, worker_id: str, without: tuple[str, ...] = ()) -> bool:
+    def set_worker(
+        self, key: TaskKey, worker_id: str, without: tuple[str, ...] = (),
+        provider_info: Mapping[str, Any] | None = None,
+    ) -> bool:  # fmt: skip
         where = task_is(key) & TaskRow.f_worker_id.is_null()
-        known = to_json(list(without)) if without else None
-        return hit(TaskRow.update(f_worker_id=worker_id, f_without_parties=known).where(where))
+        values = {
+            "f_worker_id": worker_id,
+            "f_without_parties": to_json(list(without)) if without else None,
+            "f_provider_info": to_json(provider_info) if provider_info else None,
+        }
+        return hit(TaskRow.update(**values).where(where))
 
 
 _TASK = Prepared(

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from fate_flow.api.v1.rendering.task import TASK
 from fate_flow.components.providers.program_order import ORDER, Order
 from fate_flow.components.providers.table import PROVIDERS
-from fate_flow.core.model.job import TaskKey, Worker
+from fate_flow.core.model.job import CommandKind, TaskKey, Worker
 from fate_flow.core.model.program import ProgramRules, read_program
 from fate_flow.core.model.program_scope import Program
 from fate_flow.core.model.spec import JobParameters, Party
@@ -25,9 +26,15 @@ from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.server.adapters import LocalWorkers
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.settings.settings import Settings
+from fate_flow.store.views.views import Views
 from tests.kit.api.client_world import World, make_world
 from tests.kit.components.tiny_provider import SAY, THREE, TINY_PROVIDER
 from tests.kit.jobspec.fate_v1_documents import problems
+from tests.kit.modules import Module
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.party_commands import command, create, task_command
+from tests.kit.store.sqlite_in_memory import sqlite_in_memory
+from tests.kit.values import JOB_ID
 
 KEY = TaskKey("2026010112000000000001234", "a", 0, Party("guest", "9999"))
 DSL = {"components": {"a": {"module": "Say", "provider": "tiny_package@3.1"}}}
@@ -92,6 +99,22 @@ def test_the_choice_of_an_offered_provider_needs_no_warning() -> None:
     assert problems(DSL, conf(), **described) == [
         "job_runtime_conf.component_parameters: a at guest 9999: text is missing; a text is needed"
     ]
+
+
+def test_the_row_of_a_task_names_its_provider_once_its_share_has_started() -> None:
+    store = sqlite_in_memory()
+    host = HandServer("10000", store=store)
+    host.context = replace(host.context, modules={"Work": Module(TINY_PROVIDER)})
+    round_of = {"turn": 1}
+    for one in (
+        create(), command(CommandKind.STATUS, argument="waiting"), command(CommandKind.CHECK, **round_of),
+        command(CommandKind.APPLY, **round_of), command(CommandKind.START), task_command(CommandKind.TASK_START),
+    ):  # fmt: skip
+        assert host.handle(one).is_ok, one
+    rows = Views(store.database).tasks(TASK, {"job_id": JOB_ID})
+    assert {row["component_name"]: row["provider_info"] for row in rows} == {
+        "a": {"name": "tiny_package", "version": "3.1", "path": "/opt/tiny", "class_path": {}}, "b": {},
+    }  # fmt: skip
 
 
 # ---------------------------------------------------------------------- started
