@@ -36,10 +36,11 @@ def _object(description: str, required: tuple[str, ...] = (), /, **properties: S
     return {**found, "additionalProperties": False}
 
 
-def _by(names: Schema, values: Schema, description: str) -> dict[str, Any]:
-    """Return the schema of an object whose keys the user chooses."""
+def _by(pattern: str, expected: str, values: Schema, description: str) -> dict[str, Any]:
+    """Return the schema of an object whose keys the user chooses; the reader shows `expected` if one does not match."""
     return {
-        "description": description, "type": "object", "propertyNames": dict(names), "additionalProperties": dict(values)
+        "description": description, "type": "object", "patternProperties": {pattern: dict(values)},
+        "additionalProperties": False, "patternErrorMessage": f"is not {expected}",
     }  # fmt: skip
 
 
@@ -150,7 +151,7 @@ _RESOURCES = _object(
     parallelism=_whole("Number of tasks that run at the same time; cores and memory are reserved for all of them.", 1),
 )
 _TASK_TIMEOUT = _whole("Maximum seconds of one attempt; 0: no limit.", 0)
-_WHERE = _text("", f"^{_ROLE}( {_ID})?$", "a role or a party, such as host or host 10001")
+_WHERE = f"^{_ROLE}( {_ID})?$", "a role or a party, such as host or host 10001"
 
 _TASK = _object(
     "One component at all its parties.",
@@ -158,7 +159,7 @@ _TASK = _object(
     component=_text("The component: Reader, Intersection, ...; `flow provider list` lists all.", minLength=1),
     inputs=_object(
         "The outputs of other tasks that it reads.",
-        data=_by(_text("", f"^{_NAME}$", f"a name {_NAMED}"), _SOURCES, "Tables, by the component's input key."),
+        data=_by(f"^{_NAME}$", f"a name {_NAMED}", _SOURCES, "Tables, by the component's input key."),
         model=_SOURCES, isometric_model=_SOURCES, cache=_SOURCES,
     ),
     outputs=_object("The names of its outputs, for other tasks.", data=_OUTPUTS, model=_OUTPUTS, cache=_OUTPUTS),
@@ -168,7 +169,7 @@ _TASK = _object(
     ),
     parameters={**_PARAMETERS, "description": "The parameters of the component at all parties."},
     at=_by(
-        _WHERE,
+        *_WHERE,
         _object(
             "Values that differ there.",
             parameters={**_PARAMETERS, "description": "Override those for all; objects are merged key by key."},
@@ -201,12 +202,12 @@ JOB: Schema = {
         ttl=_whole("Seconds from the end until every party removes the job; by default, each party's own setting.", 60),
         max_failed_workers=_whole("Number of workers that may fail before the job does; no limit by default.", 0),
         at=_by(
-            _WHERE,
+            *_WHERE,
             _object("Values that differ there.", resources={"$ref": "#/$defs/resources"}, task_timeout=_TASK_TIMEOUT),
             "By role (host) or by party (host 10001); a party takes precedence over its role.",
         ),
         tasks={
-            **_by(_text("", f"^{_NAME}$", f"a name {_NAMED}"), {"$ref": "#/$defs/task"}, "By name, in any order."),
+            **_by(f"^{_NAME}$", f"a name {_NAMED}", {"$ref": "#/$defs/task"}, "By name, in any order."),
             "minProperties": 1,
         },
         **LIFECYCLE,

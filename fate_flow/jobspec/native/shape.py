@@ -46,12 +46,12 @@ def _add(node: Node, error: ValidationError, paths: set[str]) -> None:
         node.at(found["property"]).wrong("is missing")
     elif keyword == "additionalProperties":
         for key in found["unexpected"]:
-            node.at(key).unknown(key, schema["properties"])
+            if "patternProperties" in schema:
+                node.at(key).wrong(MESSAGES["pattern"](key, schema))
+            else:
+                node.at(key).unknown(key, schema["properties"])
     elif keyword == "uniqueItems":
         _add_repeated(node)
-    elif keyword == "propertyNames":
-        name, inner = found["error"].instance, found["error"].kind.name
-        node.at(name).wrong(MESSAGES[inner](name, schema))
     elif node.path not in paths:
         paths.add(node.path)
         node.wrong(MESSAGES[keyword](node.value, schema))

@@ -130,8 +130,8 @@ def properties(schema: Any, path: str = "") -> Iterator[str]:
     for key, inside in schema.get("properties", {}).items():
         yield f"{path}{key}"
         yield from properties(inside, f"{path}{key}.")
-    if isinstance(schema.get("additionalProperties"), dict):
-        yield from properties(schema["additionalProperties"], f"{path}*.")
+    for inside in schema.get("patternProperties", {}).values():
+        yield from properties(inside, f"{path}*.")
 
 
 def test_the_full_file_says_all_that_can_be_said():

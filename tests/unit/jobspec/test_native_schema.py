@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from fate_flow.jobspec.native.shape import MESSAGES, check_shape
 from fate_flow.jobspec.text.document import Findings, Node
 from tests.kit.jobspec.fate_v1_documents import problems
 from tests.kit.jobspec.native_documents import FULL, a_file, wrong_with
+from tests.kit.peak import begin_anew, peak
 
 DOCS = Path(__file__).parents[3] / "docs"
 EXAMPLES = sorted((DOCS / "examples").glob("*.yaml"))
@@ -32,7 +34,8 @@ def _ecma(schema: Any) -> Any:
     """The schema for a validator in Python, whose `$` also stands before a line's end; that of JSON Schema does not."""
     if isinstance(schema, Mapping):
         return {
-            key: inside.replace("$", r"\Z") if key == "pattern" and isinstance(inside, str) else _ecma(inside)
+            key.replace("$", r"\Z") if key.startswith("^") else key:
+                inside.replace("$", r"\Z") if key == "pattern" and isinstance(inside, str) else _ecma(inside)
             for key, inside in schema.items()
         }
     return [_ecma(one) for one in schema] if isinstance(schema, list) else schema
@@ -40,7 +43,7 @@ def _ecma(schema: Any) -> Any:
 
 VALIDATOR = Draft202012Validator(_ecma(JOB))
 OF_KEYS_AND_ELEMENTS = {
-    "$ref", "$defs", "properties", "required", "additionalProperties", "propertyNames", "items", "uniqueItems",
+    "$ref", "$defs", "properties", "patternProperties", "required", "additionalProperties", "items", "uniqueItems",
 }  # fmt: skip
 FOR_PEOPLE = {"$schema", "title", "description", "default", "patternErrorMessage"}
 
@@ -54,12 +57,11 @@ def shape_problems(document: Any) -> list[str]:
 def schemas(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """This one and all inside it."""
     yield schema
-    for key in ("properties", "$defs"):
+    for key in ("properties", "patternProperties", "$defs"):
         for inside in schema.get(key, {}).values():
             yield from schemas(inside)
-    for key in ("items", "propertyNames", "additionalProperties"):
-        if isinstance(schema.get(key), Mapping):
-            yield from schemas(schema[key])
+    if "items" in schema:
+        yield from schemas(schema["items"])
 
 
 # ---------------------------------------------------------------------- what is published
@@ -90,6 +92,16 @@ def test_a_wrong_name_has_one_message_with_its_path():
     assert found.startswith("tasks.'a b': 'a b' is not a name of 1 to 30 letters, digits, _ and -, no - first;")
 
 
+def test_the_memory_for_many_wrong_names_does_not_grow_with_their_square():
+    """Each error of `propertyNames` would have a copy of the whole object, with all names."""
+    document = a_file(tasks={f"a {number}": {"component": "Reader"} for number in range(5_000)})
+    assert len(shape_problems(a_file(tasks={"a b": {"component": "Reader"}}))) == 1
+    begin_anew(os.getpid())
+    before = peak(os.getpid())
+    assert len(shape_problems(document)) == 5_000
+    assert peak(os.getpid()) - before < 100 << 20
+
+
 def test_the_time_for_many_errors_in_one_list_does_not_grow_with_their_square():
     document = a_file(parties={"guest": [9001], "host": ["x"] * 20_000})
     assert len(shape_problems(document)) == 20_000 + 19_999
@@ -97,6 +109,7 @@ def test_the_time_for_many_errors_in_one_list_does_not_grow_with_their_square():
 
 def test_patterns_mean_the_whole_text():
     patterns = [schema["pattern"] for schema in schemas(JOB) if "pattern" in schema]
+    patterns += [pattern for schema in schemas(JOB) for pattern in schema.get("patternProperties", ())]
     assert patterns
     assert all(pattern.startswith("^") and pattern.endswith("$") for pattern in patterns)
 
