@@ -1,6 +1,6 @@
 """What a write changes and what a read selects: defined once for the SQL of `sql/` and the values of `memory/`.
 
-A change maps field names of the core's dataclasses to their new values. `rows.columns_of` makes columns of it.
+A change maps field names of the core's dataclasses to their new values; `store/database/rows.py` makes columns of it.
 Every change of a status is built here, and its builder asks the table of moves: it raises IllegalMove for a move that
 the table does not have.
 """
@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import (
     Blocker,
     Claim,
     Job,
+    PendingRequest,
     Report,
     Seat,
     Task,
@@ -73,27 +75,17 @@ JOB_END_TAG = "job_end"
 
 
 def new_job(job: Job) -> Job:
-    """Return the job with the fields of a new row: it holds nothing, and has no requests and no history."""
-    return Job(
-        key=job.key,
-        initiator=job.initiator,
-        is_initiator=job.is_initiator,
-        status=job.status,
-        run=job.run,
-        parties=by_role(job),
-        asked=Claim(job.asked.cores, job.asked.memory),
-        timeout_seconds=job.timeout_seconds,
-        ttl_seconds=job.ttl_seconds,
-        create_time=job.create_time,
-        since=job.since,
-        queued=job.since,
-        is_plain_v1=job.is_plain_v1,
-        priority=job.priority,
-        enqueued=job.enqueued,
-        queue_key=job.queue_key,
-        consent=job.consent,
-        revision=job.revision,
-    )
+    """Return the job with the fields of a new row: it holds nothing, and has no requests and no history.
+
+    Every field that is not listed here is stored as it is given."""
+    return changed(
+        job, parties=by_role(job), asked=Claim(job.asked.cores, job.asked.memory), queued=job.since, target=None,
+        reason=None, message="", caused_by="", exit_code=None, cancel_requested=False, ready_owner="", progress=0,
+        claim=Claim(), wait_reason="", blocked_on="", blocked_by=None, retry_at=0, passes=0, conflicts=0,
+        round_number=0, start_time=0, end_time=0, stop_by=0, is_force_stop=False, unconfirmed=(), missing=(),
+        rerun_signal=False, pending=PendingRequest(), hold=None, timers={}, is_restarting=False, restarts=0,
+        lost_since=0, losses=0, changed=(),
+    )  # fmt: skip
 
 
 def by_role(job: Job) -> tuple[Any, ...]:
@@ -103,32 +95,22 @@ def by_role(job: Job) -> tuple[Any, ...]:
 
 
 def new_seat(seat: Seat) -> Seat:
-    return Seat(
-        seat.job_id, seat.party, seat.status, seat.run, seat.message, seat.free_cores, seat.asked_cores,
-        is_plain_v1=seat.is_plain_v1,
-    )  # fmt: skip
+    return changed(seat, blocked_by=None, lease=0, renew_at=0, silent_since=0, approval="")
 
 
 def new_task(task: Task) -> Task:
-    return Task(
-        key=task.key,
-        status=task.status,
-        party_status=task.party_status,
-        runs_here=task.runs_here,
-        incarnation=task.incarnation,
-        module=task.module,
-        auto_retries=task.auto_retries,
-        tries=task.tries,
-        retry_at=task.retry_at,
-        create_time=task.create_time,
-    )
+    """Return the task with the fields of a new row; every field that is not listed here is stored as it is given."""
+    return changed(
+        task, reason=None, message="", exit_code=None, caused_by="", without=(), policy="", target=None,
+        federated_reason=None, federated_message="", federated_exit_code=None, federated_caused_by="",
+        federated_end_time=0, worker_id="", start_time=0, end_time=0,
+    )  # fmt: skip
 
 
 def new_worker(worker: Worker) -> Worker:
-    return Worker(
-        worker.worker_id, worker.task, worker.status, worker.handle, worker.create_time, since=worker.since,
-        slot=worker.slot, rank=worker.rank, attempt=worker.attempt, is_elastic=worker.is_elastic, cores=worker.cores,
-        memory=worker.memory,
+    return changed(
+        worker, place=None, is_stopping=False, start_time=0, end_time=0, reason=None, message="",
+        caused_by="", exit_status="",
     )  # fmt: skip
 
 
@@ -200,6 +182,14 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str, *, is_loss: bo
         "restarts": job.restarts if is_loss else 0,
         "changed": (),
     }
+
+
+def revised(new: Job) -> Change:
+    """The parameters of a waiting or ended job change; `new` has the new values."""
+    return {
+        "asked": Claim(new.asked.cores, new.asked.memory), "timeout_seconds": new.timeout_seconds,
+        "ttl_seconds": new.ttl_seconds, "revision": new.revision, "changed": new.changed,
+    }  # fmt: skip
 
 
 def rejoined(queued: int) -> Change:

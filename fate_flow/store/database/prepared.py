@@ -60,19 +60,25 @@ def _given(params: tuple[Any, ...], values: tuple[str | int, ...]) -> list[Any]:
     return [values[_MARKS.index(one)] if one in _MARKS else one for one in params]
 
 
-_inserts: dict[tuple[bool, type[Model], tuple[str, ...]], tuple[str, tuple[Any, ...]]] = {}
+_Value = tuple[str | None, Any]
+_inserts: dict[tuple[bool, type[Model], tuple[str, ...]], tuple[str, tuple[_Value, ...]]] = {}
 
 
 def insert(database: Database, model: type[Model], values: Mapping[str, Any]) -> None:
     """Insert a row with these columns and the model's constant defaults. Raises IntegrityError."""
     shape = (database.is_sqlite, model, tuple(values))
     if shape not in _inserts:
-        marked = {name: Value(f"\0{name}", converter=False) for name in values}
-        text, params = model.insert(**marked).sql()
-        _inserts[shape] = (text, tuple(params))
-    text, params = _inserts[shape]
-    marks = {f"\0{name}": getattr(model, name).db_value(value) for name, value in values.items()}
-    database.execute_sql(text, [marks.get(one, one) if isinstance(one, str) else one for one in params])
+        marks = {f"\0{name}": name for name in values}
+        text, params = model.insert(**{name: Value(mark, converter=False) for mark, name in marks.items()}).sql()
+        _inserts[shape] = (text, tuple(_value(model, marks, one) for one in params))
+    text, parts = _inserts[shape]
+    database.execute_sql(text, [one if name is None else one(values[name]) for name, one in parts])
+
+
+def _value(model: type[Model], marks: Mapping[str, str], param: Any) -> _Value:
+    """Return a column and the conversion of its values, or None and a constant."""
+    name = marks.get(param) if isinstance(param, str) else None
+    return (None, param) if name is None else (name, getattr(model, name).db_value)
 
 
 class _Unfamiliar(Exception):

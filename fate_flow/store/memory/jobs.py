@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fate_flow.core.model.frozen import changed
-from fate_flow.core.model.job import Claim, Job, JobKey
+from fate_flow.core.model.job import Job, JobKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_END, JobStatus
@@ -18,6 +18,7 @@ from fate_flow.store.contract.changes import (
     message_with,
     new_job,
     requeue_job,
+    revised,
     stop_requested,
     tag_of_end,
 )
@@ -58,13 +59,9 @@ class Jobs(MemoryUnitOfWork):
         row = self._as_seen(job)
         if row is None or row.job.revision != job.revision:
             return False
-        revised = changed(
-            row.job, asked=Claim(new.asked.cores, new.asked.memory), timeout_seconds=new.timeout_seconds,
-            ttl_seconds=new.ttl_seconds, revision=new.revision, changed=new.changed,
-            consent=row.job.consent or new.consent,
-        )  # fmt: skip
+        found = changed(row.job, **revised(new), consent=row.job.consent or new.consent)
         conf, on_party = as_json(document.runtime_conf), as_json(document.on_party)
-        self._put(changed(row, job=revised, document=changed(row.document, runtime_conf=conf, on_party=on_party)))
+        self._put(changed(row, job=found, document=changed(row.document, runtime_conf=conf, on_party=on_party)))
         return True
 
     def _as_seen(self, job: Job) -> JobRow | None:

@@ -9,7 +9,7 @@ from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.store.contract.changes import newest_version
-from fate_flow.store.database.rows import from_json, to_json
+from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.memory.tables import BY_JOB, BY_MAKER, as_json
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 from fate_flow.store.values import READ, Metric, OutputTable, Scope, TableMeta

@@ -20,7 +20,7 @@ from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Command, EngineState, Hold, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.spec import Party
-from fate_flow.store.database.rows import from_json, to_json
+from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.values import Connector, Document, Metric, OutputTable, Submission, TableMeta
 
 K = TypeVar("K", bound=Hashable)

@@ -7,10 +7,10 @@ import json
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.spec import Party
 from fate_flow.store.contract.bindings import namespace_of
+from fate_flow.store.database.json_text import to_json
 from fate_flow.store.database.models import BindingRow, JobRow, StorageTableRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit, insert_new
-from fate_flow.store.database.rows import to_json
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 

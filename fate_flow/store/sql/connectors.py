@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.database.models import ConnectorRow
-from fate_flow.store.database.rows import from_json, to_json
 from fate_flow.store.sql.unit import SqlUnitOfWork
 from fate_flow.store.values import Connector
 

@@ -17,23 +17,17 @@ from fate_flow.store.contract.changes import (
     begun_again,
     job_moved,
     message_with,
+    new_job,
     requeue_job,
+    revised,
     stop_requested,
     tag_of_end,
 )
+from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.database.models import JobRow, TaskRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import BY_AGE, count_anew, insert_new, is_unfinished, job_is
-from fate_flow.store.database.rows import (
-    JOB_COLUMNS,
-    columns_of,
-    date,
-    from_json,
-    job_of,
-    roles_of,
-    to_json,
-    with_dates,
-)
+from fate_flow.store.database.rows import JOB_COLUMNS, JOBS, date, job_columns, job_of, with_dates
 from fate_flow.store.sql.unit import SqlUnitOfWork
 from fate_flow.store.values import Document
 
@@ -72,13 +66,13 @@ class Jobs(SqlUnitOfWork):
         return Document(from_json(dsl), from_json(conf), from_json(on_party), name or "", description or "", tag or "")
 
     def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
-        values = with_dates(columns_of(job_moved(job, move, at, caused_by)))
+        values = with_dates(job_columns(job_moved(job, move, at, caused_by)))
         if move.new in JOB_END:
             values.update(f_tag=tag_of_end(job), f_elapsed=max(0, at - job.start_time) if job.start_time else None)
         return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
 
     def begin_again(self, job: Job, run: int, since: int, wait_reason: str, *, is_loss: bool = False) -> bool:
-        values = {**columns_of(begun_again(job, run, since, wait_reason, is_loss=is_loss)), **_NOT_BEGUN}
+        values = {**job_columns(begun_again(job, run, since, wait_reason, is_loss=is_loss)), **_NOT_BEGUN}
         count_anew()
         has_begun = self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
         if has_begun and not is_loss:
@@ -87,15 +81,12 @@ class Jobs(SqlUnitOfWork):
         return has_begun
 
     def requeue_job(self, job: Job, wait_reason: str, retry_at: int) -> bool:
-        values = columns_of(requeue_job(job, wait_reason, retry_at))
+        values = job_columns(requeue_job(job, wait_reason, retry_at))
         return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
 
     def revise(self, job: Job, new: Job, document: Document) -> bool:
-        values = {
+        values = job_columns(revised(new)) | {
             "f_runtime_conf": to_json(document.runtime_conf), "f_runtime_conf_on_party": to_json(document.on_party),
-            "f_asked_cores": new.asked.cores, "f_asked_memory": new.asked.memory,
-            "f_timeout_seconds": new.timeout_seconds, "f_ttl": new.ttl_seconds,
-            **columns_of({"revision": new.revision, "changed": new.changed}),
         }  # fmt: skip
         if job.consent is None and new.consent is not None:
             values["f_approval"] = new.consent.approval.value
@@ -113,7 +104,7 @@ class Jobs(SqlUnitOfWork):
     def request_stop(
         self, key: JobKey, reason: Reason, message: str, at: int, by_user: bool, caused_by: str
     ) -> bool:
-        values = columns_of(stop_requested(reason, message, by_user, caused_by))
+        values = job_columns(stop_requested(reason, message, by_user, caused_by))
         if by_user:
             values["f_cancel_time"] = at
         open_ = JobRow.f_status.not_in([status.value for status in JOB_END]) & JobRow.f_reason.is_null()
@@ -128,11 +119,11 @@ class Jobs(SqlUnitOfWork):
         return self._write(key.job_id, JobRow.update(values).where(job_is(key) & (JobRow.f_stop_now == True)))  # noqa: E712
 
     def name_missing(self, key: JobKey, parties: tuple[str, ...]) -> bool:
-        values = {**columns_of({"missing": parties}), "f_partial": bool(parties)}
+        values = {**job_columns({"missing": parties}), "f_partial": bool(parties)}
         return self._write(key.job_id, JobRow.update(**values).where(job_is(key)))
 
     def set_timers(self, key: JobKey, timers: Mapping[str, int]) -> bool:
-        values = columns_of({"timers": timers})
+        values = job_columns({"timers": timers})
         return self._write(key.job_id, JobRow.update(**values).where(job_is(key)))
 
     def restart_job(self, key: JobKey) -> bool:
@@ -161,7 +152,7 @@ class Jobs(SqlUnitOfWork):
         job = self.job(key)
         if job is None or str(party) in job.unconfirmed:
             return False
-        values = columns_of({"unconfirmed": tuple(sorted((*job.unconfirmed, str(party))))})
+        values = job_columns({"unconfirmed": tuple(sorted((*job.unconfirmed, str(party))))})
         return self._write(key.job_id, JobRow.update(**values).where(job_is(key)))
 
     def open_seats(self) -> tuple[JobKey, ...]:
@@ -232,11 +223,7 @@ _HOLDING_JOBS = Prepared(
 
 
 def _job_values(job: Job, document: Document) -> dict[str, Any]:
-    return {
-        "f_job_id": job.job_id,
-        "f_role": job.party.role,
-        "f_party_id": job.party.party_id,
-        "f_create_time": job.create_time,
+    return JOBS.row_of(new_job(job)) | {
         "f_create_date": date(job.create_time),
         "f_name": document.name,
         "f_description": document.description,
@@ -244,22 +231,4 @@ def _job_values(job: Job, document: Document) -> dict[str, Any]:
         "f_dsl": to_json(document.dsl),
         "f_runtime_conf": to_json(document.runtime_conf),
         "f_runtime_conf_on_party": to_json(document.on_party),
-        "f_roles": roles_of(job.parties),
-        "f_initiator_role": job.initiator.role,
-        "f_initiator_party_id": job.initiator.party_id,
-        "f_status": job.status.value,
-        "f_is_initiator": job.is_initiator,
-        "f_run": job.run,
-        "f_asked_cores": job.asked.cores,
-        "f_asked_memory": job.asked.memory,
-        "f_timeout_seconds": job.timeout_seconds,
-        "f_ttl": job.ttl_seconds,
-        "f_legacy": job.is_plain_v1,
-        "f_since": job.since,
-        "f_queued": job.since,
-        "f_priority": job.priority,
-        "f_enqueued": job.enqueued,
-        "f_queue_key": job.queue_key,
-        "f_approval": job.consent.approval.value if job.consent else "",
-        "f_revision": job.revision,
     }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from peewee import Value
 
 from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.store.database.json_text import to_json
 from fate_flow.store.database.models import OutboxRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit
-from fate_flow.store.database.rows import COMMAND_COLUMNS, command_of, to_json
+from fate_flow.store.database.rows import COMMAND_COLUMNS, command_of
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 

@@ -11,10 +11,11 @@ from fate_flow.core.model.job import UNSCHEDULABLE, Blocker, Hold, Job, JobKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.queue import Waiting
 from fate_flow.store.contract.changes import rejoined
+from fate_flow.store.database.json_text import from_json
 from fate_flow.store.database.models import JobRow, SeatRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import BY_AGE, IN_QUEUE, hit, is_unfinished, job_ids_where, job_is, waiting_here
-from fate_flow.store.database.rows import JOB_COLUMNS, blocker_of, columns_of, from_json, hold_columns, job_of
+from fate_flow.store.database.rows import JOB_COLUMNS, blocker_of, job_columns, job_of
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
@@ -105,22 +106,19 @@ class Queue(SqlUnitOfWork):
 
     def hold_job(self, key: JobKey, hold: Hold) -> bool:
         waits = job_is(key) & (JobRow.f_status == JobStatus.WAITING.value)
-        return hit(JobRow.update(**hold_columns(hold)).where(waits))
+        return hit(JobRow.update(**job_columns({"hold": hold})).where(waits))
 
     def release_job(self, key: JobKey, steady: int) -> bool:
         held = job_is(key) & (JobRow.f_held == True)  # noqa: E712
         lasted = steady - JobRow.f_hold_since
         values = {
-            **hold_columns(None), "f_since": JobRow.f_since + lasted, "f_queued": JobRow.f_queued + lasted,
+            **job_columns({"hold": None}), "f_since": JobRow.f_since + lasted, "f_queued": JobRow.f_queued + lasted,
             "f_apart": Case(None, [(JobRow.f_lacks.in_([blocker.value for blocker in UNSCHEDULABLE]), True)], False),
         }  # fmt: skip
         return hit(JobRow.update(**values).where(held))
 
     def decide_consent(self, key: JobKey, consent: Consent) -> bool:
-        values = {
-            "f_approval": consent.approval.value, "f_approval_by": consent.by, "f_approval_message": consent.message,
-            "f_approval_time": consent.time, "f_approval_digest": consent.digest,
-        }  # fmt: skip
+        values = job_columns({"consent": consent})
         is_asked = job_is(key) & (JobRow.f_approval != "")
         runs = JobRow.f_status.in_([JobStatus.RUNNING.value, JobStatus.STOPPING.value])
         is_time = (JobRow.f_claim == "") & ~runs
@@ -155,7 +153,7 @@ class Queue(SqlUnitOfWork):
 
     def all_rejoined(self, key: JobKey, queued: int = 0) -> bool:
         where = job_is(key) & (JobRow.f_rerun_signal == True)  # noqa: E712
-        values = columns_of(rejoined(queued))
+        values = job_columns(rejoined(queued))
         return self._write(key.job_id, JobRow.update(**values).where(where))
 
 

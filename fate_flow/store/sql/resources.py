@@ -10,10 +10,11 @@ from peewee import Case, Value
 from fate_flow.core.model.job import EngineState, Hold, Job, JobKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.contract.changes import MOST_PENDING
+from fate_flow.store.database.json_text import to_json
 from fate_flow.store.database.models import EngineRow, IntakeRow, JobRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit, insert_new, job_is
-from fate_flow.store.database.rows import JOB_COLUMNS, date, job_of, to_json
+from fate_flow.store.database.rows import JOB_COLUMNS, date, job_of
 from fate_flow.store.sql.jobs import Jobs
 from fate_flow.store.sql.unit import TakenBack
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
+from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.database.models import MetricRow, OutputRow, StorageTableRow, SummaryRow
 from fate_flow.store.database.prepared import insert
 from fate_flow.store.database.queries import hit
-from fate_flow.store.database.rows import from_json, to_json
 from fate_flow.store.sql.unit import SqlUnitOfWork
 from fate_flow.store.values import READ, Metric, OutputTable, Scope, TableMeta
 

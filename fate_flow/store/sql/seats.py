@@ -7,11 +7,11 @@ from typing import Any
 
 from fate_flow.core.model.job import Blocker, Seat
 from fate_flow.core.model.status import SeatStatus
-from fate_flow.store.contract.changes import LIVE_SEATS, REJOINING_SEATS, seat_moved, seat_rejoins
+from fate_flow.store.contract.changes import LIVE_SEATS, REJOINING_SEATS, new_seat, seat_moved, seat_rejoins
 from fate_flow.store.database.models import SeatRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit
-from fate_flow.store.database.rows import SEAT_COLUMNS, columns_of, seat_of
+from fate_flow.store.database.rows import SEAT_COLUMNS, SEATS, seat_of
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
@@ -19,14 +19,7 @@ class Seats(SqlUnitOfWork):
     """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def add_seats(self, seats: Iterable[Seat]) -> None:
-        rows = [
-            {
-                "f_job_id": seat.job_id, "f_role": seat.party.role, "f_party_id": seat.party.party_id,
-                "f_run": seat.run, "f_status": seat.status.value, "f_message": seat.message,
-                "f_asked_cores": seat.asked_cores, "f_free_cores": seat.free_cores, "f_legacy": seat.is_plain_v1,
-            }
-            for seat in seats
-        ]  # fmt: skip
+        rows = [SEATS.row_of(new_seat(seat)) for seat in seats]
         if rows:
             SeatRow.insert_many(rows).execute()
 
@@ -36,14 +29,14 @@ class Seats(SqlUnitOfWork):
     def move_seat(
         self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, blocked_by: Blocker | None = None
     ) -> bool:
-        values = columns_of(seat_moved(seat, new, message, free_cores, blocked_by))
+        values = SEATS.columns_of(seat_moved(seat, new, message, free_cores, blocked_by))
         return hit(SeatRow.update(**values).where(_seat_is(seat) & (SeatRow.f_status == seat.status.value)))
 
     def ask_for(self, seat: Seat, cores: int) -> bool:
         return hit(SeatRow.update(f_asked_cores=cores).where(_seat_is(seat)))
 
     def rejoin(self, seat: Seat) -> bool:
-        values = columns_of(seat_rejoins(seat))
+        values = SEATS.columns_of(seat_rejoins(seat))
         may_rejoin = SeatRow.f_status.in_([status.value for status in REJOINING_SEATS])
         return hit(SeatRow.update(**values).where(_seat_is(seat) & may_rejoin))
 

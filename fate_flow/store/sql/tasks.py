@@ -16,14 +16,16 @@ from fate_flow.store.contract.changes import (
     SHARE_MOVING,
     Change,
     federated_moved,
+    new_task,
     newest_tasks,
     task_moved,
     task_reported,
 )
+from fate_flow.store.database.json_text import to_json
 from fate_flow.store.database.models import TaskRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit, insert_new, task_is
-from fate_flow.store.database.rows import TASK_COLUMNS, columns_of, date, task_of, to_json, with_dates
+from fate_flow.store.database.rows import TASK_COLUMNS, TASKS, date, task_of, with_dates
 from fate_flow.store.sql.unit import SqlUnitOfWork
 from fate_flow.store.values import Document
 
@@ -55,7 +57,7 @@ class Tasks(SqlUnitOfWork):
         return frozenset(found)
 
     def move_task(self, job_id: str, move: MoveTask, at: int) -> bool:
-        values = columns_of(federated_moved(move, at))
+        values = TASKS.columns_of(federated_moved(move, at))
         where = (
             (TaskRow.f_job_id == job_id)
             & (TaskRow.f_task_id == f"{job_id}_{move.name}")
@@ -79,7 +81,7 @@ class Tasks(SqlUnitOfWork):
         return change is not None and self._change_task(task, change)
 
     def _change_task(self, task: Task, change: Change) -> bool:
-        values = with_dates(columns_of(change))
+        values = with_dates(TASKS.columns_of(change))
         began = change.get("start_time") or task.start_time
         if began and "end_time" in change:
             values["f_elapsed"] = max(0, change["end_time"] - began)
@@ -159,28 +161,12 @@ def _as_read(task: Task) -> Any:
 
 
 def _task_values(task: Task, job: Job, document: Document) -> dict[str, Any]:
-    key = task.key
-    return {
-        "f_job_id": key.job_id,
-        "f_component_name": key.name,
-        "f_component_module": task.module,
-        "f_task_id": key.task_id,
-        "f_task_version": key.version,
-        "f_role": key.party.role,
-        "f_party_id": key.party.party_id,
-        "f_create_time": task.create_time,
+    return TASKS.row_of(new_task(task)) | {
+        "f_task_id": task.key.task_id,
+        "f_component_module": task.module,      # empty, and not NULL, in the rows of other parties
         "f_create_date": date(task.create_time),
         "f_initiator_role": job.initiator.role,
         "f_initiator_party_id": job.initiator.party_id,
         "f_federated_mode": document.federated_mode,
         "f_federated_status_collect_type": document.collect_type,
-        "f_status": task.status.value,
-        "f_party_status": task.party_status.value,
-        "f_auto_retries": task.auto_retries,
-        "f_run_on_this_party": task.runs_here,
-        "f_incarnation": task.incarnation,
-        "f_retry_at": task.retry_at,
-        "f_errors": task.tries.errors,
-        "f_interruptions": task.tries.interruptions,
-        "f_tried_since": task.tries.since,
     }

@@ -6,11 +6,11 @@ from typing import Any
 
 from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd, WorkerPlace
 from fate_flow.core.model.status import WorkerStatus
-from fate_flow.store.contract.changes import ordered_to_stop, worker_moved
+from fate_flow.store.contract.changes import new_worker, ordered_to_stop, worker_moved
 from fate_flow.store.database.models import TaskRow, WorkerRow
 from fate_flow.store.database.prepared import Prepared, insert
 from fate_flow.store.database.queries import hit, is_going_on, task_is
-from fate_flow.store.database.rows import WORKER_COLUMNS, columns_of, worker_of
+from fate_flow.store.database.rows import WORKER_COLUMNS, WORKERS, worker_of
 from fate_flow.store.sql.resources import Resources, come_back, taking
 
 
@@ -18,16 +18,8 @@ class Workers(Resources):
     """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def add_worker(self, worker: Worker) -> None:
-        key = worker.task
-        row = {
-            "f_worker_id": worker.worker_id, "f_worker_name": "task_executor", "f_job_id": key.job_id,
-            "f_component_name": key.name, "f_task_id": key.task_id, "f_task_version": key.version,
-            "f_role": key.party.role, "f_party_id": key.party.party_id, "f_status": worker.status.value,
-            "f_handle": worker.handle, "f_create_time": worker.create_time, "f_since": worker.since,
-            "f_slot": worker.slot, "f_rank": worker.rank, "f_attempt": worker.attempt, "f_elastic": worker.is_elastic,
-            "f_cores": worker.cores, "f_memory": worker.memory,
-        }  # fmt: skip
-        insert(self._database, WorkerRow, row)
+        derived = {"f_worker_name": "task_executor", "f_task_id": worker.task.task_id}
+        insert(self._database, WorkerRow, WORKERS.row_of(new_worker(worker)) | derived)
 
     def add_elastic_worker(self, worker: Worker) -> bool:
         engine = self.engine()
@@ -64,7 +56,7 @@ class Workers(Resources):
         self, worker: Worker, new: WorkerStatus, at: int, place: WorkerPlace | None = None,
         end: WorkerEnd | None = None,
     ) -> bool:  # fmt: skip
-        values = columns_of(worker_moved(worker, new, at, place, end))
+        values = WORKERS.columns_of(worker_moved(worker, new, at, place, end))
         where = (WorkerRow.f_worker_id == worker.worker_id) & (WorkerRow.f_status == worker.status.value)
         if not hit(WorkerRow.update(**values).where(where)):
             return False
@@ -76,7 +68,7 @@ class Workers(Resources):
 
     def mark_stopping(self, worker_id: str, why: WorkerEnd) -> None:
         where = (WorkerRow.f_worker_id == worker_id) & is_going_on() & (WorkerRow.f_stopping == False)  # noqa: E712
-        WorkerRow.update(**columns_of(ordered_to_stop(why))).where(where).execute()
+        WorkerRow.update(**WORKERS.columns_of(ordered_to_stop(why))).where(where).execute()
 
 
 _WORKER = Prepared(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fate_flow.core.model.approval import Approval
+from fate_flow.core.model.approval import Approval, Consent
 from fate_flow.core.model.job import Hold, JobKey
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.queue import pausing, why_a_copy_waits, why_it_waits
 from fate_flow.store.database.models import JobRow
 from fate_flow.store.database.queries import IN_QUEUE, waiting_here
-from fate_flow.store.database.rows import consent_of
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.views.columns import Row
 from fate_flow.store.views.document_digests import digests_of
@@ -36,7 +35,7 @@ def with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
     for row in waiting:
         if not row["is_initiator"]:
             initiator = f"{row['initiator_role']} {row['initiator_party_id']}"
-            consent = consent_of(row["approval"], row["approval_by"], "", 0)
+            consent = _consent_of(row)
             row["wait_reason"] = why_a_copy_waits(initiator, f"{row['role']} {row['party_id']}", consent)
         elif row["job_id"] in places:
             hold = Hold(row["hold_message"] or "", row["hold_by"]) if row["held"] else None
@@ -45,6 +44,10 @@ def with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
                 text = pausing(text, row["retry_at"] - tx.steady())
             row["wait_reason"] = why_it_waits(text, places[row["job_id"]], hold)
     return rows
+
+
+def _consent_of(row: Row) -> Consent | None:
+    return Consent(Approval(row["approval"]), row["approval_by"]) if row["approval"] else None
 
 
 def _key(row: Row) -> JobKey:
