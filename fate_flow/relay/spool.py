@@ -42,7 +42,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fate_flow.core.model.errors import BadRequest, BadSettings, StorageFailed
-from fate_flow.core.model.grammar import check_job_id
+from fate_flow.core.model.grammar import check_job_id, check_topic
 from fate_flow.relay.channel_files import (
     BLOCK,
     ChannelFile,
@@ -67,7 +67,6 @@ from fate_flow.relay.spool_registry import SessionRegistry
 from fate_flow.relay.spool_result import GetResult, Problem, PutResult, Refusal, Stored, skipped
 from fate_flow.relay.spool_session import PartyKey, Session
 
-TOPIC_CHARS = 256
 _RECHECK_SECONDS = 0.25   # how long a lost wake-up may delay a waiting pop
 _RECOUNT_SECONDS = 10.0   # the shortest time between two counts of a full spool
 _PURGES = 16              # how often an open is tried again if its job is purged meanwhile
@@ -86,13 +85,6 @@ class SpoolLimits:
         largest = charge(self.chunk_bytes)
         if self.chunk_bytes < 1 or self.unread_bytes < largest or self.total_bytes < largest + BLOCK:
             raise BadSettings(f"spool: a chunk of chunk_bytes has to fit the other bounds: {self}")
-
-
-def check_topic(topic: str) -> str:
-    """Return the topic if it is valid: any text of 1 to 256 characters. Raises BadRequest."""
-    if not 0 < len(topic) <= TOPIC_CHARS:
-        raise BadRequest(f"topic: {len(topic)} characters, 1 to {TOPIC_CHARS} are allowed")
-    return topic
 
 
 class Spool:

@@ -25,6 +25,7 @@ from fate_flow.core.model.artifact import TABLE
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.os_errors import os_error_text
+from fate_flow.core.wire.v1.chunks import Chunk
 from fate_flow.core.wire.v1.envelope import headers, read_answer
 from fate_flow.core.wire.v1.paths import deliver_path
 from fate_flow.engines.local.engine import LocalEngine
@@ -321,12 +322,11 @@ class Forwarder:
             session.job_id, session.task_id, session.version, session.incarnation,
             Party(session.role, session.party_id), Party(role, party_id),
         )  # fmt: skip
-        query: dict[str, str | int] = {"topic": topic, "seq": seq, "last": int(last)}
         head = {**headers(self._settings.party_id, party_id), "Content-Type": "application/octet-stream"}
         try:
             response = self._http.post(
                 f"{route.url}/v1{path}", data, head, seconds=_FORWARD_SECONDS, most_bytes=_LONGEST_REFUSAL,
-                ca_file=route.ca_file, query=query,
+                ca_file=route.ca_file, query=Chunk(topic, seq, last).as_query(),
             )
         except (requests.RequestException, ValueError) as error:
             return ForwardReply(502, f"party {party_id} does not answer: {describe_network_error(error)}")

@@ -25,17 +25,17 @@ from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.model.errors import BadRequest, Busy, FlowError, PeerUnreachable, PermissionDenied
 from fate_flow.core.model.grammar import check_party_id, check_role, check_version, shown
 from fate_flow.core.model.spec import Party
+from fate_flow.core.wire.v1.chunks import number_in, read_chunk, topic_in, value_in
 from fate_flow.core.wire.v1.paths import DELIVER, EXCHANGE, route_of
 from fate_flow.relay.channel_files import Message
-from fate_flow.relay.spool import Spool, check_topic
+from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_result import GetResult, Problem, PutResult, Refusal
 from fate_flow.relay.spool_session import PartyKey, Session
 
 _WAIT_MS = 1000
 _RETRY_AFTER = {"Retry-After-Ms": "50"}
 _QUERY_FIELDS = 16
-_NUMBER = re.compile(r"[0-9]{1,18}")
-_FLAG = re.compile(r"[01]")
+_LENGTH = re.compile(r"[0-9]{1,18}")
 
 STATUS_OF: Mapping[Problem, int] = {
     Problem.NOT_STARTED: 425,
@@ -90,9 +90,9 @@ def deliver_blueprint(spool: Spool, own_party_id: str) -> Blueprint:
         said = Said(Query.DELIVER, request.headers.get("src_party_id", ""), own_party_id, Party(*sender))
         if why := objection(said, None):
             raise PermissionDenied(f"src_party_id: {why}")
-        query = _Query.of_request()
-        topic, seq, last = query.topic(), query.number("seq"), query.flag("last")
-        return _stored(spool.put(session, topic, sender, seq, last, _body(spool.limits.chunk_bytes)))
+        chunk = read_chunk(_query())
+        data = _body(spool.limits.chunk_bytes)
+        return _stored(spool.put(session, chunk.topic, sender, chunk.seq, chunk.is_last, data))
 
     return blueprint
 
@@ -107,9 +107,9 @@ class _WorkerRoutes:
         self._forwards = _Slots(max(1, slots - 1))
 
     def push(self) -> Response:
-        session, query = self._session(), _Query.of_request()
-        receiver, topic = query.party(), query.topic()
-        seq, last = query.number("seq"), query.flag("last")
+        session, query = self._session(), _query()
+        receiver, chunk = _party_in(query), read_chunk(query)
+        topic, seq, last = chunk.topic, chunk.seq, chunk.is_last
         if refusal := self._spool.objection(session, receiver):
             return _refused(refusal)
         data = _body(self._spool.limits.chunk_bytes)
@@ -119,20 +119,20 @@ class _WorkerRoutes:
         return self._forwarded(session, receiver, topic, seq, last, data)
 
     def pop(self) -> Response:
-        session, query = self._session(), _Query.of_request()
-        sender, topic, seq = query.party(), query.topic(), query.number("seq")
-        wait_ms = min(query.number("wait_ms", "0"), _WAIT_MS)
+        session, query = self._session(), _query()
+        sender, topic, seq = _party_in(query), topic_in(query), number_in(query, "seq")
+        wait_ms = min(number_in(query, "wait_ms", "0"), _WAIT_MS)
         with self._waits.take(wait_ms > 0) as taken:
             found = self._spool.get(session, topic, sender, seq, wait_ms / 1000 if taken else 0.0)
         return _found(found, later=wait_ms > 0 and not taken)
 
     def peek(self) -> Response:
-        session, query = self._session(), _Query.of_request()
-        return _found(self._spool.peek(session, query.topic(), query.party(), query.number("seq")))
+        session, query = self._session(), _query()
+        return _found(self._spool.peek(session, topic_in(query), _party_in(query), number_in(query, "seq")))
 
     def release(self) -> Response:
-        session, query = self._session(), _Query.of_request()
-        refusal = self._spool.release(session, query.topic(), query.party())
+        session, query = self._session(), _query()
+        refusal = self._spool.release(session, topic_in(query), _party_in(query))
         return _refused(refusal) if refusal else _ok()
 
     def _forwarded(
@@ -172,43 +172,18 @@ class _Slots:
                 self._free.release()
 
 
-class _Query:
-    """The query of a request: each key occurs once, each value is checked by its grammar."""
-
-    def __init__(self, pairs: list[tuple[str, str]]) -> None:
-        self._values = dict(pairs)
-        if len(self._values) != len(pairs):
-            raise BadRequest("query: a key occurs twice")
-
-    @classmethod
-    def of_request(cls) -> _Query:
-        """Decode the query strictly: replaced characters could make two different topics equal."""
-        try:
-            text = request.query_string.decode("ascii")
-            return cls(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_QUERY_FIELDS))
-        except ValueError as error:
-            raise BadRequest(f"query: {error}") from error
-
-    def text(self, key: str, default: str | None = None) -> str:
-        value = self._values.get(key, default)
-        if value is None:
-            raise BadRequest(f"{key}: is missing")
-        return value
-
-    def topic(self) -> str:
-        return check_topic(self.text("topic"))
-
-    def party(self) -> PartyKey:
-        return _party(self.text("role"), self.text("party_id"))
-
-    def number(self, key: str, default: str | None = None) -> int:
-        return _number(key, self.text(key, default))
-
-    def flag(self, key: str) -> bool:
-        value = self.text(key)
-        if not _FLAG.fullmatch(value):
-            raise BadRequest(f"{key}: {shown(value)} is not 0 or 1")
-        return value == "1"
+def _query() -> Mapping[str, str]:
+    """Return the query of the request. It is decoded strictly: replaced characters could make two different topics
+    equal. Each key occurs once. Raises BadRequest."""
+    try:
+        text = request.query_string.decode("ascii")
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_QUERY_FIELDS)
+    except ValueError as error:
+        raise BadRequest(f"query: {error}") from error
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise BadRequest("query: a key occurs twice")
+    return values
 
 
 class _WrongRequest(FlowError):
@@ -223,17 +198,15 @@ def _party(role: str, party_id: str) -> PartyKey:
     return check_role(role), check_party_id(party_id)
 
 
-def _number(key: str, value: str) -> int:
-    if not _NUMBER.fullmatch(value):
-        raise BadRequest(f"{key}: {shown(value)} is not a whole number")
-    return int(value)
+def _party_in(query: Mapping[str, str]) -> PartyKey:
+    return _party(value_in(query, "role"), value_in(query, "party_id"))
 
 
 def _body(limit: int) -> bytes:
     """Return the body; its size must be announced and is checked before the body is read."""
     text = request.headers.get("Content-Length", "")
     # Parsed here: werkzeug takes an invalid number for 0.
-    if not _NUMBER.fullmatch(text) or "Transfer-Encoding" in request.headers:
+    if not _LENGTH.fullmatch(text) or "Transfer-Encoding" in request.headers:
         raise _WrongRequest(411, f"Content-Length: {shown(text)} is not the length of the body")
     length = int(text)
     if length > limit:

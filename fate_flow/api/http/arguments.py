@@ -21,6 +21,7 @@ from fate_flow.core.model.grammar import (
     check_role,
     check_table_piece,
     check_text,
+    check_whole,
     shown,
 )
 from fate_flow.core.model.spec import Party
@@ -29,7 +30,6 @@ Body = Mapping[str, Any]
 
 MOST_PAGES = 2**31
 MOST_WHOLE = 10**25 - 1          # the largest job id, and the largest whole number in a filter
-_DIGITS = re.compile(r"-?[0-9]{1,18}")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _FLAGS = {"1": True, "0": False, "true": True, "false": False}
 
@@ -132,13 +132,7 @@ def read_line(body: Body, key: str, most: int, default: str = "") -> str:
 def read_whole(body: Body, key: str, default: int, minimum: int = 0, maximum: int = MOST_PAGES) -> int:
     """Return a whole number, given as a number or as text."""
     value = body.get(key)
-    if value is None:
-        return default
-    if isinstance(value, str) and _DIGITS.fullmatch(value):
-        value = int(value)
-    if type(value) is not int or not minimum <= value <= maximum:
-        raise BadRequest(f"{key}: {shown(value)} is not a whole number from {minimum} to {maximum}")
-    return value
+    return default if value is None else check_whole(value, key, minimum, maximum)
 
 
 def read_flag(body: Body, key: str, default: bool = False) -> bool:

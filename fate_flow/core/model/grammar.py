@@ -26,6 +26,8 @@ _PLAIN_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0
 _HEX_ID = re.compile(r"[0-9a-f]{8,64}")
 _DIGEST = re.compile(r"[0-9a-f]{32}(?:[0-9a-f]{32})?")
 _VERSION = re.compile(r"[0-9]{1,10}")
+_DIGITS = re.compile(r"-?[0-9]{1,18}")
+_TOPIC_CHARS = 256
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_|-]{1,60}")
 _SHOWN_LENGTH = 60
 
@@ -111,6 +113,22 @@ def check_version(value: object, key: str = "task_version") -> int:
     if number > MAX_VERSION:
         raise BadRequest(f"{key}: {shown(value)} is not {what}")
     return number
+
+
+def check_whole(value: object, key: str, minimum: int, maximum: int) -> int:
+    """Check a whole number, given as a number or as text."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
+    if type(value) is not int or not minimum <= value <= maximum:
+        raise BadRequest(f"{key}: {shown(value)} is not a whole number from {minimum} to {maximum}")
+    return value
+
+
+def check_topic(topic: str) -> str:
+    """Check the topic of a message between workers: any text of 1 to 256 characters."""
+    if not 0 < len(topic) <= _TOPIC_CHARS:
+        raise BadRequest(f"topic: {len(topic)} characters, 1 to {_TOPIC_CHARS} are allowed")
+    return topic
 
 
 def shown(value: object) -> str:

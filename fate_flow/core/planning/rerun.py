@@ -8,7 +8,6 @@ its full number of attempts: a rerun uses up none.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.dag import downstream_of
@@ -23,19 +22,12 @@ from fate_flow.core.planning.actions import Action, BeginAgain, NewVersion, Plan
 from fate_flow.core.planning.plain_v1 import task_row
 from fate_flow.core.planning.view import JobView, leads, others, send
 from fate_flow.core.wire.v1.endings import JobEnd
+from fate_flow.core.wire.v1.initiator_bodies import RerunRequest
 from fate_flow.core.wire.v1.job_bodies import LastRun, NewTask, NextRun, Parameters
 from fate_flow.core.wire.v1.task_bodies import TaskCreate
 
 KEPT = frozenset({TaskStatus.SUCCESS, TaskStatus.PASS})
 """Final statuses of tasks that a rerun keeps by default."""
-
-
-@dataclass(frozen=True)
-class RerunRequest:
-    """A user's request: the component to start from (empty: none), and whether tasks that succeeded run again, too."""
-
-    component: str = ""
-    force: bool = False
 
 
 def plan_rerun(view: JobView, request: RerunRequest, incarnations: Mapping[str, str]) -> Plan:

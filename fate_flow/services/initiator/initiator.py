@@ -17,8 +17,8 @@ from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.actions import Plan
 from fate_flow.core.planning.plan import plan_job
-from fate_flow.core.planning.rerun import RerunRequest
 from fate_flow.core.wire.v1.envelope import document_of, to_json
+from fate_flow.core.wire.v1.initiator_bodies import RerunRequest
 from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.jobspec.parameters import Change
 from fate_flow.records.operator_log.events import Event

@@ -11,8 +11,9 @@ from fate_flow.core.model.reasons import Reason, job_status_for
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.actions import NewVersion, Plan
 from fate_flow.core.planning.queue import queue_key
-from fate_flow.core.planning.rerun import RerunRequest, plan_rerun, why_nothing
+from fate_flow.core.planning.rerun import plan_rerun, why_nothing
 from fate_flow.core.planning.view import JobView
+from fate_flow.core.wire.v1.initiator_bodies import RerunRequest
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.job_view import view_of

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from fate_flow.core.model.errors import BadRequest, Conflict, JobNotFound
-from fate_flow.core.model.grammar import check_component_name, shown
 from fate_flow.core.model.job import Command, CommandKind, Hold, Job, JobKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
-from fate_flow.core.planning.rerun import RerunRequest
-from fate_flow.core.wire.v1.initiator_bodies import ask_stop_body
+from fate_flow.core.wire.v1.initiator_bodies import RerunRequest, ask_stop_body, read_rerun
 from fate_flow.jobspec.parameters import Change
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.initiator import Coordinator
@@ -21,7 +19,6 @@ from fate_flow.services.use_cases.units import Units
 
 STOPS = {"canceled": Reason.STOPPED_BY_USER, "failed": Reason.TASK_FAILED, "timeout": Reason.JOB_TIMEOUT}
 """The reason of a stop, by the requested status."""
-_WHOLE_PIPELINE = "pipeline"      # FATE's name for all components together
 
 
 class Jobs:
@@ -64,7 +61,7 @@ class Jobs:
         """Run an ended job again; `component_name` and `force` in the body select the tasks.
 
         Raises JobNotFound, BadRequest; Conflict if the job is not over or has nothing left to do."""
-        request = read_rerun_request(body)
+        request = read_rerun(body)
         self._units.carry_out(lambda unit: self._initiator.rerun(unit, job_id, request), is_repeatable=False)
 
     def resume(self, job_id: str) -> None:
@@ -129,13 +126,3 @@ class Jobs:
             return [(row, release(unit, row)) for row in rows]
 
         return self._units.carry_out(give_back, is_repeatable=False)
-
-
-def read_rerun_request(body: Mapping[str, Any]) -> RerunRequest:
-    """Read the body of a rerun request. Raises BadRequest."""
-    force, component = body.get("force"), body.get("component_name")
-    if force is not None and not isinstance(force, bool):
-        raise BadRequest(f"force: {shown(force)} is neither true nor false")
-    if component in (None, "", _WHOLE_PIPELINE):
-        return RerunRequest(force=bool(force))
-    return RerunRequest(check_component_name(component), bool(force))

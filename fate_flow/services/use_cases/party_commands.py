@@ -10,7 +10,7 @@ from fate_flow.core.model.errors import BadRequest, FlowError, StorageFailed
 from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Job
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
-from fate_flow.core.wire.v1.initiator_bodies import read_capacity, seat_in, wants_force_stop
+from fate_flow.core.wire.v1.initiator_bodies import read_capacity, read_rerun, seat_in, wants_force_stop
 from fate_flow.core.wire.v1.queries import preview_data
 from fate_flow.core.wire.v1.reports import NOT_WELL_FORMED, read_report
 from fate_flow.core.wire.v1.retcodes import retcode_of
@@ -23,7 +23,7 @@ from fate_flow.services.participant.call_back import Reach, refused
 from fate_flow.services.participant.heartbeats import Heartbeats
 from fate_flow.services.participant.participant import Participant
 from fate_flow.services.participant.standing import ask_standing, standing_of
-from fate_flow.services.use_cases.jobs import STOPS, read_rerun_request
+from fate_flow.services.use_cases.jobs import STOPS
 from fate_flow.services.use_cases.units import Units
 
 
@@ -117,7 +117,7 @@ class PartyCommands:
             return Answer(102, f"can not found job {command.job_id}")
         try:
             with unit.part():
-                self._initiator.rerun(unit, command.job_id, read_rerun_request(command.body))
+                self._initiator.rerun(unit, command.job_id, read_rerun(command.body))
         except StorageFailed:
             raise
         except FlowError as error:

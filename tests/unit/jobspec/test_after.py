@@ -11,7 +11,8 @@ from fate_flow.core.model.dag import downstream_of, may_start
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.planning.partial import absent
-from fate_flow.core.planning.rerun import RerunRequest, tasks_anew
+from fate_flow.core.planning.rerun import tasks_anew
+from fate_flow.core.wire.v1.initiator_bodies import RerunRequest
 from fate_flow.jobspec.fate_v1.reader import parse
 from tests.kit.jobspec.fate_v1_documents import DEFAULTS, MODULES, problems
 from tests.kit.jobspec.native_documents import a_file, spec_of, translated, wrong_with

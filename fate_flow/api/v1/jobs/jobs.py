@@ -72,9 +72,11 @@ from fate_flow.api.v1.rendering.output_table import OUTPUT_TABLE, OUTPUT_TABLE_S
 from fate_flow.api.v1.rendering.statuses import meant_statuses
 from fate_flow.core.model.errors import FlowError, JobNotFound, NotFound
 from fate_flow.core.model.grammar import ROLES, check_digest
-from fate_flow.core.model.job import JobKey
+from fate_flow.core.model.job import Command, CommandKind, JobKey
 from fate_flow.core.model.spec import MOST_PRIORITY, JobSpec, Party
 from fate_flow.core.model.status import JobStatus
+from fate_flow.core.wire.v1.initiator_bodies import read_rerun
+from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.jobspec.sources import Sources
 from fate_flow.services.context.documents import read_spec
 from fate_flow.services.use_cases.jobs import STOPS
@@ -172,9 +174,8 @@ class _JobRoutes:
         if initiator is None:
             self._jobs.rerun(job_id, body)
             return ok(retmsg="rerun job success")
-        query = {key: body[key] for key in ("component_name", "force") if body.get(key) is not None}
-        endpoint = f"/initiator/{job_id}/{initiator.role}/{initiator.party_id}/rerun"
-        answer = self._services.ask_party(initiator, endpoint, {"job_id": job_id, **query})
+        asked = Command(CommandKind.ASK_RERUN, job_id, initiator, body=read_rerun(body).as_body(job_id))
+        answer = self._services.ask_party(initiator, endpoint_of(asked), asked.body)
         return ok(retmsg="rerun job success") if answer.is_ok else reply(answer)
 
     def _initiator_elsewhere(self, job_id: str) -> Party | None:

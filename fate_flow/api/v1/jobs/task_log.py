@@ -21,7 +21,6 @@ from fate_flow.api.http.arguments import (
     read_component,
     read_job_id,
     read_party,
-    read_whole,
     whole,
 )
 from fate_flow.api.http.declared import (
@@ -42,7 +41,7 @@ from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok, reply, silent_json
 from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.model.errors import BadRequest, JobNotFound, NotFound, PermissionDenied
-from fate_flow.core.model.grammar import ROLES, check_output_name, check_party_id, shown
+from fate_flow.core.model.grammar import ROLES, check_output_name, check_party_id
 from fate_flow.core.model.job import JobKey, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
@@ -50,12 +49,10 @@ from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.replicas import COLLECTOR, KEPT_ATTEMPTS
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.core.wire.v1.paths import TASK_LOG
+from fate_flow.core.wire.v1.queries import MOST_BYTES, STREAMS, USUAL_BYTES, TaskLogQuery, read_task_log
 from fate_flow.services.artifacts.kinds import files_of
 from fate_flow.services.context.unit_of_work import binding_of
 from fate_flow.store.contract.transaction import Transaction
-
-_STREAMS = ("stdout", "stderr")
-_USUAL_BYTES, _MOST_BYTES = 256 * 1024, 4 * 1024 * 1024
 
 _TASK = JOB | {"component_name": COMPONENT_NAME}
 _OUTPUT = {"output_name": described(COMPONENT_NAME, "The name of an output.")}
@@ -64,18 +61,18 @@ _WHOSE: tuple[Schema, ...] = (
     {"properties": SEAT, "required": list(SEAT)},
 )
 _WHICH = SEAT | {
-    "stream": one_of(_STREAMS),
+    "stream": one_of(STREAMS),
     "worker": whole("Number of the worker; the first by default."),
     "attempt": whole("Number of the worker's process; the newest by default."),
     "task_version": whole("Version of the task; the newest by default."),
-    "bytes": whole("Number of bytes at the end, or from the offset on.", 1, _MOST_BYTES, _USUAL_BYTES),
+    "bytes": whole("Number of bytes at the end, or from the offset on.", 1, MOST_BYTES, USUAL_BYTES),
     "offset": whole("Number of the first byte; by default, so that the last bytes are shown."),
 }
 _PRINTED = an_object({
     "job_id": TEXT, "component_name": TEXT, "role": one_of(ROLES), "party_id": TEXT, "task_version": COUNT,
     "worker": COUNT, "rank": or_null(COUNT), "attempt": COUNT,
     "status": one_of({status.value for status in WorkerStatus}), "reason": or_null(TEXT), "message": TEXT,
-    "exit_status": TEXT, "caused_by": or_null(TEXT), "stream": one_of(_STREAMS), "bytes": COUNT, "text": TEXT,
+    "exit_status": TEXT, "caused_by": or_null(TEXT), "stream": one_of(STREAMS), "bytes": COUNT, "text": TEXT,
     "attempts": described(a_list(an_object({
         "attempt": COUNT, "status": one_of({status.value for status in WorkerStatus}), "reason": or_null(TEXT),
         "message": TEXT, "exit_status": TEXT, "is_kept": YES_NO,
@@ -105,22 +102,17 @@ class _LogRoutes:
     @declared("Show the output of a worker.", needs=_TASK, takes=_WHICH, either=_WHOSE, data=_PRINTED, relays=True)
     def of_client(self) -> Response:
         body = arguments("job_id", "component_name")
-        job_id, name = read_job_id(body), read_component(body)
-        party = self._party(body, job_id)
-        _check(body)
-        if party.party_id in (self._own, "0"):
-            return ok(self._read(job_id, name, party, body))
-        pending = {
-            **{key: body[key] for key in _STOPPED_BY_REQUEST if key in body},
-            "role": party.role,
-            "party_id": party.party_id,
-        }
-        return reply(self._ask_party(party, TASK_LOG, pending))
+        job_id, _ = read_job_id(body), read_component(body)
+        query = read_task_log({**body, "job_id": job_id}, self._party(body, job_id))
+        if query.party.party_id in (self._own, "0"):
+            return ok(self._read(query))
+        return reply(self._ask_party(query.party, TASK_LOG, query.as_body()))
 
     def of_party(self) -> Response:
         """Answer the initiator of a job, if this party shares the output of its workers."""
         body = silent_json()
-        job_id, party = read_job_id(body), read_party(body)
+        query = read_task_log({**body, "job_id": read_job_id(body)})
+        job_id, party = query.job_id, query.party
         caller = check_party_id(request.headers.get(SRC_PARTY_ID))
         job = self._context.read(lambda tx: tx.job(JobKey(job_id, party)))
         said = Said(Query.TASK_LOG, caller, self._own, party)
@@ -132,7 +124,7 @@ class _LogRoutes:
             raise PermissionDenied(
                 f"commands.share_logs is false at {party}: only its own server shows the output of its workers"
             )
-        return ok(self._read(job_id, read_component(body), party, body))
+        return ok(self._read(query))
 
     @file_follows
     @declared(
@@ -167,18 +159,19 @@ class _LogRoutes:
             raise BadRequest(f"role: job {job_id} has {' and '.join(map(str, seats))} here; give role and party_id")
         return seats[0]
 
-    def _read(self, job_id: str, name: str, party: Party, body: Body) -> Mapping[str, Any]:
-        stream, size = _check(body)
+    def _read(self, query: TaskLogQuery) -> Mapping[str, Any]:
+        job_id, name, party, stream = query.job_id, query.component, query.party, query.stream
         every = self._context.read(lambda tx: _workers(tx, job_id, name, party))
-        attempts = _attempts(_of_version(every, job_id, name, party, body), name, party, body)
-        worker = _chosen(attempts, name, party, body)
+        attempts = _attempts(_of_version(every, query), query)
+        worker = _chosen(attempts, query)
         slot, printed = worker.slot, self._context.engine.printed(worker)
         if printed is None:
             raise NotFound(
                 f"attempt {worker.attempt} of worker {slot} of {name} on {party} has not begun, or its folder was "
                 f"removed (retention, or {KEPT_ATTEMPTS} newer attempts)"
             )
-        text, next_offset, total = _piece(printed[stream], size, read_whole(body, "offset", -1))
+        offset = -1 if query.offset is None else query.offset
+        text, next_offset, total = _piece(printed[stream], query.size, offset)
         return {
             "job_id": job_id, "component_name": name, "role": party.role, "party_id": party.party_id,
             "task_version": worker.task.version, "worker": slot, "rank": worker.rank, "attempt": worker.attempt,
@@ -195,19 +188,6 @@ class _LogRoutes:
             "reason": worker.reason.value if worker.reason else None, "message": worker.message,
             "exit_status": worker.exit_status, "is_kept": self._context.engine.printed(worker) is not None,
         }  # fmt: skip
-
-
-def _check(body: Body) -> tuple[str, int]:
-    """Return the requested stream and number of bytes. Raise BadRequest for an invalid argument."""
-    stream = _STREAMS[0] if body.get("stream") is None else body["stream"]
-    if stream not in _STREAMS:
-        raise BadRequest(f"stream: {shown(stream)} is neither {' nor '.join(_STREAMS)}")
-    for key in ("worker", "attempt", "task_version", "offset"):
-        read_whole(body, key, 0)
-    return stream, read_whole(body, "bytes", _USUAL_BYTES, 1, _MOST_BYTES)
-
-
-_STOPPED_BY_REQUEST = ("job_id", "component_name", "stream", "worker", "attempt", "task_version", "bytes", "offset")
 
 
 def _workers(tx: Transaction, job_id: str, name: str, party: Party) -> list[Worker]:
@@ -228,32 +208,36 @@ def _versions(workers: list[Worker]) -> list[dict[str, Any]]:
     return [{"task_version": version, "reason": reason} for version, reason in found.items()]
 
 
-def _of_version(workers: list[Worker], job_id: str, name: str, party: Party, body: Body) -> list[Worker]:
+def _of_version(workers: list[Worker], query: TaskLogQuery) -> list[Worker]:
     """Return the workers of one version, by default the newest. Raise NotFound."""
-    version = read_whole(body, "task_version", max((one.task.version for one in workers), default=0))
+    newest = max((one.task.version for one in workers), default=0)
+    version = newest if query.version is None else query.version
     chosen = [one for one in workers if one.task.version == version]
     if not chosen:
-        raise NotFound(f"task_version: {name} of job {job_id} has no worker of version {version} on {party}")
+        whose = f"{query.component} of job {query.job_id}"
+        raise NotFound(f"task_version: {whose} has no worker of version {version} on {query.party}")
     return chosen
 
 
-def _attempts(workers: list[Worker], name: str, party: Party, body: Body) -> list[Worker]:
+def _attempts(workers: list[Worker], query: TaskLogQuery) -> list[Worker]:
     """Return all processes of the requested worker, oldest first. Raise NotFound."""
     slots = sorted({worker.slot for worker in workers})
-    slot = read_whole(body, "worker", slots[0])
+    slot = slots[0] if query.worker is None else query.worker
     if slot not in slots:
-        raise NotFound(f"worker: {name} on {party} has no worker {slot}; it has {slots[0]} to {slots[-1]}")
+        whose = f"{query.component} on {query.party}"
+        raise NotFound(f"worker: {whose} has no worker {slot}; it has {slots[0]} to {slots[-1]}")
     return sorted((one for one in workers if one.slot == slot), key=lambda one: one.attempt)
 
 
-def _chosen(attempts: list[Worker], name: str, party: Party, body: Body) -> Worker:
+def _chosen(attempts: list[Worker], query: TaskLogQuery) -> Worker:
     """Return the requested attempt, by default the newest. Raise NotFound."""
     newest = attempts[-1]
-    wanted = read_whole(body, "attempt", newest.attempt)
+    wanted = newest.attempt if query.attempt is None else query.attempt
     found = next((one for one in attempts if one.attempt == wanted), None)
     if found is None:
         has = f"it has {attempts[0].attempt} to {newest.attempt}"
-        raise NotFound(f"attempt: worker {newest.slot} of {name} on {party} has no attempt {wanted}; {has}")
+        whose = f"{query.component} on {query.party}"
+        raise NotFound(f"attempt: worker {newest.slot} of {whose} has no attempt {wanted}; {has}")
     return found
 
 

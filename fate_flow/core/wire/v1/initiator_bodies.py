@@ -1,6 +1,7 @@
 """The requests, other than reports, that a party sends to the initiator of a job, and their answers.
 
 - `stop/<status>` asks to stop the job. Plain v1 has it, too; our extension is to give the workers no time to finish.
+- `rerun` asks to run the ended job again. A client's request has the same fields.
 - `room` is a capacity notice: this party has capacity again for the waiting job.
 - `standing` asks whether the job still runs, and if not, how it ended. The answer to `stop` states the same if the job
   is over, in a later run, or unknown.
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.errors import BadRequest
-from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.grammar import check_component_name, shown
 from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_END, JobStatus
@@ -28,6 +29,35 @@ def ask_stop_body(*, now: bool) -> dict[str, Any]:
 
 def wants_force_stop(body: Mapping[str, Any]) -> bool:
     return body.get("now") is True
+
+
+@dataclass(frozen=True)
+class RerunRequest:
+    """A user's request: the component to start from (empty: none), and whether tasks that succeeded run again, too."""
+
+    component: str = ""
+    force: bool = False
+
+    def as_body(self, job_id: str) -> dict[str, Any]:
+        return {
+            "job_id": job_id,
+            **({"component_name": self.component} if self.component else {}),
+            **({"force": True} if self.force else {}),
+        }
+
+
+WHOLE_PIPELINE = "pipeline"
+"""FATE's name for no component: what failed runs again."""
+
+
+def read_rerun(body: Mapping[str, Any]) -> RerunRequest:
+    """Read the body of `rerun`, of another party or of a client. Raises BadRequest."""
+    force, component = body.get("force"), body.get("component_name")
+    if force is not None and not isinstance(force, bool):
+        raise BadRequest(f"force: {shown(force)} is neither true nor false")
+    if component in (None, "", WHOLE_PIPELINE):
+        return RerunRequest(force=bool(force))
+    return RerunRequest(check_component_name(component), bool(force))
 
 
 def capacity_body(party: Party, free_cores: int) -> dict[str, Any]:

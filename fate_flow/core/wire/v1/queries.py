@@ -3,15 +3,25 @@
 - `intake`: whether the party reserves for new jobs, and on request, whether it reaches the sender.
 - `validate`: what the party would answer to a `create`; the body is that of the `create`, with the seat.
 - `history`: the moves of a job that the party has recorded.
+- `task/log`: a part of the output of a worker; a client's request has the same fields.
 - `output/table`: the names of the output tables of a component; the body is empty.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from fate_flow.core.model.grammar import check_job_id, check_party_id, check_role
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.grammar import (
+    check_component_name,
+    check_job_id,
+    check_party_id,
+    check_role,
+    check_whole,
+    shown,
+)
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.heartbeat import WayBack, read_way_back
@@ -88,6 +98,63 @@ def moves_in(answer: Answer) -> list[Any] | None:
     """Return the moves in the answer to `history`, unchecked; None if there are none."""
     moves = answer.data.get("moves") if answer.is_ok and isinstance(answer.data, Mapping) else None
     return moves if isinstance(moves, list) else None
+
+
+STREAMS = ("stdout", "stderr")
+USUAL_BYTES, MOST_BYTES = 256 * 1024, 4 * 1024 * 1024
+_HIGHEST = 2**31
+
+
+@dataclass(frozen=True)
+class TaskLogQuery:
+    """The body of `task/log`: which part of which worker's output. None: the default, which needs the worker."""
+
+    job_id: str
+    component: str
+    party: Party
+    stream: str = STREAMS[0]
+    size: int = USUAL_BYTES              # bytes at the end, or from the offset on
+    offset: int | None = None            # the first byte; None: the last bytes
+    worker: int | None = None            # the number of the worker; None: the first
+    attempt: int | None = None           # the number of its process; None: the newest
+    version: int | None = None           # of the task; None: the newest
+
+    def as_body(self) -> dict[str, Any]:
+        body = {"job_id": self.job_id, "component_name": self.component}
+        numbers = {
+            "worker": self.worker, "attempt": self.attempt, "task_version": self.version,
+            "bytes": None if self.size == USUAL_BYTES else self.size, "offset": self.offset,
+        }  # fmt: skip
+        return {
+            **body,
+            **({} if self.stream == STREAMS[0] else {"stream": self.stream}),
+            **{key: value for key, value in numbers.items() if value is not None},
+            "role": self.party.role,
+            "party_id": self.party.party_id,
+        }
+
+
+def read_task_log(body: Mapping[str, Any], party: Party | None = None) -> TaskLogQuery:
+    """Read the body of `task/log`, of another party or of a client. `party`: the seat, if the body need not name it.
+
+    Raises BadRequest."""
+    job_id, component = check_job_id(body.get("job_id")), check_component_name(body.get("component_name"))
+    of = party or Party(check_role(body.get("role")), check_party_id(body.get("party_id")))
+    stream = STREAMS[0] if body.get("stream") is None else body["stream"]
+    if stream not in STREAMS:
+        raise BadRequest(f"stream: {shown(stream)} is neither {' nor '.join(STREAMS)}")
+    worker, attempt, version, offset = (
+        _number_in(body, key, 0, _HIGHEST) for key in ("worker", "attempt", "task_version", "offset")
+    )
+    size = _number_in(body, "bytes", 1, MOST_BYTES)
+    return TaskLogQuery(
+        job_id, component, of, stream, USUAL_BYTES if size is None else size, offset, worker, attempt, version
+    )
+
+
+def _number_in(body: Mapping[str, Any], key: str, minimum: int, maximum: int) -> int | None:
+    value = body.get(key)
+    return None if value is None else check_whole(value, key, minimum, maximum)
 
 
 def output_table_data(tables: Iterable[tuple[str, str, str]]) -> list[dict[str, str]]:

@@ -13,8 +13,9 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.retry import RetryRule, Tries
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.actions import Action, Arm, MoveJob, MoveTask, NewVersion, Restarted, RestartJob, Send, Why
-from fate_flow.core.planning.rerun import RerunRequest, plan_rerun
+from fate_flow.core.planning.rerun import plan_rerun
 from fate_flow.core.planning.view import JobView
+from fate_flow.core.wire.v1.initiator_bodies import RerunRequest
 from tests.kit.core.policy_views import (
     KEY,
     LATER,

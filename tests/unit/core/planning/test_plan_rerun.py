@@ -27,8 +27,9 @@ from fate_flow.core.planning.actions import (
 )
 from fate_flow.core.planning.plan import plan_job
 from fate_flow.core.planning.replies import handle_reply, must_ask_later
-from fate_flow.core.planning.rerun import RerunRequest, plan_rerun, tasks_anew, why_nothing
+from fate_flow.core.planning.rerun import plan_rerun, tasks_anew, why_nothing
 from fate_flow.core.planning.view import JobView
+from fate_flow.core.wire.v1.initiator_bodies import RerunRequest
 from fate_flow.core.wire.v1.job_answers import STILL_ENDS
 from tests.kit.values import GUEST, HOST, JOB_ID, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
 

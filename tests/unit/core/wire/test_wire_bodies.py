@@ -20,9 +20,12 @@ from fate_flow.core.model.status import JOB_END, TASK_END, JobStatus
 from fate_flow.core.wire.v1.endings import JobEnd, TaskEnd, job_end_in, read_job_end, read_task_end
 from fate_flow.core.wire.v1.envelope import to_json
 from fate_flow.core.wire.v1.initiator_bodies import (
+    WHOLE_PIPELINE,
+    RerunRequest,
     ask_stop_body,
     capacity_body,
     read_capacity,
+    read_rerun,
     seat_in,
     wants_force_stop,
 )
@@ -368,3 +371,29 @@ def test_what_a_party_sends_to_the_initiator_is_read_as_it_was_sent(now: bool, c
 def test_a_capacity_notice_without_a_count_is_refused(cores: object) -> None:
     with pytest.raises(BadRequest, match=r"free_cores: .* is not a number of cores"):
         read_capacity({"free_cores": cores})
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ({}, RerunRequest()), ({"component_name": "pipeline", "force": False}, RerunRequest()),
+        ({"component_name": None}, RerunRequest()),
+        ({"component_name": "a", "force": True}, RerunRequest("a", force=True)),
+        ({"force": True}, RerunRequest(force=True)),
+    ],
+)  # fmt: skip
+def test_what_a_client_or_a_party_wants_of_a_rerun(body: dict[str, Any], wanted: RerunRequest) -> None:
+    assert read_rerun(body) == wanted
+
+
+@pytest.mark.parametrize(
+    ("body", "text"), [({"force": "yes"}, "force: 'yes' is neither"), ({"component_name": 7}, "component_name: 7")]
+)
+def test_a_request_for_a_rerun_that_is_none(body: dict[str, Any], text: str) -> None:
+    with pytest.raises(BadRequest, match=text):
+        read_rerun(body)
+
+
+@given(st.builds(RerunRequest, st.just("") | NAMES.filter(lambda name: name != WHOLE_PIPELINE), st.booleans()))
+def test_a_request_for_a_rerun_is_read_as_it_was_sent(request: RerunRequest) -> None:
+    assert read_rerun(sent(request.as_body(JOB_ID))) == request

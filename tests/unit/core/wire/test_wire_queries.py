@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.spec import Party
+from fate_flow.core.wire.v1.chunks import Chunk, read_chunk
 from fate_flow.core.wire.v1.envelope import (
     Asked,
     batch_of,
@@ -26,6 +27,9 @@ from fate_flow.core.wire.v1.envelope import (
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, WayBack, heartbeat_of, read_heartbeat, read_heartbeat_reply
 from fate_flow.core.wire.v1.paths import deliver_path, endpoint_of, output_table_path, read_command
 from fate_flow.core.wire.v1.queries import (
+    MOST_BYTES,
+    STREAMS,
+    TaskLogQuery,
     effective_in,
     history_data,
     history_query,
@@ -37,6 +41,7 @@ from fate_flow.core.wire.v1.queries import (
     output_table_data,
     preview_data,
     read_history_query,
+    read_task_log,
     read_validate,
     validate_body,
     wants_call_back,
@@ -71,6 +76,16 @@ PATH = f"/party/{JOB_ID}/host/10000/start"
             output_table_data([("t", "demo", "train")]),
             '[{"table_name":"t","table_namespace":"demo","data_name":"train"}]',
         ),
+        (
+            TaskLogQuery(JOB_ID, "a", HOST).as_body(),
+            f'{{"job_id":"{JOB_ID}","component_name":"a","role":"host","party_id":"10000"}}',
+        ),
+        (
+            TaskLogQuery(JOB_ID, "a", HOST, "stderr", 9, 8, 7, 6, 5).as_body(),
+            f'{{"job_id":"{JOB_ID}","component_name":"a","stream":"stderr","worker":7,"attempt":6,"task_version":5,'
+            '"bytes":9,"offset":8,"role":"host","party_id":"10000"}',
+        ),
+        (Chunk("t", 3, is_last=True).as_query(), '{"topic":"t","seq":3,"last":1}'),
         (history_query(JOB_ID), f'{{"job_id":"{JOB_ID}"}}'),
         (history_data([{"time": 1}]), '{"moves":[{"time":1}]}'),
         (document_of(Answer()), '{"retcode":0,"retmsg":"success"}'),
@@ -210,6 +225,62 @@ def test_validate_of_no_seat_is_refused(wrong: dict[str, Any], text: str) -> Non
 def test_a_history_is_read_as_it_was_sent(moves: list[dict[str, Any]]) -> None:
     assert read_history_query(sent(history_query(JOB_ID))) == JOB_ID
     assert moves_in(Answer(data=sent(history_data(moves)))) == moves
+
+
+NUMBERS = st.none() | st.integers(0, 2**31)
+
+
+@given(
+    st.builds(
+        TaskLogQuery, st.just(JOB_ID), NAMES, PARTIES, st.sampled_from(STREAMS), st.integers(1, MOST_BYTES), NUMBERS,
+        NUMBERS, NUMBERS, NUMBERS,
+    )
+)  # fmt: skip
+def test_a_query_for_the_output_of_a_worker_is_read_as_it_was_sent(query: TaskLogQuery) -> None:
+    body = sent(query.as_body())
+    assert read_task_log(body) == query
+    assert read_task_log({key: str(value) for key, value in body.items()}) == query, "a client may send text"
+
+
+def test_a_client_need_not_name_the_seat() -> None:
+    assert read_task_log({"job_id": JOB_ID, "component_name": "a"}, HOST) == TaskLogQuery(JOB_ID, "a", HOST)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"stream": "log"}, "stream: 'log' is neither stdout nor stderr"),
+        ({"bytes": 0}, f"bytes: 0 is not a whole number from 1 to {MOST_BYTES}"),
+        ({"worker": -1}, "worker: -1 is not a whole number from 0 to 2147483648"),
+        ({"attempt": 1.5}, "attempt: 1.5 is not"), ({"offset": True}, "offset: true is not"),
+        ({"task_version": "x"}, "task_version: 'x' is not"), ({"component_name": "/"}, "component_name: '/'"),
+        ({"role": None}, "role: null"),
+    ],
+)  # fmt: skip
+def test_a_query_for_no_output_is_refused(wrong: dict[str, Any], text: str) -> None:
+    with pytest.raises(BadRequest, match=text):
+        read_task_log({**TaskLogQuery(JOB_ID, "a", HOST).as_body(), **wrong})
+
+
+@given(st.builds(Chunk, st.text(min_size=1, max_size=256), st.integers(0, 10**18 - 1), st.booleans()))
+def test_the_query_of_a_chunk_is_read_as_it_was_sent(chunk: Chunk) -> None:
+    assert read_chunk({key: str(value) for key, value in chunk.as_query().items()}) == chunk
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"topic": ""}, "topic: 0 characters, 1 to 256 are allowed"), ({"topic": "x" * 257}, "topic: 257 characters"),
+        ({"seq": "-1"}, "seq: '-1' is not a whole number"), ({"last": "2"}, "last: '2' is not 0 or 1"),
+    ],
+)  # fmt: skip
+def test_the_query_of_no_chunk_is_refused(wrong: dict[str, str], text: str) -> None:
+    query = {"topic": "t", "seq": "0", "last": "1"}
+    with pytest.raises(BadRequest, match=text):
+        read_chunk({**query, **wrong})
+    for key in query:
+        with pytest.raises(BadRequest, match=f"{key}: is missing"):
+            read_chunk({name: value for name, value in query.items() if name != key})
 
 
 @pytest.mark.parametrize("answer", [Answer(), Answer(103, "no", {"moves": []}), Answer(data=[]), Answer(data={})])

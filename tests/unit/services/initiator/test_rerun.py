@@ -6,17 +6,15 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.errors import BadRequest, Conflict, JobNotFound
+from fate_flow.core.model.errors import Conflict, JobNotFound
 from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, Job, Seat, WorkerEnd
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus, WorkerStatus
-from fate_flow.core.planning.rerun import RerunRequest
 from fate_flow.core.wire.v1.job_answers import STILL_ENDS
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.scheduling.events import WorkerChanged
-from fate_flow.services.use_cases.jobs import read_rerun_request
 from fate_flow.store.memory.store import MemoryTransaction
 from tests.kit.job_documents import job
 from tests.kit.services.hand_scheduler import Process, after, chosen, job_of, seat, submit
@@ -328,27 +326,6 @@ def test_all_seats_at_the_initiators_server_begin_again_at_once() -> None:
 
 
 # ---------------------------------------------------------------------- at the routes
-
-
-@pytest.mark.parametrize(
-    ("body", "wanted"),
-    [
-        ({}, RerunRequest()), ({"component_name": "pipeline", "force": False}, RerunRequest()),
-        ({"component_name": None}, RerunRequest()),
-        ({"component_name": "a", "force": True}, RerunRequest("a", force=True)),
-        ({"force": True}, RerunRequest(force=True)),
-    ],
-)  # fmt: skip
-def test_what_a_client_wants_of_a_rerun(body: dict[str, Any], wanted: RerunRequest) -> None:
-    assert read_rerun_request(body) == wanted
-
-
-@pytest.mark.parametrize(
-    ("body", "text"), [({"force": "yes"}, "force: 'yes' is neither"), ({"component_name": 7}, "component_name: 7")]
-)
-def test_a_request_that_is_none(body: dict[str, Any], text: str) -> None:
-    with pytest.raises(BadRequest, match=text):
-        read_rerun_request(body)
 
 
 @pytest.mark.parametrize(
