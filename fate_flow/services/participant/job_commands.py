@@ -7,10 +7,16 @@ from dataclasses import replace
 from fate_flow.core.model.errors import OperationFailed
 from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Task
 from fate_flow.core.model.spec import JobSpec
-from fate_flow.core.model.status import JobStatus, may_move
+from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.actions import MoveJob, Why
 from fate_flow.core.planning.participant.job_end import ends_as
 from fate_flow.core.planning.participant.start_and_requeue import why_not_requeued, why_not_started
+from fate_flow.core.planning.participant.status_command import (
+    FinalStep,
+    WaitStep,
+    plan_final_status,
+    plan_waiting,
+)
 from fate_flow.core.wire.v1.endings import JobEnd, job_end_in
 from fate_flow.core.wire.v1.job_answers import ended_data, missing_data, still_ends_data
 from fate_flow.core.wire.v1.job_bodies import adds_tasks, progress_in, read_end, read_parameters, read_round, read_stop
@@ -86,17 +92,17 @@ def _in_earlier_run(unit: UnitOfWork, command: Command) -> list[Job]:
 
 def take_status(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     if command.argument == JobStatus.WAITING.value:
-        is_rerun = job.is_plain_v1 and (job.is_final or job.status is JobStatus.STOPPING)
-        return rerun_of_plain_v1(unit, job) if is_rerun else _accept(unit, command, job)
+        return _wait(unit, command, job)
     if command.argument in OTHER_STATUSES:
         return unchanged(job)
     new = job_end_in(command.argument, "status")
     said = read_end(command.body, new, job.parties)
-    if said.is_submit_failed and job.status is JobStatus.READY:
+    step = plan_final_status(job, new, is_submit_failed=said.is_submit_failed)
+    if isinstance(step, Answer):
+        return step
+    if step is FinalStep.FORGET:
         return forget_seat(unit, job)
-    if not job.is_final:
-        if not may_move(job.status, new):
-            return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}, which does not end as {new.value}")
+    if step is FinalStep.END:
         _end(unit, job, said.end)
     close_tasks(unit, job, new)
     if said.missing:
@@ -114,18 +120,21 @@ def _end(unit: UnitOfWork, job: Job, end: JobEnd, deadline_seconds: float | None
     end_job_here(unit, with_code(job, end.exit_code), end.reason, end.message, deadline_seconds, end.caused_by)
 
 
-def _accept(unit: UnitOfWork, command: Command, job: Job) -> Answer:
-    """Handle `status/waiting`: every party has accepted the job; or, with a round, release what that round reserved."""
-    if job.status is JobStatus.READY:
-        move_job(unit, job, MoveJob(JobStatus.WAITING))
-    elif (round_number := read_round(command.body).round_number) is not None:
-        return _requeue_here(unit, job, round_number)
-    elif job.status is JobStatus.WAITING and adds_tasks(command.body):
-        _add_missing_tasks(unit, command, job)
+def _wait(unit: UnitOfWork, command: Command, job: Job) -> Answer:
+    round_number = read_round(command.body).round_number
+    match plan_waiting(job, round_number, adds_tasks=adds_tasks(command.body)):
+        case WaitStep.NEXT_RUN:
+            return rerun_of_plain_v1(unit, job)
+        case WaitStep.ACCEPTED:
+            move_job(unit, job, MoveJob(JobStatus.WAITING))
+        case WaitStep.REQUEUE:
+            return _requeue_here(unit, job, round_number)
+        case WaitStep.ADD_TASKS:
+            _add_missing_tasks(unit, command, job)
     return OK
 
 
-def _requeue_here(unit: UnitOfWork, job: Job, round_number: int) -> Answer:
+def _requeue_here(unit: UnitOfWork, job: Job, round_number: int | None) -> Answer:
     answer = why_not_requeued(job, round_number, has_workers=has_workers(unit, job))
     if answer is not None:
         return answer

@@ -10,8 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fate_flow.core.model.job import Answer, Command, CommandKind, Job
-from fate_flow.core.model.reasons import Reason, job_status_for
-from fate_flow.core.model.status import JobStatus
+from fate_flow.core.model.reasons import job_status_for
+from fate_flow.core.planning.participant.status_command import (
+    EndAsStated,
+    EndCopy,
+    ForgetCopy,
+    is_open_copy,
+    plan_standing,
+)
 from fate_flow.core.wire.v1.endings import JobEnd
 from fate_flow.core.wire.v1.initiator_bodies import Standing, is_unknown, read_standing, unknown_data
 from fate_flow.core.wire.v1.job_bodies import End
@@ -23,7 +29,7 @@ from fate_flow.services.participant.job_commands import take_status
 def ask_standing(unit: UnitOfWork, job_ids: Iterable[str]) -> None:
     """Ask the initiators of these jobs for their standing, unless the jobs are over here."""
     for job_id in job_ids:
-        row = next((one for one in unit.tx.jobs_here(job_id) if _is_open_copy(one)), None)
+        row = next((one for one in unit.tx.jobs_here(job_id) if is_open_copy(one)), None)
         if row is not None:
             unit.send(Command(CommandKind.STANDING, job_id, row.initiator, row.run))
 
@@ -42,30 +48,18 @@ def take_standing(unit: UnitOfWork, command: Command, answer: Answer) -> None:
     if not answer.is_ok or not isinstance(data, Mapping):
         return
     for row in unit.tx.jobs_here(command.job_id):
-        if _is_open_copy(row) and (row.run, row.initiator) == (command.run, command.to):
+        if is_open_copy(row) and (row.run, row.initiator) == (command.run, command.to):
             _take(unit, row, data)
             unit.touch(row.job_id)
 
 
-def _is_open_copy(row: Job) -> bool:
-    return not (row.is_initiator or row.is_final or row.is_plain_v1)
-
-
 def _take(unit: UnitOfWork, row: Job, data: Mapping[str, Any]) -> None:
-    is_lost, said = is_unknown(data), read_standing(data)
-    if row.status is JobStatus.READY:
-        if is_lost or (said is not None and said.end is not None):
+    match plan_standing(row, read_standing(data), is_lost=is_unknown(data)):
+        case ForgetCopy():
             forget_seat(unit, row)
-    elif is_lost:
-        _end(unit, row, Reason.INITIATOR_LOST, f"{row.initiator} does not know this job any more")
-    elif said is not None and said.run > row.run:
-        _end(unit, row, Reason.STOPPED, f"run {row.run} is over: {row.initiator} is in run {said.run}")
-    elif said is not None and said.run == row.run and said.status is not None and said.end is not None:
-        body = End(said.end).as_body()
-        how = said.status.value
-        take_status(unit, Command(CommandKind.STATUS, row.job_id, row.party, row.run, argument=how, body=body), row)
-
-
-def _end(unit: UnitOfWork, row: Job, reason: Reason, message: str) -> None:
-    end_job_here(unit, row, reason, message, caused_by=str(row.initiator))
-    close_tasks(unit, row, job_status_for(reason))
+        case EndCopy(reason, message):
+            end_job_here(unit, row, reason, message, caused_by=str(row.initiator))
+            close_tasks(unit, row, job_status_for(reason))
+        case EndAsStated(status, end):
+            body, how = End(end).as_body(), status.value
+            take_status(unit, Command(CommandKind.STATUS, row.job_id, row.party, row.run, argument=how, body=body), row)
