@@ -51,7 +51,7 @@ from fate_flow.server.start_warnings import start_warnings
 from fate_flow.server.watchdog import Watchdog
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import ENGINE_NAME, Settings
-from fate_flow.store.contract.retry import Retry
+from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.database.migrations import bind_party, upgrade
 from fate_flow.store.database.opening import create_if_missing
 from fate_flow.store.sql.store import SqlStore

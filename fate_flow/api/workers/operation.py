@@ -15,8 +15,8 @@ from fate_flow.api.workers.tracker import session_of_worker
 from fate_flow.core.model.errors import BadRequest, PermissionDenied
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_session import Session
-from fate_flow.store.contract.retry import Retry
 from fate_flow.store.contract.transaction import Store
+from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.values import Document
 
 

@@ -27,8 +27,8 @@ from fate_flow.core.model.spec import Party
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_result import Refusal
 from fate_flow.relay.spool_session import Session
-from fate_flow.store.contract.retry import Retry
 from fate_flow.store.contract.transaction import Store, Transaction
+from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.values import Metric, OutputTable, TableMeta
 
 Record = Callable[[Transaction, TaskKey, Mapping[str, Any]], Any]

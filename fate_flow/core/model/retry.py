@@ -122,7 +122,7 @@ class Again:
     refused: str = ""                # why there is none; empty: there is one
 
 
-def decide(rule: RetryRule, tries: Tries, event: RetryEvent, now: int, chance: float) -> Again:
+def decide_retry(rule: RetryRule, tries: Tries, event: RetryEvent, now: int, chance: float) -> Again:
     """Decide whether a task that just ended by this event is tried again.
 
     `now` is steady time in milliseconds; `chance` is a random number from 0 to 1 for the jitter."""

@@ -9,7 +9,7 @@ from fate_flow.core.model.dag import may_start
 from fate_flow.core.model.job import Command, CommandKind, Task
 from fate_flow.core.model.policy import RESTARTS, PolicyAction
 from fate_flow.core.model.reasons import RULES, Reason, task_status_for
-from fate_flow.core.model.retry import Again, RetryEvent, decide
+from fate_flow.core.model.retry import Again, RetryEvent, decide_retry
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TASK_BROKEN, SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import (
@@ -167,7 +167,7 @@ def retry_of(view: JobView, lead: Task, reason: Reason | None) -> Again | None:
     if event is None or not rule.is_said:
         return None
     chance = int(view.fresh_id[:8], 16) / 0xFFFFFFFF
-    return decide(rule, lead.tries, event, view.now, chance)
+    return decide_retry(rule, lead.tries, event, view.now, chance)
 
 
 def again(view: JobView, rows: tuple[Task, ...], again: Again, why: Why) -> Iterator[Action]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from fate_flow.core.model.job import Seat, Task
 from fate_flow.core.model.policy import Policy, PolicyAction, PolicyEvent, first_fit, is_ignored, named
 from fate_flow.core.model.reasons import RULES
-from fate_flow.core.model.retry import Again, Backoff, RetryEvent, decide
+from fate_flow.core.model.retry import Again, Backoff, RetryEvent, decide_retry
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.gang import failed_row, is_breaking
@@ -229,7 +229,8 @@ def again(view: JobView, lead: Task, event: RetryEvent) -> Again:
 
     If the job has no retry rule, the defaults of `RetryRule` apply."""
     rule = view.spec.tasks[lead.key.name].retry.for_policies
-    return decide(replace(rule, on_events=frozenset(RetryEvent), backoff=_AT_ONCE), lead.tries, event, view.now, 0.5)
+    any_event = replace(rule, on_events=frozenset(RetryEvent), backoff=_AT_ONCE)
+    return decide_retry(any_event, lead.tries, event, view.now, 0.5)
 
 
 _AT_ONCE = Backoff(0, 1, 0, 0)

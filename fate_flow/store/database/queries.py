@@ -59,7 +59,7 @@ def is_going_on() -> Any:
     return WorkerRow.f_status.in_([status.value for status in UNFINISHED_WORKERS])
 
 
-def count_anew() -> None:
+def forget_counts() -> None:
     """Make the cached counts of old jobs invalid (store/views/count_cache.py)."""
     SchedulerRow.update(f_forgotten=SchedulerRow.f_forgotten + 1).where(SchedulerRow.f_name == SCHEDULER).execute()
 

@@ -26,7 +26,7 @@ from fate_flow.store.contract.changes import (
 from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.database.models import JobRow, TaskRow
 from fate_flow.store.database.prepared import Prepared
-from fate_flow.store.database.queries import BY_AGE, count_anew, insert_new, is_unfinished, job_is
+from fate_flow.store.database.queries import BY_AGE, forget_counts, insert_new, is_unfinished, job_is
 from fate_flow.store.database.rows import JOB_COLUMNS, JOBS, date, job_columns, job_of, with_dates
 from fate_flow.store.sql.unit import SqlUnitOfWork
 from fate_flow.store.values import Document
@@ -73,7 +73,7 @@ class Jobs(SqlUnitOfWork):
 
     def begin_again(self, job: Job, run: int, since: int, wait_reason: str, *, is_loss: bool = False) -> bool:
         values = {**job_columns(begun_again(job, run, since, wait_reason, is_loss=is_loss)), **_NOT_BEGUN}
-        count_anew()
+        forget_counts()
         has_begun = self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
         if has_begun and not is_loss:
             counted = (TaskRow.f_job_id == job.job_id) & (TaskRow.f_failed_workers > 0)
@@ -134,7 +134,7 @@ class Jobs(SqlUnitOfWork):
         return self._write(key.job_id, JobRow.update(f_restarting=False).where(job_is(key)))
 
     def describe(self, key: JobKey, text: str) -> bool:
-        count_anew()        # the row of the scheduler first, as in its own transactions
+        forget_counts()        # the row of the scheduler first, as in its own transactions
         return self._write(key.job_id, JobRow.update(f_description=text).where(job_is(key)))
 
     def add_message(self, key: JobKey, text: str) -> bool:

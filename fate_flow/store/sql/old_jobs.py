@@ -19,7 +19,7 @@ from fate_flow.store.database.models import (
     WorkerRow,
 )
 from fate_flow.store.database.prepared import Prepared
-from fate_flow.store.database.queries import BY_AGE, count_anew, hit, is_going_on, is_unfinished
+from fate_flow.store.database.queries import BY_AGE, forget_counts, hit, is_going_on, is_unfinished
 from fate_flow.store.sql.jobs import Jobs
 from fate_flow.store.sql.unit import TakenBack
 
@@ -84,7 +84,7 @@ class OldJobs(Jobs):
             raise TakenBack     # the job was rerun since it was checked (possible on MySQL only)
         for model in (SeatRow, TaskRow, WorkerRow, HistoryRow, OutputRow, MetricRow, SummaryRow, SubmissionRow):
             model.delete().where(model.f_job_id == job_id).execute()
-        count_anew()
+        forget_counts()
 
     def jobs_to_forget(self) -> tuple[str, ...]:
         return tuple(row[0] for row in _REFUSED_SUBMITS.rows(self._database))

@@ -178,11 +178,11 @@ class CountCache:
         begins = [one.low or 0 for one in cut.buckets[1:]]
         if cut.by == cut.age:
             young = range(max(1, bisect_right(begins, cut.settled)), len(cut.buckets))
-            in_stretches = {
+            in_buckets = {
                 place: self._rows(where, self.within(cut.by, cut.buckets[place]) & (moment >= cut.settled))
                 for place in young
             }
-            return Counter({0: self._rows(where, moment.is_null()), **in_stretches})
+            return Counter({0: self._rows(where, moment.is_null()), **in_buckets})
         conditions = [moment >= cut.settled, moment.is_null()]       # separate, so that each one can use an index
         if cut.late:
             conditions.append(self._model.f_job_id.in_(cut.late) & (moment < cut.settled))

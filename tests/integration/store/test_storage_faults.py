@@ -27,7 +27,7 @@ from fate_flow.core.model.job import EngineState, JobKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.actions import MoveJob
-from fate_flow.store.contract.retry import Retry
+from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.database import opening as databases
 from fate_flow.store.database.migrations import upgrade
 from fate_flow.store.database.opening import create_if_missing, open_database

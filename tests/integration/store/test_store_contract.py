@@ -23,7 +23,7 @@ from fate_flow.api.v1.rendering.job import JOB, LISTED_JOB
 from fate_flow.api.v1.rendering.task import LISTED_TASK, TASK
 from fate_flow.core.model.errors import StorageFailed, StorageUnavailable
 from fate_flow.core.model.job import Command, CommandKind
-from fate_flow.store.contract.retry import Retry
+from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.database.migrations import upgrade
 from fate_flow.store.database.models import MODELS, JobRow, TaskRow
 from fate_flow.store.database.opening import create_if_missing, is_disk_full, open_database

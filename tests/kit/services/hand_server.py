@@ -17,7 +17,7 @@ from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.participant.participant import Participant
 from fate_flow.services.workers.watch import WorkerWatch
-from fate_flow.store.contract.retry import Retry
+from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.memory.store import MemoryStore
 from fate_flow.store.values import Document
 from tests.kit.modules import Module

@@ -15,7 +15,7 @@ from fate_flow.core.model.retry import (
     RetryRule,
     Tries,
     automatic,
-    decide,
+    decide_retry,
 )
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.jobspec.fate_v1.job_parameters import job_block
@@ -31,7 +31,7 @@ THREE = RetryRule(max_attempts=3, max_interruptions=2, backoff=Backoff(10, 3, 50
 
 
 def asked(rule: RetryRule, tries: Tries, event: RetryEvent, now: int = NOW, chance: float = 0.5) -> Again:
-    return decide(rule, tries, event, now, chance)
+    return decide_retry(rule, tries, event, now, chance)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import fate_flow.store
 
 STORE = Path(next(iter(fate_flow.store.__path__)))
 WHOLE = {"__init__", "store", "unit", "tables"}     # what is about no part: the transaction, its rows, its journal
-CONTRACT_ALONE = {"changes", "retry", "transaction"}
+CONTRACT_ALONE = {"changes", "transaction", "transaction_retry"}
 SQL_ALONE = {("peers", "forgotten")}                # for the views, which read SQL
 
 

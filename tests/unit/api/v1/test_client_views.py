@@ -127,7 +127,7 @@ def test_a_database_that_does_not_answer_is_a_storage_error(world: World) -> Non
 
 
 @pytest.fixture
-def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(count_cache, "BUCKET_ROWS", 4)
     monkeypatch.setattr(count_cache, "SETTLED", 3)
 
@@ -164,7 +164,7 @@ def paged(world: World, path: str, kind: str, **body: Any) -> list[Any]:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.usefixtures("short_buckets")
 @pytest.mark.parametrize("wanted", [
     {}, {"role": "local"}, {"role": ["local", "guest"]}, {"status": "waiting"}, {"description": "odd"},
     {"partner": "10000"}, {"job_id": "202601011"}, {"role": "host"}, {"status": "success"},
@@ -186,7 +186,7 @@ def test_the_pages_of_jobs_are_the_list(world: World, wanted: dict[str, Any]) ->
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.usefixtures("short_buckets")
 @pytest.mark.parametrize("wanted", [{}, {"role": "host"}, {"role": "guest", "party_id": "9999"}, {"role": "arbiter"}])
 def test_the_pages_of_tasks_are_the_list(world: World, wanted: dict[str, Any]) -> None:
     jobs_of_many_kinds(world)
@@ -208,7 +208,7 @@ def ended_task(elapsed: int, end: int = START) -> dict[str, Any]:
     return {**status, **ended, "f_start_time": end - elapsed, "f_end_time": end, "f_elapsed": elapsed}
 
 
-@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.usefixtures("short_buckets")
 @pytest.mark.parametrize("most_late", [0, 500])
 @pytest.mark.parametrize("by", ["start_time", "end_time", "elapsed"])
 def test_a_list_of_tasks_that_was_counted_knows_of_ends_by_any_clock(
@@ -229,7 +229,7 @@ def test_a_list_of_tasks_that_was_counted_knows_of_ends_by_any_clock(
     assert (len(listed()), listed().index(ids[5])) == (16, 15 if by == "elapsed" else 0)
 
 
-@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.usefixtures("short_buckets")
 @pytest.mark.parametrize(("path", "wanted"), [
     ("job/query", {"role": "guest"}), ("job/query", {"status": "waiting"}),
     ("job/query", {"status": ["waiting", "success"], "role": ["guest", "local"]}), ("job/task/query", {"role": "host"}),
@@ -244,7 +244,7 @@ def test_what_is_queried_comes_in_pages_too(world: World, path: str, wanted: dic
     assert (refused.status_code, "'limit'" in refused.json["retmsg"]) == (400, True)
 
 
-@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.usefixtures("short_buckets")
 def test_a_list_that_was_counted_grows_and_shrinks(world: World) -> None:
     ids = [world.add_job(status=JobStatus.SUCCESS) for _ in range(12)]
     last = {"limit": 4, "page": 3}
@@ -259,7 +259,7 @@ def test_a_list_that_was_counted_grows_and_shrinks(world: World) -> None:
     assert (data["count"], [one["job_id"] for one in data["jobs"]]) == (11, [ids[3], ids[2], ids[1]])
 
 
-@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.usefixtures("short_buckets")
 def test_a_list_by_notes_that_was_counted_knows_of_other_notes(world: World) -> None:
     ids = [world.add_job(status=JobStatus.SUCCESS) for _ in range(12)]
     with world.store.transaction() as tx:
@@ -272,7 +272,7 @@ def test_a_list_by_notes_that_was_counted_knows_of_other_notes(world: World) -> 
     assert (data["count"], [one["job_id"] for one in data["jobs"]]) == (1, [ids[2]])
 
 
-@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.usefixtures("short_buckets")
 @pytest.mark.parametrize("by", ["create_time", "start_time", "end_time", "elapsed"])
 def test_a_list_by_status_that_was_counted_knows_of_ends_and_reruns(world: World, by: str) -> None:
     ids = [
@@ -298,7 +298,7 @@ def test_a_list_by_status_that_was_counted_knows_of_ends_and_reruns(world: World
     assert found() == sorted([*over[1:], ids[1]]), "a settled one waits again"
 
 
-@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.usefixtures("short_buckets")
 def test_what_was_counted_is_not_counted_again(world: World) -> None:
     jobs_of_many_kinds(world)
     views = world.services.views
@@ -312,7 +312,7 @@ def test_what_was_counted_is_not_counted_again(world: World) -> None:
     assert first - second == 1 + 8 + 9, "the newest row, the 8 buckets of 4, their rows and those without a time"
 
 
-@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.usefixtures("short_buckets")
 def test_what_was_counted_is_not_believed_for_ever(world: World) -> None:
     for _ in range(12):
         world.add_job()

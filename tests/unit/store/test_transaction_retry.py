@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fate_flow.core.model.errors import CommitUnknown, Conflict, FlowError, StorageFailed, StorageUnavailable
-from fate_flow.store.contract.retry import PATIENCE_SECONDS, Retry
+from fate_flow.store.contract.transaction_retry import PATIENCE_SECONDS, Retry
 
 
 class Attempts:
