@@ -21,8 +21,8 @@ from fate_flow.core.planning.participant.share_end import WorkerExit
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.kinds import KINDS, Kinds
-from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.contract.transaction import Store, Transaction
+from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.values import Document
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ def why_not_started(job: Job, round_number: int | None) -> Answer | None:
     return None
 
 
-def why_not_requeued(job: Job, round_number: int, *, has_workers: bool) -> Answer | None:
+def why_not_requeued(job: Job, round_number: int | None, *, has_workers: bool) -> Answer | None:
     """Return the answer to a `status/waiting` that changes nothing; None if the running job is to wait again.
 
     `round_number`: the reservation round of the command. A late command changes nothing of a later round."""
