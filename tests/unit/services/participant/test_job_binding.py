@@ -118,7 +118,7 @@ def test_another_party_takes_no_free_seat_of_a_job() -> None:
 def test_a_seat_begins_no_component_that_has_no_share_there() -> None:
     """Of such a one nothing was looked at, neither for the create nor when its worker would start."""
     host = strict_host()
-    only_hosts = Module(frozenset({"guest", "host"}))
+    only_hosts = Module(roles=frozenset({"guest", "host"}))
     host.context = replace(host.context, modules={**host.context.modules, "Other": only_hosts})
     Harness(host).use_cases.permissions.grant("9999", [Thing(Kind.COMPONENT, "Other")])
     document = reading("granted")
