@@ -100,7 +100,7 @@ class _Asked:
         yield from self._retries(task, own)
         replicas = task.parameters.get(self.party, {}).get("replicas")
         if isinstance(replicas, int):
-            place = f"job_runtime_conf.component_parameters: {task.name} at {self.party}: replicas"
+            place = f"{self.spec.paths.of_parameters(task.name, str(self.party))}: replicas"
             yield from self._more(replicas, "replicas", lambda: place)
         yield from self._actions(("task_conf", task.name, "policies"), own)
 
@@ -153,7 +153,7 @@ class _Asked:
         for keys in ((*own, key), ("retry", key), own, ("retry",)):
             place = place_in(self.blocks[self.spec.initiator], keys)
             if place:
-                return place if keys[-1] == key else f"{place}.{key}"
+                return self.spec.paths.of(place if keys[-1] == key else f"{place}.{key}")
         return self._said("auto_retries") if self._job.auto_retries else self._said("retry", key)
 
     def _said(self, *keys: str) -> str:
@@ -162,7 +162,7 @@ class _Asked:
 
     def _place(self, party: Party, *keys: str) -> str:
         found = place_in(self.blocks[party], keys)
-        return found or ".".join(("job_runtime_conf.job_parameters.common", *keys))
+        return self.spec.paths.of(found or ".".join(("job_runtime_conf.job_parameters.common", *keys)))
 
 
 def _has(action: PolicyAction, policies: Iterable[Policy]) -> bool:

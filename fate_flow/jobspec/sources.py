@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,15 +38,14 @@ _SETTINGS = {
 class Sources:
     """The sources of the values of a submitted job, at a server with these defaults."""
 
-    def __init__(self, conf: Mapping[str, Any], spec: JobSpec, defaults: JobParameters) -> None:
-        self._conf = conf
+    def __init__(self, spec: JobSpec, defaults: JobParameters) -> None:
         self._spec = spec
         self._defaults = defaults
-        self._initiators = blocks_for(conf, spec.parties, spec.initiator)
+        self._initiators = blocks_for(spec.stated_conf, spec.parties, spec.initiator)
 
     def of_job(self) -> dict[str, Sourced]:
         """Return the values that apply to the whole job."""
-        place = place_in(self._initiators, ("priority",))
+        place = self._path_of(self._initiators, ("priority",))
         return {
             "timeout": self._said(self._initiators, "timeout", self._spec.common.timeout_seconds),
             "priority": Sourced(self._spec.priority, DOCUMENT if place else BUILT_IN, place),
@@ -61,12 +60,12 @@ class Sources:
             text = "ends the job"
         elif rule.duration:
             text, key = f"waits {rule.duration:g} s", "duration"
-        place = place_in(self._initiators, ("retry", key))
+        place = self._path_of(self._initiators, ("retry", key))
         return Sourced(text, DOCUMENT if place else BUILT_IN, place)
 
     def of_party(self, party: Party) -> dict[str, Sourced]:
         """Return the resources that each task takes at a party."""
-        blocks, parameters = blocks_for(self._conf, self._spec.parties, party), self._spec.parameters[party]
+        blocks, parameters = blocks_for(self._spec.stated_conf, self._spec.parties, party), self._spec.parameters[party]
         found = {
             key: self._said(blocks, key, getattr(parameters, key))
             for key in ("task_cores", "task_memory", "task_parallelism")
@@ -78,7 +77,7 @@ class Sources:
 
     def of_tasks(self, party: Party, stated: PartyValues | None) -> Iterator[tuple[TaskSpec, dict[str, Sourced]]]:
         """Yield each task of the party with its effective values; `stated` None: the party was not asked."""
-        blocks = blocks_for(self._conf, self._spec.parties, party)
+        blocks = blocks_for(self._spec.stated_conf, self._spec.parties, party)
         for task in self._spec.tasks_of(party):
             values = {
                 "timeout": self._timeout(task, party, blocks), "stop_duration": self._stop(task), **self._retry(task),
@@ -90,29 +89,35 @@ class Sources:
                     values[key] = Sourced(own.get("value"), PARTY, f"{own.get('source')} of {party}")
             yield task, values
 
+    def _path_of(self, blocks: list[Block], *alternatives: Sequence[str]) -> str:
+        """Return the path in the document of the first of these keys that is there, in the first block that has it; ""
+        if none is there."""
+        place = next((found for keys in alternatives if (found := place_in(blocks, keys))), "")
+        return self._spec.paths.of(place) if place else ""
+
     def _said(self, blocks: list[Block], key: str, value: Any) -> Sourced:
-        place = place_in(blocks, (key,))
+        place = self._path_of(blocks, (key,))
         return Sourced(value, DOCUMENT, place) if place else Sourced(value, SERVER, _default(key))
 
     def _timeout(self, task: TaskSpec, party: Party, blocks: list[Block]) -> Sourced:
-        place = place_in(blocks, ("task_conf", task.name, "timeout"))
+        place = self._path_of(blocks, ("task_conf", task.name, "timeout"))
         seconds = task.timeout_at(party)
         return Sourced(seconds, DOCUMENT, place) if place else self._said(blocks, "task_timeout", seconds)
 
     def _stop(self, task: TaskSpec) -> Sourced:
         own, job = ("task_conf", task.name, "stop_duration"), ("stop_duration",)
-        place = place_in(self._initiators, own) or place_in(self._initiators, job)
+        place = self._path_of(self._initiators, own, job)
         return Sourced(task.stop_seconds, DOCUMENT, place) if place else Sourced(None, PARTY, "its limits.stop_grace")
 
     def _retry(self, task: TaskSpec) -> dict[str, Sourced]:
         own, rule = ("task_conf", task.name, "retry"), task.retry
-        if not place_in(self._initiators, own) and not place_in(self._initiators, ("retry",)):
+        if not self._path_of(self._initiators, own) and not self._path_of(self._initiators, ("retry",)):
             value = f"auto_retries: {self._spec.common.auto_retries}" if rule.is_said else "none"
             return {"retry": self._said(self._initiators, "auto_retries", value)}
         found = {}
         for key, value in _of_rule(rule):
             keys = key.split(".")
-            place = place_in(self._initiators, (*own, *keys)) or place_in(self._initiators, ("retry", *keys))
+            place = self._path_of(self._initiators, (*own, *keys)) or self._path_of(self._initiators, ("retry", *keys))
             found[f"retry.{key}"] = Sourced(value, DOCUMENT, place) if place else Sourced(value, BUILT_IN)
         return found
 
@@ -121,14 +126,14 @@ class Sources:
         found = {}
         for role, count in task.min_available.items():
             keys = ("min_available", role)
-            place = place_in(self._initiators, ("task_conf", task.name, *keys)) or place_in(self._initiators, keys)
+            place = self._path_of(self._initiators, ("task_conf", task.name, *keys), keys)
             found[".".join(keys)] = Sourced(count, DOCUMENT, place)
         return found
 
     def _policies(self, task: TaskSpec) -> dict[str, Sourced]:
         """Return the rules of a task in the order of their precedence: its own, then those of the job."""
-        own = place_in(self._initiators, ("task_conf", task.name, "policies"))
-        jobs = place_in(self._initiators, ("policies",))
+        own = self._path_of(self._initiators, ("task_conf", task.name, "policies"))
+        jobs = self._path_of(self._initiators, ("policies",))
         rules = [(rule, own, number) for number, rule in enumerate(task.policies)]
         rules += [(rule, jobs, number) for number, rule in enumerate(self._spec.policies)]
         return {

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from fate_flow.core.model.document import JobDocument, fate_v1_document
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
 
 
 @dataclass(frozen=True)
 class Document:
-    """The documents of a submitted job, as JSON values."""
+    """What the rows of a job keep of its document, as JSON values.
+
+    A document of another format than FATE v1 is in `own`. Then `dsl` and `runtime_conf` show its job in the form of
+    FATE v1, to clients and to plain v1 parties; nothing here parses them."""
 
     dsl: Mapping[str, Any]
     runtime_conf: Mapping[str, Any]
@@ -22,6 +26,16 @@ class Document:
     tag: str = ""
     federated_mode: str = "MULTIPLE"
     collect_type: str = "PUSH"
+    own: JobDocument | None = None
+
+    @property
+    def content(self) -> JobDocument:
+        """Return the document itself: all that a reader parses and a job is bound to."""
+        return self.own or fate_v1_document(self.dsl, self.runtime_conf)
+
+    def with_conf(self, runtime_conf: Mapping[str, Any]) -> Document:
+        """Return the document after a change of parameters. Changes are in the form of FATE v1, so it is so, too."""
+        return replace(self, runtime_conf=runtime_conf, own=None)
 
 
 @dataclass(frozen=True)

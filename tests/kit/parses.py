@@ -12,13 +12,13 @@ from fate_flow.jobspec.fate_v1 import reader
 
 @contextmanager
 def counted_parses() -> Iterator[list[object]]:
-    """The DSL of each parse while this lasts, of whichever function of the reader."""
+    """The DSL of each parse while this lasts, of a document in whichever format."""
     found: list[object] = []
-    keep = reader._read_job
+    keep = reader._Reading.job
 
-    def read(dsl: object, *others: Any) -> Any:
-        found.append(dsl)
-        return keep(dsl, *others)
+    def read(reading: reader._Reading) -> Any:
+        found.append(reading.dsl.value)
+        return keep(reading)
 
-    with patch.object(reader, "_read_job", read):
+    with patch.object(reader._Reading, "job", read):
         yield found

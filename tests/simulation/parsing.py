@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.spec import JobSpec
-from fate_flow.jobspec.fate_v1.reader import parse
+from fate_flow.jobspec.formats import parse
 
 
 @contextmanager
@@ -17,10 +18,10 @@ def parsed_once() -> Iterator[None]:
     """While this lasts; what is wrong with a document is still found each time."""
     known: dict[str, JobSpec] = {}
 
-    def remembered(dsl: Mapping[str, Any], conf: Mapping[str, Any], **others: Any) -> JobSpec:
-        key = json.dumps([dsl, conf])
+    def remembered(document: JobDocument, **others: Any) -> JobSpec:
+        key = json.dumps([document.format, document.body, document.defaults])
         if key not in known:
-            known[key] = parse(dsl, conf, **others)
+            known[key] = parse(document, **others)
         return known[key]
 
     with patch("fate_flow.services.context.documents.parse", remembered):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.job import Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker, WorkerEnd
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
@@ -28,6 +29,9 @@ DOCUMENT = Document(
     description="what it is for",
     tag="",
 )
+
+
+IN_ANOTHER_FORMAT = replace(DOCUMENT, own=JobDocument("native", {"tasks": ["ä", None]}, {"task_cores": 1.5}))
 
 
 def a_job(job_id: str = "j1", party: Party = GUEST, **fields: Any) -> Job:

@@ -5,11 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fate_flow.core.model.approval import Approval, Consent
+from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.job import Claim, JobKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.actions import MoveJob
-from tests.store_contract.cases import DOCUMENT, GUEST, HOST, OTHER_HOST, Cases, Each, a_job, with_jobs
+from tests.store_contract.cases import (
+    DOCUMENT,
+    GUEST,
+    HOST,
+    IN_ANOTHER_FORMAT,
+    OTHER_HOST,
+    Cases,
+    Each,
+    a_job,
+    with_jobs,
+)
 
 
 class JobChangeCases(Cases):
@@ -53,6 +64,16 @@ class JobChangeCases(Cases):
         each.move_job(new, MoveJob(JobStatus.FAILED, Reason.STOPPED), 5)
         each.begin_again(each.job(here.key), 1, 0, "")
         assert (each.job(here.key).revision, each.job(here.key).changed) == (1, ())
+
+    def test_a_document_of_another_format_is_kept_until_a_revision_replaces_it(self, each: Each) -> None:
+        here = a_job()
+        assert each.add_job(here, IN_ANOTHER_FORMAT)
+        assert each.document("j1") == IN_ANOTHER_FORMAT
+        moved = replace(IN_ANOTHER_FORMAT, own=JobDocument("native", {"tasks": []}))
+        assert each.revise(here, replace(here, revision=1), moved)
+        assert each.document("j1") == moved
+        assert each.revise(replace(here, revision=1), replace(here, revision=2), DOCUMENT)
+        assert each.document("j1") == DOCUMENT
 
     def test_a_revision_may_ask_for_an_approval_and_takes_none_back(self, each: Each) -> None:
         asked, decided = a_job(), a_job("j2", consent=Consent(Approval.PENDING))

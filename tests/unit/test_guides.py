@@ -12,9 +12,9 @@ import yaml
 
 from fate_flow.api.v1.jobs.job_file import read_yaml
 from fate_flow.components.providers.table import CATALOGUE
+from fate_flow.core.model.document import JobDocument, fate_v1_document
 from fate_flow.core.model.spec import JobParameters, JobSpec
-from fate_flow.jobspec.fate_v1.reader import parse
-from fate_flow.jobspec.native.reader import read_native
+from fate_flow.jobspec.formats import NATIVE, parse
 from fate_flow.settings.reader import load_settings
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -28,9 +28,7 @@ def blocks(path: Path, language: str) -> list[str]:
 
 def native(text: str) -> JobSpec:
     reading = read_yaml(text)
-    job, wrong = read_native(reading.value, reading.lines)
-    assert job is not None, wrong
-    return parse(job.dsl, job.runtime_conf, modules=CATALOGUE, defaults=JobParameters(), strict=True)
+    return parse(JobDocument(NATIVE, reading.value), modules=CATALOGUE, defaults=JobParameters(), strict=True)
 
 
 def essence(spec: JobSpec) -> dict[str, Any]:
@@ -50,7 +48,7 @@ def test_the_rules_are_accepted_in_the_job_file_above_them() -> None:
 
 def test_the_two_documents_are_the_job_of_the_file() -> None:
     dsl, conf = (one for one in map(json.loads, blocks(WRITE_A_JOB, "json")) if "file" not in one)
-    spec = parse(dsl, conf, modules=CATALOGUE, defaults=JobParameters(), strict=True)
+    spec = parse(fate_v1_document(dsl, conf), modules=CATALOGUE, defaults=JobParameters(), strict=True)
     assert essence(spec) == essence(native(blocks(WRITE_A_JOB, "yaml")[0]))
 
 

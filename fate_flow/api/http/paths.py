@@ -62,8 +62,7 @@ def check_paths(settings: Settings, modules: Mapping[str, ModuleInfo], spec: Job
                 try:
                     _check_task(settings, module, task.parameters.get(party, {}))
                 except BadRequest as error:
-                    text = f"{task.name} at {party}: {error.message}"
-                    raise BadDocument("job_runtime_conf.component_parameters", text) from error
+                    raise BadDocument(spec.paths.of_parameters(task.name, str(party)), error.message) from error
 
 
 def _check_task(settings: Settings, module: OpensFiles, parameters: Mapping[str, Any]) -> None:

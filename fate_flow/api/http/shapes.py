@@ -273,6 +273,11 @@ SUBMITTED_WITH_TABLE = an_object({**_SUBMITTED, "table_name": TEXT, "namespace":
 CONFIG = an_object({
     "job_id": TEXT, "dsl": FREE, "runtime_conf": FREE, "train_runtime_conf": FREE, "digest": DIGEST,
     "model_info": _SUBMITTED["model_info"],
+}, {
+    "document": described(
+        an_object({"format": TEXT, "body": FREE, "defaults": FREE}),
+        "The document that was submitted, if its format is not FATE's; dsl and runtime_conf show its job so.",
+    ),
 })  # fmt: skip
 
 REPORT = a_list(an_object({

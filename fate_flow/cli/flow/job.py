@@ -292,7 +292,7 @@ def config(client: Client, **body: Any) -> None:
     documents = data_of(answer)
     folder = folder_in(body["output_path"], f"job_{body['job_id']}_config")
     _write_each(documents, folder)
-    rest = {key: value for key, value in documents.items() if key not in ("dsl", "runtime_conf")}
+    rest = {key: value for key, value in documents.items() if key not in ("dsl", "runtime_conf", "document")}
     print_json({**answer.envelope, **downloaded(folder), "data": rest})
 
 

@@ -178,8 +178,13 @@ def party_id_of(party: Party, own: str) -> str:
 
 
 def document_digest(dsl: Mapping[str, Any], runtime_conf: Mapping[str, Any]) -> str:
-    """Return a digest of the document, as hex digits.
+    """Return the digest of a document in FATE v1, as hex digits.
 
     Equal JSON values give equal digests, in any order of keys; 1 and 1.0 are different values."""
-    content = json.dumps([dsl, runtime_conf], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(content.encode("ascii")).hexdigest()
+    return content_digest([dsl, runtime_conf])
+
+
+def content_digest(content: object) -> str:
+    """Return the SHA-256 of a JSON value, as hex digits."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()

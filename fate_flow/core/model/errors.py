@@ -23,7 +23,7 @@ class BadDocument(BadRequest):
     """A submitted document is wrong; the message begins with the path of the offending key."""
 
     def __init__(self, path: str, problem: str) -> None:
-        self.path = path
+        self.problem = problem
         super().__init__(f"{path}: {problem}" if path else problem)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fate_flow.core.model.document import AS_IN_FATE_V1, Paths
 from fate_flow.core.model.policy import Policy
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.retry import NEVER_AGAIN, RetryRule
@@ -161,7 +162,10 @@ class JobSpec:
     ttl_seconds: int | None = None                  # from its end until its data is removed; None: each party's setting
     stage: str = "default"
     warnings: tuple[str, ...] = ()                  # what was ignored, for `data.warnings`
-    conf: Mapping[str, Any] = field(default_factory=dict)   # the v1 runtime conf, completed: `f_runtime_conf`
+    dsl: Mapping[str, Any] = field(default_factory=dict)    # the job as a v1 DSL: `f_dsl`
+    conf: Mapping[str, Any] = field(default_factory=dict)   # as a v1 runtime conf, completed: `f_runtime_conf`
+    stated_conf: Mapping[str, Any] = field(default_factory=dict, compare=False)     # before defaults were filled in
+    paths: Paths = field(default=AS_IN_FATE_V1, compare=False, repr=False)     # of the submitted document
 
     @property
     def common(self) -> JobParameters:

@@ -9,7 +9,7 @@ from fate_flow.core.model.dag import topological_order
 from fate_flow.core.model.errors import BadDocument
 from fate_flow.core.model.grammar import check_component_name, check_output_name, shown
 from fate_flow.core.model.spec import DeclaredOutput, Input, Source
-from fate_flow.jobspec.text.document import Findings, Node
+from fate_flow.jobspec.text.document import Node
 
 MAX_COMPONENTS = 1000
 
@@ -61,7 +61,7 @@ def read_components(
         for one in found.values()
         if one is not None
     ]
-    return _in_order([one for one in complete if one.module], node.findings)
+    return _in_order([one for one in complete if one.module], node)
 
 
 def _read_component(
@@ -163,7 +163,7 @@ def _problem_with_source(source: Source, kind: str, components: _Described) -> s
     return f"the {kind} outputs of {source.producer} are: {', '.join(made) or 'none'}"
 
 
-def _in_order(components: list[Component], findings: Findings) -> tuple[Component, ...]:
+def _in_order(components: list[Component], node: Node) -> tuple[Component, ...]:
     by_name = {one.name: one for one in components}
     upstream = {
         one.name: frozenset(source.producer for put in one.inputs for source in put.sources) & by_name.keys()
@@ -172,7 +172,7 @@ def _in_order(components: list[Component], findings: Findings) -> tuple[Componen
     try:
         return tuple(by_name[name] for name in topological_order(upstream))
     except BadDocument as problem:
-        findings.problems.append(problem)
+        node.wrong(problem.problem)
         return tuple(components)
 
 

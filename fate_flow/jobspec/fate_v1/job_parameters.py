@@ -67,8 +67,8 @@ def _check_of_the_job(node: Node, event: RetryEvent, what: str) -> None:
     for conf in node.at("task_conf").members().values():
         own = conf.at("retry").at("on_events")
         if _names(own, event):
-            text = f"{event.value} is only for the job, which waits for {what} as a whole: name it in {of_job.path}"
-            own.wrong(text)
+            place = of_job.shown_path
+            own.wrong(f"{event.value} is only for the job, which waits for {what} as a whole: name it in {place}")
 
 
 def _names(node: Node, event: RetryEvent) -> bool:

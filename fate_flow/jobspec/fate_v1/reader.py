@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fate_flow.core.model.document import JobDocument, fate_v1_document
 from fate_flow.core.model.grammar import check_party_id, check_role, shown
 from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.resources import cores_per_node
@@ -21,6 +22,7 @@ from fate_flow.jobspec.fate_v1.after_document import in_order
 from fate_flow.jobspec.fate_v1.dsl import Component, component_names, note_provider, read_components
 from fate_flow.jobspec.fate_v1.job_parameters import AUTOMATIC, check_places, flat_parameters, job_block, job_parameters
 from fate_flow.jobspec.fate_v1.layers import Layers, blocks_for, read_layers
+from fate_flow.jobspec.fate_v1.model_name import with_model
 from fate_flow.jobspec.fate_v1.policy_document import policies_for
 from fate_flow.jobspec.fate_v1.retry_document import rule_for
 from fate_flow.jobspec.fate_v1.tasks import Tasks
@@ -30,34 +32,26 @@ MAX_PARTIES = 256
 MAX_SPREAD = 1_000_000      # values of the conf times parties, since each party gets its own merged copy
 
 
-def parse(
-    dsl: object,
-    runtime_conf: object,
-    *,
-    modules: Mapping[str, ModuleInfo],
-    defaults: JobParameters,
-    strict: bool = False,
-) -> JobSpec:
-    """Return the job that the two documents describe. Raise BadDocument for their first problem."""
-    findings = Findings(strict)
-    spec = _read_job(dsl, runtime_conf, modules, defaults, findings)
-    if spec is None:
-        raise findings.problems[0]
-    return spec
+def read(
+    document: JobDocument, modules: Mapping[str, ModuleInfo], defaults: JobParameters, findings: Findings
+) -> JobSpec | None:
+    """Return the job that the two documents describe; None if there is a problem."""
+    return read_documents(document.body.get("dsl"), document.body.get("runtime_conf"), modules, defaults, findings)
 
 
-def parse_or_problems(
-    dsl: object,
-    runtime_conf: object,
-    *,
-    modules: Mapping[str, ModuleInfo],
-    defaults: JobParameters,
-    strict: bool = False,
-) -> tuple[JobSpec | None, list[str]]:
-    """Return the job of the two documents; or None and all their problems, unless one hides another."""
-    findings = Findings(strict)
-    spec = _read_job(dsl, runtime_conf, modules, defaults, findings)
-    return spec, list(dict.fromkeys(problem.message for problem in findings.problems))
+def completed(document: JobDocument, spec: JobSpec, job_id: str) -> JobDocument:
+    """Return the documents with the defaults of this server and the name of the job's model."""
+    return fate_v1_document(document.body["dsl"], with_model(spec.conf, spec.roles, job_id))
+
+
+def as_fate_v1(document: JobDocument, _: JobSpec) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return DSL and runtime conf, as they are."""
+    return document.body["dsl"], document.body["runtime_conf"]
+
+
+def bound(document: JobDocument) -> list[Any]:
+    """Return the value whose digest a job is bound to."""
+    return [document.body["dsl"], document.body["runtime_conf"]]
 
 
 def effective_document(spec: JobSpec, party: Party) -> dict[str, Any]:
@@ -79,12 +73,8 @@ def component_parameters_on(spec: JobSpec, task: TaskSpec, party: Party) -> dict
 # ------------------------------------------------------------------ the job
 
 
-def _read_job(
-    dsl: object,
-    runtime_conf: object,
-    modules: Mapping[str, ModuleInfo],
-    defaults: JobParameters,
-    findings: Findings,
+def read_documents(
+    dsl: object, runtime_conf: object, modules: Mapping[str, ModuleInfo], defaults: JobParameters, findings: Findings
 ) -> JobSpec | None:
     """Return the job; None if there is a problem."""
     conf, components = Node(runtime_conf, "job_runtime_conf", findings), Node(dsl, "dsl", findings)
@@ -144,7 +134,10 @@ class _Reading:
             max_failed_workers=parameters[initiator].extra.get("max_failed_workers"),
             ttl_seconds=parameters[initiator].extra.get("ttl"),
             warnings=self.findings.short_warnings(),
+            dsl=self.dsl.value,
             conf=_completed(self.conf.value, parties, initiator, base, layers),
+            stated_conf=self.conf.value,
+            paths=self.findings.paths,
         )
 
     def _component_parameters(
@@ -216,7 +209,7 @@ def _read_initiator(node: Node, parties: tuple[Party, ...]) -> Party | None:
         return None
     party = Party(role, party_id)
     if parties and party not in parties:
-        node.wrong(f"{party} is not in job_runtime_conf.role.{role}")
+        node.wrong(f"{party} is not in {node.findings.paths.of(f'job_runtime_conf.role.{role}')}")
     return party
 
 

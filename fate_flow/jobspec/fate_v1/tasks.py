@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fate_flow.core.model.grammar import shown
@@ -109,24 +109,31 @@ class Tasks:
     ) -> ProgramSpec | None:
         """Check the parameters with the module, and return the program that they name, if they name one.
 
-        Problems have no path, since several blocks are merged."""
-        node = self.conf.at("component_parameters")
+        Problems name no key, since several blocks are merged."""
         module = self.modules[component.module]
         problems = module.check(parameters, party.role)
         program = None if problems else module.provider.program(parameters)
         if program is not None:
             problems = list(self._problems_of_program(component, program))
         for problem in problems:
-            node.wrong(f"{component.name} at {party}: {problem}")
+            self._parameters_of(component, party).wrong(problem)
         for warning in module.warnings(parameters) if isinstance(module, WarnsOfParameters) else ():
-            node.doubtful(f"{component.name}: {warning}")      # reported once, even if many parties have it
+            self._parameters_of(component).doubtful(warning)      # reported once, even if many parties have it
         return program
 
     def _check_together(self, component: Component, parameters: Mapping[Party, Mapping[str, Any]]) -> None:
         module = self.modules[component.module]
         if isinstance(module, ChecksAllParties) and not self.conf.findings.problems:
             for problem in module.check_all(parameters):
-                self.conf.at("component_parameters").wrong(f"{component.name}: {problem}")
+                self._parameters_of(component).wrong(problem)
+
+    def _parameters_of(self, component: Component, party: Party | None = None) -> Node:
+        path = self.conf.findings.paths.of_parameters(component.name, str(party or ""))
+        return replace(self.conf.at("component_parameters"), path=path)
+
+    def _path_of(self, name: str, key: str) -> str:
+        """Return the path of a key that a component has beside its parameters."""
+        return self.conf.findings.paths.of(f"{_TASK_CONF}.{name}.{key}")
 
     def _problems_of_program(self, component: Component, program: ProgramSpec) -> Iterator[str]:
         """Yield the problems of a program together with other parts of the document."""
@@ -134,7 +141,7 @@ class Tasks:
         if program.fails_on_restart and (retry.retries or retry.max_interruptions):
             yield (
                 "fail_on_worker_restart excludes retry; set "
-                f'{_TASK_CONF}.{component.name}.retry {{"max_attempts": 1, "max_interruptions": 0}}'
+                f'{self._path_of(component.name, "retry")} {{"max_attempts": 1, "max_interruptions": 0}}'
             )
         if program.fails_on_restart:
             yield from self._restarts_by_policy(component.name)
@@ -149,11 +156,11 @@ class Tasks:
         parameters, excludes = self.parameters[self.initiator], "fail_on_worker_restart excludes"
         jobs, own = policies_for(parameters), policies_for(parameters, name)
         if may_restart_task((own,)):
-            yield f"{excludes} restart_task in {_TASK_CONF}.{name}.policies"
+            yield f"{excludes} restart_task in {self._path_of(name, 'policies')}"
         elif may_restart_task((own, jobs)):
             yield (
                 f"{excludes} restart_task in policies of the job; set "
-                f'{_TASK_CONF}.{name}.policies [{{"event": "any", "action": "ignore"}}]'
+                f'{self._path_of(name, "policies")} [{{"event": "any", "action": "ignore"}}]'
             )
         for place, policies in (("policies of the job", jobs), *self._policies_of_components()):
             if any(one.action is PolicyAction.RESTART_JOB for one in policies):
@@ -162,7 +169,7 @@ class Tasks:
     def _policies_of_components(self) -> Iterator[tuple[str, tuple[Policy, ...]]]:
         parameters = self.parameters[self.initiator]
         for name in parameters.extra.get("task_conf", {}):
-            yield f"{_TASK_CONF}.{name}.policies", policies_for(parameters, name)
+            yield self._path_of(name, "policies"), policies_for(parameters, name)
 
     def _check_constraint(self, component: Component) -> None:
         """Add a problem if the guest of such an algorithm is also its arbiter, unless it is the host, too (a test)."""

@@ -1,89 +1,78 @@
-"""Translate the native job file into the two documents of FATE v1, which stores and other parties use.
+"""Read the native job file.
 
-Every value of the file has one place in those documents, so no other module handles a third format. This server and
-other parties report problems with paths of those documents: `Paths` translates them into paths of the file.
+Every value of the file has one place in FATE v1's documents. The reader puts it there, and the reader of those
+documents checks it; `FilePaths` translates the places in messages back into paths of the file.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fate_flow.core.model.document import JobDocument, Paths
 from fate_flow.core.model.grammar import shown, shown_key
+from fate_flow.core.model.modules import ModuleInfo
+from fate_flow.core.model.spec import JobParameters, JobSpec
+from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
+from fate_flow.jobspec.fate_v1.model_name import with_model
+from fate_flow.jobspec.fate_v1.reader import read_documents
 from fate_flow.jobspec.native.schema import LIFECYCLE
 from fate_flow.jobspec.native.shape import check_shape
 from fate_flow.jobspec.text.document import Findings, Node, size_of
+from fate_flow.jobspec.text.lines import upwards
 
-MOST_PROBLEMS = 100
 THE_FILE = "the job file"
 """The name of the whole file in messages, since it has no path."""
 
 
-@dataclass
-class Paths:
-    """Maps paths of the two documents to paths of the file, and those to lines."""
-
-    lines: Mapping[str, int] = field(default_factory=dict)
-    known: dict[str, str] = field(default_factory=dict)
-
-    def rendered(self, text: str) -> str:
-        """Return a message about the documents with the path and the line in the file."""
-        named: list[str] = []
-
-        def native(found: re.Match[str]) -> str:
-            named.append(f"tasks.{found['task']}.parameters" if found["task"] else self.native(found[0]))
-            return named[-1] + (": " if found[0].endswith(" ") else "")
-
-        said = _PATH.sub(native, text)
-        return self.at_line(said, named[0]) if named else said
-
-    def at_line(self, text: str, path: str) -> str:
-        """Return a message about a path of the file with the line of the path, or of the nearest path above it."""
-        line = next((self.lines[one] for one in _upwards(path) if one in self.lines), None)
-        return text if line is None else f"{text} (line {line})"
-
-    def native(self, path: str) -> str:
-        """Return the path in the file that corresponds to a path of a document."""
-        for known in _upwards(path):
-            if known in self.known:
-                return (self.known[known] + path[len(known):]).removeprefix(".") or THE_FILE
-        return path
+def read(
+    document: JobDocument, modules: Mapping[str, ModuleInfo], defaults: JobParameters, findings: Findings
+) -> JobSpec | None:
+    """Return the job of a file; None if there is a problem."""
+    translation = translated(document, findings)
+    if translation is None:
+        return None
+    found = Findings(findings.strict, findings.problems, findings.warnings, translation.paths)
+    return read_documents(translation.dsl, translation.runtime_conf, modules, defaults, found)
 
 
-@dataclass(frozen=True)
-class NativeJob:
-    """The documents that a job file is translated into."""
-
-    dsl: Mapping[str, Any]
-    runtime_conf: Mapping[str, Any]
-    name: str
-    description: str
-    paths: Paths
-
-    def rendered(self, problems: Sequence[str]) -> list[str]:
-        """Return the problems of the documents with paths of the file; at most MOST_PROBLEMS."""
-        return [*map(self.paths.rendered, problems[:MOST_PROBLEMS]), *_and_more(len(problems))]
+def completed(document: JobDocument, spec: JobSpec, job_id: str) -> JobDocument:
+    """Return the file with the defaults of this server and the name of the job's model."""
+    conf = with_model(spec.conf, spec.roles, job_id)
+    given = spec.stated_conf.get("job_parameters", {}).get("common", {})
+    missing = {key: value for key, value in conf["job_parameters"]["common"].items() if key not in given}
+    return replace(document, defaults={**document.defaults, **missing})
 
 
-def read_native(document: object, lines: Mapping[str, int]) -> tuple[NativeJob | None, list[str]]:
-    """Return the job of a file, or all problems of its shape; `lines`: the line of each path in the file.
+def as_fate_v1(document: JobDocument, spec: JobSpec) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the job as DSL and runtime conf. A value in the job has precedence over one of the document's defaults."""
+    parameters = spec.conf["job_parameters"]
+    common = {**document.defaults, **parameters["common"]}
+    return spec.dsl, {**spec.conf, "job_parameters": {**parameters, "common": common}}
 
-    The readers of the documents find the problems of its content."""
-    findings, paths = Findings(strict=True), Paths(lines)
-    node = Node(document, "", findings)
-    if size_of(node) is not None:
-        check_shape(_with_whole_initiator(node))
-    if not findings.problems:
-        job = _Translation(node, paths).job()
-        if not findings.problems:
-            return job, []
-    found = [
-        paths.at_line(problem.message if problem.path else f"{THE_FILE}: {problem.message}", problem.path)
-        for problem in findings.problems[:MOST_PROBLEMS]
-    ]
-    return None, [*found, *_and_more(len(findings.problems))]
+
+def bound(document: JobDocument) -> list[Any]:
+    """Return the value whose digest a job is bound to."""
+    return [document.format, document.body, document.defaults]
+
+
+def translated(document: JobDocument, findings: Findings) -> Translation | None:
+    """Return the FATE v1 documents of a file of the right shape; None, with all its problems, for any other value."""
+    found = Findings(findings.strict, findings.problems, findings.warnings, _WholeFile())
+    file, given = Node(document.body, "", found), Node(document.defaults, "defaults", found)
+    if size_of(file) is not None and size_of(given) is not None:
+        check_shape(_with_whole_initiator(file))
+        given.nothing_but(_DEFAULTS)
+    if found.problems:
+        return None
+    translation = Translation(file, document.defaults)
+    translation.translate()
+    return None if found.problems else translation
+
+
+_DEFAULTS = frozenset({*flat_parameters(JobParameters()), "model_id", "model_version"})
 
 
 def _with_whole_initiator(file: Node) -> Node:
@@ -103,28 +92,30 @@ def _with_whole_initiator(file: Node) -> Node:
 _PARTY_ID = re.compile("[0-9]{1,10}")
 
 
-def _and_more(count: int) -> list[str]:
-    return [f"... and {count - MOST_PROBLEMS} more"] if count > MOST_PROBLEMS else []
-
-
 # ---------------------------------------------------------------------- paths in messages
 
-_PIECE = r"""\.[A-Za-z0-9_|-]+|\.'[^']*'|\."[^"]*"|\[[0-9]+\]"""
-_PATH = re.compile(
-    # a module's problems with its parameters have no exact path
-    r"\bjob_runtime_conf\.component_parameters: (?P<task>[A-Za-z0-9_-]+)(?= at [a-z]+ [0-9]+: |: )(?: (?=at ))?"
-    rf"|\b(?:job_runtime_conf|dsl)(?:(?:{_PIECE})+|(?=: ))"
-)
+
+class _WholeFile(Paths):
+    """The paths of the file itself."""
+
+    def of(self, place: str) -> str:
+        return place or THE_FILE
 
 
-def _upwards(path: str) -> Iterator[str]:
-    """Yield the path, the one above it, and so on."""
-    while path:
-        yield path
-        path = _LAST_PIECE.sub("", path)
+@dataclass
+class FilePaths(Paths):
+    """The paths in the file of places in FATE v1's documents."""
 
+    known: dict[str, str] = field(default_factory=dict)
 
-_LAST_PIECE = re.compile(rf"(?:^[^.\[]+|{_PIECE}|.)\Z", re.DOTALL)
+    def of(self, place: str) -> str:
+        for known in upwards(place):
+            if known in self.known:
+                return (self.known[known] + place[len(known):]).removeprefix(".") or THE_FILE
+        return place
+
+    def of_parameters(self, task: str, party: str = "") -> str:
+        return f"tasks.{shown_key(task)}.parameters" + (f": at {party}" if party else "")
 
 
 # ---------------------------------------------------------------------- the translation
@@ -133,13 +124,15 @@ _RESOURCES = {"cores": "task_cores", "memory": "task_memory", "parallelism": "ta
 _CONF, _JOB_PARAMETERS, _COPIED = "job_runtime_conf", "job_parameters", "component_parameters"
 
 
-class _Translation:
+class Translation:
     """Puts each value of a file of the right shape into its place in the documents, and records its path."""
 
-    def __init__(self, file: Node, paths: Paths) -> None:
+    def __init__(self, file: Node, defaults: Mapping[str, Any]) -> None:
         self._file = file
-        self._paths = paths
+        self.paths = FilePaths()
         self._documents: dict[str, Any] = {_CONF: {"dsl_version": 2}, "dsl": {}}
+        if defaults:
+            self._documents[_CONF][_JOB_PARAMETERS] = {"common": dict(defaults)}
         for node, *place in (
             (file, _CONF), (file, _CONF, _JOB_PARAMETERS), (file, _CONF, _JOB_PARAMETERS, "common"),
             (file.at("parties"), _CONF, "role"), (file.at("tasks"), "dsl"), (file.at("tasks"), "dsl", "components"),
@@ -147,7 +140,18 @@ class _Translation:
         ):  # fmt: skip
             self._came(node, *place)
 
-    def job(self) -> NativeJob:
+    @property
+    def dsl(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._documents["dsl"]
+        return found
+
+    @property
+    def runtime_conf(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._documents[_CONF]
+        return found
+
+    def translate(self) -> None:
+        """Add a problem for each block that is for no party of the job."""
         file, common = self._file, (_CONF, _JOB_PARAMETERS, "common")
         self._seats()
         self._job_parameters(file, common)
@@ -158,9 +162,6 @@ class _Translation:
             self._job_parameters(block, (_CONF, _JOB_PARAMETERS, "role", *at))
         for name, task in file.at("tasks").members().items():
             self._task(name, task)
-        found = self._documents
-        name, description = (str(file.at(key).value or "") for key in ("name", "description"))
-        return NativeJob(found["dsl"], found[_CONF], name, description, self._paths)
 
     def _seats(self) -> None:
         file = self._file
@@ -173,6 +174,7 @@ class _Translation:
 
     def _job_parameters(self, block: Node, place: tuple[str, ...]) -> None:
         for key, known in _RESOURCES.items():
+            self._came(block.at("resources").at(key), *place, known)        # a message may name it if it is missing
             self._put(block.at("resources").at(key), *place, known)
         self._put(block.at("task_timeout"), *place, "task_timeout")
 
@@ -231,4 +233,4 @@ class _Translation:
         self._came(node, *place)
 
     def _came(self, node: Node, *place: str) -> None:
-        self._paths.known[".".join((place[0], *map(shown_key, place[1:])))] = node.path
+        self.paths.known[".".join((place[0], *map(shown_key, place[1:])))] = node.path

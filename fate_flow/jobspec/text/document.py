@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import Any, TypeVar
 
+from fate_flow.core.model.document import AS_IN_FATE_V1, Paths
 from fate_flow.core.model.errors import BadDocument, BadRequest
 from fate_flow.core.model.grammar import shown, shown_key
 
@@ -30,6 +31,7 @@ class Findings:
     strict: bool
     problems: list[BadDocument] = field(default_factory=list)
     warnings: dict[str, None] = field(default_factory=dict)      # in order, each once
+    paths: Paths = AS_IN_FATE_V1                                 # translates paths of nodes into those to show
 
     def warn(self, warning: str) -> None:
         self.warnings[warning] = None
@@ -48,7 +50,9 @@ class Findings:
 
 @dataclass(frozen=True)
 class Node:
-    """One value of a document, its path, and the findings to which its problems are added."""
+    """One value of a document, its path, and the findings to which its problems are added.
+
+    `path` is the place that the reader looks at, `shown_path` the path in the document that the user wrote."""
 
     value: Any
     path: str
@@ -57,6 +61,10 @@ class Node:
     @property
     def is_given(self) -> bool:
         return self.value is not None
+
+    @property
+    def shown_path(self) -> str:
+        return self.findings.paths.of(self.path)
 
     def at(self, key: str) -> Node:
         inside = self.value.get(key) if isinstance(self.value, Mapping) else None
@@ -139,7 +147,7 @@ class Node:
         return nearest(key, meant) if self.findings.may_hint else ""
 
     def wrong(self, problem: str) -> None:
-        self.findings.problems.append(BadDocument(self.path, problem))
+        self.findings.problems.append(BadDocument(self.shown_path, problem))
 
     def ignored(self, why: str = "is not known") -> None:
         """Report that the value is ignored."""
@@ -150,11 +158,11 @@ class Node:
         if self.findings.strict:
             self.wrong(what)
         else:
-            self.findings.warn(f"{self.path}: {what}" + (f"; {consequence}" if consequence else ""))
+            self.findings.warn(f"{self.shown_path}: {what}" + (f"; {consequence}" if consequence else ""))
 
     def without_effect(self, why: str) -> None:
         """Report that the key is known, but has no effect here."""
-        self.findings.warn(f"{self.path}: has no effect: {why}")
+        self.findings.warn(f"{self.shown_path}: has no effect: {why}")
 
 
 def nearest(key: str, meant: Collection[str]) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fate_flow.core.access.authority import document_digest
+from fate_flow.core.model.document import JobDocument, fate_v1_document
 from fate_flow.core.model.spec import JobSpec
-from fate_flow.jobspec.fate_v1.reader import parse
+from fate_flow.jobspec import formats
+from fate_flow.jobspec.formats import FORMATS, parse
 from fate_flow.services.context.ports import Context
 from fate_flow.store.values import Document
 
@@ -27,28 +26,55 @@ class ParsedJob:
 
 def digest_of(document: Document) -> str:
     """Return the digest that a job is bound to; it does not depend on the order of keys."""
-    return document_digest(document.dsl, document.runtime_conf)
+    return formats.digest_of(document.content)
 
 
-def exact_key(document: Document) -> str:
-    """Return a key that differs for documents with another order of keys: lists show parties and tasks in that order.
-    Empty for a document that is nested so deeply that no parser takes it."""
+def digest_of_received(document: JobDocument) -> str:
+    """Return the digest of a document that may be wrong; empty if it is nested too deeply for any parser."""
     try:
-        text = json.dumps([document.dsl, document.runtime_conf])
+        return formats.digest_of(document)
     except RecursionError:
         return ""
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def read_spec(context: Context, document: Document) -> JobSpec:
     """Parse a document. Raises BadDocument with the path of the offending key."""
-    return parse(document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults)
+    return parse_document(context, document.content)
 
 
-def remember_accepted(context: Context, document: Document, spec: JobSpec) -> None:
+def spec_in_row(context: Context, document: Document) -> JobSpec:
+    """Return what a stored document says; a process parses it once. Raises BadDocument if it is of an older release."""
+    digest = digest_of(document)
+    spec = context.specs.get(digest) or context.accepted.get(digest)
+    if spec is None:
+        spec = read_spec(context, document)
+        remember_accepted(context, digest, spec)
+    return spec
+
+
+def parse_document(context: Context, document: JobDocument) -> JobSpec:
+    """Parse a document. Raises BadDocument with the path of the offending key."""
+    return parse(document, modules=context.modules, defaults=context.defaults)
+
+
+def for_rows(document: JobDocument, spec: JobSpec, name: str = "", description: str = "") -> Document:
+    """Return what the rows of a job keep of its parsed document."""
+    dsl, conf = FORMATS[document.format].as_fate_v1(document, spec)
+    own = None if document == fate_v1_document(dsl, conf) else document
+    return Document(dsl, conf, {}, name, description, own=own)
+
+
+def completed(document: Document, spec: JobSpec, job_id: str) -> Document:
+    """Return the document with all defaults filled in, so that a party with other defaults reads the same job."""
+    content = FORMATS[document.content.format].completed(document.content, spec, job_id)
+    found = for_rows(content, spec)
+    return replace(document, dsl=found.dsl, runtime_conf=found.runtime_conf, own=found.own)
+
+
+def remember_accepted(context: Context, digest: str, spec: JobSpec) -> None:
     """Keep what the document of an accepted job says. Documents of refused jobs are not kept: they could fill the
     memory of this server."""
     with _accepting:
         while len(context.accepted) >= _MOST_ACCEPTED:
             del context.accepted[next(iter(context.accepted))]
-        context.accepted[exact_key(document)] = spec
+        context.accepted[digest] = spec

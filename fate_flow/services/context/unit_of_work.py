@@ -14,18 +14,18 @@ from enum import Enum
 from functools import partial
 
 from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.errors import OperationFailed
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import Command, Job
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.documents import digest_of, exact_key, read_spec
+from fate_flow.services.context.documents import digest_of, parse_document
 from fate_flow.services.context.effects import Effect, carry_out
 from fate_flow.services.context.pending import Pending
 from fate_flow.services.context.ports import Context
 from fate_flow.store.contract.transaction import Transaction
-from fate_flow.store.values import Document
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class UnitOfWork:
     pending: Pending = field(default_factory=Pending)         # what follows after the commit
     is_careful: bool = False                                  # see `isolated`
     known_steady: int | None = None                           # set by the scheduler; others read it
-    read_early: Mapping[str, JobSpec] = field(default_factory=dict)      # by `exact_key`: read before the transaction
+    read_early: Mapping[str, JobSpec] = field(default_factory=dict)      # by digest: parsed before the transaction
 
     @property
     def steady(self) -> int:
@@ -154,14 +154,14 @@ class UnitOfWork:
                 raise OperationFailed(f"job {job_id}: its rows have another document than it is bound to")
             if len(specs) >= _SPECS_KEPT:
                 del specs[next(iter(specs))]
-            specs[digest] = self.parsed(document)
+            specs[digest] = self.parsed(document.content, digest)
         return specs[binding.digest]
 
-    def parsed(self, document: Document) -> JobSpec:
-        """Return what the document says, without parsing it again if this was done before this transaction, or when
-        its job was accepted. Raises BadDocument with the path of the offending key."""
-        key = exact_key(document)
-        return self.read_early.get(key) or self.context.accepted.get(key) or read_spec(self.context, document)
+    def parsed(self, document: JobDocument, digest: str) -> JobSpec:
+        """Return what the document with this digest says, without parsing it again if this was done before this
+        transaction, or when its job was accepted. Raises BadDocument with the path of the offending key."""
+        known = self.read_early.get(digest) or self.context.accepted.get(digest)
+        return known or parse_document(self.context, document)
 
     def binding(self, job_id: str) -> JobBinding | None:
         """Return what the job id is bound to here; None if it is not bound."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from fate_flow.core.model.errors import BadDocument, Conflict, Refused
@@ -15,8 +14,7 @@ from fate_flow.core.model.status import SeatStatus, TaskStatus
 from fate_flow.core.wire.v1.job_bodies import Create
 from fate_flow.core.wire.v1.queries import effective_in
 from fate_flow.jobspec.effective import capped_text
-from fate_flow.jobspec.fate_v1.model_name import with_model
-from fate_flow.services.context.documents import ParsedJob, digest_of
+from fate_flow.services.context.documents import ParsedJob, completed, digest_of
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.plan_actions import Dispatch
 from fate_flow.services.participant.participant import Participant
@@ -38,9 +36,7 @@ def take_submit(
             raise Conflict(f"request id {request_id} was used for other content, by job {known.job_id}")
         return known.job_id
     check_own(unit, spec)
-    # All defaults are filled in before it is sent and stored, so that a party with other defaults reads the same job.
-    complete = replace(document, runtime_conf=with_model(spec.conf, spec.roles, job_id))
-    _take_seat(unit, party, dispatch, job_id, complete, spec)
+    _take_seat(unit, party, dispatch, job_id, completed(document, spec, job_id), spec)
     unit.touch(job_id)
     return job_id
 
@@ -51,13 +47,14 @@ def check_own(unit: UnitOfWork, spec: JobSpec) -> None:
     initiator = spec.initiator
     if initiator.party_id != own and initiator.role != "local":
         raise BadDocument(
-            "job_runtime_conf.initiator.party_id",
+            spec.paths.of("job_runtime_conf.initiator.party_id"),
             f"this server is party {own}; submit the job at party {initiator.party_id}, its initiator",
         )
     missing = sorted({p.party_id for p in spec.parties} - unit.context.routes - {own, "0"})
     if missing:
         raise BadDocument(
-            "job_runtime_conf.role", f"party {missing[0]} has no route here (routes in service_conf.yaml)"
+            spec.paths.of("job_runtime_conf.role"),
+            f"party {missing[0]} has no route here (routes in service_conf.yaml)",
         )
 
 
@@ -100,8 +97,8 @@ def create_body(
     document: Document, spec: JobSpec, job_id: str, incarnations: Mapping[str, str], revision: int = 0
 ) -> dict[str, Any]:
     """Return the body of `create`, with our extensions announced."""
-    create = Create(document.dsl, document.runtime_conf, document.name, document.description, incarnations, revision)
-    return create.as_body(job_id, spec.initiator, spec.roles)
+    create = Create(document.content, document.name, document.description, incarnations, revision)
+    return create.as_body(job_id, spec.initiator, spec.roles, document.dsl, document.runtime_conf)
 
 
 def _seats(unit: UnitOfWork, job_id: str, spec: JobSpec) -> list[Seat]:

@@ -14,9 +14,10 @@ from fate_flow.core.model.resources import Request, request_of
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.wire.v1.job_bodies import Create, incarnations_in, read_create
+from fate_flow.core.wire.v1.job_bodies import incarnations_in, read_create
 from fate_flow.jobspec.effective import Effective, effective_at
-from fate_flow.services.context.documents import digest_of, exact_key, read_spec, remember_accepted
+from fate_flow.jobspec.formats import FORMATS
+from fate_flow.services.context.documents import digest_of_received, for_rows, parse_document, remember_accepted
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.rows import plain_v1_incarnation
@@ -81,10 +82,10 @@ def request(unit: UnitOfWork, spec: JobSpec, party: Party) -> Request:
     if cores > size.job_limit:
         more = f"more than a job may have at {party}"
         most = f"a job may have at most {size.job_limit} at {party}" if is_own else more
-        raise _too_much(f"asks for {counted(cores, 'core')}, {most}", "task_cores", "task_parallelism")
+        raise _too_much(spec, f"asks for {counted(cores, 'core')}, {most}", "task_cores", "task_parallelism")
     if memory > size.memory and memory:
         most = f"{party} has {size.memory} in all" if is_own else f"more than {party} has"
-        raise _too_much(f"asks for {memory} MB of memory, {most}", "task_memory", "task_parallelism")
+        raise _too_much(spec, f"asks for {memory} MB of memory, {most}", "task_memory", "task_parallelism")
     return request_of(party, spec.parameters[party], size.nodes)
 
 
@@ -101,16 +102,16 @@ def check_early(context: Context, spec: JobSpec) -> None:
 
 
 def read_programs_early(context: Context, commands: Iterable[Command]) -> dict[str, JobSpec]:
-    """Do `check_early` for each `create`, and return what was parsed for it, by `exact_key`."""
+    """Do `check_early` for each `create`, and return what was parsed for it, by digest."""
     found: dict[str, JobSpec] = {}
     for command in commands if context.program_policy.reads_programs else ():
         if command.kind is CommandKind.CREATE:
             with suppress(Exception):
-                document = document_in(read_create(command.body))
-                key = exact_key(document)
-                if key not in found:
-                    found[key] = context.accepted.get(key) or read_spec(context, document)
-                    check_early(context, found[key])
+                document = read_create(command.body, FORMATS).document
+                digest = digest_of_received(document)
+                if digest not in found:
+                    found[digest] = context.accepted.get(digest) or parse_document(context, document)
+                    check_early(context, found[digest])
     return found
 
 
@@ -136,13 +137,9 @@ def effective_here(context: Context, spec: JobSpec, party: Party) -> tuple[Effec
     return effective_at(party, spec, context.ceilings, rules.stop_grace_seconds, rules.longest_stop_seconds)
 
 
-def _too_much(message: str, *keys: str) -> OperationFailed:
-    places = ", ".join(f"job_runtime_conf.job_parameters.common.{key}" for key in keys)
+def _too_much(spec: JobSpec, message: str, *keys: str) -> OperationFailed:
+    places = ", ".join(spec.paths.of(f"job_runtime_conf.job_parameters.common.{key}") for key in keys)
     return OperationFailed(f"the job {message} ({places})")
-
-
-def document_in(create: Create) -> Document:
-    return Document(create.dsl, create.runtime_conf, {}, create.name, create.description)
 
 
 def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str) -> Admitted:
@@ -150,10 +147,10 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
 
     Raises BadDocument or BadRequest if the job is wrong; PermissionDenied if this caller may not create it, or not
     with this content; and the errors of `accept`."""
-    create = read_create(command.body)
-    document = document_in(create)
-    spec = unit.parsed(document)
-    offered = JobBinding(command.job_id, spec.initiator, frozenset(spec.parties), digest_of(document), create.revision)
+    create = read_create(command.body, FORMATS)
+    digest = digest_of_received(create.document)
+    spec = unit.parsed(create.document, digest)
+    offered = JobBinding(command.job_id, spec.initiator, frozenset(spec.parties), digest, create.revision)
     said = Said(statement, caller, unit.context.party_id, command.to, offered)
     if why := objection(said, unit.binding(command.job_id)):
         raise PermissionDenied(why)
@@ -162,8 +159,8 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
     _check_keys(unit, command.to, spec)
     accept(unit, spec)
     if statement is CommandKind.CREATE:
-        remember_accepted(unit.context, document, spec)
-    return Admitted(document, spec, offered)
+        remember_accepted(unit.context, digest, spec)
+    return Admitted(for_rows(create.document, spec, create.name, create.description), spec, offered)
 
 
 def _check_keys(unit: UnitOfWork, party: Party, spec: JobSpec) -> None:
@@ -176,7 +173,7 @@ def _check_keys(unit: UnitOfWork, party: Party, spec: JobSpec) -> None:
 
 
 def first_tasks(spec: JobSpec, command: Command, unit: UnitOfWork) -> list[Task]:
-    known = incarnations_in(read_create(command.body), spec.tasks)
+    known = incarnations_in(read_create(command.body, FORMATS), spec.tasks)
     return [
         Task(
             key=TaskKey(command.job_id, task.name, 0, command.to),

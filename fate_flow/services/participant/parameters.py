@@ -52,7 +52,7 @@ def preview_change(unit: UnitOfWork, job: Job, change: Change) -> Revised:
     document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     assert document is not None, "a job row has its document"
     assert spec is not None, "it was parsed when it was taken"
-    revised = replace(document, runtime_conf=changed_conf(spec, change))
+    revised = document.with_conf(changed_conf(spec, change))
     new = read_spec(unit.context, revised)
     components = changed_components(spec, new)
     is_change = new.changeable_conf != spec.changeable_conf
@@ -62,7 +62,7 @@ def preview_change(unit: UnitOfWork, job: Job, change: Change) -> Revised:
         _check_all_know_revisions(job, plain_v1)
     warnings = tuple(one for one in new.warnings if one not in spec.warnings)
     return Revised(
-        replace(revised, runtime_conf=new.conf), new, components, job.revision, is_change, plain_v1, warnings
+        revised.with_conf(new.conf), new, components, job.revision, is_change, plain_v1, warnings
     )
 
 
@@ -106,7 +106,7 @@ def take_parameters(unit: UnitOfWork, job: Job, given: Parameters) -> Answer:
     revision = bound.revision + 1 if given.revision is None else given.revision
     if revision < bound.revision:
         return Answer()
-    document = replace(document, runtime_conf={**document.runtime_conf, **given.conf})
+    document = document.with_conf({**document.runtime_conf, **given.conf})
     offered = replace(bound, digest=digest_of(document), revision=revision)
     if offered == bound or (given.revision is None and offered.digest == bound.digest):
         return Answer()       # plain v1 counts no revisions, and sends the same change to each of our seats
@@ -115,7 +115,7 @@ def take_parameters(unit: UnitOfWork, job: Job, given: Parameters) -> Answer:
     spec = read_spec(unit.context, document)
     components = tuple(name for name in spec.tasks if name in given.components)
     accept(unit, spec)
-    remember_accepted(unit.context, document, spec)
+    remember_accepted(unit.context, offered.digest, spec)
     _revise(unit, bound, _Terms(revision, document, spec, components))
     return Answer()
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from fate_flow.core.model.job import JobKey
 from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.kind import ArtifactKind, Kept
-from fate_flow.services.context.documents import read_spec
+from fate_flow.services.context.documents import spec_in_row
 from fate_flow.services.context.ports import Context, Keep
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Document, Scope
@@ -280,8 +280,8 @@ class RetentionSweeper:
 
     def _at(self, document: Document, key: JobKey) -> Document:
         """Return the document as this seat sees it; the stored one may be that of another seat."""
-        spec = read_spec(self._context, document)
-        return Document(document.dsl, document.runtime_conf, effective_document(spec, key.party))
+        spec = spec_in_row(self._context, document)
+        return replace(document, on_party=effective_document(spec, key.party))
 
 
 def _bound(act: Callable[..., T], *last: Any) -> Callable[..., T]:

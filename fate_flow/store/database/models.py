@@ -123,6 +123,8 @@ class JobRow(_Base):
     f_ttl = IntegerField(null=True)
     f_lost_since = BigIntegerField(default=0)
     f_losses = IntegerField(default=0)
+    f_format = CharField(20, default="fate_v1")
+    f_document = TextField(null=True)
 
     class Meta:
         table_name = "t_job"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import Job, JobKey
 from fate_flow.core.model.reasons import Reason
@@ -35,7 +36,7 @@ class Jobs(MemoryUnitOfWork):
             return False
         kept = Document(
             as_json(document.dsl), as_json(document.runtime_conf), as_json(document.on_party), document.name,
-            document.description, document.tag,
+            document.description, document.tag, own=_copied(document.own),
         )  # fmt: skip
         self._put(JobRow(new_job(job), kept))
         return True
@@ -61,7 +62,8 @@ class Jobs(MemoryUnitOfWork):
             return False
         found = changed(row.job, **revised(new), consent=row.job.consent or new.consent)
         conf, on_party = as_json(document.runtime_conf), as_json(document.on_party)
-        self._put(changed(row, job=found, document=changed(row.document, runtime_conf=conf, on_party=on_party)))
+        new_document = changed(row.document, runtime_conf=conf, on_party=on_party, own=_copied(document.own))
+        self._put(changed(row, job=found, document=new_document))
         return True
 
     def _as_seen(self, job: Job) -> JobRow | None:
@@ -188,3 +190,9 @@ class Jobs(MemoryUnitOfWork):
 
 def _initiator_first(row: JobRow) -> tuple[bool, Party]:
     return (not row.job.is_initiator, row.job.party)
+
+
+def _copied(document: JobDocument | None) -> JobDocument | None:
+    if document is None:
+        return None
+    return JobDocument(document.format, as_json(document.body), as_json(document.defaults))

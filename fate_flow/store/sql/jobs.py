@@ -23,6 +23,7 @@ from fate_flow.store.contract.changes import (
     stop_requested,
     tag_of_end,
 )
+from fate_flow.store.database.document_columns import document_columns, own_document_of
 from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.database.models import JobRow, TaskRow
 from fate_flow.store.database.prepared import Prepared
@@ -53,7 +54,7 @@ class Jobs(SqlUnitOfWork):
         row = (
             JobRow.select(
                 JobRow.f_dsl, JobRow.f_runtime_conf, JobRow.f_runtime_conf_on_party, JobRow.f_name,
-                JobRow.f_description, JobRow.f_tag,
+                JobRow.f_description, JobRow.f_tag, JobRow.f_format, JobRow.f_document,
             )
             .where(is_it)
             .order_by(JobRow.f_is_initiator.desc(), JobRow.f_role, JobRow.f_party_id)
@@ -62,8 +63,11 @@ class Jobs(SqlUnitOfWork):
         )  # fmt: skip
         if row is None:
             return None
-        dsl, conf, on_party, name, description, tag = row
-        return Document(from_json(dsl), from_json(conf), from_json(on_party), name or "", description or "", tag or "")
+        dsl, conf, on_party, name, description, tag, own_format, own = row
+        return Document(
+            from_json(dsl), from_json(conf), from_json(on_party), name or "", description or "", tag or "",
+            own=own_document_of(own_format, own),
+        )  # fmt: skip
 
     def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
         values = with_dates(job_columns(job_moved(job, move, at, caused_by)))
@@ -85,9 +89,7 @@ class Jobs(SqlUnitOfWork):
         return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
 
     def revise(self, job: Job, new: Job, document: Document) -> bool:
-        values = job_columns(revised(new)) | {
-            "f_runtime_conf": to_json(document.runtime_conf), "f_runtime_conf_on_party": to_json(document.on_party),
-        }  # fmt: skip
+        values = job_columns(revised(new)) | document_columns(document)
         if job.consent is None and new.consent is not None:
             values["f_approval"] = new.consent.approval.value
         where = _as_seen(job) & (JobRow.f_revision == job.revision)
@@ -229,6 +231,5 @@ def _job_values(job: Job, document: Document) -> dict[str, Any]:
         "f_description": document.description,
         "f_tag": document.tag,
         "f_dsl": to_json(document.dsl),
-        "f_runtime_conf": to_json(document.runtime_conf),
-        "f_runtime_conf_on_party": to_json(document.on_party),
+        **document_columns(document),
     }

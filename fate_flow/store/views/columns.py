@@ -17,7 +17,8 @@ Row = dict[str, Any]
 Converter = Callable[[Any], Any]
 
 _DOCUMENTS = frozenset({
-    "dsl", "runtime_conf", "runtime_conf_on_party", "train_runtime_conf", "cmd", "component_parameters",
+    "dsl", "runtime_conf", "runtime_conf_on_party", "train_runtime_conf", "document", "cmd",
+    "component_parameters",
 })  # fmt: skip
 _OBJECTS = frozenset({
     "roles", "user", "inheritance_info", "policy_timers", "provider_info", "engine_conf", "engine_config",

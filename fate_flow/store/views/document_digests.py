@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from fate_flow.core.access.authority import document_digest
+from fate_flow.jobspec.formats import digest_of
 from fate_flow.store.database.models import BindingRow
 from fate_flow.store.values import Document
 
@@ -25,5 +25,5 @@ def digests_of(tx: _Documents, job_ids: Iterable[str]) -> dict[str, str]:
         found |= dict(BindingRow.select(BindingRow.f_job_id, BindingRow.f_digest).where(some).tuples())
     for job_id in ids:
         if job_id not in found and (document := tx.document(job_id)) is not None:
-            found[job_id] = document_digest(document.dsl, document.runtime_conf)
+            found[job_id] = digest_of(document.content)
     return found

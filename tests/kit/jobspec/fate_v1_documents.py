@@ -10,7 +10,7 @@ from typing import Any
 from fate_flow.components.providers.builtin import BUILTIN_PROVIDER
 from fate_flow.core.model.modules import ModuleInfo, ProviderInfo
 from fate_flow.core.model.spec import JobParameters, JobSpec, Party
-from fate_flow.jobspec.fate_v1.reader import parse, parse_or_problems
+from tests.kit.jobspec.parsing import parse, problems
 
 GUEST, HOST, SECOND_HOST, ARBITER = (
     Party("guest", "9001"), Party("host", "9002"), Party("host", "9004"), Party("arbiter", "9003"))
@@ -168,11 +168,6 @@ def with_job_parameters(common: Mapping[str, Any] | None = None, **roles: Any) -
 def with_parameters(common: Mapping[str, Any] | None = None, **roles: Any) -> JobSpec:
     """The job with these component parameters."""
     return read(conf=a_conf(component_parameters={"common": common or {}, "role": roles}))
-
-
-def problems(dsl: Any, conf: Any, **described: Any) -> list[str]:
-    """All that is wrong with two documents."""
-    return parse_or_problems(dsl, conf, **described)[1]
 
 
 def problems_of(dsl: Any = None, conf: Any = None, *, strict: bool = False) -> list[str]:

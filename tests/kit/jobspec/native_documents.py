@@ -6,10 +6,13 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.spec import JobSpec
-from fate_flow.jobspec.fate_v1.reader import parse
-from fate_flow.jobspec.native.reader import NativeJob, read_native
-from tests.kit.jobspec.fate_v1_documents import DEFAULTS, MODULES, problems
+from fate_flow.jobspec.formats import NATIVE, parse, parse_or_problems
+from fate_flow.jobspec.native import reader
+from fate_flow.jobspec.native.reader import Translation
+from fate_flow.jobspec.text.document import Findings
+from tests.kit.jobspec.fate_v1_documents import DEFAULTS, MODULES
 
 SMALL: Mapping[str, Any] = {
     "version": 1, "initiator": "guest 9001", "parties": {"guest": [9001], "host": [9002, "9004"]},
@@ -69,22 +72,18 @@ def with_task(**changes: Any) -> dict[str, Any]:
     return a_file(tasks={"read": {"component": "Reader", **changes}})
 
 
-def translated(document: Any) -> NativeJob:
-    """What the file stands for; its shape must be right."""
-    job, wrong = read_native(document, {})
-    assert job is not None, wrong
-    return job
+def translated(document: Any) -> Translation:
+    """What the file stands for in FATE v1; its shape must be right."""
+    findings = Findings(strict=True)
+    found = reader.translated(JobDocument(NATIVE, document), findings)
+    assert found is not None, findings.problems
+    return found
 
 
 def wrong_with(document: Any) -> list[str]:
-    """All that is wrong with a file, its shape and then its content, in its own paths."""
-    job, wrong = read_native(document, {})
-    if job is None:
-        return wrong
-    found = problems(job.dsl, job.runtime_conf, modules=MODULES, defaults=DEFAULTS, strict=True)
-    return list(map(job.paths.rendered, found))
+    """All that is wrong with a file, its shape and then its content."""
+    return parse_or_problems(JobDocument(NATIVE, document), modules=MODULES, defaults=DEFAULTS, strict=True)[1]
 
 
 def spec_of(document: dict[str, Any]) -> JobSpec:
-    job = translated(document)
-    return parse(job.dsl, job.runtime_conf, modules=MODULES, defaults=DEFAULTS)
+    return parse(JobDocument(NATIVE, document), modules=MODULES, defaults=DEFAULTS)

@@ -22,14 +22,13 @@ from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.engines.local.engine import LocalEngine
 from fate_flow.engines.local.worker import EXIT, LAUNCH, WorkerSpec
-from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.server.adapters import LocalWorkers
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.settings.settings import Settings
 from fate_flow.store.views.views import Views
 from tests.kit.api.client_world import World, make_world
 from tests.kit.components.tiny_provider import SAY, THREE, TINY_PROVIDER
-from tests.kit.jobspec.fate_v1_documents import problems
+from tests.kit.jobspec.parsing import parse, problems
 from tests.kit.modules import Module
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import command, create, task_command

@@ -13,9 +13,9 @@ from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.planning.partial import absent
 from fate_flow.core.planning.rerun import tasks_anew
 from fate_flow.core.wire.v1.initiator_bodies import RerunRequest
-from fate_flow.jobspec.fate_v1.reader import parse
-from tests.kit.jobspec.fate_v1_documents import DEFAULTS, MODULES, problems
+from tests.kit.jobspec.fate_v1_documents import DEFAULTS, MODULES
 from tests.kit.jobspec.native_documents import a_file, spec_of, translated, wrong_with
+from tests.kit.jobspec.parsing import parse, problems
 from tests.kit.values import GUEST, HOST, a_seat, a_spec, a_task, a_view
 
 T = TaskStatus

@@ -6,18 +6,16 @@ from pathlib import Path
 
 from fate_flow.api.v1.jobs.job_file import read_yaml
 from fate_flow.components.providers.table import CATALOGUE
+from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.spec import JobParameters, JobSpec
-from fate_flow.jobspec.fate_v1.reader import parse
-from fate_flow.jobspec.native.reader import read_native
+from fate_flow.jobspec.formats import NATIVE, parse
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 
 
 def spec_of(name: str) -> JobSpec:
     reading = read_yaml((EXAMPLES / name).read_text(encoding="utf-8"))
-    job, wrong = read_native(reading.value, reading.lines)
-    assert job is not None, wrong
-    return parse(job.dsl, job.runtime_conf, modules=CATALOGUE, defaults=JobParameters(), strict=True)
+    return parse(JobDocument(NATIVE, reading.value), modules=CATALOGUE, defaults=JobParameters(), strict=True)
 
 
 def test_one_task_follows_the_other() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.model.spec import DeclaredOutput, Input, JobParameters, Party, Source
-from fate_flow.jobspec.fate_v1.reader import component_parameters_on, effective_document, parse
+from fate_flow.jobspec.fate_v1.reader import component_parameters_on, effective_document
 from tests.kit.jobspec.fate_v1_documents import (
     ARBITER,
     ARBITER_CONF,
@@ -27,6 +27,7 @@ from tests.kit.jobspec.fate_v1_documents import (
     UPLOAD_DSL,
     read,
 )
+from tests.kit.jobspec.parsing import parse
 
 LOCAL = Party("local", "0")
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from fate_flow.core.model.errors import BadDocument
 from fate_flow.core.model.spec import JobParameters
-from fate_flow.jobspec.fate_v1.reader import component_parameters_on, effective_document, parse
-from tests.kit.jobspec.fate_v1_documents import DEFAULTS, EXAMPLES, MODULES, a_conf, a_dsl, problems, read
+from fate_flow.jobspec.fate_v1.reader import component_parameters_on, effective_document
+from tests.kit.jobspec.fate_v1_documents import DEFAULTS, EXAMPLES, MODULES, a_conf, a_dsl, read
+from tests.kit.jobspec.parsing import parse, problems
 
 KEYS = st.sampled_from([
     "dsl_version", "initiator", "role", "job_parameters", "component_parameters", "provider", "common", "guest", "host",

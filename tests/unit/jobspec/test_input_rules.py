@@ -8,7 +8,7 @@ import pytest
 
 from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.model.spec import JobParameters
-from tests.kit.jobspec.fate_v1_documents import problems
+from tests.kit.jobspec.parsing import problems
 
 READER = {"module": "Reader", "output": {"data": ["data"]}}
 MATCH = {"module": "Intersection", "input": {"data": {"data": ["reader_0.data"]}}, "output": {"data": ["data"]}}

@@ -10,8 +10,7 @@ import pytest
 from fate_flow.components.providers.builtin import BUILTIN_PROVIDER
 from fate_flow.core.model.modules import ProviderInfo
 from fate_flow.core.model.spec import JobParameters
-from fate_flow.jobspec.fate_v1.reader import parse
-from tests.kit.jobspec.fate_v1_documents import problems
+from tests.kit.jobspec.parsing import parse, problems
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
+from fate_flow.core.model.document import FATE_V1, JobDocument
 from fate_flow.core.model.retry import Backoff, RetryEvent, RetryRule
-from fate_flow.jobspec.fate_v1.reader import parse
-from fate_flow.jobspec.native.reader import read_native
+from fate_flow.jobspec import formats
+from fate_flow.jobspec.fate_v1.model_name import with_model
+from fate_flow.jobspec.formats import FORMATS, NATIVE
 from fate_flow.jobspec.native.schema import JOB
 from fate_flow.jobspec.text.document import MAX_DEPTH
+from fate_flow.jobspec.text.lines import Lines
 from tests.kit.jobspec.fate_v1_documents import DEFAULTS, GUEST, HOST, MODULES, SECOND_HOST, TWO_CONF, TWO_DSL
 from tests.kit.jobspec.native_documents import FULL, RETRY, SMALL, a_file, spec_of, translated, with_task, wrong_with
+from tests.kit.jobspec.parsing import parse
 
 # ---------------------------------------------------------------------- what it means
 
@@ -43,8 +47,7 @@ def test_a_file_says_what_two_documents_said():
 
 def test_name_and_description_stand_beside_the_documents():
     job = translated(a_file(name="one", description="two"))
-    assert (job.name, job.description) == ("one", "two")
-    assert "name" not in job.runtime_conf
+    assert not {"name", "description"} & job.runtime_conf.keys()
 
 
 def test_resources_may_differ_at_a_role_and_at_a_party():
@@ -98,9 +101,49 @@ def test_retry_and_stop_duration_are_those_of_the_fate_documents():
 
 def test_other_parties_read_the_same_job_in_what_they_are_sent():
     document = a_file(retry=RETRY, stop_duration=5, tasks={"a": {"component": "Reader", "retry": {"max_attempts": 9}}})
-    job, spec = translated(document), spec_of(document)
-    again = parse(job.dsl, spec.conf, modules=MODULES, defaults=replace(DEFAULTS, auto_retries=7), strict=True)
+    spec = spec_of(document)
+    again = parse(spec.dsl, spec.conf, modules=MODULES, defaults=replace(DEFAULTS, auto_retries=7), strict=True)
     assert (again.tasks, again.retry) == (spec.tasks, spec.retry)
+
+
+def test_other_parties_read_the_same_job_in_the_file_with_defaults():
+    document = JobDocument(NATIVE, a_file(
+        resources={"memory": 7}, tasks={"a": {"component": "Reader", "retry": {"max_attempts": 9}}}))
+    spec = formats.parse(document, modules=MODULES, defaults=replace(DEFAULTS, auto_retries=7, task_cores=3))
+    sent = FORMATS[NATIVE].completed(document, spec, "2026010112000000000000001")
+    again = formats.parse(sent, modules=MODULES, defaults=replace(DEFAULTS, task_timeout_seconds=9))
+    assert (again.tasks, again.parameters, again.retry) == (spec.tasks, spec.parameters, spec.retry)
+    assert (sent.body, sent.defaults["task_cores"], "task_memory" in sent.defaults) == (document.body, 3, False)
+    dsl, conf = FORMATS[NATIVE].as_fate_v1(sent, spec)
+    assert (dsl, conf) == FORMATS[NATIVE].as_fate_v1(sent, again)
+    assert conf == with_model(spec.conf, spec.roles, "2026010112000000000000001")
+    assert FORMATS[NATIVE].completed(sent, again, "2026010112000000000000001") == sent
+
+
+@pytest.mark.parametrize(("defaults", "problem"), [
+    ({"retry": {"max_attempts": 9}}, "defaults.retry: is not known"),
+    ({"task_cores": 0}, "resources.cores: 0 is not a whole number above 0"),
+    ({"task_timeout": "x"}, "task_timeout: 'x' is not a whole number of 0 or more"),
+])  # fmt: skip
+def test_defaults_of_a_file_are_checked(defaults, problem):
+    document = JobDocument(NATIVE, a_file(), defaults)
+    [found] = formats.parse_or_problems(document, modules=MODULES, defaults=DEFAULTS)[1]
+    assert found.startswith(problem)
+
+
+def test_the_file_has_precedence_over_its_defaults():
+    document = JobDocument(NATIVE, a_file(resources={"cores": 2}), {"task_cores": 5})
+    spec = formats.parse(document, modules=MODULES, defaults=DEFAULTS)
+    assert spec.common.task_cores == 2
+    assert FORMATS[NATIVE].as_fate_v1(document, spec)[1]["job_parameters"]["common"]["task_cores"] == 2
+
+
+def test_the_digest_covers_format_file_and_defaults():
+    one = JobDocument(NATIVE, a_file(), {"task_cores": 1})
+    as_fate_v1 = JobDocument(FATE_V1, {"dsl": {}, "runtime_conf": {}})
+    others = [as_fate_v1, replace(one, defaults={"task_cores": 2}), replace(one, body=a_file(timeout=5))]
+    assert len({formats.digest_of(document) for document in (one, *others)}) == 4
+    assert formats.digest_of(one) == formats.digest_of(replace(one, body=dict(reversed(one.body.items()))))
 
 
 def test_a_file_is_not_changed_by_reading_it():
@@ -150,7 +193,7 @@ def test_every_path_of_the_documents_leads_back_to_where_its_value_stands():
     documents = {"job_runtime_conf": job.runtime_conf, "dsl": job.dsl}
     reached = set()
     for path, value in leaves(documents):
-        native = job.paths.native(path)
+        native = job.paths.of(path)
         if native == "initiator":
             assert str(value) in said[native]
         elif native != "dsl_version":          # the one thing that only FATE needs to be told
@@ -173,29 +216,30 @@ def test_every_path_of_the_documents_leads_back_to_where_its_value_stands():
     ("elsewhere.role", "elsewhere.role"),
 ])  # fmt: skip
 def test_a_path_between_and_below_is_known_too(path, native):
-    assert translated(FULL).paths.native(path) == native
+    assert translated(FULL).paths.of(path) == native
 
 
-@pytest.mark.parametrize(("text", "described"), [
-    ("job_runtime_conf: has 9 values", "the job file: has 9 values"),
-    ("host 9002: job_runtime_conf.component_parameters: fit at host 9002: alpha: 1 is not text",
-     "host 9002: tasks.fit.parameters: at host 9002: alpha: 1 is not text"),
-    ("job_runtime_conf.component_parameters: fit: x: no such parameter", "tasks.fit.parameters: x: no such parameter"),
-    ("dsl.components.fit.module: 'X' is not known here", "tasks.fit.component: 'X' is not known here"),
-    ("party 9002 is gone", "party 9002 is gone"),
-])
-def test_what_others_say_of_the_documents_is_told_in_the_paths_of_the_file(text, described):
-    assert translated(FULL).paths.rendered(text) == described
+def test_the_parameters_of_a_task_have_a_path():
+    paths = translated(FULL).paths
+    assert paths.of_parameters("fit") == "tasks.fit.parameters"
+    assert paths.of_parameters("fit", "host 9002") == "tasks.fit.parameters: at host 9002"
+
+
+def test_resources_that_the_file_does_not_name_have_a_path():
+    place = "job_runtime_conf.job_parameters.common.task_parallelism"
+    assert translated(a_file()).paths.of(place) == "resources.parallelism"
 
 
 def test_a_message_ends_with_the_line_of_its_path_or_of_the_next_above():
-    job, _ = read_native(FULL, {"tasks.fit": 7, "tasks.fit.timeout": 9, "": 1})
-    assert job is not None
-    assert job.paths.rendered("dsl.components.fit.module: is bad") == "tasks.fit.component: is bad (line 7)"
-    assert job.paths.rendered("job_runtime_conf.job_parameters.common.task_conf.fit.timeout: x").endswith("(line 9)")
-    assert job.paths.rendered("job_runtime_conf.role: is bad") == "parties: is bad"
-    _, wrong = read_native(a_file(names="x"), {"names": 3})
-    assert wrong == ["names: is not known; did you mean name (line 3)"]
+    lines = Lines({"tasks.fit": 7, "tasks.fit.timeout": 9, "at": 3, "tasks.fit.at.'host 9004'": 11, "names": 3})
+    assert lines.in_message("tasks.fit.component: is bad") == "tasks.fit.component: is bad (line 7)"
+    assert lines.in_message("host 9002: tasks.fit.timeout: x").endswith("x (line 9)")
+    assert lines.in_message("too much at guest 1 (resources.cores, tasks.fit.timeout)").endswith("(line 9)")
+    assert lines.in_message("tasks.fit.at.'host 9004'.timeout: x").endswith("(line 11)")
+    assert lines.in_message("parties: is bad at host 9002: so") == "parties: is bad at host 9002: so"
+    assert lines.in_message("names: is not known; did you mean name").endswith("(line 3)")
+    assert lines.after_path("tasks.fit.retry.max_attempts") == "tasks.fit.retry.max_attempts (line 7)"
+    assert Lines().in_message("tasks.fit: is bad") == "tasks.fit: is bad"
 
 
 # ---------------------------------------------------------------------- what is wrong with its shape

@@ -16,13 +16,13 @@ from jsonschema import Draft202012Validator
 
 from fate_flow.api.v1.jobs.job_file import read_yaml
 from fate_flow.components.providers.table import CATALOGUE
+from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.retry import Backoff, RetryRule
 from fate_flow.core.model.spec import JobParameters
-from fate_flow.jobspec.native.reader import read_native
+from fate_flow.jobspec.formats import NATIVE, parse_or_problems
 from fate_flow.jobspec.native.schema import JOB, schema_text
 from fate_flow.jobspec.native.shape import MESSAGES, check_shape
 from fate_flow.jobspec.text.document import Findings, Node
-from tests.kit.jobspec.fate_v1_documents import problems
 from tests.kit.jobspec.native_documents import FULL, a_file, wrong_with
 from tests.kit.peak import begin_anew, peak
 
@@ -140,9 +140,8 @@ def test_an_example_is_right(path):
     assert text.startswith("# yaml-language-server: $schema=../job.schema.json\n")
     reading = read_yaml(text)
     assert list(VALIDATOR.iter_errors(reading.value)) == []
-    job, wrong = read_native(reading.value, reading.lines)
-    assert job is not None, wrong
-    assert problems(job.dsl, job.runtime_conf, modules=CATALOGUE, defaults=JobParameters(), strict=True) == []
+    document = JobDocument(NATIVE, reading.value)
+    assert parse_or_problems(document, modules=CATALOGUE, defaults=JobParameters(), strict=True)[1] == []
 
 
 # ---------------------------------------------------------------------- two readers of one schema

@@ -8,9 +8,9 @@ import pytest
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.spec import JobParameters, JobSpec
-from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.jobspec.parameters import Change, changed_components, changed_conf, read_change
 from tests.kit.job_documents import job
+from tests.kit.jobspec.parsing import parse
 from tests.kit.modules import Module
 
 MODULES = {"Work": Module()}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.errors import BadDocument, BadRequest
-from fate_flow.jobspec.predict_dsl import predict_dsl
+from fate_flow.jobspec.fate_v1.predict_dsl import predict_dsl
 
 READER = {"module": "Reader", "output": {"data": ["raw"]}}
 EVALUATION = {"module": "Evaluation", "input": {"data": {"data": ["lr_0.scores"]}}}

@@ -19,10 +19,10 @@ from fate_flow.core.model.retry import (
 )
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.jobspec.fate_v1.job_parameters import job_block
-from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.jobspec.fate_v1.retry_document import read_retry, rule_for
 from fate_flow.jobspec.text.document import Findings, Node
 from tests.kit.job_documents import job
+from tests.kit.jobspec.parsing import parse
 from tests.kit.modules import Module
 
 NOW = 1_000_000

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.spec import Party
-from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.jobspec.sources import Sources
 from tests.kit.jobspec.fate_v1_documents import (
     DEFAULTS,
@@ -22,6 +21,7 @@ from tests.kit.jobspec.fate_v1_documents import (
     a_conf,
     a_dsl,
 )
+from tests.kit.jobspec.parsing import parse
 
 JOB = "job_runtime_conf.job_parameters"
 
@@ -29,7 +29,7 @@ JOB = "job_runtime_conf.job_parameters"
 def sources(common: dict[str, Any] | None = None, **roles: Any) -> Sources:
     conf = a_conf(job_parameters={"common": common or {}, "role": roles})
     dsl = a_dsl(x={"module": "Reader"}, y={"module": "Reader"})
-    return Sources(conf, parse(dsl, conf, modules=MODULES, defaults=DEFAULTS), DEFAULTS)
+    return Sources(parse(dsl, conf, modules=MODULES, defaults=DEFAULTS), DEFAULTS)
 
 
 def of_task(
@@ -51,7 +51,7 @@ def test_cores_and_memory_are_told_party_by_party():
 def test_the_cores_of_a_component_that_knows_better_are_its_own():
     conf = {**UPLOAD_CONF, "job_parameters": {"common": {}}}
     spec = parse(UPLOAD_DSL, conf, modules=MODULES, defaults=DEFAULTS)
-    cores = Sources(conf, spec, DEFAULTS).of_party(spec.initiator)["task_cores"]
+    cores = Sources(spec, DEFAULTS).of_party(spec.initiator)["task_cores"]
     assert (cores.value, cores.source) == (1, "default")
 
 
@@ -146,7 +146,7 @@ def test_the_rules_are_told_in_the_order_in_which_they_are_tried():
 def test_of_a_role_with_enough_parties_it_is_told_how_many_that_are():
     common = {"min_available": {"host": 1}, "task_conf": {"y": {"min_available": {"host": 2}}}}
     conf, dsl = a_conf(job_parameters={"common": common}), a_dsl(x={"module": "Adds"}, y={"module": "Adds"})
-    found = Sources(conf, parse(dsl, conf, modules={"Adds": Adds()}, defaults=DEFAULTS), DEFAULTS)
+    found = Sources(parse(dsl, conf, modules={"Adds": Adds()}, defaults=DEFAULTS), DEFAULTS)
     assert of_task(found)["min_available.host"] == (1, "document", f"{JOB}.common.min_available.host")
     assert not [key for key in of_task(found, "y") if "min_available" in key]      # all two
 

@@ -16,7 +16,7 @@ from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import ROLES
 from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.spec import Input, JobSpec, Party, TaskSpec
-from fate_flow.services.context.documents import read_spec
+from fate_flow.services.context.documents import spec_in_row
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Document, OutputTable, TableMeta
 
@@ -149,7 +149,7 @@ class _BoardRoutes:
         document = self._context.read(find)
         if document is None:
             raise NotFound(f"find job failed: job {job_id} on {party}")
-        return party, read_spec(self._context, document)
+        return party, spec_in_row(self._context, document)
 
 
 def columns_of(table: TableMeta) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from typing import Any
@@ -30,7 +30,8 @@ from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.core.planning.view import JobView
 from fate_flow.core.wire.v1.queries import effective_in, is_preview
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
-from fate_flow.jobspec.sources import PartyValues, Sourced, Sources
+from fate_flow.jobspec.sources import DOCUMENT, PartyValues, Sourced, Sources
+from fate_flow.jobspec.text.lines import Lines
 from fate_flow.store.views.snapshots import JobSnapshot, QueuePage
 
 # ---------------------------------------------------------------------- an existing job
@@ -408,22 +409,21 @@ def _unapproved(job: Job, page: QueuePage) -> dict[str, Any]:
 
 
 def previewed(
-    spec: JobSpec, nodes: int, sources: Sources, answers: Mapping[Party, Answer], rendered: Callable[[str], str]
+    spec: JobSpec, nodes: int, sources: Sources, answers: Mapping[Party, Answer], lines: Lines
 ) -> dict[str, Any]:
     """Return what each party would run, with which parameters and cores, and its answer.
 
-    `nodes`: the nodes of this party's engine. `rendered` translates paths of the documents to those that the client
-    sent."""
+    `nodes`: the nodes of this party's engine; `lines`: of the paths in the document."""
     return {
         "initiator": _party(spec.initiator),
-        "values": _sourced(sources.of_job(), rendered),
-        "parties": [_preview_of(spec, party, nodes, sources, answers[party], rendered) for party in spec.parties],
-        "warnings": list(map(rendered, spec.warnings)),
+        "values": _sourced(sources.of_job(), lines),
+        "parties": [_preview_of(spec, party, nodes, sources, answers[party], lines) for party in spec.parties],
+        "warnings": list(map(lines.in_message, spec.warnings)),
     }
 
 
 def _preview_of(
-    spec: JobSpec, party: Party, nodes: int, sources: Sources, answer: Answer, rendered: Callable[[str], str]
+    spec: JobSpec, party: Party, nodes: int, sources: Sources, answer: Answer, lines: Lines
 ) -> dict[str, Any]:
     parameters = spec.parameters[party]
     request = request_of(party, parameters, nodes)
@@ -432,13 +432,13 @@ def _preview_of(
     return {
         **_party(party),
         "asked": asked,
-        "message": rendered(message),
-        "values": _sourced(sources.of_party(party), rendered),
+        "message": lines.in_message(message),
+        "values": _sourced(sources.of_party(party), lines),
         "cores": request.cores,
         "memory": request.memory,
         "task_cores": request.task_cores,
         "job_parameters": flat_parameters(parameters),
-        "tasks": [{**_preview_task(task, party), "values": _sourced(values, rendered)} for task, values in tasks],
+        "tasks": [{**_preview_task(task, party), "values": _sourced(values, lines)} for task, values in tasks],
     }
 
 
@@ -459,8 +459,11 @@ def _values_from(answer: Answer) -> PartyValues:
     return {(str(one.get("component_name")), str(one.get("key"))): one for one in effective_in(answer.data)}
 
 
-def _sourced(values: Mapping[str, Sourced], rendered: Callable[[str], str]) -> dict[str, Any]:
-    return {key: {**value.as_dict(), "where": rendered(value.where)} for key, value in values.items()}
+def _sourced(values: Mapping[str, Sourced], lines: Lines) -> dict[str, Any]:
+    def where(value: Sourced) -> str:
+        return lines.after_path(value.where) if value.source == DOCUMENT else value.where
+
+    return {key: {**value.as_dict(), "where": where(value)} for key, value in values.items()}
 
 
 def _preview_task(task: TaskSpec, party: Party) -> dict[str, Any]:

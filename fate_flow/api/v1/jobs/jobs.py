@@ -78,7 +78,7 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.core.wire.v1.initiator_bodies import read_rerun
 from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.jobspec.sources import Sources
-from fate_flow.services.context.documents import read_spec
+from fate_flow.services.context.documents import spec_in_row
 from fate_flow.services.use_cases.jobs import STOPS
 from fate_flow.store.views.lists import MOST_ROWS, JobQuery
 
@@ -145,7 +145,7 @@ class _JobRoutes:
         request_id = read_request_id(body, request.headers.get("Idempotency-Key", ""))
         submitted = hand_over(self._services, sent, request_id, self._check_paths)
         data = submit_data(self._services, submitted)
-        data["warnings"] = list(map(sent.rendered, data["warnings"]))
+        data["warnings"] = list(map(sent.lines.in_message, data["warnings"]))
         return ok(data, submitted.retmsg, jobId=submitted.job_id)
 
     @declared(
@@ -254,18 +254,17 @@ class _JobRoutes:
         context = self._services.context
         sent = read_job(documents(), context)
         if sent.job is None:
-            said = list(map(sent.rendered, sent.problems))
-            return failed(SUBMIT_FAILED, said[0], {"problems": said})
+            return failed(SUBMIT_FAILED, sent.problems[0], {"problems": list(sent.problems)})
         document, spec = sent.job.document, sent.job.spec
         try:
             self._use_cases.submits.examine(spec)
             self._check_paths(spec)
         except FlowError as error:
-            text = sent.rendered(error.message)
+            text = sent.lines.in_message(error.message)
             return failed(SUBMIT_FAILED, text, {"problems": [text]})
         answers = ask_parties(self._services, document, spec)
-        sources = Sources(document.runtime_conf, spec, context.defaults)
-        plan = previewed(spec, context.engine_size.nodes, sources, answers, sent.rendered)
+        sources = Sources(spec, context.defaults)
+        plan = previewed(spec, context.engine_size.nodes, sources, answers, sent.lines)
         refused = [one for one in plan["parties"] if one["asked"] == REFUSES]
         if refused:
             said = [f"{one['role']} {one['party_id']}: {one['message']}" for one in refused]
@@ -319,7 +318,7 @@ class _JobRoutes:
             raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
         context = self._services.context
         document = self._views.document(job_id) if needs_spec(snapshot, context.modules) else None
-        spec = read_spec(context, document) if document is not None else None
+        spec = spec_in_row(context, document) if document is not None else None
         return ok(explained(
             snapshot, spec, now=context.clock(), order=self._order.of(job_id), limit=context.rules.party_silence,
             least_ttl=context.ceilings.ttl_of(0),

@@ -37,7 +37,6 @@ from fate_flow.core.model.spec import CONF_PARTS, Party
 from fate_flow.core.wire.v1.job_answers import STILL_ENDS
 from fate_flow.jobspec.parameters import CHANGEABLE, COMPONENTS, read_change
 from fate_flow.jobspec.parameters import JOB as OF_JOB
-from fate_flow.services.context.documents import read_spec
 
 _SAID = an_object({}, {"common": or_null(FREE), "role": or_null(by_name(or_null(by_name(or_null(FREE)))))})
 _CHANGE: Arguments = {
@@ -78,7 +77,7 @@ class _ParameterRoutes:
         job_id, change = read_job_id(body), read_change(body)
         previewed = self._use_cases.jobs.preview_change(job_id, change)
         if previewed.is_change:
-            self._use_cases.submits.examine(read_spec(self._services.context, previewed.document))
+            self._use_cases.submits.examine(previewed.spec)
             check_paths(self._services.settings, self._services.context.modules, previewed.spec)
             _check_answers(ask_parties(self._services, previewed.document, previewed.spec, previewed.plain_v1))
         revised = self._use_cases.jobs.change_parameters(job_id, change, previewed.base)

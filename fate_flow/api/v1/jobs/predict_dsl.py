@@ -13,7 +13,7 @@ from fate_flow.api.http.file_routes import file_follows
 from fate_flow.api.v1.envelope import HttpError, arguments, attached, ok
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown
-from fate_flow.jobspec.predict_dsl import predict_dsl
+from fate_flow.jobspec.fate_v1.predict_dsl import predict_dsl
 from fate_flow.jobspec.text.json_text import read_json_text
 
 NOT_MADE = 210

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.api.http.arguments import read_text
@@ -13,6 +13,7 @@ from fate_flow.api.http.declared import FREE, NOTHING, TEXT, Arguments, Schema, 
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import SUCCESS, UNCAUGHT, require
 from fate_flow.api.v1.jobs.job_file import read_yaml
+from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.errors import BadRequest, Busy, FlowError, OperationFailed, StorageFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
@@ -25,9 +26,9 @@ from fate_flow.core.wire.v1.plain_v1 import has_no_such_route
 from fate_flow.core.wire.v1.queries import preview_data, validate_body
 from fate_flow.jobspec.fate_v1.job_parameters import REMOVED_KEYS_WARNING
 from fate_flow.jobspec.fate_v1.model_name import model_id_of
-from fate_flow.jobspec.fate_v1.reader import parse_or_problems
-from fate_flow.jobspec.native.reader import read_native
-from fate_flow.services.context.documents import ParsedJob
+from fate_flow.jobspec.formats import NATIVE, parse_or_problems
+from fate_flow.jobspec.text.lines import Lines
+from fate_flow.services.context.documents import ParsedJob, completed
 from fate_flow.services.context.ports import Context
 from fate_flow.services.initiator.submission import create_body
 from fate_flow.services.participant.admission import effective_here
@@ -97,9 +98,9 @@ class SubmitFailed(OperationFailed):
 class SentJob:
     """A job as a client sent it, parsed once."""
 
-    job: ParsedJob | None                       # None if the documents have problems
-    problems: Sequence[str]
-    rendered: Callable[[str], str] = str        # translates paths in messages to those of the client's own document
+    job: ParsedJob | None           # None if the document has problems
+    problems: Sequence[str]         # each with its path, and with its line in a job file
+    lines: Lines = field(default_factory=Lines)
 
 
 def read_job(body: Mapping[str, Any], context: Context) -> SentJob:
@@ -114,26 +115,36 @@ def read_job(body: Mapping[str, Any], context: Context) -> SentJob:
     if any(body.get(name) is not None for name in _DOCUMENTS):
         raise BadRequest(f"job_file: contains the whole job; {' and '.join(_DOCUMENTS[:2])} cannot be sent with it")
     reading = read_yaml(text)
-    native, wrong = read_native(reading.value, reading.lines)
-    if native is None:
+    lines = Lines(reading.lines)
+    spec, problems = _parsed(JobDocument(NATIVE, reading.value), context, strict=True)
+    if spec is None:
+        wrong = [*map(lines.in_message, problems[:_MOST_PROBLEMS]), *_and_more(len(problems))]
         raise BadRequest(wrong[0], data={"problems": wrong})
-    document = Document(native.dsl, native.runtime_conf, {}, native.name, native.description)
-    sent = replace(parse_job(document, context, strict=True), rendered=native.paths.rendered)
-    if sent.problems:
-        wrong = native.rendered(sent.problems)
-        raise BadRequest(wrong[0], data={"problems": wrong})
-    return sent
+    name, description = (str(reading.value.get(key) or "") for key in ("name", "description"))
+    document = Document(spec.dsl, spec.stated_conf, {}, name, description, own=JobDocument(NATIVE, reading.value))
+    return SentJob(ParsedJob(document, spec), (), lines)
+
+
+_MOST_PROBLEMS = 100
+
+
+def _and_more(count: int) -> list[str]:
+    return [f"... and {count - _MOST_PROBLEMS} more"] if count > _MOST_PROBLEMS else []
 
 
 _DOCUMENTS = ("job_dsl", "job_runtime_conf", "dsl", "runtime_conf")
 
 
-def parse_job(document: Document, context: Context, *, strict: bool = False) -> SentJob:
-    """Parse a document that has not been submitted before; `strict`: unknown keys are problems."""
-    spec, problems = parse_or_problems(
-        document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults, strict=strict
-    )
+def parse_job(document: Document, context: Context) -> SentJob:
+    """Parse a document that has not been submitted before."""
+    spec, problems = _parsed(document.content, context)
     return SentJob(None if spec is None else ParsedJob(document, spec), problems)
+
+
+def _parsed(
+    document: JobDocument, context: Context, *, strict: bool = False
+) -> tuple[JobSpec | None, Sequence[str]]:
+    return parse_or_problems(document, modules=context.modules, defaults=context.defaults, strict=strict)
 
 
 def _read_document(body: Mapping[str, Any]) -> Document:
@@ -163,7 +174,7 @@ def hand_over(
     Raise SubmitFailed; Busy and StorageFailed unchanged, since a later try may succeed."""
     job, job_id = sent.job, services.new_job_id()
     if job is None:
-        raise SubmitFailed(sent.rendered(sent.problems[0]))
+        raise SubmitFailed(sent.problems[0])
     try:
         if check is not None:
             check(job.spec)
@@ -171,7 +182,7 @@ def hand_over(
     except (Busy, StorageFailed):
         raise
     except FlowError as error:
-        raise SubmitFailed(sent.rendered(error.message)) from error
+        raise SubmitFailed(sent.lines.in_message(error.message)) from error
 
 
 def ask_parties(
@@ -181,7 +192,7 @@ def ask_parties(
 
     Nothing is stored. `plain_v1`: parties known to speak plain v1, which does not have this query. Raise Busy."""
     context, job_id = services.context, services.new_job_id()
-    body = create_body(replace(document, runtime_conf=spec.conf), spec, job_id, {})
+    body = create_body(completed(document, spec, job_id), spec, job_id, {})
 
     def ask(party: Party) -> Answer:
         if party.party_id in (context.party_id, "0"):

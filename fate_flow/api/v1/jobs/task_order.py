@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from fate_flow.core.model.errors import FlowError
-from fate_flow.services.context.documents import read_spec
+from fate_flow.services.context.documents import spec_in_row
 from fate_flow.services.context.ports import Context
 from fate_flow.store.views.views import Views
 
@@ -30,6 +30,6 @@ class TaskOrder:
         if document is None:
             return ()
         try:
-            return tuple(read_spec(self._context, document).tasks)
+            return tuple(spec_in_row(self._context, document).tasks)
         except FlowError:          # such as a document of an older release
             return ()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from fate_flow.api.http.declared import DIGEST, Arguments, an_object, described
 from fate_flow.api.v1.rendering.fields import Field, fields_of, prefixed, rendering, schemas_of, without
 from fate_flow.api.v1.rendering.statuses import SCHEMAS, shown_status
-from fate_flow.core.access.authority import document_digest
+from fate_flow.core.model.document import JobDocument, fate_v1_document
 from fate_flow.jobspec.fate_v1.model_name import model_id_of
+from fate_flow.jobspec.formats import digest_of
 from fate_flow.store.views.columns import Row
 
 JOB = fields_of(
@@ -31,7 +33,7 @@ JOB = fields_of(
 )
 LISTED_JOB = without(JOB, ("dsl", "runtime_conf", "runtime_conf_on_party", "train_runtime_conf"))
 """A list leaves out whole documents."""
-CONFIG = ("job_id", "dsl", "runtime_conf", "train_runtime_conf", "roles")
+CONFIG = ("job_id", "dsl", "runtime_conf", "train_runtime_conf", "format", "document", "roles")
 """What `rendered_config` needs."""
 
 _DETAIL = {"status_detail": Field(str)}
@@ -67,12 +69,15 @@ def rendered_in_list(row: Row) -> dict[str, Any]:
 
 def rendered_config(row: Row) -> dict[str, Any]:
     """Return the documents of a job from a row with the fields `CONFIG`."""
+    dsl, conf, own = (json.loads(row[one].text) for one in ("dsl", "runtime_conf", "document"))
+    document = JobDocument(row["format"], own["body"], own["defaults"]) if own else fate_v1_document(dsl, conf)
     return {
         "job_id": row["job_id"],
         "dsl": row["dsl"],
         "runtime_conf": row["runtime_conf"],
         "train_runtime_conf": row["train_runtime_conf"],
-        "digest": document_digest(*(json.loads(row[one].text) for one in ("dsl", "runtime_conf"))),
+        **({"document": asdict(document)} if own else {}),
+        "digest": digest_of(document),
         "model_info": {"model_id": model_id_of(row["roles"]), "model_version": row["job_id"]},
     }
 

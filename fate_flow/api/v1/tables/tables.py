@@ -15,7 +15,7 @@ from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.core.model.grammar import shown
 from fate_flow.services.artifacts.inputs import sources_of
 from fate_flow.services.artifacts.tables import MADE
-from fate_flow.services.context.documents import read_spec
+from fate_flow.services.context.documents import spec_in_row
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import READ, TableMeta
 from fate_flow.store.views.lists import MOST_ROWS
@@ -94,7 +94,7 @@ class _TableRoutes:
         if maker is None or document is None:
             return []
         found = [(one.namespace, one.name) for one in results if one.data_name == READ and one.task == maker.task]
-        task = read_spec(self._context, document).tasks[maker.task.name]
+        task = spec_in_row(self._context, document).tasks[maker.task.name]
         given = [one for _, _, one in sources_of(self._context.kinds, tx, maker.task, task) if one is not None]
         read = [(one.metadata["namespace"], one.metadata["name"]) for one in given if one.kind == artifact.TABLE]
         return list(dict.fromkeys([*found, *read]))

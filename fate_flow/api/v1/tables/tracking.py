@@ -34,7 +34,7 @@ from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.paths import output_table_path
 from fate_flow.jobspec.fate_v1.reader import component_parameters_on
-from fate_flow.services.context.documents import read_spec
+from fate_flow.services.context.documents import spec_in_row
 from fate_flow.store.values import Metric, TableMeta
 
 NO_DATA = 210
@@ -86,7 +86,7 @@ class _TrackingRoutes:
         """Return the module, and the values of the keys that end in `Param`."""
         job_id, party, name, _ = _component()
         document = self._views.document(job_id)
-        spec = read_spec(self._context, document) if document is not None else None
+        spec = spec_in_row(self._context, document) if document is not None else None
         task = spec.tasks.get(name) if spec is not None else None
         if spec is None or task is None or party not in task.parties:
             raise NotFound(f"can not found this task: {name} of job {job_id} on {party}")

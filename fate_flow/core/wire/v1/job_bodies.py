@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fate_flow.core.model.document import FATE_V1, JobDocument, fate_v1_document
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_incarnation, check_version, shown, shown_key
 from fate_flow.core.model.job import JobKey
@@ -26,10 +27,12 @@ _LONGEST_NAME = 500
 
 @dataclass(frozen=True)
 class Create:
-    """The body of `create`; its other fields follow from the runtime conf."""
+    """The body of `create`; its other fields follow from the document.
 
-    dsl: Mapping[str, Any]
-    runtime_conf: Mapping[str, Any]
+    A party that knows the format of the document in `document` takes that, and looks at no other field of the body for
+    what the job is. Any other party takes `dsl` and `runtime_conf`: a document in FATE v1 has only these."""
+
+    document: JobDocument                # what the receiver parses, binds and checks
     name: str = ""
     description: str = ""
     incarnations: Mapping[str, str] = field(default_factory=dict)      # of the first tasks, by name
@@ -37,14 +40,19 @@ class Create:
     is_plain_v1: bool = False            # the sender offers no extensions
     wants_call_back: bool = False        # the sender asks whether it can be reached
 
-    def as_body(self, job_id: str, initiator: Party, roles: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the body (party-api-v1, section 2), with our extensions announced."""
-        body = {
+    def as_body(
+        self, job_id: str, initiator: Party, roles: Mapping[str, Any], dsl: Mapping[str, Any],
+        runtime_conf: Mapping[str, Any],
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return the body (party-api-v1, section 2), with our extensions announced.
+
+        `dsl`, `runtime_conf`: the job in FATE v1, for parties that do not know the format of the document."""
+        body: dict[str, Any] = {
             "job_id": job_id,
             "name": self.name,
             "description": self.description,
-            "dsl": self.dsl,
-            "runtime_conf": self.runtime_conf,
+            "dsl": dsl,
+            "runtime_conf": runtime_conf,
             "train_runtime_conf": {},
             "roles": roles,
             "initiator_role": initiator.role,
@@ -53,20 +61,42 @@ class Create:
             "incarnations": self.incarnations,
             CALL_BACK: True,
         }
+        one = self.document
+        if one.format != FATE_V1:
+            body["document"] = {"format": one.format, "body": one.body, "defaults": one.defaults}
         return {**body, "revision": self.revision} if self.revision else body
 
 
-def read_create(body: Mapping[str, Any]) -> Create:
-    """Read the body of `create`. Raises BadRequest."""
-    for key in ("dsl", "runtime_conf"):
-        if not isinstance(body.get(key), Mapping):
-            raise BadRequest(f"{key}: is missing or is not an object")
+def read_create(body: Mapping[str, Any], formats: Collection[str]) -> Create:
+    """Read the body of `create`; `formats`: the formats of documents that this party knows. Raises BadRequest."""
+    document = _document_in(body.get("document"), formats)
+    if document is None:
+        for key in ("dsl", "runtime_conf"):
+            if not isinstance(body.get(key), Mapping):
+                raise BadRequest(f"{key}: is missing or is not an object")
+        document = fate_v1_document(body["dsl"], body["runtime_conf"])
     name, description = sanitized(body.get("name"), _LONGEST_NAME), sanitized(body.get("description"), LONGEST_TEXT)
     given = body.get("incarnations")
     return Create(
-        body["dsl"], body["runtime_conf"], name, description, given if isinstance(given, Mapping) else {},
+        document, name, description, given if isinstance(given, Mapping) else {},
         whole_in(body, "revision") or 0, speaks_plain_v1(body), wants_call_back(body),
     )  # fmt: skip
+
+
+def _document_in(given: object, formats: Collection[str]) -> JobDocument | None:
+    """Return a document of a known format other than FATE v1; None if the body has none. Raises BadRequest."""
+    if given is None:
+        return None
+    if not isinstance(given, Mapping) or not isinstance(given.get("format"), str):
+        raise BadRequest("document: is not an object with a format")
+    if given["format"] == FATE_V1:
+        raise BadRequest(f"document.format: a document of {FATE_V1} is sent as dsl and runtime_conf")
+    if given["format"] not in formats:
+        return None
+    for key in ("body", "defaults"):
+        if not isinstance(given.get(key), Mapping):
+            raise BadRequest(f"document.{key}: is missing or is not an object")
+    return JobDocument(given["format"], given["body"], given["defaults"])
 
 
 def incarnations_in(create: Create, names: Collection[str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from fate_flow.core.model.spec import JobParameters
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.values import Document, OutputTable
 from tests.kit.api.client_world import GUEST, START, World
-from tests.kit.jobspec.fate_v1_documents import problems
+from tests.kit.jobspec.parsing import problems
 
 UNKNOWN = "202601010000000000000"
 ROWS = [("a", "1", "2"), ("b", "3", "4")]

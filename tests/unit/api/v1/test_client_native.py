@@ -78,7 +78,7 @@ def test_all_that_is_wrong_is_told_in_the_paths_of_the_file(
 
 @pytest.mark.parametrize("path", ["job/submit", "job/validate"])
 @pytest.mark.parametrize(("change", "offender"), [
-    (("cores: 2", "cores: 21"), "at guest 9999 (resources.cores, task_parallelism) (line 4)"),
+    (("cores: 2", "cores: 21"), "at guest 9999 (resources.cores, resources.parallelism) (line 4)"),
     (("10000", "555"), "parties: party 555 has no route here"),
     (("guest 9999", "host 10000"), "initiator: this server is party 9999; submit the job at party 10000"),
 ])  # fmt: skip

@@ -10,9 +10,9 @@ from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.access.permission import EVERYTHING, Kind, PermissionRule, Thing, as_written, missing, read_things
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.spec import JobParameters, Party
-from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.services.artifacts.inputs import named_things
 from fate_flow.services.artifacts.kinds import KINDS
+from tests.kit.jobspec.parsing import parse
 
 GUEST, HOST = Party("guest", "9999"), Party("host", "10000")
 READER, SUM = Thing(Kind.COMPONENT, "Reader"), Thing(Kind.COMPONENT, "SecureSum")

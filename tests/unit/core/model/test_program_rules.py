@@ -15,7 +15,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobParameters, Party, TaskSpec
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.replicas import COLLECTOR, Collect, Dismiss, Done, Replace, ShareFailed, next_step, ranks
-from tests.kit.jobspec.fate_v1_documents import problems as document_problems
+from tests.kit.jobspec.parsing import problems as document_problems
 from tests.kit.values import GUEST, HOST, JOB_ID, OTHER
 
 ARBITER = Party("arbiter", "10000")

@@ -5,13 +5,16 @@ The texts are those that released servers send and understand."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fate_flow.core.model.document import JobDocument, fate_v1_document
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.job import Command, CommandKind, JobKey, TaskKey
 from fate_flow.core.model.reasons import Author, Reason, job_status_for, may_say, task_status_for
@@ -71,18 +74,30 @@ from tests.kit.values import GUEST, HOST, INCARNATION, JOB_ID, OTHER
 
 SEAT = JobKey(JOB_ID, HOST)
 KEY = TaskKey(JOB_ID, "a", 0, HOST)
-EXTENSIONS = '{"batch":1,"lease":1,"incarnation":1,"exchange":1,"stopping":1,"room":1}'
+EXTENSIONS = '{"batch":1,"lease":1,"incarnation":1,"exchange":1,"stopping":1,"room":1,"document":1}'
 PARTIES = (GUEST, HOST, OTHER)
+KNOWN = ("fate_v1", "other")
+
+
+def create_body(document: JobDocument, dsl: dict[str, Any], conf: dict[str, Any]) -> dict[str, Any]:
+    return Create(document, "n", "d", {"a": INCARNATION}).as_body(JOB_ID, GUEST, {"guest": [9999]}, dsl, conf)
 
 
 @pytest.mark.parametrize(
     ("body", "text"),
     [
         (
-            Create({"a": 1}, {"b": 2}, "n", "d", {"a": INCARNATION}).as_body(JOB_ID, GUEST, {"guest": [9999]}),
+            create_body(fate_v1_document({"a": 1}, {"b": 2}), {"a": 1}, {"b": 2}),
             f'{{"job_id":"{JOB_ID}","name":"n","description":"d","dsl":{{"a":1}},"runtime_conf":{{"b":2}},'
             '"train_runtime_conf":{},"roles":{"guest":[9999]},"initiator_role":"guest","initiator_party_id":"9999",'
             f'"extensions":{EXTENSIONS},"incarnations":{{"a":"{INCARNATION}"}},"call_back":true}}',
+        ),
+        (
+            create_body(JobDocument("other", {"tasks": 1}, {"task_cores": 2}), {"a": 1}, {"b": 2}),
+            f'{{"job_id":"{JOB_ID}","name":"n","description":"d","dsl":{{"a":1}},"runtime_conf":{{"b":2}},'
+            '"train_runtime_conf":{},"roles":{"guest":[9999]},"initiator_role":"guest","initiator_party_id":"9999",'
+            f'"extensions":{EXTENSIONS},"incarnations":{{"a":"{INCARNATION}"}},"call_back":true,'
+            '"document":{"format":"other","body":{"tasks":1},"defaults":{"task_cores":2}}}',
         ),
         (RoundBody(2, 4_000).as_body(), '{"turn":2,"order":4000}'),
         (RoundBody(2, 0, 1).as_body(), '{"turn":2,"order":0,"revision":1}'),
@@ -180,27 +195,54 @@ def status_of(end: JobEnd) -> JobStatus:
 def test_a_create_is_read_as_it_was_sent(
     dsl: dict[str, Any], conf: dict[str, Any], name: str, description: str, known: dict[str, str], revision: int
 ) -> None:
-    create = Create(dsl, conf, name, description, known, revision, wants_call_back=True)
-    found = read_create(sent(create.as_body(JOB_ID, GUEST, {})))
+    create = Create(fate_v1_document(dsl, conf), name, description, known, revision, wants_call_back=True)
+    found = read_create(sent(create.as_body(JOB_ID, GUEST, {}, dsl, conf)), KNOWN)
     assert found == create
     assert incarnations_in(found, list(known)) == known
+
+
+@given(CONF, CONF, CONF)
+def test_a_document_of_a_known_format_is_all_that_is_read(
+    body: dict[str, Any], defaults: dict[str, Any], other: dict[str, Any]
+) -> None:
+    document = JobDocument("other", body, defaults)
+    assert read_create(sent(create_body(document, other, other)), KNOWN).document == document
+    assert read_create({"document": asdict(document)}, KNOWN).document == document      # nothing else is looked at
+
+
+def test_a_party_that_does_not_know_the_format_reads_the_documents_of_fate() -> None:
+    body = create_body(JobDocument("other", {"x": 1}), {"a": 1}, {"b": 2})
+    assert read_create(body, ("fate_v1",)).document == fate_v1_document({"a": 1}, {"b": 2})
+    with pytest.raises(BadRequest, match="dsl: is missing"):
+        read_create({"document": body["document"]}, ("fate_v1",))
+
+
+@pytest.mark.parametrize(("given", "problem"), [
+    ([], "document: is not an object with a format"), ({"format": 7}, "document: is not an object with a format"),
+    ({"format": "fate_v1", "body": {}, "defaults": {}}, "document.format: a document of fate_v1 is sent as dsl and"),
+    ({"format": "other", "body": [], "defaults": {}}, "document.body: is missing or is not an object"),
+    ({"format": "other", "body": {}}, "document.defaults: is missing or is not an object"),
+])  # fmt: skip
+def test_a_wrong_document_is_refused_whatever_is_beside_it(given: object, problem: str) -> None:
+    with pytest.raises(BadRequest, match=re.escape(problem)):
+        read_create({"dsl": {}, "runtime_conf": {}, "document": given}, KNOWN)
 
 
 @pytest.mark.parametrize("key", ["dsl", "runtime_conf"])
 @pytest.mark.parametrize("value", [None, [], "x", 7])
 def test_a_create_without_a_document_is_refused(key: str, value: object) -> None:
     with pytest.raises(BadRequest, match=f"{key}: is missing or is not an object"):
-        read_create({"dsl": {}, "runtime_conf": {}, key: value})
+        read_create({"dsl": {}, "runtime_conf": {}, key: value}, KNOWN)
 
 
 def test_a_create_of_plain_v1_has_neither_extensions_nor_incarnations() -> None:
-    found = read_create({"dsl": {}, "runtime_conf": {}, "incarnations": ["x"], "call_back": 1})
-    assert found == Create({}, {}, is_plain_v1=True)
+    found = read_create({"dsl": {}, "runtime_conf": {}, "incarnations": ["x"], "call_back": 1}, KNOWN)
+    assert found == Create(fate_v1_document({}, {}), is_plain_v1=True)
 
 
 @pytest.mark.parametrize("given_id", ["../../x", 7, "AB" * 16])
 def test_an_incarnation_of_another_form_is_refused(given_id: object) -> None:
-    create = read_create({"dsl": {}, "runtime_conf": {}, "incarnations": {"a": given_id}})
+    create = read_create({"dsl": {}, "runtime_conf": {}, "incarnations": {"a": given_id}}, KNOWN)
     assert incarnations_in(create, ["b"]) == {}
     with pytest.raises(BadRequest, match=r"incarnations\.a: "):
         incarnations_in(create, ["a"])

@@ -13,10 +13,10 @@ from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.core.model.status import TaskStatus
-from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.services.artifacts.inputs import named_things
 from fate_flow.services.artifacts.kinds import KINDS
 from fate_flow.store.values import Document, OutputTable, TableMeta
+from tests.kit.jobspec.parsing import parse
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.hand_use_cases import Harness
 from tests.kit.services.party_commands import RUN, create, task_command
