@@ -1,4 +1,7 @@
-"""The built-in components, which run inside a worker. They know the configuration of their task, not the server."""
+"""What tasks do: the providers of components, and our own components, which run inside a worker.
+
+Components know the configuration of their task, not the server.
+"""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ rank of a worker that ended badly, which becomes the spare. All other workers ke
 An *elastic* worker also has a slot and no rank. It has cores of its own, as long as no job waits for them. In a gang it
 is like a spare worker; elsewhere it is replaced like the others, if there is capacity.
 
-When all ranks are done and their outputs are to be kept, one more worker collects them: the *collector*, a built-in
-component in a slot that the program does not use.
+When all ranks are done and their outputs are to be kept, one more worker collects them: the *collector*, code of
+ours in a slot that the program does not use.
 """
 
 from __future__ import annotations

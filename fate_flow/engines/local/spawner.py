@@ -167,7 +167,7 @@ class Spawner:
 
 
 def preload() -> None:
-    """Import the modules of the built-in components, as far as they are installed."""
+    """Import the modules of the components that forked workers run, as far as they are installed."""
     components = importlib.import_module("fate_flow.components")
     try:
         if hasattr(components, "preload"):

@@ -13,6 +13,7 @@ from fate_flow.components.providers.command import COMMAND_PROVIDER
 from fate_flow.components.providers.description import ComponentInfo, Parameter
 from fate_flow.components.providers.provider import Launch, Start
 from fate_flow.components.providers.table import ProviderTable
+from fate_flow.core.model.artifact import FILE
 
 SCRIPT = """
 import json, os, sys
@@ -53,7 +54,7 @@ class TinyProvider:
             output_max_bytes=1_000,
             output_setting="tiny.output",
             env={"FLAVOUR": "mint"},
-            outputs={"said": "file"},
+            outputs={"said": FILE},
         )
 
     def leaves_result(self, folder: Path) -> bool:
