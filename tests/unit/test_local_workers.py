@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -83,7 +84,7 @@ def test_the_collector_reads_the_working_folders_of_the_ranks(tmp_path: Path) ->
     ranks = tuple(Worker(name, KEY, WorkerStatus.EXITED, str(tmp_path / name), rank=int(name)) for name in ("0", "1"))
     collector = Worker("c", KEY, WorkerStatus.CREATED, str(tmp_path / "c"))
     order = LaunchOrder(
-        collector, "Command", "ab" * 16, (("guest", "9999"),), {"command": ["true"]}, (), (), 1, 0, 1.0, "0",
+        collector, "Command", "ab" * 16, (("guest", "9999"),), {"command": ["true"]}, (), 1, 0, 1.0, "0",
         collects=ranks,
     )  # fmt: skip
     LocalWorkers(settings, engine, "http://x", b"secret", lambda _: None).launch(order)
@@ -150,6 +151,23 @@ def test_a_worker_that_could_not_write_its_result_file_says_so(tmp_path: Path) -
     assert (seen.succeeded, seen.message) == (False, text)
 
 
+@pytest.mark.parametrize("make", [
+    os.mkfifo, Path.mkdir, lambda path: path.write_text("[" * 100_000), lambda path: path.write_bytes(b"\xff"),
+    lambda path: path.symlink_to("/dev/zero"),
+])  # fmt: skip
+def test_whatever_lies_where_the_result_file_should_be_the_worker_is_seen_to_have_failed(
+    tmp_path: Path, make: Callable[[Path], object]
+) -> None:
+    """And nobody waits for it: a program can write into the folder of its worker."""
+    folder, wakeup = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
+    folder.mkdir()
+    (folder / EXIT).write_text(json.dumps({"exit_code": 0, "signal": None, "cause": "exited"}))
+    make(folder / RESULT)
+    workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
+    seen = workers.observe(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
+    assert (seen.state, seen.succeeded, seen.made.artifacts) == ("exited", False, ())
+
+
 def test_an_exit_code_that_a_shell_makes_of_a_signal_is_told_with_the_signal(tmp_path: Path) -> None:
     """Of a program `sh -c ...` whose child was killed: 137 alone says nothing to most people."""
     folder, wakeup = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
@@ -168,7 +186,7 @@ def test_what_a_built_in_component_prints_has_the_bound_of_a_log_file(tmp_path: 
     engine: Any = SimpleNamespace(launch=launched.append)
     settings = replace(Settings("9999", tmp_path), log_dir=tmp_path, log_limits=LogLimits(file_max_bytes=5_000))
     worker = Worker("w", KEY, WorkerStatus.CREATED, str(tmp_path / "w"))
-    order = LaunchOrder(worker, "SecureSum", "ab" * 16, (("guest", "9999"),), {}, (), (), 1, 0, 1.0, "w")
+    order = LaunchOrder(worker, "SecureSum", "ab" * 16, (("guest", "9999"),), {}, (), 1, 0, 1.0, "w")
     LocalWorkers(settings, engine, "http://x", b"secret", lambda _: None).launch(order)
     [spec] = launched
     assert (spec.provider, spec.way) == ("builtin", "fork")
@@ -182,7 +200,7 @@ def test_a_worker_reads_every_parameter_as_the_job_has_it(tmp_path: Path) -> Non
     parameters = {"column": "amount \U0001f600", "rate": 1e-05, "k" * 1500: "1e-05", "on": "no", "n": 2**70}
     order = LaunchOrder(
         Worker("w", KEY, WorkerStatus.CREATED, str(tmp_path / "w")), "SecureSum", "ab" * 16,
-        (("guest", "9999"),), parameters, (), (), 1, 0, 1.0, "w",
+        (("guest", "9999"),), parameters, (), 1, 0, 1.0, "w",
     )  # fmt: skip
     workers.launch(order)
     read = yaml.safe_load((tmp_path / "w" / "config.yaml").read_text(encoding="utf-8"))["parameters"]

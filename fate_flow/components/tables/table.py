@@ -121,7 +121,7 @@ class Table:
 
     def __init__(self, uri: str) -> None:
         address = parse_uri(uri)
-        if not address.path.exists():
+        if not address.path.is_file():      # SQLite would wait for a pipe
             raise NoSuchTable(f"there is no table {shown(address.name)} in namespace {shown(address.namespace)}")
         self.uri = uri
         self.namespace = address.namespace

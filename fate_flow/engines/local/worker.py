@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import pidfd_send_signal
+from stat import S_ISREG
 from typing import Any, Literal, Self
 
 from fate_flow.engines.local import proc
@@ -217,12 +218,19 @@ def claimer(folder: Path) -> ProcessId | None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object; None if the file is missing, or not a complete JSON object."""
+    """Read a JSON object; None if the file is missing, or not a complete JSON object.
+
+    Programs can write into the folder of their worker, so a pipe is not waited for, and any text may be there."""
     try:
-        value = json.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        with open(path, "rb", opener=_without_waiting) as file:
+            value = json.loads(file.read()) if S_ISREG(os.fstat(file.fileno()).st_mode) else None
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o644, is_durable: bool = True) -> None:

@@ -51,7 +51,6 @@ class LaunchOrder:
     parties: tuple[tuple[str, str], ...]         # (role, party id) of each party in the task
     parameters: Mapping[str, Any]
     inputs: tuple[Artifact, ...]
-    outputs: tuple[str, ...]                     # aliases of the data outputs, in the order of the component's keys
     task_cores: int
     timeout_seconds: int
     stop_seconds: float

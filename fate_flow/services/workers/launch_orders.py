@@ -30,7 +30,6 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         parties=tuple((party.role, party.party_id) for party in _running(task_spec, task.without)),
         parameters=inputs.parameters,
         inputs=inputs.artifacts,
-        outputs=tuple(one.alias for one in task_spec.outputs if one.kind == "data"),
         task_cores=parameters.task_cores,
         timeout_seconds=unit.context.ceilings.timeout_of(task_spec.timeout_at(key.party)),
         stop_seconds=stop_seconds(unit, key),

@@ -129,7 +129,7 @@ def workers_of(home: Path, launched: list[WorkerSpec]) -> LocalWorkers:
 
 def an_order(home: Path, module: str, parameters: dict[str, Any], **fields: Any) -> LaunchOrder:
     worker = Worker("w", KEY, WorkerStatus.CREATED, str(home / "w"))
-    return LaunchOrder(worker, module, "ab" * 16, (("guest", "9999"),), parameters, (), (), 1, 0, 1.0, "w", **fields)
+    return LaunchOrder(worker, module, "ab" * 16, (("guest", "9999"),), parameters, (), 1, 0, 1.0, "w", **fields)
 
 
 def test_a_worker_of_a_third_provider_starts_as_that_says(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ class Disk:
         ):  # fmt: skip
             link.symlink_to(target)
         os.mkfifo(self.folder / "pipe")
+        os.mkfifo(self.data / "ns" / "pipe.sqlite")
         self.attempt, self.kinds = Attempt(KEY, self.folder), kinds_on_disk(self.data, self.uploads)
 
     @staticmethod

@@ -31,7 +31,7 @@ from tests.kit.values import HOST, INCARNATION, JOB_ID, a_job
 
 KEY = TaskKey(JOB_ID, "a", 0, HOST)
 WORKER = Worker("w1", KEY, WorkerStatus.CREATED, "/w1")
-ORDER = LaunchOrder(WORKER, "Work", INCARNATION, (("host", "10000"),), {}, (), (), 1, 60, 5.0, "w1")
+ORDER = LaunchOrder(WORKER, "Work", INCARNATION, (("host", "10000"),), {}, (), 1, 60, 5.0, "w1")
 ARTIFACTS = (Artifact(TABLE, "one"), Artifact(METRIC, "two"))
 UPLOAD = file_at("/up")
 JOB = a_job(JobStatus.WAITING)
