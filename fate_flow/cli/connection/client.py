@@ -3,6 +3,8 @@
 `flow` distinguishes two cases. If the server answers, `flow` prints its envelope, and the retcode decides the exit
 code. If no server answers, or something that is not a FATE Flow server, the call raises `CallFailed`, which carries
 the JSON to print on stdout for scripts.
+
+requests is imported at the first request: it is half of the start of `flow --help` and of a shell's completion.
 """
 
 from __future__ import annotations
@@ -13,18 +15,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import cached_property
 from ipaddress import ip_address
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlsplit
 
-import requests
-from requests.auth import AuthBase
-from urllib3.exceptions import NewConnectionError
-
 from fate_flow.cli.connection.settings_file import Address
-from fate_flow.cli.connection.signature import Signature
 from fate_flow.cli.console.display import tell
 from fate_flow.cli.console.reply import ServerReply
 from fate_flow.core.model.errors import FlowError
+
+if TYPE_CHECKING:
+    import requests
+    from requests.auth import AuthBase
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 600.0
@@ -117,6 +118,8 @@ class Client:
 
     @cached_property
     def _session(self) -> requests.Session:
+        import requests
+
         session = requests.Session()
         # A proxy named by the environment cannot reach a loopback address of this machine.
         session.trust_env = not _is_loopback(urlsplit(self.url).hostname or "")
@@ -132,12 +135,16 @@ class Client:
             )
 
     def _signature(self) -> AuthBase | None:
+        from fate_flow.cli.connection.signature import Signature
+
         key, secret = self._address.app_key, self._address.secret_key
         return Signature(key, secret) if key and secret else None
 
     @contextmanager
     def _errors_as_text(self) -> Iterator[None]:
         """Turn every transport error into NoAnswer."""
+        import requests
+
         try:
             yield
         except requests.RequestException as error:
@@ -185,12 +192,17 @@ def _retry_after(response: requests.Response) -> float | None:
 
 def _never_arrived(error: requests.RequestException) -> bool:
     """Return whether there was no connection: the server then cannot have carried out the request."""
+    from requests import ConnectTimeout
+    from urllib3.exceptions import NewConnectionError
+
     reason = getattr(error.args[0], "reason", None) if error.args else None
-    return isinstance(error, requests.ConnectTimeout) or isinstance(reason, NewConnectionError)
+    return isinstance(error, ConnectTimeout) or isinstance(reason, NewConnectionError)
 
 
 def _is_timeout(error: requests.RequestException) -> bool:
-    return isinstance(error, requests.Timeout)
+    from requests import Timeout
+
+    return isinstance(error, Timeout)
 
 
 def _is_loopback(host: str) -> bool:

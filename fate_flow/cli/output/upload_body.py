@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from urllib3.fields import RequestField
-from urllib3.filepost import choose_boundary
-
 from fate_flow.core.model.errors import FlowError
 
 CHUNK = 256 * 1024
@@ -17,6 +14,9 @@ class MultipartFile:
     """A multipart body with one part named `file`; its length is known before the file is read."""
 
     def __init__(self, path: Path) -> None:
+        from urllib3.fields import RequestField
+        from urllib3.filepost import choose_boundary
+
         boundary, part = choose_boundary(), RequestField("file", b"", path.name)
         part.make_multipart(content_type="application/octet-stream")
         self.content_type = f"multipart/form-data; boundary={boundary}"

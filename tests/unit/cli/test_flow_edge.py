@@ -39,6 +39,14 @@ def every_command(command, path=()):
         yield from every_command(child, (*path, name))
 
 
+def test_help_does_not_wait_for_the_import_of_the_http_library():
+    text = "import sys, fate_flow.cli.flow.main; print(sorted({'requests', 'urllib3', 'ssl'} & sys.modules.keys()))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", text], capture_output=True, text=True, timeout=60, check=True
+    )  # fmt: skip
+    assert done.stdout == "[]\n"
+
+
 COMMANDS = [("flow", path) for path, _ in every_command(flow_command)]
 COMMANDS += [("fate_flow", path) for path, _ in every_command(server_command)]
 
