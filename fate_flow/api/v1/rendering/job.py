@@ -48,19 +48,19 @@ LISTED_JOB_SCHEMA = an_object(
     _APPROVABLE, title="ListedJob",
 )  # fmt: skip
 
-_job = rendering((*JOB, *_DETAIL))
-_listed_job = rendering((*LISTED_JOB, *_DETAIL), "")
+_job = rendering(JOB)
+_listed_job = rendering(LISTED_JOB, "")
 
 
 def rendered_job(row: Row) -> dict[str, Any]:
     """Return a job from a row with the fields `JOB`."""
-    job = _job(_for_clients(row))
+    job = _with_status(_job(row), row, "f_")
     return job if "document_digest" not in row else {**job, "f_document_digest": row["document_digest"]}
 
 
 def rendered_in_list(row: Row) -> dict[str, Any]:
     """Return a job of a list from a row with the fields `LISTED_JOB`."""
-    job = _listed_job(_for_clients(row))
+    job = _with_status(_listed_job(row), row, "")
     job["party_id"] = own = int(row["party_id"])
     others = {int(one) for role, ids in row["roles"].items() if role != "local" for one in ids}
     job["partners"] = sorted(others - {own})
@@ -82,14 +82,12 @@ def rendered_config(row: Row) -> dict[str, Any]:
     }
 
 
-def _for_clients(row: Row) -> Row:
-    """Return the row with what only clients know."""
-    return {
-        **row,
-        "status": shown_status(row["status"]),
-        "status_detail": row.get("status_detail", row["status"]),
-        "update_time": latest_time(row),
-    }
+def _with_status(job: dict[str, Any], row: Row, prefix: str) -> dict[str, Any]:
+    """Set in a job what clients see of its status and its times; return the job."""
+    job[f"{prefix}status"] = shown_status(row["status"])
+    job[f"{prefix}status_detail"] = row.get("status_detail", row["status"])
+    job[f"{prefix}update_time"] = latest_time(row)
+    return job
 
 
 def latest_time(row: Row) -> int:

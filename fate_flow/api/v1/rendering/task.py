@@ -34,19 +34,21 @@ _WAITS: Arguments = {"wait_reason": described(TEXT, "What the task waits for whi
 TASK_SCHEMA = an_object(schemas_of({**TASK, **_DETAILS}, SCHEMAS) | prefixed(_WAITS), title="Task")
 LISTED_TASK_SCHEMA = an_object(schemas_of({**LISTED_TASK, **_DETAILS}, SCHEMAS, "") | _WAITS, title="ListedTask")
 
-_task = rendering((*TASK, *_DETAILS, *_WAITS))
-_listed_task = rendering((*LISTED_TASK, *_DETAILS, *_WAITS), "")
+_task = rendering((*TASK, *_WAITS))
+_listed_task = rendering((*LISTED_TASK, *_WAITS), "")
 _report = rendering(REPORT, "")
 
 
 def rendered_task(row: Row) -> dict[str, Any]:
     """Return a task from a row with the fields `TASK`, to which `conditions.py` has added the wait reason."""
-    return _task({**_for_clients(row), "error_report": row["error_report"] or row["message"] or ""})
+    task = _with_statuses(_task(row), row, "f_")
+    task["f_error_report"] = row["error_report"] or row["message"] or ""
+    return task
 
 
 def rendered_in_list(row: Row) -> dict[str, Any]:
     """Return a task of a list from a row with the fields `LISTED_TASK`, and its wait reason."""
-    return _listed_task(_for_clients(row))
+    return _with_statuses(_listed_task(row), row, "")
 
 
 def rendered_report(row: Row, place: int) -> dict[str, Any]:
@@ -54,13 +56,11 @@ def rendered_report(row: Row, place: int) -> dict[str, Any]:
     return {**_report(row), "status": shown_status(row["status"]), "index": place}
 
 
-def _for_clients(row: Row) -> Row:
-    """Return the row with what only clients know."""
-    return {
-        **row,
-        "status": shown_status(row["status"]),
-        "status_detail": row.get("status_detail", row["status"]),
-        "party_status": shown_status(row["party_status"]),
-        "party_status_detail": row["party_status"],
-        "update_time": latest_time(row),
-    }
+def _with_statuses(task: dict[str, Any], row: Row, prefix: str) -> dict[str, Any]:
+    """Set in a task what clients see of its statuses and its times; return the task."""
+    task[f"{prefix}status"] = shown_status(row["status"])
+    task[f"{prefix}status_detail"] = row.get("status_detail", row["status"])
+    task[f"{prefix}party_status"] = shown_status(row["party_status"])
+    task[f"{prefix}party_status_detail"] = row["party_status"]
+    task[f"{prefix}update_time"] = latest_time(row)
+    return task
