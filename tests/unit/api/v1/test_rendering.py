@@ -51,10 +51,15 @@ def type_of(column: Any) -> type:
 
 
 @pytest.mark.parametrize(("names", "fields"), [
-    (LISTED_JOB, JOB), (CONFIG, JOB), (HOLDER, JOB), (LISTED_TASK, TASK), (REPORT, TASK),
+    (LISTED_JOB, JOB), (HOLDER, JOB), (LISTED_TASK, TASK), (REPORT, TASK),
 ])  # fmt: skip
 def test_smaller_answers_have_fields_of_the_whole(names: Any, fields: Fields) -> None:
     assert set(names) < set(fields)
+
+
+@pytest.mark.parametrize("name", CONFIG)
+def test_the_documents_of_a_job_are_columns(name: str) -> None:
+    assert type_of(column_of(JobRow, name)) is str
 
 
 @contextmanager
