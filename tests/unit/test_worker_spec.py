@@ -12,6 +12,7 @@ import pytest
 from fate_flow.engines.local.spawner import read_order
 from fate_flow.engines.local.worker import (
     EXIT,
+    MOST_JSON_BYTES,
     RESULT,
     RUNNER,
     STOP,
@@ -88,6 +89,17 @@ def test_half_a_file_is_no_file(tmp_path, content):
     if content is not None:
         (tmp_path / RESULT).write_bytes(content)
     assert read_json(tmp_path / RESULT) is None
+
+
+def test_what_a_worker_left_instead_of_a_file_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    with (tmp_path / "large").open("w") as file:
+        file.truncate(MOST_JSON_BYTES + 1)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    for name in ("pipe", "deep", "large", "folder", "endless"):
+        assert read_json(tmp_path / name) is None, name
 
 
 def test_an_atomic_write_replaces_and_leaves_nothing_beside(tmp_path):

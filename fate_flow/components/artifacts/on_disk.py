@@ -21,6 +21,7 @@ from fate_flow.core.text.phrases import sanitized
 
 OUTPUTS = "outputs"          # the folder, in that of the worker, with the files that are kept
 METRICS = "metric.json"
+MOST_METRIC_BYTES = 32 * 1024 * 1024
 _LONGEST_NAME = 180
 _SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -91,10 +92,11 @@ class MetricFiles:
 
 
 def _listed(path: Path) -> list[Any]:
-    """Return what the file lists; nothing if it is missing, or not JSON."""
+    """Return what the file lists; nothing if it is missing, not JSON, or larger than MOST_METRIC_BYTES."""
     try:
         # A pipe has no end, so only a file is read.
-        return list(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else []
+        is_readable = path.is_file() and path.stat().st_size <= MOST_METRIC_BYTES
+        return list(json.loads(path.read_text(encoding="utf-8"))) if is_readable else []
     except (OSError, ValueError, RecursionError):
         return []
 

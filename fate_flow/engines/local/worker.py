@@ -27,6 +27,7 @@ RUNNER = "runner.json"
 RESULT = "result.json"
 STOP = "stop.json"
 EXIT = "exit.json"
+MOST_JSON_BYTES = 32 * 1024 * 1024
 
 Way = Literal["fork", "exec"]
 Cause = Literal["exited", "stopped", "timeout", "server_lost", "not_started"]
@@ -218,12 +219,13 @@ def claimer(folder: Path) -> ProcessId | None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object; None if the file is missing, or not a complete JSON object.
+    """Read a JSON object; None if the file is missing, larger than MOST_JSON_BYTES, or not a complete JSON object.
 
     Programs can write into the folder of their worker, so a pipe is not waited for, and any text may be there."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
-            value = json.loads(file.read()) if S_ISREG(os.fstat(file.fileno()).st_mode) else None
+            text = file.read(MOST_JSON_BYTES + 1) if S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+            value = json.loads(text) if len(text) <= MOST_JSON_BYTES else None
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
