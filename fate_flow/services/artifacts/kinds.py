@@ -9,14 +9,14 @@ from typing import Any
 from fate_flow.core.model.artifact import FILE, METRIC, TABLE, Artifact
 from fate_flow.core.model.spec import Party
 from fate_flow.services.artifacts.kind import ArtifactKind, Maker, Removed
-from fate_flow.services.artifacts.tables import Tables
+from fate_flow.services.artifacts.tables import TableKind
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Metric, Scope
 
 _IN_SUMMARY = "files"
 
 
-class Files(ArtifactKind):
+class FileKind(ArtifactKind):
     """Files that a program leaves. The summary of the task lists them, with their sizes and digests."""
 
     noun = "file"
@@ -31,7 +31,7 @@ def files_of(tx: Transaction, job_id: str, task: str, party: Party) -> Mapping[s
     return summary.get(_IN_SUMMARY) or {}
 
 
-class Metrics(ArtifactKind):
+class MetricKind(ArtifactKind):
     """Metrics: rows of `t_tracking_metric`."""
 
     noun = "metric"
@@ -52,5 +52,5 @@ def _metric(maker: Maker, one: Mapping[str, Any]) -> Metric:
 
 Kinds = Mapping[str, ArtifactKind]
 
-KINDS: Kinds = MappingProxyType({TABLE: Tables(), FILE: Files(), METRIC: Metrics()})
+KINDS: Kinds = MappingProxyType({TABLE: TableKind(), FILE: FileKind(), METRIC: MetricKind()})
 """By the name of the kind, in the order in which outputs are published."""

@@ -21,7 +21,7 @@ from fate_flow.store.values import READ, OutputTable, Scope, TableMeta
 MADE = "output"          # the origin of a table that a task wrote
 
 
-class Tables(ArtifactKind):
+class TableKind(ArtifactKind):
     port = "data"
     noun = "table"
     has_rows = True
