@@ -23,6 +23,7 @@ from fate_flow.api.between_parties.exchange import ForwardReply
 from fate_flow.components.providers.table import PROVIDERS
 from fate_flow.core.model.artifact import TABLE
 from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.model.resources import LOCAL
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.wire.v1.chunks import Chunk
@@ -45,7 +46,7 @@ from fate_flow.server.adapters import JobFiles, LocalWorkers, SpoolExchange
 from fate_flow.server.crash_points import crash_points_of
 from fate_flow.server.log_keeper import bounds_of
 from fate_flow.services.context.pending import CapacityNotice
-from fate_flow.services.context.ports import BoundEffect, Context, Keep, Rules
+from fate_flow.services.context.ports import BoundEffect, Context, Engine, Engines, Keep, PartyEngine, Rules
 from fate_flow.services.participant.call_back import CallBack
 from fate_flow.services.use_cases.units import Wake
 from fate_flow.settings.client_keys import make_client_keys
@@ -192,26 +193,39 @@ def open_spool(settings: Settings, wakeup: Wakeup) -> Spool:
     return Spool(settings.spool_dir, limits, wakeup.wake)
 
 
+def build_engines(settings: Settings, wakeups: Wakeups, exchange_url: str, secret: bytes) -> Engines:
+    """Return the engines that the configuration names."""
+    return Engines({
+        name: PartyEngine(_ENGINES[name](settings, wakeups, exchange_url, secret), one.size)
+        for name, one in settings.engines.items()
+    })
+
+
+def _local(settings: Settings, wakeups: Wakeups, exchange_url: str, secret: bytes) -> Engine:
+    engine = LocalEngine(wakeups.spawner.sending_end)
+    return LocalWorkers(settings, engine, exchange_url, secret, wakeups.scheduler.wake)
+
+
+_ENGINES: Mapping[str, Callable[[Settings, Wakeups, str, bytes], Engine]] = {LOCAL: _local}
+"""What makes each engine, by its name in the configuration; a new kind of engine gets a row."""
+
+
 def build_context(
     settings: Settings, wakeups: Wakeups, worker_url: str, record: OperatorLog, store: SqlStore,
     effect_runner: EffectRunner
 ) -> Context:
     """Return the dependencies that the use cases of one process share."""
     secret = secret_of(settings)
-    engine = LocalEngine(wakeups.spawner.sending_end)
     points = crash_points_of(settings)
     return Context(
         party_id=settings.party_id,
         url=settings.url,
         store=points.around_store(store) if points else store,
-        engine=LocalWorkers(
-            settings, engine, f"{worker_url}/v1/exchange", secret, wakeups.scheduler.wake
-        ),
+        engines=build_engines(settings, wakeups, f"{worker_url}/v1/exchange", secret),
         exchange=SpoolExchange(open_spool(settings, wakeups.exchange), secret),
         files=JobFiles(settings),
         record=record,
         modules=PROVIDERS.components,
-        engine_size=settings.engine,
         defaults=settings.defaults,
         rules=rules_of(settings),
         ceilings=settings.ceilings,

@@ -50,7 +50,7 @@ from fate_flow.server.scheduling import ALIVE_SECONDS, SchedulerLoop
 from fate_flow.server.start_warnings import start_warnings
 from fate_flow.server.watchdog import Watchdog
 from fate_flow.settings.reader import load_settings
-from fate_flow.settings.settings import ENGINE_NAME, Settings
+from fate_flow.settings.settings import EngineSettings, Settings
 from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.database.migrations import bind_party, upgrade
 from fate_flow.store.database.opening import create_if_missing
@@ -100,19 +100,18 @@ class _only_one:  # noqa: N801  # reads as a phrase where it is used
 
 
 def _prepare_store(settings: Settings) -> None:
-    """Upgrade the schema, bind the database to this party, register the engine, remove leftovers of the last server."""
+    """Upgrade the schema, bind the database to this party, register the engines, remove leftovers of the last run."""
     create_if_missing(settings.database_url)
     secret_of(settings)
     record = open_log(settings)
     store = open_store(settings, record)
     upgrade(store.database)
     bind_party(store.database, settings.party_id)
-    size = settings.engine
-    state = EngineState(ENGINE_NAME, size.cores, size.memory, size.cores, size.memory, size.nodes)
 
     def register() -> None:
         with store.transaction() as tx:
-            tx.register_engine(state, settings.engine_config, time.time_ns() // 1_000_000)
+            for name, one in settings.engines.items():
+                tx.register_engine(_state_of(name, one), one.config, time.time_ns() // 1_000_000)
             tx.forget_refused_submissions()
 
     Retry()(register, is_repeatable=True)
@@ -122,6 +121,12 @@ def _prepare_store(settings: Settings) -> None:
         record.emit(Event.DETECT_NOTE, text=f"removed {swept} tables that killed workers left unfinished")
     store.close()
     record.close()
+
+
+def _state_of(name: str, engine: EngineSettings) -> EngineState:
+    """Return an engine of which nothing is in use."""
+    size = engine.size
+    return EngineState(name, size.cores, size.memory, size.cores, size.memory, size.nodes, engine.section)
 
 
 def _without_key(settings: Settings, store: SqlStore) -> list[str]:

@@ -15,7 +15,7 @@ import yaml
 from fate_flow.core.access.permission import PermissionRule
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.grammar import DUPLICATE_IDS
-from fate_flow.core.model.resources import EngineSize
+from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.settings.client_keys import ClientKeys, check_client_keys, choose_client_keys
 from fate_flow.settings.connectors import read_connectors
@@ -25,7 +25,7 @@ from fate_flow.settings.parties import read_approval_rule, read_party_id, read_r
 from fate_flow.settings.programs import read_commands
 from fate_flow.settings.section import Section, collected, resolved, split_url
 from fate_flow.settings.security import read_host_names
-from fate_flow.settings.settings import Settings
+from fate_flow.settings.settings import EngineSettings, Settings
 
 
 def load_settings(path: Path) -> Settings:
@@ -99,8 +99,7 @@ class _Reader:
             site=read_site_rule(site),
             site_key_file=Path(site.full_path("private_key")),
             database_url=self._database(root.section("database")),
-            engine_config=root.section("fate_on_standalone").get("standalone", {}),
-            engine=self._engine(root.section("fate_on_standalone")),
+            engines={LOCAL: self._local_engine(root.section("fate_on_standalone"))},
             routes=read_routes(root.section("routes")),
             log_dir=self._path(logs.text("dir"), home / "logs"),
             log_level=self._level(logs),
@@ -177,7 +176,8 @@ class _Reader:
             raise BadSettings("database.url: has no database name; write mysql://user:password@host:3306/name")
         return url
 
-    def _engine(self, section: Section) -> EngineSize:
+    def _local_engine(self, section: Section) -> EngineSettings:
+        config = section.get("standalone", {})
         one = section.section("standalone")
         nodes = one.whole("nodes", 1, 1)
         size = EngineSize(
@@ -188,7 +188,7 @@ class _Reader:
         )
         one.refuse_others()
         section.refuse_others()
-        return size
+        return EngineSettings("fate_on_standalone", size, config)
 
     @collected
     def _level(self, section: Section) -> str:

@@ -12,7 +12,7 @@ from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.grammar import LAST
 from fate_flow.core.model.program import ProgramRules
-from fate_flow.core.model.resources import EngineSize
+from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.settings.client_keys import ClientKeys
@@ -21,9 +21,21 @@ from fate_flow.settings.limits import Limits, Retention
 from fate_flow.settings.logs import LogLimits
 from fate_flow.settings.parties import Route
 
-ENGINE_NAME = "STANDALONE"
 PART = ".part"
 """The suffix of a file in `uploads_dir` during its transfer."""
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """The configuration of one engine of the party."""
+
+    section: str                                                  # the key of the configuration
+    size: EngineSize
+    config: Mapping[str, Any] = field(default_factory=dict)       # as it is in the file
+
+
+def _only_local() -> Mapping[str, EngineSettings]:
+    return {LOCAL: EngineSettings("fate_on_standalone", EngineSize(nodes=1, cores=20))}
 
 
 @dataclass(frozen=True)
@@ -45,8 +57,7 @@ class Settings:
     site: SiteRule = field(default_factory=SiteRule)
     site_key_file: Path = Path()          # the file of this party's private key; empty: below the home
     database_url: str = ""                # empty: SQLite in the home folder
-    engine: EngineSize = field(default_factory=lambda: EngineSize(nodes=1, cores=20))
-    engine_config: Mapping[str, Any] = field(default_factory=dict)
+    engines: Mapping[str, EngineSettings] = field(default_factory=_only_local)   # jobs reserve on the first
     routes: Mapping[str, Route] = field(default_factory=dict)
     data_roots: tuple[Path, ...] = ()     # folders of files that an upload or download may name
     duplicate_ids: str = LAST             # one of DUPLICATE_IDS; the default for uploads

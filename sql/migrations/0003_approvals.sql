@@ -6,6 +6,8 @@ UPDATE t_job SET f_approval = 'pending', f_approval_by = '', f_approval_message 
 -- time of the process is in that folder, too.
 ALTER TABLE t_worker RENAME COLUMN f_folder TO f_handle;
 ALTER TABLE t_worker DROP COLUMN f_run_pid_started;
+-- t_worker: the name of its engine.
+ALTER TABLE t_worker ADD COLUMN f_engine VARCHAR(50) NOT NULL DEFAULT 'local';
 -- t_job: the format of its document. Only a document of another format than FATE's own two is in f_document, with the
 -- defaults of its initiator's server: {"body": ..., "defaults": ...}. f_dsl and f_runtime_conf show its job in FATE's form.
 ALTER TABLE t_job ADD COLUMN f_format VARCHAR(20) NOT NULL DEFAULT 'fate_v1';

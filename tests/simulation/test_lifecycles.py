@@ -375,7 +375,7 @@ def row_of(world: World, at: str, job_id: str) -> Job:
 
 def free(world: World, at: str) -> int:
     with world.parties[at].store.reading() as tx:
-        return int(tx.engine().remaining_cores)
+        return int(tx.engine("local").remaining_cores)
 
 
 CHAIN = {"a": [], "b": ["a"]}

@@ -69,14 +69,14 @@ def a_task(name: str = "reader_0", version: int = 0, party: Party = GUEST, job_i
     )
 
 
-def left(each: Each) -> tuple[int, int]:
-    engine = each.engine()
+def left(each: Each, engine_name: str = "local") -> tuple[int, int]:
+    engine = each.engine(engine_name)
     return engine.remaining_cores, engine.remaining_memory
 
 
 def a_worker(worker_id: str = "w1", task: Task | None = None, **fields: Any) -> Worker:
     key = (task or a_task()).key
-    return replace(Worker(worker_id, key, WorkerStatus.CREATED, "/jobs/j1/w1", create_time=1_000), **fields)
+    return replace(Worker(worker_id, key, WorkerStatus.CREATED, "local", "/jobs/j1/w1", create_time=1_000), **fields)
 
 
 DONE = WorkerEnd(Reason.DONE, "", "guest 9999")
@@ -95,8 +95,14 @@ def over_all(why: dict[str, Any], end_time: int) -> dict[str, Any]:
     return {**{f"federated_{key}": value for key, value in why.items()}, "federated_end_time": end_time}
 
 
-def an_engine(cores: int = 8, memory: int = 1024, nodes: int = 1) -> EngineState:
-    return EngineState("LOCAL", cores, memory, 0, 0, nodes)
+def an_engine(cores: int = 8, memory: int = 1024, nodes: int = 1, name: str = "local") -> EngineState:
+    return EngineState(name, cores, memory, 0, 0, nodes, f"section of {name}")
+
+
+def an_engine_state(cores: int, memory: int, free_cores: int, free_memory: int, nodes: int = 1) -> EngineState:
+    """`an_engine` in the store, with so much of it not reserved."""
+    engine = an_engine(cores, memory, nodes)
+    return replace(engine, remaining_cores=free_cores, remaining_memory=free_memory)
 
 
 class Each:

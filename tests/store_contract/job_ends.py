@@ -211,10 +211,10 @@ class JobEndCases(Cases):
         for number, status in enumerate(sorted(JOB_UNFINISHED, key=lambda one: one.value)):
             with_jobs(each, a_job(status.value, status=status, create_time=100 - number))
         with_jobs(each, a_job("holds"), a_job("signalled", create_time=2), a_job("ended"), a_job("host", HOST))
-        each.reserve(a_job("holds").key, 1, 0, "t", 1, 2)
+        each.reserve(a_job("holds").key, "local", 1, 0, "t", 1, 2)
         each.begin_round(a_job("signalled").key, "me", 3)
         each.move_job(a_job("ended"), MoveJob(JobStatus.SUCCESS, Reason.DONE), 4)
-        each.reserve(a_job("host", HOST).key, 0, 0, "t", 1, 2)
+        each.reserve(a_job("host", HOST).key, "local", 0, 0, "t", 1, 2)
         found = [job.job_id for job in each.unfinished_jobs()]
         assert found == ["stopping", "running", "ready", "signalled", "holds", "host"]
 

@@ -183,7 +183,7 @@ class JobCases(Cases):
     def test_no_end_while_something_is_held(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
-        assert each.reserve(a_job().key, 1, 0, "t", 1, 2)
+        assert each.reserve(a_job().key, "local", 1, 0, "t", 1, 2)
         with pytest.raises(StorageFailed):
             each.move_job(a_job(), MoveJob(JobStatus.FAILED, Reason.STOPPED), 5)
         assert each.give_back(a_job().key, None, 6)

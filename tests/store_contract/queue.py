@@ -227,7 +227,7 @@ class QueueCases(Cases):
         for at, (name, status) in enumerate(names.items()):
             with_jobs(each, a_job(name, HOST, status=status, create_time=9 - at, consent=pending))
         with_jobs(each, a_job("own"))
-        each.reserve(a_job("d", HOST).key, 1, 0, "t", 1, 2)
+        each.reserve(a_job("d", HOST).key, "local", 1, 0, "t", 1, 2)
         assert [job.job_id for job in each.unapproved_jobs(9)] == ["d", "c", "b", "a"]
         assert [job.job_id for job in each.unapproved_jobs(2)] == ["d", "c"]
         rejected, approved = Consent(Approval.REJECTED, "ann", "no", 5), Consent(Approval.APPROVED, "bob", "", 6)
@@ -398,7 +398,7 @@ class PendingCases(Cases):
             each.pending(a_job(name).key, at)
         firsts = [each.first_pending(after) for after in range(7)]
         assert [job.job_id if job else "" for job in firsts] == ["b", "b", "b", "b", "b", "c", ""]
-        each.reserve(a_job("b").key, 1, 0, "t", 1, 2)
+        each.reserve(a_job("b").key, "local", 1, 0, "t", 1, 2)
         assert each.first_pending(0).job_id == "a", "what is held is not lacking"
         each.give_back(a_job("b").key, None, 3)
         assert each.first_pending(0) == each.job(a_job("b").key)
@@ -417,7 +417,7 @@ class PendingCases(Cases):
         every = [("b", "guest"), ("b", "host"), ("a", "guest"), ("c", "guest")]
         assert found[:3] == [every] * 3
         assert found[3:] == [[every[0], *every[2:]], [every[0], every[3]], [every[3]], []]
-        each.reserve(a_job("b").key, 1, 0, "t", 1, 2)
+        each.reserve(a_job("b").key, "local", 1, 0, "t", 1, 2)
         assert [one.key for one in each.pending_requests(4)] == [a_job("c").key], "what is held is not lacking"
         assert each.pending_requests(4) == (each.job(a_job("c").key),)
 

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from fate_flow.core.model.errors import StorageFailed
-from fate_flow.core.model.job import Command, CommandKind, EngineState
+from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.actions import MoveJob
 from fate_flow.store.values import Submission
@@ -20,6 +20,7 @@ from tests.store_contract.cases import (
     a_job,
     a_task,
     an_engine,
+    an_engine_state,
     in_use,
     with_jobs,
     with_tasks,
@@ -90,24 +91,24 @@ class StoreRaces(Cases):
         for number in range(self.ROUNDS):
             each.register_engine(an_engine(cores=number + 1), {}, 1)
             keys = [jobs[number, who].key for who in range(self.THREADS)]
-            answers = at_once(store, *(lambda tx, key=key: tx.reserve(key, 1, 0, "t", 1, 2) for key in keys))
+            answers = at_once(store, *(lambda tx, key=key: tx.reserve(key, "local", 1, 0, "t", 1, 2) for key in keys))
             assert sorted(answers) == [False] * (self.THREADS - 1) + [True]
             assert in_use(each, *keys) == (1, 0)
-            assert each.engine().remaining_cores == 0
+            assert each.engine("local").remaining_cores == 0
 
     def test_a_job_reserves_once(self, store: Any, each: Each) -> None:
         each.register_engine(an_engine(cores=100), {}, 1)
         with_jobs(each, *(a_job(f"j{number}") for number in range(self.ROUNDS)))
-        self.once(store, lambda tx, number, who: tx.reserve(a_job(f"j{number}").key, 2, 0, f"t{who}", 1, 2))
-        assert each.engine().remaining_cores == 100 - 2 * self.ROUNDS
+        self.once(store, lambda tx, number, who: tx.reserve(a_job(f"j{number}").key, "local", 2, 0, f"t{who}", 1, 2))
+        assert each.engine("local").remaining_cores == 100 - 2 * self.ROUNDS
 
     def test_everything_comes_back_once(self, store: Any, each: Each) -> None:
         each.register_engine(an_engine(cores=100), {}, 1)
         for number in range(self.ROUNDS):
             with_jobs(each, a_job(f"j{number}"))
-            assert each.reserve(a_job(f"j{number}").key, 2, 0, "t", 1, 2)
+            assert each.reserve(a_job(f"j{number}").key, "local", 2, 0, "t", 1, 2)
         self.once(store, lambda tx, number, who: tx.give_back(a_job(f"j{number}").key, None, 3))
-        assert each.engine().remaining_cores == 100
+        assert each.engine("local").remaining_cores == 100
 
     def test_a_reservation_round_begins_once(self, store: Any, each: Each) -> None:
         with_jobs(each, *(a_job(f"j{number}") for number in range(self.ROUNDS)))
@@ -166,10 +167,10 @@ class StoreRaces(Cases):
 
     def test_servers_that_start_together_register_one_engine(self, store: Any, each: Each) -> None:
         at_once(store, *[lambda tx: tx.register_engine(an_engine(8), {}, 1)] * self.THREADS)
-        assert each.engine() == EngineState("LOCAL", 8, 1024, 8, 1024)
+        assert each.engine("local") == an_engine_state(8, 1024, 8, 1024)
         for cores in (16, 4, 32):
             at_once(store, *[lambda tx, cores=cores: tx.register_engine(an_engine(cores), {}, 1)] * self.THREADS)
-            assert each.engine() == EngineState("LOCAL", cores, 1024, cores, 1024)
+            assert each.engine("local") == an_engine_state(cores, 1024, cores, 1024)
 
     def test_the_books_balance_under_everything_at_once(self, store: Any, each: Each) -> None:
         jobs = [a_job(f"j{number}") for number in range(self.THREADS)]
@@ -179,17 +180,17 @@ class StoreRaces(Cases):
         def churn(who: int) -> Callable[[Any], None]:
             def call(tx: Any) -> None:
                 key = jobs[who].key
-                tx.reserve(key, 1 + who % 3, 10 * who, f"t{who}", 1, 2)
+                tx.reserve(key, "local", 1 + who % 3, 10 * who, f"t{who}", 1, 2)
                 if who % 2:
                     tx.register_engine(an_engine(8 + who, 1000 + who), {}, 3)
                 tx.give_back(key, None, 4)
-                tx.reserve(key, 1 + who % 2, who, f"u{who}", 2, 5)
+                tx.reserve(key, "local", 1 + who % 2, who, f"u{who}", 2, 5)
 
             return call
 
         for _ in range(self.ROUNDS):
             answers = at_once(store, *(churn(who) for who in range(self.THREADS)))
             assert not [answer for answer in answers if isinstance(answer, Exception)]
-            engine = each.engine()
+            engine = each.engine("local")
             cores, memory = in_use(each, *(job.key for job in jobs))
             assert (cores + engine.remaining_cores, memory + engine.remaining_memory) == (engine.cores, engine.memory)

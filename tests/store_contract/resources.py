@@ -5,120 +5,156 @@ from __future__ import annotations
 import pytest
 
 from fate_flow.core.model.errors import StorageFailed
-from fate_flow.core.model.job import Claim, EngineState
+from fate_flow.core.model.job import Claim
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.actions import MoveJob
-from tests.store_contract.cases import ARBITER, HOST, Cases, Each, a_job, an_engine, in_use, with_jobs
+from tests.store_contract.cases import (
+    ARBITER,
+    HOST,
+    Cases,
+    Each,
+    a_job,
+    an_engine,
+    an_engine_state,
+    in_use,
+    left,
+    with_jobs,
+)
 
 
 class ResourceCases(Cases):
     KEY = a_job().key
 
+    def test_each_engine_has_books_of_its_own(self, each: Each) -> None:
+        with_jobs(each, a_job(), a_job("j2"))
+        each.register_engine(an_engine(), {}, 1)
+        each.register_engine(an_engine(4, 64, name="slurm"), {}, 1)
+        assert each.reserve(self.KEY, "slurm", 3, 10, "t", 1, 2)
+        assert each.job(self.KEY).claim == Claim(3, 10, "t", 1, engine="slurm")
+        assert (left(each), left(each, "slurm")) == ((8, 1024), (1, 54))
+        assert each.reserve(a_job("j2").key, "slurm", 2, 0, "u", 1, 2) is False, "as if the other engine were not there"
+        assert each.reserve(a_job("j2").key, "local", 8, 0, "u", 1, 2)
+        assert (left(each), left(each, "slurm")) == ((0, 1024), (1, 54))
+        each.register_engine(an_engine(5, 64, name="slurm"), {}, 3)
+        assert (left(each), left(each, "slurm")) == ((0, 1024), (2, 54))
+        assert each.give_back(self.KEY, None, 3)
+        assert (left(each), left(each, "slurm")) == ((0, 1024), (5, 64))
+        assert each.job(self.KEY).claim.engine == "slurm", "for people to see where it ran"
+        assert each.reserve(self.KEY, "local", 0, 1, "v", 2, 4)
+        assert each.job(self.KEY).claim == Claim(0, 1, "v", 2, engine="local")
+
+    def test_an_unknown_engine_reserves_nothing(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(), {}, 1)
+        assert each.engine("slurm") is None
+        assert each.reserve(self.KEY, "slurm", 0, 0, "t", 1, 2) is False
+        assert each.job(self.KEY) == a_job()
+
     def test_no_engine_no_reservation(self, each: Each) -> None:
         with_jobs(each, a_job())
-        assert each.engine() is None
-        assert each.reserve(self.KEY, 0, 0, "t", 1, 2) is False
+        assert each.engine("local") is None
+        assert each.reserve(self.KEY, "local", 0, 0, "t", 1, 2) is False
         assert each.job(self.KEY) == a_job()
 
     def test_a_new_engine_is_all_free(self, each: Each) -> None:
-        expected = EngineState("LOCAL", 8, 1024, 8, 1024, 2)
+        expected = an_engine_state(8, 1024, 8, 1024, 2)
         assert each.register_engine(an_engine(nodes=2), {"address": "x"}, 1) == expected
-        assert each.engine() == expected
+        assert each.engine("local") == expected
 
     def test_a_reservation_takes_from_the_engine(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
-        assert each.reserve(self.KEY, 5, 100, "t", 3, 2)
-        assert each.job(self.KEY) == a_job(claim=Claim(5, 100, "t", 3))
+        assert each.reserve(self.KEY, "local", 5, 100, "t", 3, 2)
+        assert each.job(self.KEY) == a_job(claim=Claim(5, 100, "t", 3, engine="local"))
         assert each.job(self.KEY).holds
-        assert each.engine() == EngineState("LOCAL", 8, 1024, 3, 924)
+        assert each.engine("local") == an_engine_state(8, 1024, 3, 924)
 
     def test_a_job_reserves_once(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
-        each.reserve(self.KEY, 2, 0, "t", 1, 2)
-        assert each.reserve(self.KEY, 2, 0, "t", 1, 2) is False
-        assert each.reserve(self.KEY, 1, 0, "u", 2, 3) is False
-        assert each.engine().remaining_cores == 6
-        assert each.job(self.KEY).claim == Claim(2, 0, "t", 1)
+        each.reserve(self.KEY, "local", 2, 0, "t", 1, 2)
+        assert each.reserve(self.KEY, "local", 2, 0, "t", 1, 2) is False
+        assert each.reserve(self.KEY, "local", 1, 0, "u", 2, 3) is False
+        assert each.engine("local").remaining_cores == 6
+        assert each.job(self.KEY).claim == Claim(2, 0, "t", 1, engine="local")
 
     @pytest.mark.parametrize(("cores", "memory"), [(9, 0), (0, 1025), (9, 1025), (9, 1), (1, 1025)])
     def test_both_rows_or_none(self, each: Each, cores: int, memory: int) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
-        assert each.reserve(self.KEY, cores, memory, "t", 1, 2) is False
+        assert each.reserve(self.KEY, "local", cores, memory, "t", 1, 2) is False
         assert each.job(self.KEY) == a_job()
-        assert each.engine() == EngineState("LOCAL", 8, 1024, 8, 1024)
+        assert each.engine("local") == an_engine_state(8, 1024, 8, 1024)
 
     def test_all_there_is_may_be_taken(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
-        assert each.reserve(self.KEY, 8, 1024, "t", 1, 2)
-        assert each.engine() == EngineState("LOCAL", 8, 1024, 0, 0)
+        assert each.reserve(self.KEY, "local", 8, 1024, "t", 1, 2)
+        assert each.engine("local") == an_engine_state(8, 1024, 0, 0)
 
     def test_a_claim_to_nothing_is_a_claim(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
-        assert each.reserve(self.KEY, 0, 0, "t", 1, 2)
+        assert each.reserve(self.KEY, "local", 0, 0, "t", 1, 2)
         assert each.job(self.KEY).holds
         assert each.give_back(self.KEY, None, 3)
 
     def test_nobody_unknown_reserves(self, each: Each) -> None:
         each.register_engine(an_engine(), {}, 1)
-        assert each.reserve(self.KEY, 1, 0, "t", 1, 2) is False
-        assert each.engine().remaining_cores == 8
+        assert each.reserve(self.KEY, "local", 1, 0, "t", 1, 2) is False
+        assert each.engine("local").remaining_cores == 8
 
     def test_no_claim_without_a_token(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
         with pytest.raises(StorageFailed):
-            each.reserve(self.KEY, 1, 0, "", 1, 2)
-        assert each.engine().remaining_cores == 8
+            each.reserve(self.KEY, "local", 1, 0, "", 1, 2)
+        assert each.engine("local").remaining_cores == 8
 
     def test_an_ended_job_reserves_nothing(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
         each.move_job(a_job(), MoveJob(JobStatus.FAILED, Reason.STOPPED), 5)
         with pytest.raises(StorageFailed):
-            each.reserve(self.KEY, 1, 0, "t", 1, 6)
-        assert each.engine().remaining_cores == 8
+            each.reserve(self.KEY, "local", 1, 0, "t", 1, 6)
+        assert each.engine("local").remaining_cores == 8
 
     def test_everything_comes_back_exactly_once(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
-        each.reserve(self.KEY, 5, 100, "t", 1, 2)
+        each.reserve(self.KEY, "local", 5, 100, "t", 1, 2)
         assert [each.give_back(self.KEY, None, 3) for _ in range(3)] == [True, False, False]
-        assert each.engine() == EngineState("LOCAL", 8, 1024, 8, 1024)
+        assert each.engine("local") == an_engine_state(8, 1024, 8, 1024)
         assert not each.job(self.KEY).holds
-        assert each.job(self.KEY).claim == Claim(5, 100, "", 1), "for people to see what it had"
+        assert each.job(self.KEY).claim == Claim(5, 100, "", 1, engine="local"), "for people to see what it had"
 
     def test_the_next_claim_is_a_new_one(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
-        each.reserve(self.KEY, 5, 100, "t", 1, 2)
+        each.reserve(self.KEY, "local", 5, 100, "t", 1, 2)
         each.give_back(self.KEY, None, 3)
-        assert each.reserve(self.KEY, 2, 10, "u", 2, 4)
-        assert each.job(self.KEY).claim == Claim(2, 10, "u", 2)
-        assert each.engine() == EngineState("LOCAL", 8, 1024, 6, 1014)
+        assert each.reserve(self.KEY, "local", 2, 10, "u", 2, 4)
+        assert each.job(self.KEY).claim == Claim(2, 10, "u", 2, engine="local")
+        assert each.engine("local") == an_engine_state(8, 1024, 6, 1014)
 
     def test_a_return_of_an_earlier_reservation_round_is_fenced(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
-        each.reserve(self.KEY, 5, 0, "t", 3, 2)
+        each.reserve(self.KEY, "local", 5, 0, "t", 3, 2)
         assert [each.give_back(self.KEY, round_number, 3) for round_number in (1, 2)] == [False, False]
-        assert each.engine().remaining_cores == 3
+        assert each.engine("local").remaining_cores == 3
         assert each.give_back(self.KEY, 3, 3)
 
     def test_a_renewed_claim_is_of_the_later_reservation_round(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
-        each.reserve(self.KEY, 5, 0, "t", 3, 2)
+        each.reserve(self.KEY, "local", 5, 0, "t", 3, 2)
         each.renew_claim(self.KEY, 5)
         each.renew_claim(self.KEY, 4)
-        assert each.job(self.KEY).claim == Claim(5, 0, "t", 5, 1)
+        assert each.job(self.KEY).claim == Claim(5, 0, "t", 5, 1, engine="local")
         each.renew_claim(self.KEY, 5)
-        assert each.job(self.KEY).claim == Claim(5, 0, "t", 5, 2), "each time its lease begins anew"
+        assert each.job(self.KEY).claim == Claim(5, 0, "t", 5, 2, engine="local"), "each time its lease begins anew"
         assert each.give_back(self.KEY, 4, 3) is False
         assert each.give_back(self.KEY, 6, 3)
         each.renew_claim(self.KEY, 9)
@@ -127,45 +163,45 @@ class ResourceCases(Cases):
     def test_what_is_in_use_stays_in_use_when_the_totals_change(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
-        each.reserve(self.KEY, 5, 100, "t", 1, 2)
-        assert each.register_engine(an_engine(16, 512, 3), {}, 3) == EngineState("LOCAL", 16, 512, 11, 412, 3)
-        assert each.register_engine(an_engine(16, 512, 3), {}, 4) == EngineState("LOCAL", 16, 512, 11, 412, 3)
+        each.reserve(self.KEY, "local", 5, 100, "t", 1, 2)
+        assert each.register_engine(an_engine(16, 512, 3), {}, 3) == an_engine_state(16, 512, 11, 412, 3)
+        assert each.register_engine(an_engine(16, 512, 3), {}, 4) == an_engine_state(16, 512, 11, 412, 3)
         each.give_back(self.KEY, None, 5)
-        assert each.engine() == EngineState("LOCAL", 16, 512, 16, 512, 3)
+        assert each.engine("local") == an_engine_state(16, 512, 16, 512, 3)
 
     def test_an_engine_may_shrink_below_what_is_in_use(self, each: Each) -> None:
         with_jobs(each, a_job(), a_job("j2"))
         each.register_engine(an_engine(), {}, 1)
-        each.reserve(self.KEY, 6, 1000, "t", 1, 2)
-        assert each.register_engine(an_engine(4, 800), {}, 3) == EngineState("LOCAL", 4, 800, -2, -200)
-        assert each.reserve(a_job("j2").key, 1, 0, "u", 1, 4) is False
-        assert each.reserve(a_job("j2").key, 0, 0, "u", 1, 4), "nothing is always free"
+        each.reserve(self.KEY, "local", 6, 1000, "t", 1, 2)
+        assert each.register_engine(an_engine(4, 800), {}, 3) == an_engine_state(4, 800, -2, -200)
+        assert each.reserve(a_job("j2").key, "local", 1, 0, "u", 1, 4) is False
+        assert each.reserve(a_job("j2").key, "local", 0, 0, "u", 1, 4), "nothing is always free"
         assert each.give_back(self.KEY, None, 5)
-        assert each.engine() == EngineState("LOCAL", 4, 800, 4, 800)
+        assert each.engine("local") == an_engine_state(4, 800, 4, 800)
 
     def test_who_asks_for_no_cores_does_not_wait_for_cores_that_are_lacking(self, each: Each) -> None:
         with_jobs(each, a_job(), a_job("j2"), a_job("j3"))
         each.register_engine(an_engine(), {}, 1)
-        each.reserve(self.KEY, 6, 1000, "t", 1, 2)
+        each.reserve(self.KEY, "local", 6, 1000, "t", 1, 2)
         each.register_engine(an_engine(4, 2000), {}, 3)
-        assert each.reserve(a_job("j2").key, 0, 1000, "u", 1, 4)
-        assert each.reserve(a_job("j3").key, 0, 1, "v", 1, 4) is False
+        assert each.reserve(a_job("j2").key, "local", 0, 1000, "u", 1, 4)
+        assert each.reserve(a_job("j3").key, "local", 0, 1, "v", 1, 4) is False
         each.register_engine(an_engine(8, 1500), {}, 5)
-        assert each.engine() == EngineState("LOCAL", 8, 1500, 2, -500)
-        assert each.reserve(a_job("j3").key, 2, 0, "v", 1, 6)
+        assert each.engine("local") == an_engine_state(8, 1500, 2, -500)
+        assert each.reserve(a_job("j3").key, "local", 2, 0, "v", 1, 6)
 
     def test_when_it_was_set_aside(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
-        each.reserve(self.KEY, 6, 1000, "t", 1, 77)
+        each.reserve(self.KEY, "local", 6, 1000, "t", 1, 77)
         assert each.job(self.KEY).claim.taken_time == 77
 
     def test_seats_of_one_job_reserve_each_for_itself(self, each: Each) -> None:
         host, arbiter = a_job(party=HOST), a_job(party=ARBITER)
         with_jobs(each, host, arbiter)
         each.register_engine(an_engine(), {}, 1)
-        assert each.reserve(host.key, 3, 0, "t", 1, 2)
-        assert each.reserve(arbiter.key, 2, 0, "t", 1, 2)
+        assert each.reserve(host.key, "local", 3, 0, "t", 1, 2)
+        assert each.reserve(arbiter.key, "local", 2, 0, "t", 1, 2)
         assert in_use(each, host.key, arbiter.key) == (5, 0)
         each.give_back(arbiter.key, None, 3)
-        assert each.engine().remaining_cores == 5
+        assert each.engine("local").remaining_cores == 5

@@ -19,7 +19,7 @@ class TransactionCases(Cases):
         with pytest.raises(ZeroDivisionError), store.transaction() as tx:
             tx.add_job(a_job("new"), DOCUMENT)
             tx.add_seats([a_seat("new")])
-            tx.reserve(a_job("old").key, 4, 4, "t", 1, 2)
+            tx.reserve(a_job("old").key, "local", 4, 4, "t", 1, 2)
             tx.forget_job("old")
             tx.put_command(Command(CommandKind.CREATE, "new", HOST), 1)
             tx.record_heartbeat("10000")
@@ -27,7 +27,7 @@ class TransactionCases(Cases):
         assert each.job(a_job("old").key) == a_job("old")
         assert each.job(a_job("new").key) is None
         assert each.jobs_here("old") == (a_job("old"),)
-        assert each.engine().remaining_cores == 8
+        assert each.engine("local").remaining_cores == 8
         assert (each.seats("new"), each.commands_after(0), each.heartbeats()) == ((), (), {})
 
     def test_a_savepoint_takes_back_its_own_part(self, store: Store, each: Each) -> None:
@@ -90,9 +90,9 @@ class ReadingCases(Cases):
 
     def test_an_error_of_the_reader_comes_through(self, store: Store, each: Each) -> None:
         with pytest.raises(ZeroDivisionError), store.reading() as tx:
-            tx.engine()
+            tx.engine("local")
             raise ZeroDivisionError
-        assert each.engine() is None
+        assert each.engine("local") is None
 
     def test_a_transaction_may_follow_and_be_taken_back(self, store: Store, each: Each) -> None:
         with store.reading() as tx:

@@ -133,6 +133,17 @@ class WorkerCases(Cases):
         assert each.move_worker(running, WorkerStatus.EXITED, 6, end=DONE) is False
         assert (left(each), each.elastic_workers()) == ((4, 10), ())
 
+    def test_an_elastic_worker_holds_cores_of_its_own_engine(self, each: Each) -> None:
+        for name in ("local", "slurm"):
+            each.register_engine(an_engine(4, 10, name=name), {}, 1)
+        elastic = a_worker("e", engine="slurm", is_elastic=True, cores=3, memory=10)
+        assert each.add_elastic_worker(elastic)
+        assert (each.worker("e"), left(each), left(each, "slurm")) == (elastic, (4, 10), (1, 0))
+        assert each.add_elastic_worker(replace(elastic, worker_id="e2", cores=2, memory=0)) is False
+        assert each.add_elastic_worker(replace(elastic, worker_id="e3", engine="nobody", cores=0, memory=0)) is False
+        assert each.move_worker(elastic, WorkerStatus.EXITED, 6, end=DONE)
+        assert (left(each), left(each, "slurm")) == ((4, 10), (4, 10))
+
     def test_one_that_needs_nothing_finds_capacity_in_a_full_engine(self, each: Each) -> None:
         elastic = a_worker("e", is_elastic=True)
         assert each.add_elastic_worker(elastic) is False         # there is no engine

@@ -30,6 +30,10 @@ from fate_flow.settings.settings import Settings
 KEY = TaskKey("2026010112000000000001234", "a", 0, Party("guest", "9999"))
 
 
+def a_worker(folder: Path) -> Worker:
+    return Worker(folder.name, KEY, WorkerStatus.CREATED, "local", str(folder))
+
+
 def test_the_scheduler_hears_of_a_worker_that_never_begins_and_of_no_other(tmp_path: Path) -> None:
     rung: list[Any] = []
     wakeup: Any = SimpleNamespace(send=lambda *_: None)
@@ -37,7 +41,7 @@ def test_the_scheduler_hears_of_a_worker_that_never_begins_and_of_no_other(tmp_p
         Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret",
         lambda text: rung.append(json.loads(text))
     )
-    never, running = (Worker(name, KEY, WorkerStatus.CREATED, str(tmp_path / name)) for name in ("never", "running"))
+    never, running = (a_worker(tmp_path / name) for name in ("never", "running"))
     Path(running.handle).mkdir()
     (Path(running.handle) / CLAIMED).write_text(json.dumps({"pid": os.getpid(), "started": 1}))
     for worker in (never, running):
@@ -66,7 +70,7 @@ def test_a_worker_that_is_about_to_run_lives_in_the_folder_of_its_job(tmp_path: 
 def test_what_a_worker_leaves_is_found_by_its_handle_until_it_is_forgotten(tmp_path: Path) -> None:
     workers = local_workers(tmp_path)
     folder = Path(workers.handle_for(KEY, "w"))
-    worker = Worker("w", KEY, WorkerStatus.EXITED, str(folder))
+    worker = a_worker(folder)
     assert (workers.printed(worker), workers.output_file(worker, "model")) == (None, None)
     (folder / OUTPUTS).mkdir(parents=True)
     (folder / OUTPUTS / "model").write_text("m")
@@ -81,8 +85,8 @@ def test_what_a_worker_leaves_is_found_by_its_handle_until_it_is_forgotten(tmp_p
 def test_the_collector_reads_the_working_folders_of_the_ranks(tmp_path: Path) -> None:
     engine: Any = SimpleNamespace(launch=lambda _: None)
     settings = replace(Settings("9999", tmp_path), log_dir=tmp_path / "logs")
-    ranks = tuple(Worker(name, KEY, WorkerStatus.EXITED, str(tmp_path / name), rank=int(name)) for name in ("0", "1"))
-    collector = Worker("c", KEY, WorkerStatus.CREATED, str(tmp_path / "c"))
+    ranks = tuple(replace(a_worker(tmp_path / f"{rank}"), rank=rank) for rank in (0, 1))
+    collector = a_worker(tmp_path / "c")
     order = LaunchOrder(
         collector, "Command", "ab" * 16, (("guest", "9999"),), {"command": ["true"]}, (), 1, 0, 1.0, "0",
         collects=ranks,
@@ -97,7 +101,7 @@ def test_of_two_uploads_of_one_table_the_file_says_what_it_holds(tmp_path: Path)
     uri, other = format_uri(tmp_path / "data", "demo", "a"), "2026010112000000000009999"
     metadata = {"namespace": "demo", "name": "a", "count": 1, "schema": {"header": [], "sid": "id"}}
     made = {"data": {"data": [{"uri": uri, "type_name": "table", "metadata": metadata}]}}
-    worker = Worker("w", KEY, WorkerStatus.CREATED, str(tmp_path / "w"))
+    worker = a_worker(tmp_path / "w")
     Path(worker.handle).mkdir()
     (Path(worker.handle) / EXIT).write_text(json.dumps({"exit_code": 0, "signal": None, "cause": "exited"}))
     (Path(worker.handle) / RESULT).write_text(json.dumps({"status": {"code": 0}, "io_meta": {"outputs": made}}))
@@ -130,7 +134,7 @@ def test_what_a_result_file_names_lies_where_the_worker_may_leave_it_and_only_th
         made = {"uri": uri, "type_name": kind, "metadata": {"namespace": "demo", "name": "a", "count": 1}}
         outputs = {"data": {"data": [made]}} if kind == "table" else {"metric": {"metric": [made]}}
         (folder / RESULT).write_text(json.dumps({"status": {"code": 0}, "io_meta": {"outputs": outputs}}))
-        seen = workers.observe(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
+        seen = workers.observe(a_worker(folder))
         assert seen.made.artifacts == ()
         assert seen.message == "result.json describes the outputs wrongly; this party's log has the details"
         return caplog.records[-1].getMessage()
@@ -146,7 +150,7 @@ def test_a_worker_that_could_not_write_its_result_file_says_so(tmp_path: Path) -
     folder.mkdir()
     (folder / EXIT).write_text(json.dumps({"exit_code": 74, "signal": None, "cause": "exited"}))
     workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
-    seen = workers.observe(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
+    seen = workers.observe(a_worker(folder))
     text = "the worker could not write its result file: check whether the disk of this party is full"
     assert (seen.succeeded, seen.message) == (False, text)
 
@@ -164,7 +168,7 @@ def test_whatever_lies_where_the_result_file_should_be_the_worker_is_seen_to_hav
     (folder / EXIT).write_text(json.dumps({"exit_code": 0, "signal": None, "cause": "exited"}))
     make(folder / RESULT)
     workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
-    seen = workers.observe(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
+    seen = workers.observe(a_worker(folder))
     assert (seen.state, seen.succeeded, seen.made.artifacts) == ("exited", False, ())
 
 
@@ -176,7 +180,7 @@ def test_an_exit_code_that_a_shell_makes_of_a_signal_is_told_with_the_signal(tmp
     (folder / LAUNCH).write_text(json.dumps({"provider": "command"}))
     (folder / EXIT).write_text(json.dumps({"exit_code": 137, "signal": None, "cause": "exited"}))
     workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
-    seen = workers.observe(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
+    seen = workers.observe(a_worker(folder))
     assert (seen.succeeded, seen.exit_code) == (False, 137)
     assert seen.message.startswith("the program ended with exit code 137 (128 + 9: SIGKILL")
 
@@ -185,7 +189,7 @@ def test_what_a_built_in_component_prints_has_the_bound_of_a_log_file(tmp_path: 
     launched: list[WorkerSpec] = []
     engine: Any = SimpleNamespace(launch=launched.append)
     settings = replace(Settings("9999", tmp_path), log_dir=tmp_path, log_limits=LogLimits(file_max_bytes=5_000))
-    worker = Worker("w", KEY, WorkerStatus.CREATED, str(tmp_path / "w"))
+    worker = a_worker(tmp_path / "w")
     order = LaunchOrder(worker, "SecureSum", "ab" * 16, (("guest", "9999"),), {}, (), 1, 0, 1.0, "w")
     LocalWorkers(settings, engine, "http://x", b"secret", lambda _: None).launch(order)
     [spec] = launched
@@ -199,7 +203,7 @@ def test_a_worker_reads_every_parameter_as_the_job_has_it(tmp_path: Path) -> Non
     workers = LocalWorkers(settings, engine, "http://x", b"secret", lambda _: None)
     parameters = {"column": "amount \U0001f600", "rate": 1e-05, "k" * 1500: "1e-05", "on": "no", "n": 2**70}
     order = LaunchOrder(
-        Worker("w", KEY, WorkerStatus.CREATED, str(tmp_path / "w")), "SecureSum", "ab" * 16,
+        a_worker(tmp_path / "w"), "SecureSum", "ab" * 16,
         (("guest", "9999"),), parameters, (), 1, 0, 1.0, "w",
     )  # fmt: skip
     workers.launch(order)

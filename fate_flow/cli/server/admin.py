@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ import click
 from fate_flow.cli.console.display import print_json, print_table, tell
 from fate_flow.core.model.errors import FlowError, StorageFailed
 from fate_flow.core.model.grammar import check_job_id, check_party_id, check_role
-from fate_flow.core.model.job import Job, JobKey
+from fate_flow.core.model.job import EngineState, Job, JobKey
+from fate_flow.core.model.resources import name_in_fate
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.phrases import counted
 from fate_flow.relay.wakeup import Wakeup
@@ -57,11 +58,11 @@ def held(conf: Path, as_json: bool) -> None:
         return
     columns = ("job_id", "role", "party_id", "initiator", "cores", "memory", "elastic_cores", "since", "status")
     print_table(columns, ([_row(job, found)[column] for column in columns] for job in found.jobs))
-    if found.engine is not None:
-        engine = found.engine
+    for engine in found.engines:
+        of = f" of engine {name_in_fate(engine.name)}" if len(found.engines) > 1 else ""
         click.echo(
             f"{engine.cores - engine.remaining_cores} of {engine.cores} cores and "
-            f"{engine.memory - engine.remaining_memory} of {engine.memory} MB of memory are reserved"
+            f"{engine.memory - engine.remaining_memory} of {engine.memory} MB of memory{of} are reserved"
         )
 
 
@@ -170,11 +171,17 @@ def _check_schema(database: Any, settings: Settings) -> None:
 
 
 def _as_json(found: Held) -> dict[str, Any]:
-    engine = found.engine
     return {
-        "engine": None if engine is None else asdict(engine),
+        "engine": _engine(found.engines[0]) if found.engines else None,
         "held": [_row(job, found) for job in found.jobs],
     }
+
+
+def _engine(state: EngineState) -> dict[str, Any]:
+    return {
+        "name": name_in_fate(state.name), "cores": state.cores, "memory": state.memory,
+        "remaining_cores": state.remaining_cores, "remaining_memory": state.remaining_memory, "nodes": state.nodes,
+    }  # fmt: skip
 
 
 def _row(job: Job, found: Held) -> dict[str, Any]:

@@ -41,6 +41,7 @@ class Claim:
     round_number: int = 0    # the job's reservation round of the last request for it
     renewals: int = 0        # how often the request was repeated
     taken_time: int = field(default=0, compare=False)     # when the cores were reserved last, for people
+    engine: str = ""         # the engine that has reserved last; its workers run there. Empty: none has
 
 
 class Blocker(Enum):
@@ -253,7 +254,8 @@ class Worker:
     worker_id: str
     task: TaskKey
     status: WorkerStatus
-    handle: str                          # by which its engine finds it; nobody else reads it
+    engine: str                          # the name of the engine that runs it
+    handle: str                          # by which that engine finds it; nobody else reads it
     create_time: int = 0
     place: WorkerPlace | None = None     # None: it has not started, as far as is known
     is_stopping: bool = False
@@ -363,7 +365,7 @@ NOT_READY = 106
 
 @dataclass(frozen=True)
 class EngineState:
-    """One row of t_engine_registry."""
+    """One row of t_engine_registry. A row stays when its engine is taken out of the configuration."""
 
     name: str
     cores: int
@@ -371,6 +373,7 @@ class EngineState:
     remaining_cores: int
     remaining_memory: int    # both: total minus use; below 0 while the configured total is smaller than the use
     nodes: int = 1
+    section: str = ""        # the section of the configuration that describes it
 
     @property
     def free_cores(self) -> int:

@@ -9,6 +9,21 @@ from typing import Any
 
 from fate_flow.core.model.spec import JobParameters, Party
 
+LOCAL = "local"
+"""The name of the engine that runs workers as processes of the server's machine."""
+
+_NAMES_IN_FATE = {LOCAL: "STANDALONE"}
+
+
+def name_in_fate(engine: str) -> str:
+    """Return the name of an engine in FATE's columns and log lines, which is another one for the local engine."""
+    return _NAMES_IN_FATE.get(engine, engine)
+
+
+def engine_named(in_fate: str) -> str:
+    """Return the engine that has this name in FATE's columns."""
+    return next((name for name, known in _NAMES_IN_FATE.items() if known == in_fate), in_fate)
+
 
 @dataclass(frozen=True)
 class EngineSize:

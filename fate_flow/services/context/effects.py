@@ -88,9 +88,9 @@ def carry_out(context: Context, effect: Effect) -> None:
         case LaunchWorker(order):
             _launch(context, order)
         case StopWorker(worker, grace_seconds):
-            context.engine.stop(worker, grace_seconds)
+            context.engines.of(worker).stop(worker, grace_seconds)
         case ForgetWorker(worker):
-            context.engine.forget(worker)
+            context.engines.of(worker).forget(worker)
         case CloseExchange(task, incarnation):
             context.exchange.close(task, incarnation)
         case WriteConfs(key, document):
@@ -111,7 +111,7 @@ def _launch(context: Context, order: LaunchOrder) -> None:
     worker = order.worker
     try:
         context.exchange.open(worker.task, order.incarnation, order.parties, order.speaks_as)
-        context.engine.launch(order)
+        context.engines.of(worker).launch(order)
     except (OSError, StorageFailed) as error:
         text = os_error_text(error) if isinstance(error, OSError) else str(error)
         context.launch_problems[worker.worker_id] = sanitized(text, _LONGEST_PROBLEM)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -11,7 +11,7 @@ from fate_flow.core.access.permission import PermissionRule
 from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.artifact import Artifact
-from fate_flow.core.model.job import Command, JobKey, TaskKey, Worker, WorkerPlace
+from fate_flow.core.model.job import Command, EngineState, JobKey, TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.program_scope import Program
@@ -115,6 +115,90 @@ class Engine(Protocol):
 
     def has_living_worker(self, job_id: str) -> bool:
         """Return whether a worker of this job runs, or is about to run, even if no row names it."""
+
+
+class AbsentEngine:
+    """Stands for an engine that this server does not have: it runs nothing, and its workers count as lost."""
+
+    def handle_for(self, key: TaskKey, worker_id: str) -> str:  # noqa: ARG002  # whichever it is
+        return ""
+
+    def launch(self, order: LaunchOrder) -> None: ...
+
+    def observe(self, worker: Worker) -> Observation:
+        return Observation("lost", message=f"this server has no engine {worker.engine}")
+
+    def stop(self, worker: Worker, grace_seconds: float) -> None: ...
+
+    def forget(self, worker: Worker) -> None: ...
+
+    def printed(self, worker: Worker) -> None: ...
+
+    def output_file(self, worker: Worker, name: str) -> None: ...
+
+    def has_living_worker(self, job_id: str) -> bool:  # noqa: ARG002  # whichever it is
+        return False
+
+
+@dataclass(frozen=True)
+class PartyEngine:
+    """An engine of this party, and how much it has."""
+
+    engine: Engine
+    size: EngineSize
+
+
+class Engines:
+    """The engines of this party by name, as the configuration has them.
+
+    A row may name an engine that was taken out of the configuration since; `of` stands in for it."""
+
+    def __init__(self, by_name: Mapping[str, PartyEngine]) -> None:
+        """Raises ValueError without an engine. The first one is the default."""
+        if not by_name:
+            raise ValueError("a party needs an engine")
+        self._by_name = dict(by_name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names, the default first."""
+        return iter(self._by_name)
+
+    @property
+    def default(self) -> str:
+        """Return the name of the engine on which jobs reserve."""
+        return next(iter(self._by_name))
+
+    @property
+    def default_size(self) -> EngineSize:
+        return self.size_of(self.default)
+
+    def size_of(self, name: str) -> EngineSize:
+        """Return how much a configured engine has. Raises KeyError for any other."""
+        return self._by_name[name].size
+
+    def of(self, worker: Worker) -> Engine:
+        """Return the engine that runs this worker."""
+        return self.named(worker.engine)
+
+    def named(self, name: str) -> Engine:
+        found = self._by_name.get(name)
+        return _ABSENT if found is None else found.engine
+
+    def has_living_worker(self, job_id: str) -> bool:
+        """Return whether a worker of this job lives on any engine."""
+        return any(one.engine.has_living_worker(job_id) for one in self._by_name.values())
+
+
+_ABSENT = AbsentEngine()
+
+
+def why_absent(name: str, state: EngineState | None) -> str:
+    """Return why nothing runs on an engine that the configuration does not have, and what to do; `state`: its row."""
+    back = f"put its section {state.section} back" if state is not None and state.section else "add it"
+    return f"engine {name} is not in the configuration of this server: {back} until its jobs have ended"
 
 
 class ProgramPolicy(Protocol):
@@ -246,12 +330,11 @@ class Context:
     party_id: str
     url: str                                          # of the own server, for the log
     store: Store
-    engine: Engine
+    engines: Engines
     exchange: Exchange
     files: Files
     record: Record
     modules: Mapping[str, ModuleInfo]
-    engine_size: EngineSize
     defaults: JobParameters
     rules: Rules
     routes: frozenset[str]                            # ids of parties with a configured route

@@ -25,7 +25,7 @@ class KnownCapacity:
 
     def with_own(self, unit: UnitOfWork) -> dict[str, int]:
         """Return the free cores by party id, as far as they are known, with those of this party."""
-        engine = unit.tx.engine()
+        engine = unit.tx.engine(unit.context.engines.default)
         return {**self.free, unit.context.party_id: engine.free_cores if engine is not None else 0}
 
     def take_notice(self, unit: UnitOfWork, notice: CapacityNotice) -> None:

@@ -102,7 +102,7 @@ def create_body(
 
 
 def _seats(unit: UnitOfWork, job_id: str, spec: JobSpec) -> list[Seat]:
-    nodes = unit.context.engine_size.nodes
+    nodes = unit.context.engines.default_size.nodes
     return [
         Seat(
             job_id,

@@ -75,7 +75,7 @@ def request(unit: UnitOfWork, spec: JobSpec, party: Party) -> Request:
 
     Raises OperationFailed if this party can never give what all its seats in the job need. Only the party's own users
     learn how much it has."""
-    size = unit.context.engine_size
+    size = unit.context.engines.default_size
     requests = [request_of(seat, spec.parameters[seat], size.nodes) for seat in own_seats(unit.context, spec)]
     cores, memory = sum(one.cores for one in requests), sum(one.memory for one in requests)
     is_own = party_id_of(spec.initiator, unit.context.party_id) == unit.context.party_id

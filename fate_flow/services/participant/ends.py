@@ -117,8 +117,8 @@ def release(unit: UnitOfWork, job: Job, at_most_round: int | None = None) -> boo
     `at_most_round`: only a reservation of this round or an earlier one."""
     if not unit.tx.give_back(job.key, at_most_round, unit.now):
         return False
-    engine = unit.tx.engine()
-    assert engine is not None, "a reservation needs an engine"
+    engine = unit.tx.engine(job.claim.engine)
+    assert engine is not None, "the row of an engine is never removed"
     note_resource(unit, job, "return", job.claim, engine)
     unit.free(unit.context.party_id, job.job_id)
     return True

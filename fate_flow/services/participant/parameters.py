@@ -87,7 +87,7 @@ def change_parameters(
     assert bound is not None, "a job row has its binding"
     accept(unit, revised.spec)
     _revise(unit, bound, terms)
-    nodes = unit.context.engine_size.nodes
+    nodes = unit.context.engines.default_size.nodes
     body = Parameters(revised.spec.changeable_conf, revised.components, revision).as_body()
     for seat in unit.tx.seats(job.job_id):
         unit.tx.ask_for(seat, request_of(seat.party, revised.spec.parameters[seat.party], nodes).cores)

@@ -6,7 +6,8 @@ What they decide is in `core/planning/participant/reservation.py`.
 from __future__ import annotations
 
 from fate_flow.core.access.authority import party_id_of
-from fate_flow.core.model.job import Answer, Claim, Command, Job
+from fate_flow.core.model.job import Answer, Claim, Command, EngineState, Job
+from fate_flow.core.model.resources import name_in_fate
 from fate_flow.core.planning.participant.reservation import (
     ApplyView,
     PendingHead,
@@ -43,7 +44,7 @@ def apply(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     round_number = job.claim.round_number if asked.round_number is None else asked.round_number
     if only_renews(job):
         unit.tx.renew_claim(job.key, round_number)
-        return _granted(unit, job)
+        return _granted(unit, job, job.claim.engine)
     refusal = why_not_applied(job, unit.tx.intake_hold())
     if refusal is not None:
         return refusal
@@ -52,16 +53,20 @@ def apply(unit: UnitOfWork, command: Command, job: Job) -> Answer:
         return _stand_behind(unit, job, step, asked.order)
     if step.passed is not None:     # before the row of the engine is written: rows of jobs first, as in `reserve`
         unit.tx.count_bypass(step.passed.key)
-    token = unit.context.fresh_id()
-    if unit.tx.reserve(job.key, job.asked.cores, job.asked.memory, token, round_number, unit.now):
-        return _granted(unit, job)
+    token, engine = unit.context.fresh_id(), unit.context.engines.default
+    if unit.tx.reserve(job.key, engine, job.asked.cores, job.asked.memory, token, round_number, unit.now):
+        return _granted(unit, job, engine)
     return _short(unit, job, asked.order)
 
 
 def _view_of(unit: UnitOfWork, job: Job, order: int | None) -> ApplyView:
-    engine, head = unit.tx.engine(), unit.tx.first_pending(oldest_pending(unit))
+    engine, head = _default_engine(unit), unit.tx.first_pending(oldest_pending(unit))
     pending = None if head is None else PendingHead(head, needed_here(unit, head))
     return ApplyView(job, order, engine, pending, unit.context.rules.queue_passes)
+
+
+def _default_engine(unit: UnitOfWork) -> EngineState | None:
+    return unit.tx.engine(unit.context.engines.default)
 
 
 def needed_here(unit: UnitOfWork, job: Job) -> Claim:
@@ -75,8 +80,8 @@ def _stand_behind(unit: UnitOfWork, job: Job, step: StandBehind, order: int | No
     return not_reserved(job, Shortage(step.why), 0)
 
 
-def _granted(unit: UnitOfWork, job: Job) -> Answer:
-    engine = unit.tx.engine()
+def _granted(unit: UnitOfWork, job: Job, engine_name: str) -> Answer:
+    engine = unit.tx.engine(engine_name)
     assert engine is not None, "a reservation needs an engine"
     note_resource(unit, job, "apply", job.asked, engine)
     return granted(job, engine, hold_of(unit.context.rules, job))
@@ -88,7 +93,7 @@ def hold_of(rules: Rules, job: Job) -> int:
 
 
 def _short(unit: UnitOfWork, job: Job, order: int | None) -> Answer:
-    engine = unit.tx.engine()
+    engine = _default_engine(unit)
     if engine is None:
         return no_engine()
     _note_refusal(unit, job)
@@ -98,16 +103,13 @@ def _short(unit: UnitOfWork, job: Job, order: int | None) -> Answer:
         unit.tx.forget_pending(job.key)
         return not_reserved(job, found, engine.free_cores)
     unit.tx.pending(job.key, unit.steady, order)
-    is_coming = reclaim_capacity(unit, needed_here(unit, job))
+    is_coming = reclaim_capacity(unit, engine, needed_here(unit, job))
     return not_reserved(job, found, engine.free_cores, is_coming=is_coming)
 
 
 def _note_refusal(unit: UnitOfWork, job: Job) -> None:
-    engine = unit.tx.engine()
-    assert engine is not None, "without an engine the caller refuses earlier"
-    unit.note(
-        Event.RESOURCE_ENGINE_FAILED, job_id=job.job_id, operation="apply", engine=engine.name, **place_of(job)
-    )
+    engine = name_in_fate(unit.context.engines.default)
+    unit.note(Event.RESOURCE_ENGINE_FAILED, job_id=job.job_id, operation="apply", engine=engine, **place_of(job))
     unit.note(
         Event.RESOURCE_FAILED, job_id=job.job_id, operation="apply", cores=job.asked.cores, memory=job.asked.memory,
         **place_of(job),
@@ -134,6 +136,6 @@ def _keep_or_forget_pending(unit: UnitOfWork, job: Job, is_kept: bool | None) ->
 
 def what_is_left(unit: UnitOfWork, job: Job) -> Answer:
     """Answer after a release with the number of free cores, so that the initiator asks for no more than these."""
-    engine = unit.tx.engine()
+    engine = _default_engine(unit)
     unit.inform(job.initiator.party_id)
     return OK if engine is None else Answer(data=left_data(engine.free_cores))

@@ -29,7 +29,7 @@ class CapacityNotifier:
 
     def notify(self, unit: UnitOfWork, informed_party: str) -> None:
         """Put the notices about free capacity into `unit.pending.hints`; `informed_party` needs none."""
-        engine = unit.tx.engine()
+        engine = unit.tx.engine(unit.context.engines.default)
         if engine is None or not (engine.free_cores or engine.free_memory) or unit.tx.intake_hold() is not None:
             return
         jobs = _first_seats(unit.tx.pending_requests(oldest_pending(unit)))

@@ -69,7 +69,7 @@ class QueueRounds:
     def _capacity_at(self, unit: UnitOfWork, party_id: str) -> int:
         """Return the free cores there, as far as they are known; if a party freed an unknown number: any number."""
         if party_id == self._context.party_id:
-            engine = unit.tx.engine()
+            engine = unit.tx.engine(unit.context.engines.default)
             return engine.free_cores if engine is not None else 0
         return self._initiator.free.get(party_id, _ANY if party_id in unit.pending.freed else 0)
 

@@ -257,7 +257,7 @@ class RetentionSweeper:
 
     def _remove_folder(self, job_id: str) -> bool:
         # A row is committed before its folder is made, so the row of a folder without one was removed.
-        if self._context.read(lambda tx: tx.jobs_here(job_id)) or self._context.engine.has_living_worker(job_id):
+        if self._context.read(lambda tx: tx.jobs_here(job_id)) or self._context.engines.has_living_worker(job_id):
             return False
         self._context.files.remove_job(job_id)
         return True

@@ -29,9 +29,9 @@ _AFTER_GRACE_SECONDS = 10.0      # from SIGKILL until the runner has recorded th
 
 @dataclass(frozen=True)
 class Held:
-    """The engine, and the jobs and workers that hold cores or memory of it."""
+    """The engines that jobs reserve or have reserved on, and the jobs and workers that hold cores or memory of them."""
 
-    engine: EngineState | None
+    engines: tuple[EngineState, ...]     # the default first
     jobs: tuple[Job, ...]
     elastic: tuple[Worker, ...]      # elastic workers, which hold cores beside the claims of the jobs
 
@@ -50,7 +50,7 @@ class Operator:
 
     def held(self) -> Held:
         """Return what is held here, and by which jobs and workers."""
-        return self._context.read(_held)
+        return self._context.read(self._held)
 
     def release(self, key: JobKey, why: str, stops: bool) -> Claim:
         """Release the reservation of a seat by force, and end the job there if it has started; return what was held.
@@ -113,12 +113,15 @@ class Operator:
         return True
 
     def _living(self, unit: UnitOfWork, key: JobKey) -> tuple[Worker, ...]:
-        observe = self._context.engine.observe
-        return tuple(one for one in _unfinished(unit.tx, key) if observe(one).state not in ("exited", "lost"))
+        engines = self._context.engines
+        unfinished = _unfinished(unit.tx, key)
+        return tuple(one for one in unfinished if engines.of(one).observe(one).state not in ("exited", "lost"))
 
-
-def _held(tx: Transaction) -> Held:
-    return Held(tx.engine(), tuple(job for job in tx.unfinished_jobs() if job.holds), tx.elastic_workers())
+    def _held(self, tx: Transaction) -> Held:
+        jobs, elastic = tuple(job for job in tx.unfinished_jobs() if job.holds), tx.elastic_workers()
+        used = (*(job.claim.engine for job in jobs), *(worker.engine for worker in elastic))
+        states = map(tx.engine, dict.fromkeys((*self._context.engines, *used)))
+        return Held(tuple(one for one in states if one is not None), jobs, elastic)
 
 
 def _unfinished(tx: Transaction, key: JobKey) -> list[Worker]:

@@ -33,7 +33,7 @@ def not_granted(unit: UnitOfWork, spec: JobSpec, party: Party, task: str = "") -
 
 def above_ceilings(unit: UnitOfWork, spec: JobSpec, party: Party) -> str:
     """Return text about all ceilings of this party that the job exceeds; empty if there is none."""
-    refused = refusals(unit.context.ceilings, spec, party, unit.context.engine_size.nodes)
+    refused = refusals(unit.context.ceilings, spec, party, unit.context.engines.default_size.nodes)
     more = len(refused) - _MOST_NAMED
     return "; ".join((*refused[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])))
 

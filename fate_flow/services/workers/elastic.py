@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fate_flow.core.model.job import Claim, JobKey, Task, TaskKey, Worker
+from fate_flow.core.model.job import Claim, EngineState, JobKey, Task, TaskKey, Worker
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.resources import request_of
@@ -37,21 +37,32 @@ def oldest_pending(unit: UnitOfWork) -> int:
 def tend_elastic(unit: UnitOfWork) -> None:
     """Start as many as there is capacity for, in the shares that run here, oldest share first.
 
-    If more is in use than the configuration has, stop elastic workers instead."""
-    engine = unit.tx.engine()
-    if engine is None:
-        return
-    if overdrawn(engine) != Claim():
-        _lend(unit, to_lend(overdrawn(engine), unit.tx.elastic_workers())[0])
-    elif _has_spare_capacity(unit):
-        for key in dict.fromkeys(worker.task for worker in unit.tx.unfinished_workers()):
+    If more of an engine is in use than the configuration has, stop its elastic workers instead."""
+    within = {name for name in unit.context.engines if _is_within(unit, unit.tx.engine(name))}
+    if within and _has_spare_capacity(unit):
+        shares = (worker.task for worker in unit.tx.unfinished_workers() if worker.engine in within)
+        for key in dict.fromkeys(shares):
             with unit.isolated(f"elastic workers of {key}"):
                 _begin(unit, key)
 
 
+def _is_within(unit: UnitOfWork, engine: EngineState | None) -> bool:
+    """Return whether no more of this engine is in use than it has; stop its elastic workers if more is."""
+    if engine is None:
+        return False
+    if overdrawn(engine) == Claim():
+        return True
+    _lend(unit, to_lend(overdrawn(engine), _elastic_on(unit, engine))[0])
+    return False
+
+
+def _elastic_on(unit: UnitOfWork, engine: EngineState) -> list[Worker]:
+    return [worker for worker in unit.tx.elastic_workers() if worker.engine == engine.name]
+
+
 def begin_elastic(unit: UnitOfWork, key: TaskKey) -> None:
     """Do the same for one share that was just started. A share without elastic workers needs no database access."""
-    if _program_of(unit, key) is not None and unit.tx.engine() is not None and _has_spare_capacity(unit):
+    if _program_of(unit, key) is not None and _has_spare_capacity(unit):
         _begin(unit, key)
 
 
@@ -73,11 +84,15 @@ def _begin(unit: UnitOfWork, key: TaskKey) -> None:
     if found is None or task is None or not _goes_on(unit, task):
         return
     spec, command = found
-    workers, left = unit.tx.workers_of_task(key), _may_still_hold(unit, key.job_id)
-    part = part_of_one(request_of(key.party, spec.parameters[key.party], unit.context.engine_size.nodes), command)
+    workers = unit.tx.workers_of_task(key)
+    engine = workers[0].engine
+    if engine not in unit.context.engines:
+        return
+    size, left = unit.context.engines.size_of(engine), _may_still_hold(unit, key.job_id, engine)
+    part = part_of_one(request_of(key.party, spec.parameters[key.party], size.nodes), command)
     for slot in vacant(command, workers):
         before = max((one for one in workers if one.slot == slot), key=lambda one: one.attempt, default=None)
-        worker = _next_in(unit, key, slot, before, part)
+        worker = _next_in(unit, key, engine, slot, before, part)
         if part.cores > left or not unit.tx.add_elastic_worker(worker):
             return
         left -= part.cores
@@ -92,29 +107,29 @@ def _goes_on(unit: UnitOfWork, task: Task) -> bool:
     return is_open and job is not None and job.status is JobStatus.RUNNING
 
 
-def _next_in(unit: UnitOfWork, key: TaskKey, slot: int, before: Worker | None, part: Claim) -> Worker:
-    worker = new_worker(unit, key, slot, None, before.attempt + 1 if before is not None else 0)
+def _next_in(
+    unit: UnitOfWork, key: TaskKey, engine: str, slot: int, before: Worker | None, part: Claim
+) -> Worker:  # fmt: skip
+    worker = new_worker(unit, key, engine, slot, None, before.attempt + 1 if before is not None else 0)
     return replace(worker, is_elastic=True, cores=part.cores, memory=part.memory)
 
 
-def _may_still_hold(unit: UnitOfWork, job_id: str) -> int:
-    """Return how many more cores the job may hold here."""
-    claimed = sum(seat.claim.cores for seat in unit.tx.jobs_here(job_id) if seat.holds)
-    elastic = sum(worker.cores for worker in unit.tx.elastic_workers() if worker.task.job_id == job_id)
-    return unit.context.engine_size.job_limit - claimed - elastic
+def _may_still_hold(unit: UnitOfWork, job_id: str, engine: str) -> int:
+    """Return how many more cores of this engine the job may hold."""
+    seats, workers = unit.tx.jobs_here(job_id), unit.tx.elastic_workers()
+    claimed = sum(seat.claim.cores for seat in seats if seat.holds and seat.claim.engine == engine)
+    elastic = sum(one.cores for one in workers if one.task.job_id == job_id and one.engine == engine)
+    return unit.context.engines.size_of(engine).job_limit - claimed - elastic
 
 
 # ---------------------------------------------------------------------- stopping them
 
 
-def reclaim_capacity(unit: UnitOfWork, needed: Claim) -> bool:
+def reclaim_capacity(unit: UnitOfWork, engine: EngineState, needed: Claim) -> bool:
     """Stop elastic workers so that `needed` comes free for a waiting job; return whether that is enough.
 
     If even all of them are not enough, none is stopped: the job waits for other jobs as well, and asks again."""
-    engine = unit.tx.engine()
-    if engine is None:
-        return False
-    chosen, is_enough = to_lend(shortfall(needed, engine), unit.tx.elastic_workers())
+    chosen, is_enough = to_lend(shortfall(needed, engine), _elastic_on(unit, engine))
     if is_enough:
         _lend(unit, chosen)
     return is_enough

@@ -30,6 +30,7 @@ from fate_flow.core.planning.replicas import (
 from fate_flow.core.wire.v1.reports import report_of
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.effects import ForgetWorker, LaunchWorker
+from fate_flow.services.context.ports import why_absent
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.allowed import why_not_now
 from fate_flow.services.workers.ending import dismiss, finish_party_task, living_workers, stop_party_task
@@ -57,7 +58,8 @@ def start_worker(unit: UnitOfWork, job: Job, task: Task, without: tuple[str, ...
         finish_party_task(unit, task, Reason.NOT_ALLOWED, why)
         return Answer(data=report_of(read_again(unit, task)))
     _publish_upstream(unit, spec, task.key)
-    workers = [_order(unit, task.key, slot, rank) for slot, rank in _fixed(unit, spec, task.key)]
+    engine = job.claim.engine
+    workers = [_order(unit, task.key, engine, slot, rank) for slot, rank in _fixed(unit, spec, task.key)]
     provider = provider_info(unit.context.modules, task.module)
     unit.tx.set_worker(task.key, workers[0].worker_id, without, provider)
     unit.note(Event.EXECUTOR_ASKED, **place_fields(task.key))
@@ -80,17 +82,22 @@ def _fixed(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> list[tuple[int, int
     return [(slot, rank) for slot, rank in enumerate(found) if slot not in elastic]
 
 
-def _order(unit: UnitOfWork, key: TaskKey, slot: int, rank: int | None, attempt: int = 0) -> Worker:
-    worker = new_worker(unit, key, slot, rank, attempt)
+def _order(
+    unit: UnitOfWork, key: TaskKey, engine: str, slot: int, rank: int | None, attempt: int = 0
+) -> Worker:  # fmt: skip
+    worker = new_worker(unit, key, engine, slot, rank, attempt)
     unit.tx.add_worker(worker)
     return worker
 
 
-def new_worker(unit: UnitOfWork, key: TaskKey, slot: int, rank: int | None, attempt: int) -> Worker:
-    """Return a new worker, which is to be stored and launched."""
+def new_worker(
+    unit: UnitOfWork, key: TaskKey, engine: str, slot: int, rank: int | None, attempt: int
+) -> Worker:  # fmt: skip
+    """Return a new worker, which is to be stored and launched. All workers of a share are on one engine."""
     worker_id = unit.context.fresh_id()
+    handle = unit.context.engines.named(engine).handle_for(key, worker_id)
     return Worker(
-        worker_id, key, WorkerStatus.CREATED, unit.context.engine.handle_for(key, worker_id), unit.now,
+        worker_id, key, WorkerStatus.CREATED, engine, handle, unit.now,
         since=unit.steady, slot=slot, rank=rank, attempt=attempt,
     )  # fmt: skip
 
@@ -105,6 +112,9 @@ def launch_later(unit: UnitOfWork, worker: Worker, task: Task, spec: JobSpec) ->
 
 
 def _launch(unit: UnitOfWork, worker: Worker, task: Task, spec: JobSpec) -> None:
+    if worker.engine not in unit.context.engines:
+        _fail_launch(unit, worker, task, why_absent(worker.engine, unit.tx.engine(worker.engine)))
+        return
     order = launch_order(unit, spec, worker, task)
     if isinstance(order, str):
         _fail_launch(unit, worker, task, order)
@@ -155,7 +165,8 @@ def continue_share(unit: UnitOfWork, task: Task, reason: Reason, message: str, e
 def _next_step(
     unit: UnitOfWork, task: Task, spec: JobSpec, command: ProgramSpec, message: str, exit_code: int | None
 ) -> None:
-    match next_step(command, unit.tx.workers_of_task(task.key)):
+    workers = unit.tx.workers_of_task(task.key)
+    match next_step(command, workers):
         case ShareFailed(failed_worker, why):
             text = f"{describe(failed_worker, command)}{message}" + (f" ({why})" if why else "")
             stop_party_task(unit, task, failed_worker.reason or Reason.WORKER_KILLED, text, exit_code=exit_code)
@@ -168,7 +179,7 @@ def _next_step(
             for worker in spares:
                 dismiss(unit, worker, Reason.STOPPED, "all ranks are done without it")
         case Collect():
-            launch_later(unit, _order(unit, task.key, COLLECTOR, None), task, spec)
+            launch_later(unit, _order(unit, task.key, workers[0].engine, COLLECTOR, None), task, spec)
         case Done():
             finish_party_task(unit, task, Reason.DONE, "")
 
@@ -176,7 +187,7 @@ def _next_step(
 def _replace(unit: UnitOfWork, task: Task, spec: JobSpec, old: Worker) -> None:
     """Start another process in the slot: at once, or with the next poll if the last one lived only for a moment, so
     that a program that cannot run does not keep the server busy."""
-    new = _order(unit, task.key, old.slot, old.rank, old.attempt + 1)
+    new = _order(unit, task.key, old.engine, old.slot, old.rank, old.attempt + 1)
     forget_old(unit, new)
     if unit.steady - old.since >= A_MOMENT:
         launch_later(unit, new, task, spec)

@@ -41,7 +41,7 @@ def _made_by(unit: UnitOfWork, task: Task) -> TaskOutputs:
         worker = next((one for one in every if one.slot == COLLECTOR), None)
     else:
         worker = unit.tx.worker(task.worker_id) if task.worker_id else None
-    return unit.context.engine.observe(worker).made if worker is not None else TaskOutputs()
+    return unit.context.engines.of(worker).observe(worker).made if worker is not None else TaskOutputs()
 
 
 def _drop(unit: UnitOfWork, task: Task) -> None:

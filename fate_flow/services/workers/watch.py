@@ -10,7 +10,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
 from fate_flow.core.planning.participant.share_end import code_that_counts, how_it_ended
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.ports import Observation
+from fate_flow.services.context.ports import Observation, why_absent
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.ending import stop_worker
 from fate_flow.services.workers.launching import continue_share, launch_later
@@ -46,7 +46,7 @@ class WorkerWatch:
         task = unit.tx.task(worker.task)
         if task is None:
             return
-        observation = unit.context.engine.observe(worker)
+        observation = _observed(unit, worker)
         if observation.state == "created":
             self._await_launch(unit, worker, task)
             return
@@ -96,6 +96,17 @@ class WorkerWatch:
         if reason is not Reason.DONE and not _is_to_end(worker, task):
             _note_error(unit, task, f"{reason.value}: {message}")
         continue_share(unit, task, reason, message, code_that_counts(seen))
+
+
+def _observed(unit: UnitOfWork, worker: Worker) -> Observation:
+    """Return what the worker's engine observes. If the party no longer has this engine, a worker that has started
+    counts as lost, and any other one never starts."""
+    if worker.engine in unit.context.engines:
+        return unit.context.engines.of(worker).observe(worker)
+    why = why_absent(worker.engine, unit.tx.engine(worker.engine))
+    if worker.status is WorkerStatus.CREATED:
+        return Observation("exited", cause="not_started", message=why)
+    return Observation("lost", message=why)
 
 
 def _is_to_end(worker: Worker, task: Task) -> bool:

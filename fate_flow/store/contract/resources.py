@@ -19,20 +19,25 @@ class Resources(Protocol):
     def release_intake(self) -> bool:
         """Remove the hold of this party; False if there was none."""
 
-    def engine(self) -> EngineState | None: ...
+    def engine(self, name: str) -> EngineState | None:
+        """Return the engine of this name; None if it was never registered."""
+
 
     def register_engine(self, state: EngineState, config: Mapping[str, Any], at: int) -> EngineState:
-        """Set the totals; reservations stay."""
+        """Set the totals of the engine with this name; reservations stay. Returns it as it is then."""
 
-    def reserve(self, key: JobKey, cores: int, memory: int, token: str, round_number: int, at: int) -> bool:
-        """Reserve in the rows of job and engine, both or none; False if the job holds something, or the engine has not
-        enough."""
+    def reserve(
+        self, key: JobKey, engine: str, cores: int, memory: int, token: str, round_number: int, at: int
+    ) -> bool:  # fmt: skip
+        """Reserve in the rows of job and engine, both or none; False if the job holds something, or if the engine has
+        not enough or is unknown. The claim of the job names the engine."""
 
     def renew_claim(self, key: JobKey, round_number: int) -> None:
         """Renew a claim that was requested again in this reservation round or a later one: its lease begins again."""
 
     def give_back(self, key: JobKey, at_most_round: int | None, at: int) -> bool:
-        """Release a reservation; False if nothing is held, or if it belongs to a round after `at_most_round`."""
+        """Give a reservation back to its engine; False if nothing is held, or if it belongs to a round after
+        `at_most_round`."""
 
     def pending(self, key: JobKey, asked: int, order: int | None = None) -> None:
         """Note a refused request of a seat at steady time `asked`; its `since` is that of the first one.

@@ -15,7 +15,7 @@ class Workers(Protocol):
         """Add a worker that the reservation of its job covers."""
 
     def add_elastic_worker(self, worker: Worker) -> bool:
-        """Add an elastic worker and take its cores from the engine: both, or none if the engine has too few."""
+        """Add an elastic worker and take its cores from its engine: both, or none if the engine has too few."""
 
     def worker(self, worker_id: str) -> Worker | None: ...
 
@@ -33,7 +33,8 @@ class Workers(Protocol):
         self, worker: Worker, new: WorkerStatus, at: int, place: WorkerPlace | None = None,
         end: WorkerEnd | None = None,
     ) -> bool:  # fmt: skip
-        """Move the worker: compare-and-set on the status. The exit of an elastic worker frees its cores.
+        """Move the worker: compare-and-set on the status. The exit of an elastic worker gives its cores back to
+        its engine.
 
         `place`: where a worker runs that has started."""
 

@@ -15,6 +15,8 @@ from peewee import (
     TextField,
 )
 
+from fate_flow.core.model.resources import LOCAL
+
 database_proxy = DatabaseProxy()
 
 
@@ -241,6 +243,7 @@ class WorkerRow(_Base):
     f_elastic = BooleanField(default=False)
     f_cores = IntegerField(default=0)
     f_memory = IntegerField(default=0)
+    f_engine = CharField(50, default=LOCAL)
 
     class Meta:
         table_name = "t_worker"

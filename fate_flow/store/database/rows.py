@@ -12,6 +12,7 @@ from typing import Any
 
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Blocker, Command, Job, Seat, Task, Worker, WorkerPlace
+from fate_flow.core.model.resources import engine_named, name_in_fate
 from fate_flow.core.model.spec import Party
 from fate_flow.store.database.models import HistoryRow, JobRow, OutboxRow, SeatRow, TaskRow, WorkerRow
 from fate_flow.store.database.row_map import Converted, Maybe, Place, RowMap
@@ -36,6 +37,14 @@ def _pid_of(place: WorkerPlace | None) -> int | None:
     return None if place is None else place.pid
 
 
+def _engine_of(in_fate: str | None) -> str:
+    return engine_named(in_fate or "")
+
+
+def _name_of(engine: str) -> str | None:
+    return name_in_fate(engine) or None
+
+
 _PARTY: Mapping[str, Place] = {"role": "f_role", "party_id": "f_party_id"}
 _TASK_KEY: Mapping[str, Place] = {"name": "f_component_name", "version": "f_task_version", "party": _PARTY}
 
@@ -46,11 +55,11 @@ JOBS = RowMap(Job, JobRow, {
     "cancel_requested": "f_cancel_signal",
     "claim": {
         "token": "f_claim", "round_number": "f_claim_turn", "renewals": "f_claim_renewals",
-        "taken_time": "f_apply_resource_time",
+        "taken_time": "f_apply_resource_time", "engine": Converted("f_engine_name", _engine_of, _name_of, None),
     },
     "asked": {
         "cores": "f_asked_cores", "memory": "f_asked_memory",
-        "token": None, "round_number": None, "renewals": None, "taken_time": None,
+        "token": None, "round_number": None, "renewals": None, "taken_time": None, "engine": None,
     },
     "blocked_by": "f_lacks",
     "round_number": "f_turn",

@@ -1,4 +1,4 @@
-"""Cores and memory of the engine, in memory; the counterpart of `sql/resources.py`."""
+"""Cores and memory of engines, in memory; the counterpart of `sql/resources.py`."""
 
 from __future__ import annotations
 
@@ -28,35 +28,39 @@ class Resources(MemoryUnitOfWork):
     def release_intake(self) -> bool:
         return self._rows.intake.drop(INTAKE)
 
-    def engine(self) -> EngineState | None:
-        return next(iter(self._rows.engines.rows.values()), None)
+    def engine(self, name: str) -> EngineState | None:
+        return self._rows.engines.rows.get(name)
 
     def register_engine(self, state: EngineState, config: Mapping[str, Any], at: int) -> EngineState:  # noqa: ARG002
         as_json(config)
-        old = self.engine()
+        old = self.engine(state.name)
         if old is None:
             new = changed(state, remaining_cores=state.cores, remaining_memory=state.memory)
         else:
             new = EngineState(
                 old.name, state.cores, state.memory, old.remaining_cores + state.cores - old.cores,
                 old.remaining_memory + state.memory - old.memory, state.nodes,
+                state.section,
             )  # fmt: skip
         self._rows.engines.put(new.name, new)
         return new
 
-    def reserve(self, key: JobKey, cores: int, memory: int, token: str, round_number: int, at: int) -> bool:
-        engine, row = self.engine(), self._jobs.rows.get(key)
-        if engine is None or row is None or row.job.holds:
+    def reserve(
+        self, key: JobKey, engine: str, cores: int, memory: int, token: str, round_number: int, at: int
+    ) -> bool:  # fmt: skip
+        state, row = self.engine(engine), self._jobs.rows.get(key)
+        if state is None or row is None or row.job.holds:
             return False
         refuse("ck_job_holds", not token)
         refuse("ck_job_final", row.job.status in JOB_END)
-        if not has_capacity(engine, cores, memory):
+        if not has_capacity(state, cores, memory):
             return False
         claim = changed(
-            row.job.claim, cores=cores, memory=memory, token=token, round_number=round_number, taken_time=at
-        )
+            row.job.claim, cores=cores, memory=memory, token=token, round_number=round_number, taken_time=at,
+            engine=engine,
+        )  # fmt: skip
         self._change(row, claim=claim)
-        self._take(engine, cores, memory)
+        self._take(state, cores, memory)
         return True
 
     def renew_claim(self, key: JobKey, round_number: int) -> None:
@@ -73,7 +77,7 @@ class Resources(MemoryUnitOfWork):
         if at_most_round is not None and claim.round_number > at_most_round:
             return False
         self._change(row, claim=changed(claim, token=""))
-        engine = self.engine()
+        engine = self.engine(claim.engine)
         if engine is not None:
             self._take(engine, -claim.cores, -claim.memory)
         return True

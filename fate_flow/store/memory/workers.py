@@ -20,7 +20,7 @@ class Workers(Resources):
         self._rows.workers.put(worker.worker_id, new_worker(worker))
 
     def add_elastic_worker(self, worker: Worker) -> bool:
-        engine = self.engine()
+        engine = self.engine(worker.engine)
         if engine is None or not has_capacity(engine, worker.cores, worker.memory):
             return False
         self._take(engine, worker.cores, worker.memory)
@@ -54,7 +54,7 @@ class Workers(Resources):
         moved = changed(row, **change)
         refuse("ck_worker_reason", new is WorkerStatus.EXITED and not moved.caused_by)
         self._rows.workers.put(row.worker_id, moved)
-        engine = self.engine()
+        engine = self.engine(row.engine)
         if new is WorkerStatus.EXITED and engine is not None and (row.cores or row.memory):
             self._take(engine, -row.cores, -row.memory)
         return True

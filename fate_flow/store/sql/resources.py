@@ -8,6 +8,7 @@ from typing import Any
 from peewee import Case, Value
 
 from fate_flow.core.model.job import EngineState, Hold, Job, JobKey
+from fate_flow.core.model.resources import name_in_fate
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.contract.changes import MOST_PENDING
 from fate_flow.store.database.json_text import to_json
@@ -25,18 +26,22 @@ INTAKE = "intake"
 class Resources(Jobs):
     """Part of the transaction. `contract.Transaction` documents the methods."""
 
-    def engine(self) -> EngineState | None:
-        row = _ENGINE.row(self._database, COMPUTING)
-        return EngineState(*row) if row else None
+    def engine(self, name: str) -> EngineState | None:
+        row = _ENGINE.row(self._database, name_in_fate(name))
+        if row is None:
+            return None
+        cores, memory, free_cores, free_memory, nodes, section = row
+        return EngineState(name, cores, memory, free_cores, free_memory, nodes, section or "")
 
     def register_engine(self, state: EngineState, config: Mapping[str, Any], at: int) -> EngineState:
         totals = {
             "f_cores": state.cores, "f_memory": state.memory, "f_nodes": state.nodes,
-            "f_engine_config": to_json(dict(config)), "f_update_time": at, "f_update_date": date(at),
+            "f_engine_entrance": state.section, "f_engine_config": to_json(dict(config)), "f_update_time": at,
+            "f_update_date": date(at),
         }  # fmt: skip
-        while not self._set_totals(self.engine(), state, totals, at):
+        while not self._set_totals(self.engine(state.name), state, totals, at):
             pass    # another server changed the totals in between: compute the difference from the new ones
-        found = self.engine()
+        found = self.engine(state.name)
         assert found is not None, "just written"
         return found
 
@@ -45,7 +50,7 @@ class Resources(Jobs):
     ) -> bool:
         if old is None:
             row = {
-                "f_engine_type": COMPUTING, "f_engine_name": state.name, "f_engine_entrance": "fate_on_standalone",
+                "f_engine_type": COMPUTING, "f_engine_name": name_in_fate(state.name),
                 "f_remaining_cores": state.cores, "f_remaining_memory": state.memory, "f_create_time": at,
                 "f_create_date": date(at), **totals,
             }  # fmt: skip
@@ -59,18 +64,19 @@ class Resources(Jobs):
             ).where(_engine_is(old.name) & as_read)
         )
 
-    def reserve(self, key: JobKey, cores: int, memory: int, token: str, round_number: int, at: int) -> bool:
-        engine = self.engine()
-        if engine is None:
+    def reserve(
+        self, key: JobKey, engine: str, cores: int, memory: int, token: str, round_number: int, at: int
+    ) -> bool:  # fmt: skip
+        if self.engine(engine) is None:
             return False
         claim = {
-            JobRow.f_engine_name: engine.name, JobRow.f_engine_type: COMPUTING, JobRow.f_cores: cores,
+            JobRow.f_engine_name: name_in_fate(engine), JobRow.f_engine_type: COMPUTING, JobRow.f_cores: cores,
             JobRow.f_memory: memory, JobRow.f_remaining_cores: cores, JobRow.f_remaining_memory: memory,
             JobRow.f_resource_in_use: True, JobRow.f_apply_resource_time: at, JobRow.f_claim: token,
             JobRow.f_claim_turn: round_number,
         }  # fmt: skip
         free = job_is(key) & (JobRow.f_resource_in_use == False)  # noqa: E712
-        taken = taking(engine.name, cores, memory)
+        taken = taking(engine, cores, memory)
         # The row of the job first, as in `give_back`; with another order, the two could wait for each other.
         try:
             with self.savepoint():
@@ -96,7 +102,7 @@ class Resources(Jobs):
             where &= JobRow.f_claim_turn <= at_most_round
         if not hit(JobRow.update({**_NO_CLAIM, JobRow.f_return_resource_time: at}).where(where)):
             return False
-        come_back(job.claim.cores, job.claim.memory)
+        come_back(job.claim.engine, job.claim.cores, job.claim.memory)
         return True
 
     def pending(self, key: JobKey, asked: int, order: int | None = None) -> None:
@@ -139,10 +145,10 @@ _NO_CLAIM: dict[Any, Any] = {
     JobRow.f_remaining_memory: 0,
 }
 _ENGINE = Prepared(
-    lambda engine_type: EngineRow.select(
-        EngineRow.f_engine_name, EngineRow.f_cores, EngineRow.f_memory, EngineRow.f_remaining_cores,
-        EngineRow.f_remaining_memory, EngineRow.f_nodes,
-    ).where(EngineRow.f_engine_type == engine_type),
+    lambda in_fate: EngineRow.select(
+        EngineRow.f_cores, EngineRow.f_memory, EngineRow.f_remaining_cores, EngineRow.f_remaining_memory,
+        EngineRow.f_nodes, EngineRow.f_engine_entrance,
+    ).where((EngineRow.f_engine_type == COMPUTING) & (EngineRow.f_engine_name == in_fate)),
     1,
 )  # fmt: skip
 _INTAKE = Prepared(
@@ -171,7 +177,7 @@ _PENDING = Prepared(lambda asked_after: _pending_query(asked_after, MOST_PENDING
 
 
 def _engine_is(name: str) -> Any:
-    return (EngineRow.f_engine_type == COMPUTING) & (EngineRow.f_engine_name == name)
+    return (EngineRow.f_engine_type == COMPUTING) & (EngineRow.f_engine_name == name_in_fate(name))
 
 
 def _has_capacity(name: str, cores: int, memory: int) -> Any:
@@ -193,9 +199,9 @@ def taking(name: str, cores: int, memory: int) -> Any:
     ).where(_has_capacity(name, cores, memory))
 
 
-def come_back(cores: int, memory: int) -> None:
+def come_back(name: str, cores: int, memory: int) -> None:
     if cores or memory:
         EngineRow.update(
             f_remaining_cores=EngineRow.f_remaining_cores + cores,
             f_remaining_memory=EngineRow.f_remaining_memory + memory,
-        ).where(EngineRow.f_engine_type == COMPUTING).execute()
+        ).where(_engine_is(name)).execute()

@@ -22,10 +22,9 @@ class Workers(Resources):
         insert(self._database, WorkerRow, WORKERS.row_of(new_worker(worker)) | derived)
 
     def add_elastic_worker(self, worker: Worker) -> bool:
-        engine = self.engine()
-        if engine is None:
+        if self.engine(worker.engine) is None:
             return False
-        if (worker.cores or worker.memory) and not hit(taking(engine.name, worker.cores, worker.memory)):
+        if (worker.cores or worker.memory) and not hit(taking(worker.engine, worker.cores, worker.memory)):
             return False
         self.add_worker(worker)
         return True
@@ -63,7 +62,7 @@ class Workers(Resources):
         if place is not None:
             hit(TaskRow.update(f_run_pid=place.pid).where(task_is(worker.task)))
         if new is WorkerStatus.EXITED:
-            come_back(worker.cores, worker.memory)
+            come_back(worker.engine, worker.cores, worker.memory)
         return True
 
     def mark_stopping(self, worker_id: str, why: WorkerEnd) -> None:

@@ -20,7 +20,7 @@ KEY = TaskKey("2026010112000000000001234", "a", 0, Party("guest", "9999"))
 def test_a_worker_of_a_third_provider_runs_and_its_result_is_read(site: Site) -> None:
     settings = replace(Settings("9999", site.home), log_dir=site.home / "logs")
     workers = LocalWorkers(settings, site.engine, "http://x", b"secret", lambda _: None, THREE)
-    worker = Worker("w", KEY, WorkerStatus.CREATED, workers.handle_for(KEY, "w"))
+    worker = Worker("w", KEY, WorkerStatus.CREATED, "local", workers.handle_for(KEY, "w"))
     workers.launch(LaunchOrder(worker, "Say", "ab" * 16, (("guest", "9999"),), {"text": "x"}, (), 1, 0, 1.0, "w"))
     eventually(lambda: workers.observe(worker).state == "exited")
     seen = workers.observe(worker)

@@ -189,7 +189,7 @@ class TestMariaDb:
             assert tx.heartbeats() == {"1": 3, "2": 3}
 
     @pytest.mark.parametrize(("act", "locked"), [
-        (lambda tx: tx.reserve(JOB.key, 1, 0, "token", 1, 2), "UPDATE t_engine_registry SET f_nodes = 7"),
+        (lambda tx: tx.reserve(JOB.key, "local", 1, 0, "token", 1, 2), "UPDATE t_engine_registry SET f_nodes = 7"),
         (lambda tx: tx.forget_ended("ended"), "UPDATE t_seat SET f_message = 'x'"),
     ], ids=["reserve", "forget_ended"])  # fmt: skip
     def test_a_deadlock_between_two_writes_that_belong_together_is_begun_anew(
@@ -197,7 +197,7 @@ class TestMariaDb:
     ) -> None:
         """The database drops the savepoint with the transaction; the error said that there is no savepoint."""
         with mysql.transaction() as tx:
-            tx.register_engine(EngineState("STANDALONE", 4, 0, 4, 0), {}, 1)
+            tx.register_engine(EngineState("local", 4, 0, 4, 0), {}, 1)
             for job in (JOB, ENDED):
                 tx.add_job(job, Document({}, {}, {}))
             tx.move_job(ENDED, MoveJob(JobStatus.SUCCESS, Reason.DONE), 5)

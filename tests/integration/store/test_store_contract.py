@@ -296,11 +296,11 @@ class TestMySql(Cases):
         """READ COMMITTED: a transaction that lost a race reads what the winner wrote."""
         each.register_engine(an_engine(8), {}, 1)
         with store.transaction() as tx:
-            assert tx.engine().cores == 8
+            assert tx.engine("local").cores == 8
             thread = threading.Thread(target=lambda: each.register_engine(an_engine(16), {}, 2))
             thread.start()
             thread.join()
-            assert tx.engine().cores == 16
+            assert tx.engine("local").cores == 16
 
     def test_an_update_that_changes_nothing_counts(self, store: SqlStore, each: Each) -> None:
         each.add_job(a_job(), DOCUMENT)

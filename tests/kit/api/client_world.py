@@ -30,12 +30,13 @@ from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.grammar import LAST
 from fate_flow.core.model.job import Answer, Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.modules import ModuleInfo
+from fate_flow.core.model.resources import LOCAL as LOCAL_ENGINE
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.core.model.status import TASK_END, JobStatus, SeatStatus, TaskStatus
 from fate_flow.engines.local.engine import printed_in
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
-from fate_flow.services.context.ports import Context, LaunchOrder, Observation, Rules
+from fate_flow.services.context.ports import Context, Engines, LaunchOrder, Observation, PartyEngine, Rules
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.limits import Limits
@@ -280,13 +281,14 @@ def make_world(
     database = migrated_sqlite(home)
     store = SqlStore(database)
     with store.transaction() as tx:
-        tx.register_engine(EngineState("STANDALONE", 20, 0, 20, 0), {}, START)
+        tx.register_engine(EngineState("local", 20, 0, 20, 0), {}, START)
     record, rung = FakeRecord(), list[Sequence[str]]()
     clock, fresh, ids = itertools.count(START), itertools.count(1), itertools.count(1)
+    engines = Engines({LOCAL_ENGINE: PartyEngine(FakeEngine(), EngineSize(1, 20))})
     context = Context(
-        party_id="9999", url="http://127.0.0.1:9380", store=store, engine=FakeEngine(), exchange=FakeExchange(),
+        party_id="9999", url="http://127.0.0.1:9380", store=store, engines=engines, exchange=FakeExchange(),
         files=FakeFiles(), record=record, modules=modules,
-        engine_size=EngineSize(1, 20), defaults=JobParameters(), rules=Rules(), routes=frozenset({"10000"}),
+        defaults=JobParameters(), rules=Rules(), routes=frozenset({"10000"}),
         clock=lambda: next(clock), fresh_id=lambda: f"{next(fresh):032x}", ceilings=ceilings, site=site,
     )  # fmt: skip
     use_cases = UseCases(context, lambda jobs, *_: rung.append(jobs), 4, settings.limits.submit_timeout)

@@ -157,7 +157,7 @@ def _folder(world: World, job_id: str) -> Path:
 
 def _worker(world: World, worker_id: str, job_id: str, slot: int) -> Worker:
     key = TaskKey(job_id, "toy_0", 0, GUEST)
-    return Worker(worker_id, key, WorkerStatus.RUNNING, str(_folder(world, job_id)), slot=slot)
+    return Worker(worker_id, key, WorkerStatus.RUNNING, "local", str(_folder(world, job_id)), slot=slot)
 
 
 def _table(world: World, name: str) -> TableMeta:

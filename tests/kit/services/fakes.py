@@ -16,8 +16,11 @@ from fate_flow.store.values import Document
 
 @dataclass
 class HandEngine:
-    """Workers are seen as the test says: `sights[worker id]`, else as ordered and not begun."""
+    """Workers are seen as the test says: `sights[worker id]`, else as ordered and not begun.
 
+    It accepts only workers that name it."""
+
+    name: str = "local"
     sights: dict[str, Observation] = field(default_factory=dict)
     launched: list[LaunchOrder] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
@@ -26,19 +29,23 @@ class HandEngine:
     alive: set[str] = field(default_factory=set)            # jobs with a worker that no row names
 
     def handle_for(self, key: TaskKey, worker_id: str) -> str:
-        return f"/{key.party.party_id}/{key.task_id}/{key.version}/{worker_id}"
+        return f"{self.name}:/{key.party.party_id}/{key.task_id}/{key.version}/{worker_id}"
 
     def launch(self, order: LaunchOrder) -> None:
+        self._check(order.worker)
         self.launched.append(order)
 
     def observe(self, worker: Worker) -> Observation:
+        self._check(worker)
         return self.sights.get(worker.worker_id, Observation("created"))
 
     def stop(self, worker: Worker, grace_seconds: float) -> None:
+        self._check(worker)
         self.stopped.append(worker.worker_id)
         self.graces.append(grace_seconds)
 
     def forget(self, worker: Worker) -> None:
+        self._check(worker)
         self.forgotten.append(worker.worker_id)
 
     def printed(self, worker: Worker) -> dict[str, Path] | None:
@@ -49,6 +56,9 @@ class HandEngine:
 
     def has_living_worker(self, job_id: str) -> bool:
         return job_id in self.alive
+
+    def _check(self, worker: Worker) -> None:
+        assert worker.engine == self.name, f"{worker} is not of engine {self.name}"
 
 
 @dataclass

@@ -75,7 +75,7 @@ def holding(process: Process, cores: int, name: str = "20250101120000") -> None:
     with process.server.store.transaction() as tx:
         key = JobKey(name, Party("host", "9999"))
         tx.add_job(Job(key, HOST, False, JobStatus.WAITING, create_time=NOW - 99_999), BOTH)
-        assert tx.reserve(key, cores, 0, "t", 1, NOW)
+        assert tx.reserve(key, "local", cores, 0, "t", 1, NOW)
 
 
 def release(process: Process, name: str = "20250101120000") -> None:

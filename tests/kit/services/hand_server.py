@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.job import Answer, Command, EngineState, Job, JobKey, Task, TaskKey
-from fate_flow.core.model.resources import EngineSize
+from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.services.context.documents import ParsedJob, read_spec
-from fate_flow.services.context.ports import Context, Rules
+from fate_flow.services.context.ports import Context, Engines, PartyEngine, Rules
 from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.participant.participant import Participant
@@ -31,23 +31,37 @@ class HandServer:
     def __init__(
         self, party_id: str = "9999", cores: int = 8, rules: Rules | None = None, store: Any = None, memory: int = 0,
         ceilings: Ceilings = NO_CEILINGS, approval: ApprovalRule | None = None,
+        engines: Mapping[str, int] | None = None,
     ) -> None:  # fmt: skip
+        """`engines`: the cores of each of its engines, the default first; else it has `local` with `cores`."""
         self.now = NOW
         self.steady: int | None = None
-        self.engine, self.exchange, self.files, self.record = HandEngine(), HandExchange(), HandFiles(), HandRecord()
+        self.exchange, self.files, self.record = HandExchange(), HandFiles(), HandRecord()
+        self._sizes = {name: EngineSize(1, most, memory) for name, most in (engines or {LOCAL: cores}).items()}
+        self.engines = {name: HandEngine(name) for name in self._sizes}
+        self.engine = next(iter(self.engines.values()))
         self.store = store or MemoryStore()
         self._ids = 0
         self.paused = 0.0        # seconds, before transactions that were begun anew
         self.context = Context(
-            party_id=party_id, url="http://127.0.0.1:9380", store=self.store, engine=self.engine,
+            party_id=party_id, url="http://127.0.0.1:9380", store=self.store, engines=self._engines(*self._sizes),
             exchange=self.exchange, files=self.files, record=self.record,
             modules={"Work": Module(), "Upload": Module(origin="upload", file_read="file")},
-            engine_size=EngineSize(1, cores, memory), defaults=JobParameters(task_cores=1), rules=rules or Rules(),
+            defaults=JobParameters(task_cores=1), rules=rules or Rules(),
             routes=frozenset({"9999", "10000", "10001"}), clock=lambda: self.now, fresh_id=self._fresh_id,
             retry=Retry(lambda: self.paused, self._pause), ceilings=ceilings, approval=approval or ApprovalRule(),
         )  # fmt: skip
         with self.store.transaction() as tx:
-            tx.register_engine(EngineState("STANDALONE", cores, memory, cores, memory), {}, NOW)
+            for name, size in self._sizes.items():
+                state = EngineState(name, size.cores, memory, size.cores, memory, section=f"section of {name}")
+                tx.register_engine(state, {}, NOW)
+
+    def _engines(self, *names: str) -> Engines:
+        return Engines({name: PartyEngine(self.engines[name], self._sizes[name]) for name in names})
+
+    def configure(self, *names: str) -> None:
+        """Its operator restarts it with these engines, the default first."""
+        object.__setattr__(self.context, "engines", self._engines(*names))
 
     def _pause(self, seconds: float) -> None:
         self.paused += seconds
@@ -88,9 +102,10 @@ class HandServer:
         assert isinstance(found, Task)
         return found
 
-    def free_cores(self) -> int:
+    def free_cores(self, engine: str = "") -> int:
+        """Of the default engine, unless another one is named."""
         with self.store.reading() as tx:
-            return int(tx.engine().remaining_cores)
+            return int(tx.engine(engine or self.context.engines.default).remaining_cores)
 
     def outbox(self) -> list[Command]:
         with self.store.reading() as tx:
@@ -112,7 +127,7 @@ class HandServer:
         with self.store.reading() as tx:
             return {
                 "jobs": tx.jobs_here(JOB_ID), "tasks": tx.tasks(JOB_ID), "workers": tx.workers_of(JOB_ID),
-                "engine": tx.engine(), "outbox": tx.commands_after(0),
+                "engines": [tx.engine(name) for name in self.engines], "outbox": tx.commands_after(0),
             }
 
 

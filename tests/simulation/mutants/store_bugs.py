@@ -33,7 +33,7 @@ def cores_come_back_twice() -> AbstractContextManager[Any]:
     def give_back(self: Any, key: Any, at_most_round: int | None, at: int) -> bool:
         claim = self.job(key).claim
         done = keep(self, key, at_most_round, at)
-        engine = self.engine()
+        engine = self.engine(claim.engine)
         if done and engine.remaining_cores + claim.cores <= engine.cores:
             self._take(engine, -claim.cores, 0)
         return done
@@ -47,7 +47,8 @@ def apply_takes_again() -> AbstractContextManager[Any]:
 
     def renew_claim(self: Any, key: Any, round_number: int) -> None:
         keep(self, key, round_number)
-        self._take(self.engine(), self.job(key).claim.cores, 0)
+        claim = self.job(key).claim
+        self._take(self.engine(claim.engine), claim.cores, 0)
 
     return patch.object(MemoryTransaction, "renew_claim", renew_claim)
 

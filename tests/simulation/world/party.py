@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from fate_flow.components.providers.command import COMMAND_PROVIDER
 from fate_flow.core.model.job import Command, CommandKind, EngineState
 from fate_flow.core.model.program import ProgramSpec
-from fate_flow.core.model.resources import EngineSize
+from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.jobspec.ceilings import NO_CEILINGS
 from fate_flow.peers.send_queue import Jobs
 from fate_flow.services.context.pending import CapacityNotice
-from fate_flow.services.context.ports import BoundEffect, Context
+from fate_flow.services.context.ports import BoundEffect, Context, Engines, PartyEngine
 from fate_flow.services.scheduling.events import JobChanged, OutboxFilled, QueueChanged, SchedulerEvent, WorkerChanged
 from fate_flow.services.scheduling.scheduler import Scheduler
 from fate_flow.services.use_cases.use_cases import UseCases
@@ -67,7 +67,7 @@ class SimParty:
     def register_engine(self) -> None:
         """As every server does when it starts; what the configuration says may have changed since."""
         size = self.size
-        state = EngineState("STANDALONE", size.cores, size.memory, size.cores, size.memory)
+        state = EngineState("local", size.cores, size.memory, size.cores, size.memory)
         with self.store.transaction() as tx:
             tx.register_engine(state, {}, self.clock())
 
@@ -115,9 +115,10 @@ class SimParty:
         world = self.world
         silent: Any = _Silent()
         return Context(
-            party_id=self.party_id, url="http://sim", store=_Watched(self, process, owner), engine=self.engine,
-            exchange=silent, files=silent, record=self.record, modules=_MODULES,
-            engine_size=self.size, defaults=JobParameters(task_cores=1), rules=world.rules,
+            party_id=self.party_id, url="http://sim", store=_Watched(self, process, owner),
+            engines=Engines({LOCAL: PartyEngine(self.engine, self.size)}),
+            exchange=silent, files=silent, record=self.record, modules=_MODULES, defaults=JobParameters(task_cores=1),
+            rules=world.rules,
             routes=frozenset(world.party_ids), clock=self.clock,
             fresh_id=lambda: f"{world.random.getrandbits(128):032x}", carry_out=_EffectRunner(world, process).take,
             ceilings=world.ceilings_at.get(self.party_id, NO_CEILINGS), program_policy=_Open(), approval=world.approval,

@@ -125,7 +125,7 @@ class SqlBooks:
 
     def engine(self) -> EngineState:
         with self.store.reading() as tx:
-            found: EngineState = tx.engine()
+            found: EngineState = tx.engine("local")
         return found
 
     def schedules(self) -> str:

@@ -85,7 +85,7 @@ def test_the_server_understands_the_configuration_that_is_written(tmp_path: Path
     cluster.write_conf(cluster.members[0])
     settings = load_settings(cluster.conf_path("9999"))
     assert (settings.party_id, settings.home, settings.url) == ("9999", root / "9999", "http://127.0.0.1:9380")
-    assert (settings.worker_port, settings.engine.cores) == (9480, 3)
+    assert (settings.worker_port, settings.engines["local"].size.cores) == (9480, 3)
     assert settings.routes["10000"].url == "http://127.0.0.1:9381"
 
 

@@ -128,7 +128,7 @@ def workers_of(home: Path, launched: list[WorkerSpec]) -> LocalWorkers:
 
 
 def an_order(home: Path, module: str, parameters: dict[str, Any], **fields: Any) -> LaunchOrder:
-    worker = Worker("w", KEY, WorkerStatus.CREATED, str(home / "w"))
+    worker = Worker("w", KEY, WorkerStatus.CREATED, "local", str(home / "w"))
     return LaunchOrder(worker, module, "ab" * 16, (("guest", "9999"),), parameters, (), 1, 0, 1.0, "w", **fields)
 
 

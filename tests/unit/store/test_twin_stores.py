@@ -75,16 +75,20 @@ def _outcome(call: Any, *args: Any) -> Any:
 
 KEYS = [JobKey(f"j{number}", party) for number in (1, 2) for party in (ARBITER, GUEST, HOST)]
 keys = st.sampled_from(KEYS)
+ENGINES = ("local", "slurm")
+engines = st.sampled_from(ENGINES)
 rounds = st.integers(0, 4)
 cores = st.integers(0, 9)
 memory = st.sampled_from([0, 1, 500, 1024, 2000])
 
 book_entries = st.lists(
     st.one_of(
-        st.tuples(st.just("reserve"), keys, cores, memory, st.sampled_from(["t", "u"]), rounds, st.just(1)),
+        st.tuples(st.just("reserve"), keys, engines, cores, memory, st.sampled_from(["t", "u"]), rounds, st.just(1)),
         st.tuples(st.just("give_back"), keys, st.none() | rounds, st.just(2)),
         st.tuples(st.just("renew_claim"), keys, rounds),
-        st.tuples(st.just("register_engine"), st.builds(an_engine, cores, memory), st.just({}), st.just(3)),
+        st.tuples(
+            st.just("register_engine"), st.builds(an_engine, cores, memory, name=engines), st.just({}), st.just(3)
+        ),
     ),
     max_size=30,
 )
@@ -98,10 +102,10 @@ def test_what_is_in_use_and_what_remains_make_the_total(entries: list[tuple[Any,
         twins.add_job(a_job(key.job_id, key.party), DOCUMENT)
     for method, *args in entries:
         getattr(twins, method)(*args)
-        engine = twins.engine()
         claims = [twins.job(key).claim for key in KEYS]
-        if engine is not None:
-            used = [sum(getattr(claim, what) for claim in claims if claim.token) for what in ("cores", "memory")]
+        for engine in filter(None, map(twins.engine, ENGINES)):
+            held = [claim for claim in claims if claim.token and claim.engine == engine.name]
+            used = [sum(getattr(claim, what) for claim in held) for what in ("cores", "memory")]
             assert used[0] + engine.remaining_cores == engine.cores
             assert used[1] + engine.remaining_memory == engine.memory
     twins.close()
@@ -112,14 +116,15 @@ def test_what_is_in_use_and_what_remains_make_the_total(entries: list[tuple[Any,
 def test_after_all_returns_nothing_is_in_use(entries: list[tuple[Any, ...]]) -> None:
     each = Each(MemoryStore())
     with_jobs(each, *(a_job(key.job_id, key.party) for key in KEYS))
-    each.register_engine(an_engine(), {}, 0)
+    for name in ENGINES:
+        each.register_engine(an_engine(name=name), {}, 0)
     for method, *args in entries:
         getattr(each, method)(*args)
     for key in KEYS:
         each.give_back(key, None, 9)
-    engine = each.engine()
     assert in_use(each, *KEYS) == (0, 0)
-    assert (engine.remaining_cores, engine.remaining_memory) == (engine.cores, engine.memory)
+    for engine in map(each.engine, ENGINES):
+        assert (engine.remaining_cores, engine.remaining_memory) == (engine.cores, engine.memory)
 
 
 # ------------------------------------------------------------------ everything
@@ -236,13 +241,15 @@ class TwinStores(RuleBasedStateMachine):
 
     # resources
 
-    @rule(total=cores, size=memory, nodes=small)
-    def register_engine(self, total: int, size: int, nodes: int) -> None:
-        self.do("register_engine", an_engine(total, size, nodes), {}, 3)
+    @rule(total=cores, size=memory, nodes=small, name=engines)
+    def register_engine(self, total: int, size: int, nodes: int, name: str) -> None:
+        self.do("register_engine", an_engine(total, size, nodes, name), {}, 3)
 
-    @rule(key=keys, count=cores, size=memory, token=st.sampled_from(["", "t", "u"]), round_number=rounds)
-    def reserve(self, key: JobKey, count: int, size: int, token: str, round_number: int) -> None:
-        self.do("reserve", key, count, size, token, round_number, 1)
+    @rule(
+        key=keys, engine=engines, count=cores, size=memory, token=st.sampled_from(["", "t", "u"]), round_number=rounds
+    )
+    def reserve(self, key: JobKey, engine: str, count: int, size: int, token: str, round_number: int) -> None:
+        self.do("reserve", key, engine, count, size, token, round_number, 1)
 
     @rule(key=keys, round_number=rounds)
     def renew_claim(self, key: JobKey, round_number: int) -> None:
@@ -340,9 +347,9 @@ class TwinStores(RuleBasedStateMachine):
     def add_worker(self, worker_id: str, key: Any, at: int) -> None:
         self.do("add_worker", replace(a_worker(worker_id), task=key, create_time=at))
 
-    @rule(worker_id=st.sampled_from(WORKERS), key=task_keys, cores=small, memory=small)
-    def add_elastic_worker(self, worker_id: str, key: Any, cores: int, memory: int) -> None:
-        worker = replace(a_worker(worker_id), task=key, is_elastic=True, cores=cores, memory=memory)
+    @rule(worker_id=st.sampled_from(WORKERS), key=task_keys, engine=engines, cores=small, memory=small)
+    def add_elastic_worker(self, worker_id: str, key: Any, engine: str, cores: int, memory: int) -> None:
+        worker = replace(a_worker(worker_id), task=key, engine=engine, is_elastic=True, cores=cores, memory=memory)
         self.do("add_elastic_worker", worker)
 
     @rule(
@@ -442,7 +449,7 @@ class TwinStores(RuleBasedStateMachine):
         twins = self.twins
         for method in (
             "unfinished_jobs", "jobs_to_forget", "last_create_time", "queue_heads", "waiting_jobs", "count_waiting",
-            "cancelled_waiting", "jobs_in_round", "engine", "parties_with_seats", "unfinished_workers", "heartbeats",
+            "cancelled_waiting", "jobs_in_round", "parties_with_seats", "unfinished_workers", "heartbeats",
             "scheduler",
         ):  # fmt: skip
             getattr(twins, method)()
@@ -455,6 +462,8 @@ class TwinStores(RuleBasedStateMachine):
                 twins.seats_at(party_id)
         for number in (0, 2):
             twins.commands_after(number)
+        for name in ENGINES:
+            twins.engine(name)
         for worker_id in WORKERS:
             twins.worker(worker_id)
         for name in NAMES:

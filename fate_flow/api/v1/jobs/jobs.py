@@ -264,7 +264,7 @@ class _JobRoutes:
             return failed(SUBMIT_FAILED, text, {"problems": [text]})
         answers = ask_parties(self._services, document, spec)
         sources = Sources(spec, context.defaults)
-        plan = previewed(spec, context.engine_size.nodes, sources, answers, sent.lines)
+        plan = previewed(spec, context.engines.default_size.nodes, sources, answers, sent.lines)
         refused = [one for one in plan["parties"] if one["asked"] == REFUSES]
         if refused:
             said = [f"{one['role']} {one['party_id']}: {one['message']}" for one in refused]

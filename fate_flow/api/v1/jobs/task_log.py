@@ -51,6 +51,7 @@ from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.core.wire.v1.paths import TASK_LOG
 from fate_flow.core.wire.v1.queries import MOST_BYTES, STREAMS, USUAL_BYTES, TaskLogQuery, read_task_log
 from fate_flow.services.artifacts.kinds import files_of
+from fate_flow.services.context.ports import why_absent
 from fate_flow.services.context.unit_of_work import binding_of
 from fate_flow.store.contract.transaction import Transaction
 
@@ -95,6 +96,7 @@ def blueprint(services: Services) -> Blueprint:
 class _LogRoutes:
     def __init__(self, services: Services) -> None:
         self._context = services.context
+        self._engines = services.context.engines
         self._policy = services.settings.commands
         self._own = services.settings.party_id
         self._ask_party = services.ask_party
@@ -143,7 +145,7 @@ class _LogRoutes:
         workers = self._context.read(lambda tx: tx.workers_of(job_id))
         of_task = [one for one in workers if (one.task.name, one.task.party, one.slot) == (name, party, COLLECTOR)]
         collector = max(of_task, key=lambda one: one.task.version, default=None)
-        path = self._context.engine.output_file(collector, output) if collector is not None else None
+        path = self._engines.of(collector).output_file(collector, output) if collector is not None else None
         if path is None:
             raise NotFound(f"output_name: {output} of {name} on {party} was removed with its job's folder (retention)")
         return send_file(path, mimetype="application/octet-stream")
@@ -164,7 +166,10 @@ class _LogRoutes:
         every = self._context.read(lambda tx: _workers(tx, job_id, name, party))
         attempts = _attempts(_of_version(every, query), query)
         worker = _chosen(attempts, query)
-        slot, printed = worker.slot, self._context.engine.printed(worker)
+        slot, printed = worker.slot, self._engines.of(worker).printed(worker)
+        if worker.engine not in self._engines:
+            why = why_absent(worker.engine, self._context.read(lambda tx: tx.engine(worker.engine)))
+            raise NotFound(f"the output of worker {slot} of {name} on {party} cannot be read: {why}")
         if printed is None:
             raise NotFound(
                 f"attempt {worker.attempt} of worker {slot} of {name} on {party} has not begun, or its folder was "
@@ -186,7 +191,7 @@ class _LogRoutes:
         return {
             "attempt": worker.attempt, "status": worker.status.value,
             "reason": worker.reason.value if worker.reason else None, "message": worker.message,
-            "exit_status": worker.exit_status, "is_kept": self._context.engine.printed(worker) is not None,
+            "exit_status": worker.exit_status, "is_kept": self._engines.of(worker).printed(worker) is not None,
         }  # fmt: skip
 
 

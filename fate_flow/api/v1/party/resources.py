@@ -13,6 +13,7 @@ from fate_flow.api.v1.envelope import arguments, failed, ok, silent_json
 from fate_flow.api.v1.rendering import engine
 from fate_flow.core.model.errors import JobNotFound
 from fate_flow.core.model.job import Job
+from fate_flow.core.model.resources import name_in_fate
 
 _UNKNOWN_JOB = 100
 
@@ -30,7 +31,8 @@ def blueprint(services: Services) -> Blueprint:
         data=an_object({"use_resource_job": _HOLDERS, "computing_engine_resource": engine.ENGINE_SCHEMA}),
     )
     def query() -> Response:
-        found = views.engine(engine.ENGINE, read_text(silent_json(), "engine_name"))
+        name = read_text(silent_json(), "engine_name") or name_in_fate(services.context.engines.default)
+        found = views.engine(engine.ENGINE, name)
         holders = list(map(engine.rendered_holder, views.jobs_that_hold(engine.HOLDER)))
         return ok({"use_resource_job": holders, "computing_engine_resource": engine.rendered_engine(found)})
 

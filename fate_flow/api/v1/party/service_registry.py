@@ -14,6 +14,7 @@ from flask import Blueprint, Response
 
 from fate_flow.api.http.declared import FREE, an_object, declared
 from fate_flow.api.v1.envelope import ok
+from fate_flow.core.model.resources import LOCAL
 from fate_flow.settings.settings import Settings
 
 _SECTIONS = (
@@ -46,7 +47,7 @@ def sections(settings: Settings) -> dict[str, dict[str, Any]]:
         },
         "AUTHENTICATION": {"client": {"switch": settings.client_keys is not None}},
         "DATABASE": {"engine": urlsplit(settings.database_url).scheme.partition("+")[0] or "sqlite"},
-        "FATE_ON_STANDALONE": {"standalone": asdict(settings.engine)},
+        "FATE_ON_STANDALONE": {"standalone": asdict(settings.engines[LOCAL].size)},
         "ROUTES": {party_id: {"url": _without_user(route.url)} for party_id, route in settings.routes.items()},
         "LOG": {"level": settings.log_level, "sql": settings.log_sql},
         "JOB_DEFAULT_CONFIG": _job_defaults(settings),

@@ -35,7 +35,7 @@ def how_it_ended(task: Task, seen: WorkerExit) -> tuple[Reason, str]:
     if task.party_status is TaskStatus.STOPPING:
         return task.reason or Reason.STOPPED, task.message
     if seen.is_lost:
-        return Reason.WORKER_KILLED, "the process and its runner are gone and left no exit status"
+        return Reason.WORKER_KILLED, seen.message or "the process and its runner are gone and left no exit status"
     if seen.cause in _CAUSES:
         reason, text = _CAUSES[seen.cause]
         # the message of a process that we have ended is only about our signal

@@ -312,7 +312,7 @@ def test_explain_says_how_a_task_ended_over_all_its_parties_and_each_worker_of_t
 
 
 def _exited_worker(world: World, key: TaskKey, attempt: int) -> None:
-    worker = Worker(f"{key.party.role}-{attempt}", key, WorkerStatus.CREATED, "/x", attempt=attempt)
+    worker = Worker(f"{key.party.role}-{attempt}", key, WorkerStatus.CREATED, "local", "/x", attempt=attempt)
     end = WorkerEnd(Reason.WORKER_ERROR, "no data", str(key.party), "exit code 3")
     with world.store.transaction() as tx:
         tx.add_worker(worker)

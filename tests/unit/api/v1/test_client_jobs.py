@@ -336,7 +336,7 @@ def test_the_page_of_a_job(world: World) -> None:
 def test_resources_in_use_and_their_return(world: World) -> None:
     job_id = world.add_job()
     with world.store.transaction() as tx:
-        assert tx.reserve(JobKey(job_id, GUEST), 4, 0, "token", 0, 1)
+        assert tx.reserve(JobKey(job_id, GUEST), "local", 4, 0, "token", 0, 1)
     said = world.ask("resource/query", {})["data"]
     holder = {"job_id": job_id, "role": "guest", "party_id": "9999", "core": 4, "memory": 0}
     assert said["use_resource_job"] == [holder]
@@ -351,7 +351,7 @@ def test_resources_in_use_and_their_return(world: World) -> None:
 def test_what_a_running_job_holds_is_not_returned(world: World) -> None:
     job_id = world.add_job()
     with world.store.transaction() as tx:
-        assert tx.reserve(JobKey(job_id, GUEST), 4, 0, "token", 0, 1)
+        assert tx.reserve(JobKey(job_id, GUEST), "local", 4, 0, "token", 0, 1)
     world.write("t_job", {"f_job_id": job_id}, f_status="running")
     said = world.ask("resource/return", {"job_id": job_id})
     assert (said["retcode"], f"flow job stop -j {job_id}" in said["retmsg"]) == (100, True)

@@ -79,7 +79,7 @@ def test_a_job_that_is_not_over_is_left_alone(world: World, status: JobStatus) -
 def test_a_job_whose_last_worker_still_ends_is_left_alone(world: World) -> None:
     job_id, _ = add_done(world)
     with world.store.transaction() as tx:
-        tx.add_worker(Worker("w1", TaskKey(job_id, "toy_0", 0, GUEST), WorkerStatus.CREATED, "/nowhere"))
+        tx.add_worker(Worker("w1", TaskKey(job_id, "toy_0", 0, GUEST), WorkerStatus.CREATED, "local", "/nowhere"))
     said = world.ask("job/clean", {"job_id": job_id})
     assert (said["retcode"], "its last workers still end" in said["retmsg"]) == (103, True)
 

@@ -19,7 +19,8 @@ def add_worker(world: World, job_id: str, version: int, printed: bytes, end: Rea
     files = {stream: str(folder / stream) for stream in ("stdout", "stderr")}
     (folder / "launch.json").write_text(json.dumps(files))
     (folder / "stdout").write_bytes(printed)
-    worker = Worker(f"{version:032x}", TaskKey(job_id, "toy_0", version, GUEST), WorkerStatus.RUNNING, str(folder))
+    key = TaskKey(job_id, "toy_0", version, GUEST)
+    worker = Worker(f"{version:032x}", key, WorkerStatus.RUNNING, "local", str(folder))
     with world.store.transaction() as tx:
         tx.add_worker(worker)
     if end is not None:
@@ -45,6 +46,17 @@ def test_what_is_printed_is_read_piece_by_piece(world: World) -> None:
     assert [ask(world, job_id, offset=at, bytes=4)["text"] for at in (0, 4, 8)] == ["one\n", "twö", "\nthr"]
     assert (ask(world, job_id, offset=99)["text"], ask(world, job_id, offset=99)["next_offset"]) == ("", 15)
     assert (ask(world, job_id, bytes=6)["text"], ask(world, job_id)["next_offset"]) == ("three\n", 15)
+
+
+def test_of_an_engine_that_is_not_configured_the_answer_says_so(world: World) -> None:
+    job_id = world.add_job()
+    world.add_task(job_id)
+    add_worker(world, job_id, 0, b"one\n")
+    world.write("t_worker", {"f_worker_id": f"{0:032x}"}, f_engine="slurm")
+    assert ask(world, job_id)["retmsg"] == (
+        "the output of worker 0 of toy_0 on guest 9999 cannot be read: engine slurm is not in the configuration of "
+        "this server: add it until its jobs have ended"
+    )
 
 
 def test_the_versions_that_have_printed_something_are_named_with_how_they_ended(world: World) -> None:

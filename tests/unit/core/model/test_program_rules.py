@@ -215,7 +215,9 @@ def worker(slot: int = 0, reason: Reason | None = None, rank: int | None = -1, *
     """One that runs, or has ended for this reason; its rank is its slot."""
     status = WorkerStatus.RUNNING if reason is None else WorkerStatus.EXITED
     name = f"w{slot}.{fields.get('attempt', 0)}"
-    return Worker(name, KEY, status, "/x", slot=slot, rank=slot if rank == -1 else rank, reason=reason, **fields)
+    return Worker(
+        name, KEY, status, "local", "/x", slot=slot, rank=slot if rank == -1 else rank, reason=reason, **fields
+    )  # fmt: skip
 
 
 def spare(slot: int, reason: Reason | None = None, **fields: Any) -> Worker:

@@ -45,7 +45,9 @@ def elastic(slot: int, reason: Reason | None = None, **fields: Any) -> Worker:
 def _worker(slot: int, rank: int | None, reason: Reason | None, is_elastic: bool, **fields: Any) -> Worker:
     status = WorkerStatus.RUNNING if reason is None else WorkerStatus.EXITED
     name = f"w{slot}.{fields.get('attempt', 0)}"
-    return Worker(name, KEY, status, "/x", slot=slot, rank=rank, reason=reason, is_elastic=is_elastic, **fields)
+    return Worker(
+        name, KEY, status, "local", "/x", slot=slot, rank=rank, reason=reason, is_elastic=is_elastic, **fields
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

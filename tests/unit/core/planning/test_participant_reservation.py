@@ -45,7 +45,7 @@ HOLD = Hold("maintenance", "Ann")
 HELD = Claim(2, 0, token="x")
 PENDING, APPROVED = Consent(Approval.PENDING), Consent(Approval.APPROVED, "Ann", "fine")
 REJECTED = Consent(Approval.REJECTED, "Ann", "no")
-ENGINE = EngineState("LOCAL", cores=8, memory=1024, remaining_cores=4, remaining_memory=512)
+ENGINE = EngineState("local", cores=8, memory=1024, remaining_cores=4, remaining_memory=512)
 
 
 def waiting(**fields: Any) -> Job:

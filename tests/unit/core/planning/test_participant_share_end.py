@@ -100,7 +100,7 @@ def test_an_exit_code_that_our_own_signal_made_does_not_count(cause: str, expect
 
 
 def a_worker(**fields: Any) -> Worker:
-    return Worker("w", a_task().key, WorkerStatus.RUNNING, "", **fields)
+    return Worker("w", a_task().key, WorkerStatus.RUNNING, "local", "", **fields)
 
 
 @pytest.mark.parametrize(

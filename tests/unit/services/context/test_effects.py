@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -30,7 +31,7 @@ from tests.kit.services.party_commands import DOCUMENT
 from tests.kit.values import HOST, INCARNATION, JOB_ID, a_job
 
 KEY = TaskKey(JOB_ID, "a", 0, HOST)
-WORKER = Worker("w1", KEY, WorkerStatus.CREATED, "/w1")
+WORKER = Worker("w1", KEY, WorkerStatus.CREATED, "local", "/w1")
 ORDER = LaunchOrder(WORKER, "Work", INCARNATION, (("host", "10000"),), {}, (), 1, 60, 5.0, "w1")
 ARTIFACTS = (Artifact(TABLE, "one"), Artifact(METRIC, "two"))
 UPLOAD = file_at("/up")
@@ -62,6 +63,27 @@ def test_each_asks_for_what_it_names(effect: Effect, asked: list[Any]) -> None:
     server = HandServer("10000")
     carry_out(server.context, effect)
     assert asked_of(server) == asked
+
+
+@pytest.mark.parametrize("name", ["local", "slurm"])
+def test_what_concerns_a_worker_is_asked_of_the_engine_that_its_row_names(name: str) -> None:
+    server = HandServer("10000", engines={"local": 8, "slurm": 8})
+    worker = replace(WORKER, engine=name)
+    for effect in (LaunchWorker(replace(ORDER, worker=worker)), StopWorker(worker, 7.0), ForgetWorker(worker)):
+        carry_out(server.context, effect)
+    for engine in server.engines.values():
+        asked = [[order.worker for order in engine.launched], engine.stopped, engine.forgotten]
+        assert asked == ([[worker], ["w1"], ["w1"]] if engine.name == name else [[], [], []])
+
+
+def test_of_an_engine_that_is_not_configured_nothing_is_asked() -> None:
+    server = HandServer("10000", engines={"local": 8, "slurm": 8})
+    server.configure("local")
+    worker = replace(WORKER, engine="slurm")
+    for effect in (LaunchWorker(replace(ORDER, worker=worker)), StopWorker(worker, 7.0), ForgetWorker(worker)):
+        carry_out(server.context, effect)
+    for engine in server.engines.values():
+        assert [engine.launched, engine.stopped, engine.forgotten] == [[], [], []]
 
 
 def test_every_kind_has_a_case() -> None:

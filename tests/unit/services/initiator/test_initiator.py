@@ -160,7 +160,7 @@ def test_a_refusal_of_the_own_party_asks_nobody_else() -> None:
     with guest.store.transaction() as tx:
         holder = replace(guest.job(GUEST), key=replace(guest.job(GUEST).key, job_id="20260101120000"))
         tx.add_job(holder, BOTH)
-        assert tx.reserve(holder.key, 1, 0, "t", 1, NOW)
+        assert tx.reserve(holder.key, "local", 1, 0, "t", 1, NOW)
     guest.advance(may_begin_round=True)
     found = guest.job(GUEST)
     assert (found.wait_reason, found.conflicts) == ("guest 9999 has 1 of 2 cores free, 2 asked", 0)

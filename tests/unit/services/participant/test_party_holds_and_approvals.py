@@ -120,6 +120,6 @@ def test_a_rejection_that_crosses_a_reservation_is_found_at_the_start() -> None:
     host = a_host(*JOIN, approval=ASKS)
     decided(host, Approval.REJECTED, "no budget")
     with host.store.transaction() as tx:
-        assert tx.reserve(host.job().key, 2, 0, "token", 1, NOW)
+        assert tx.reserve(host.job().key, "local", 2, 0, "token", 1, NOW)
     assert host.handle(command(K.START, turn=1)).retmsg == "rejected by ann: no budget"
     assert host.job().status is JobStatus.WAITING

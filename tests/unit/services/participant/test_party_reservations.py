@@ -47,7 +47,7 @@ def test_a_refusal_says_what_is_free() -> None:
     host = a_host(*JOIN, cores=2)
     with host.store.transaction() as tx:
         tx.add_job(replace(a_job(JobStatus.WAITING, HOST), key=JobKey("20260101120000", HOST)), DOCUMENT)
-        assert tx.reserve(JobKey("20260101120000", HOST), 1, 0, "token", 1, NOW)
+        assert tx.reserve(JobKey("20260101120000", HOST), "local", 1, 0, "token", 1, NOW)
     answer = host.handle(command(K.APPLY, turn=1))
     assert answer.retcode == 103
     assert answer.data == {"why": "has 1 of 2 cores free, 2 asked", "free_cores": 1}
@@ -64,9 +64,9 @@ def test_how_much_memory_is_free_is_for_the_people_of_the_party(initiator: str, 
     waiting = a_job(JobStatus.WAITING, HOST)
     asking = replace(waiting, initiator=Party("guest", initiator), asked=Claim(1, 9))
     with host.store.transaction() as tx:
-        tx.register_engine(EngineState("STANDALONE", 8, 8, 8, 8), {}, NOW)
+        tx.register_engine(EngineState("local", 8, 8, 8, 8), {}, NOW)
         tx.add_job(replace(waiting, key=busy), DOCUMENT)
-        assert tx.reserve(busy, 1, 5, "token", 1, NOW)
+        assert tx.reserve(busy, "local", 1, 5, "token", 1, NOW)
         tx.add_job(replace(asking, key=key), DOCUMENT)
     answer = host.handle(command(K.APPLY, turn=1), initiator)
     assert answer.data == {"why": f"{why}: the job asks for more than it has in all", "free_cores": 7, "never": True}
@@ -210,7 +210,7 @@ def test_a_job_that_the_party_has_become_too_small_for_is_told_so_and_keeps_nobo
     party = Contended()
     party.come_and_go(3)
     with party.host.store.transaction() as tx:
-        tx.register_engine(EngineState("STANDALONE", 3, 0, 3, 0), {}, NOW)
+        tx.register_engine(EngineState("local", 3, 0, 3, 0), {}, NOW)
     assert party.apply(SMALL).is_ok, "at once, before the big one asks again"
     party.give_back(SMALL)
     answer = party.apply(BIG)

@@ -94,7 +94,7 @@ def test_nobody_is_told_while_nothing_is_free() -> None:
     with process.server.store.transaction() as tx:
         key = JobKey("other", OWN)
         tx.add_job(Job(key, A, False, JobStatus.WAITING, asked=Claim(2, 0), create_time=NOW), DOCUMENT)
-        assert tx.reserve(key, 2, 0, "t", 1, NOW)
+        assert tx.reserve(key, "local", 2, 0, "t", 1, NOW)
     assert notice(process) == []
     with process.server.store.transaction() as tx:
         tx.give_back(key, None, NOW)
@@ -196,7 +196,7 @@ def test_capacity_that_is_kept_for_the_head_is_not_told_to_others() -> None:
     with process.server.store.transaction() as tx:
         key = JobKey("other", OWN)
         tx.add_job(Job(key, A, False, JobStatus.WAITING, asked=Claim(1, 0), create_time=NOW), DOCUMENT)
-        assert tx.reserve(key, 1, 0, "t", 1, NOW)
+        assert tx.reserve(key, "local", 1, 0, "t", 1, NOW)
         tx.count_bypass(head)
     assert notice(process) == [("second", "10001", 3)], "one more may pass"
     with process.server.store.transaction() as tx:
@@ -216,7 +216,7 @@ def test_capacity_that_is_kept_for_the_head_is_told_to_one_that_its_own_initiato
     with process.server.store.transaction() as tx:
         key = JobKey("other", OWN)
         tx.add_job(Job(key, A, False, JobStatus.WAITING, asked=Claim(1, 0), create_time=NOW), DOCUMENT)
-        assert tx.reserve(key, 1, 0, "t", 1, NOW)
+        assert tx.reserve(key, "local", 1, 0, "t", 1, NOW)
         for _ in range(RULES.queue_passes):
             tx.count_bypass(head)
     assert notice(process) == [("before it", "9999", 3)]

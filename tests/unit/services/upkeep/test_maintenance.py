@@ -34,7 +34,7 @@ def guest_with(status: JobStatus, **fields: Any) -> Watched:
         started = SeatStatus.STARTED if status is JobStatus.RUNNING else SeatStatus.JOINED
         tx.add_seats([a_seat(GUEST, started), a_seat(HOST, started)])
         if status is JobStatus.RUNNING:
-            assert tx.reserve(job.key, 2, 0, "token", 1, NOW)
+            assert tx.reserve(job.key, "local", 2, 0, "token", 1, NOW)
             server.store._rows.jobs.put(job.key, replace(row_of(server), job=replace(job, status=status, claim=tx.job(
                 job.key).claim)))  # fmt: skip
     watched = Watched(server)

@@ -222,7 +222,7 @@ def test_what_something_still_goes_on_of_stays_and_does_not_hold_up_the_others()
     telling, working, other = home.job(1, 40), home.job(2, 39), home.job(3, 38)
     with home.server.store.transaction() as tx:
         tx.put_command(Command(CommandKind.STATUS, telling, HOST, argument="failed"), NOW)
-        tx.add_worker(Worker("w", TaskKey(working, "a", 0, GUEST), WorkerStatus.RUNNING, "/w", NOW))
+        tx.add_worker(Worker("w", TaskKey(working, "a", 0, GUEST), WorkerStatus.RUNNING, "local", "/w", NOW))
     home.tidy()
     assert home.jobs(telling, working, other) == [True, True, False]
     assert home.files.folders == {telling, working}

@@ -60,8 +60,7 @@ def test_who_holds_what() -> None:
     found = Operator(host.context).held()
     [job] = found.jobs
     assert (job.key, job.claim.cores, job.claim.taken_time, job.initiator) == (KEY, 2, NOW, GUEST)
-    assert found.engine is not None
-    assert found.engine.remaining_cores == 6
+    assert [(one.name, one.remaining_cores) for one in found.engines] == [("local", 6)]
     assert Operator(a_host(*JOIN).context).held().jobs == ()
 
 
@@ -145,7 +144,7 @@ def run(guest: HandServer) -> None:
     with guest.store.transaction() as tx:
         tx.add_job(waiting, DOCUMENT)
         tx.add_seats([a_seat(GUEST, SeatStatus.STARTED), a_seat(HOST, SeatStatus.STARTED)])
-        tx.reserve(waiting.key, 2, 0, "token", 1, NOW)
+        tx.reserve(waiting.key, "local", 2, 0, "token", 1, NOW)
         assert tx.move_job(waiting, MoveJob(JobStatus.RUNNING), NOW)
 
 

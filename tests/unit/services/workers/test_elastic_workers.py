@@ -11,10 +11,10 @@ import pytest
 from fate_flow.components.providers.command import COMMAND_PROVIDER
 from fate_flow.core.model.job import Answer, Claim, CommandKind, EngineState, Hold, JobKey, Worker
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.resources import EngineSize
+from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.core.model.status import JobStatus, TaskStatus, WorkerStatus
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.ports import Observation, Rules
+from fate_flow.services.context.ports import Engines, Observation, PartyEngine, Rules
 from fate_flow.services.use_cases.admin import Operator
 from fate_flow.services.workers.elastic import tend_elastic
 from fate_flow.services.workers.watch import WorkerWatch
@@ -37,9 +37,9 @@ def a_host(cores: int = 8, most: float = 1.0, **parameters: Any) -> HandServer:
     """A host of so many cores where task a runs: two workers share two cores, up to five may come."""
     host = HandServer("10000", cores=cores, rules=Rules())
     host.steady = 100_000
-    engine_size = EngineSize(1, 8, 0, most)
+    engines = Engines({LOCAL: PartyEngine(host.engine, EngineSize(1, 8, 0, most))})
     modules = {"Command": Module(COMMAND_PROVIDER)}
-    for name, value in (("modules", modules), ("program_policy", Open()), ("engine_size", engine_size)):
+    for name, value in (("modules", modules), ("program_policy", Open()), ("engines", engines)):
         object.__setattr__(host.context, name, value)
     said = {"replicas": 5, "min_replicas": 2, "max_failed_workers": 1} | parameters
     document = job({"guest": ["9999"], "host": ["10000"]}, {"a": []}, cores=2, commands={"a": said})
@@ -103,7 +103,7 @@ def test_they_begin_with_the_share_as_far_as_there_is_capacity() -> None:
     tend(host)
     assert elastic(host) == [2, 3]
     with host.store.transaction() as tx:
-        tx.register_engine(EngineState("STANDALONE", 8, 0, 0, 0), {}, NOW)
+        tx.register_engine(EngineState("local", 8, 0, 0, 0), {}, NOW)
     tend(host)
     assert (elastic(host), host.free_cores()) == ([2, 3, 4], 3)
 
@@ -159,7 +159,7 @@ def test_who_could_not_start_with_all_they_hold_has_none_go() -> None:
 def test_a_party_that_has_less_than_is_in_use_has_them_go() -> None:
     host = a_host(cores=5)
     with host.store.transaction() as tx:
-        tx.register_engine(EngineState("STANDALONE", 3, 0, 0, 0), {}, NOW)
+        tx.register_engine(EngineState("local", 3, 0, 0, 0), {}, NOW)
     tend(host)
     tend(host)
     assert (host.free_cores(), stopped(host)) == (-2, [4, 3])

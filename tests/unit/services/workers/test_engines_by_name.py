@@ -1,0 +1,245 @@
+"""A party with two engines: whatever concerns a reservation or a worker goes to the engine that its row names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fate_flow.components.providers.command import COMMAND_PROVIDER
+from fate_flow.core.model.job import Claim, CommandKind, JobKey, Worker
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, TaskStatus, WorkerStatus
+from fate_flow.services.context.ports import Engines
+from fate_flow.services.use_cases.admin import Operator
+from fate_flow.services.workers.elastic import tend_elastic
+from fate_flow.services.workers.watch import WorkerWatch
+from tests.kit.job_documents import job
+from tests.kit.modules import Module
+from tests.kit.services.hand_server import HandServer, worker_of
+from tests.kit.services.party_commands import DOCUMENT, HOLD, JOIN, RUN, a_host, command, create, task_command
+from tests.kit.services.replicas import ProgramPolicy, replicas
+from tests.kit.services.sights import FAILED, RUNS, STOPPED, SUCCEEDED
+from tests.kit.values import HOST, JOB_ID, a_job
+
+START_A = task_command(CommandKind.TASK_START)
+STOP = command(CommandKind.STOP, argument="canceled")
+APPLY = command(CommandKind.APPLY, turn=1)
+ABSENT = (
+    "engine slurm is not in the configuration of this server: put its section section of slurm back until its jobs "
+    "have ended"
+)
+
+
+def a_party(*commands: Any, **cores: int) -> HandServer:
+    """A host with the engines `slurm`, the default, and `local`."""
+    return a_host(*commands, engines=cores or {"slurm": 8, "local": 4})
+
+
+def free(host: HandServer) -> dict[str, int]:
+    return {name: host.free_cores(name) for name in host.engines}
+
+
+def worker_in(host: HandServer) -> Worker:
+    with host.store.reading() as tx:
+        found = tx.worker(worker_of(host))
+    assert found is not None
+    return found
+
+
+# ---------------------------------------------------------------------- reservations
+
+
+def test_a_job_reserves_on_the_default_engine_and_gives_back_to_the_one_that_has_reserved() -> None:
+    host = a_party(*HOLD)
+    assert (host.job().claim.engine, free(host)) == ("slurm", {"slurm": 6, "local": 4})
+    host.configure("local", "slurm")
+    assert host.handle(command(CommandKind.RETURN, turn=1)).is_ok
+    assert free(host) == {"slurm": 8, "local": 4}
+    assert host.handle(APPLY).data["remaining_cores"] == 2
+    assert (host.job().claim.engine, free(host)) == ("local", {"slurm": 8, "local": 2})
+
+
+def test_an_apply_that_is_repeated_is_answered_for_the_engine_that_has_reserved() -> None:
+    host = a_party(*HOLD)
+    host.configure("local", "slurm")
+    assert host.handle(APPLY).data["remaining_cores"] == 6
+    assert free(host) == {"slurm": 6, "local": 4}
+
+
+def test_cores_of_another_engine_are_no_capacity() -> None:
+    host = a_party(*JOIN, slurm=2, local=8)
+    other = JobKey("202601010000000000077", HOST)
+    with host.store.transaction() as tx:
+        tx.add_job(replace(a_job(JobStatus.WAITING, HOST), key=other), DOCUMENT)
+        assert tx.reserve(other, "slurm", 1, 0, "t", 1, 1)
+    assert host.handle(APPLY).data["why"].startswith("has 1 of 2 cores free, 2 asked")
+    assert free(host) == {"slurm": 1, "local": 8}
+
+
+def test_a_reservation_of_an_engine_that_was_taken_out_comes_back_to_its_row() -> None:
+    host = a_party(*HOLD)
+    host.configure("local")
+    assert host.handle(command(CommandKind.RETURN, turn=1)).is_ok
+    assert free(host) == {"slurm": 8, "local": 4}
+
+
+def test_the_operator_sees_each_engine_and_also_one_that_was_taken_out_while_a_job_holds_something() -> None:
+    host = a_party(*HOLD)
+    for names, shown in ((("slurm", "local"), ["slurm", "local"]), (("local",), ["local", "slurm"])):
+        host.configure(*names)
+        assert [one.name for one in Operator(host.context).held().engines] == shown
+    assert Operator(host.context).release(JobKey(JOB_ID, HOST), "why not", stops=False).cores == 2
+    assert [one.name for one in Operator(host.context).held().engines] == ["local"]
+    assert free(host) == {"slurm": 8, "local": 4}
+
+
+# ---------------------------------------------------------------------- workers
+
+
+def test_the_workers_of_a_job_run_where_it_has_reserved_whatever_the_default_is_by_then() -> None:
+    host = a_party(*RUN)
+    host.configure("local", "slurm")
+    host.handle(START_A)
+    slurm, local = host.engines["slurm"], host.engines["local"]
+    [order] = slurm.launched
+    assert (order.worker, local.launched) == (worker_in(host), [])
+    assert (order.worker.engine, order.worker.handle.partition(":")[0]) == ("slurm", "slurm")
+
+
+def test_only_their_engine_is_asked_how_they_are() -> None:
+    host = a_party(*RUN, START_A)
+    host.engines["local"].sights[worker_of(host)] = FAILED
+    host.engines["slurm"].sights[worker_of(host)] = RUNS
+    with host.unit() as unit:
+        WorkerWatch().observe_all(unit)
+    assert (host.task().party_status, worker_in(host).status) == (TaskStatus.RUNNING, WorkerStatus.RUNNING)
+    host.engines["slurm"].sights[worker_of(host)] = SUCCEEDED
+    host.watch()
+    assert host.task().party_status is TaskStatus.SUCCESS
+
+
+def test_only_their_engine_is_told_to_stop_them() -> None:
+    host = a_party(*RUN, START_A)
+    host.engines["slurm"].sights[worker_of(host)] = RUNS
+    host.watch()
+    host.handle(STOP)
+    assert (host.engines["slurm"].stopped, host.engines["local"].stopped) == ([worker_of(host)], [])
+    host.engines["slurm"].sights[worker_of(host)] = STOPPED
+    host.watch()
+    assert free(host) == {"slurm": 8, "local": 4}
+
+
+@pytest.mark.parametrize("name", ["slurm", "local"])
+def test_a_worker_that_no_row_names_may_live_on_any_engine(name: str) -> None:
+    host = a_party()
+    assert not host.context.engines.has_living_worker(JOB_ID)
+    host.engines[name].alive.add(JOB_ID)
+    assert host.context.engines.has_living_worker(JOB_ID)
+
+
+def test_a_party_without_an_engine_does_not_begin() -> None:
+    with pytest.raises(ValueError, match="a party needs an engine"):
+        Engines({})
+
+
+# ---------------------------------------------------------------------- an engine that was taken out
+
+
+def test_its_workers_count_as_lost_and_what_their_job_held_comes_back() -> None:
+    host = a_party(*RUN, START_A)
+    host.engines["slurm"].sights[worker_of(host)] = RUNS
+    host.watch()
+    host.configure("local")
+    host.watch()
+    task = host.task()
+    assert (task.party_status, task.reason, task.message) == (TaskStatus.FAILED, Reason.WORKER_KILLED, ABSENT)
+    assert worker_in(host).status is WorkerStatus.EXITED
+    assert host.handle(command(CommandKind.STATUS, argument="failed", reason="task_failed")).is_ok
+    assert (host.job().status, free(host)) == (JobStatus.FAILED, {"slurm": 8, "local": 4})
+
+
+def test_a_worker_that_had_not_begun_never_starts() -> None:
+    host = a_party(*RUN, START_A)
+    host.configure("local")
+    with host.unit() as unit:
+        WorkerWatch().observe_all(unit)
+    assert (host.task().reason, host.task().message) == (Reason.LAUNCH_FAILED, ABSENT)
+
+
+def test_nothing_starts_on_it_and_nothing_starts_elsewhere_instead() -> None:
+    host = a_party(*RUN)
+    host.configure("local")
+    assert host.handle(START_A).is_ok
+    task = host.task()
+    assert (task.party_status, task.reason, task.message) == (TaskStatus.FAILED, Reason.LAUNCH_FAILED, ABSENT)
+    assert [engine.launched for engine in host.engines.values()] == [[], []]
+
+
+def test_it_comes_back_with_its_workers() -> None:
+    host = a_party(*RUN, START_A)
+    host.configure("local", "slurm")
+    host.engines["slurm"].sights[worker_of(host)] = RUNS
+    host.watch()
+    assert host.task().party_status is TaskStatus.RUNNING
+
+
+# ---------------------------------------------------------------------- elastic workers
+
+
+def an_elastic_party(slurm: int, local: int) -> HandServer:
+    """A task whose two workers share two cores of `slurm`; up to three more may come."""
+    host = HandServer("10000", engines={"slurm": slurm, "local": local})
+    host.steady = 100_000
+    for name, value in (("modules", {"Command": Module(COMMAND_PROVIDER)}), ("program_policy", ProgramPolicy())):
+        object.__setattr__(host.context, name, value)
+    said = {"replicas": 5, "min_replicas": 2, "max_failed_workers": 1}
+    document = job({"guest": ["9999"], "host": ["10000"]}, {"a": []}, cores=2, commands={"a": said})
+    for one in (create(document=document), *RUN[1:], START_A):
+        answer = host.handle(one)
+        assert answer.is_ok, (one, answer)
+    return host
+
+
+def elastic(host: HandServer) -> list[str]:
+    """The engines of those that have not exited."""
+    return [one.engine for one in replicas(host) if one.is_elastic and one.status is not WorkerStatus.EXITED]
+
+
+def test_elastic_workers_take_from_the_engine_of_their_share() -> None:
+    host = an_elastic_party(slurm=4, local=8)
+    assert (elastic(host), free(host)) == (["slurm", "slurm"], {"slurm": 0, "local": 8})
+    host.configure("local", "slurm")
+    with host.unit() as unit:
+        tend_elastic(unit)
+    assert (elastic(host), free(host)) == (["slurm", "slurm"], {"slurm": 0, "local": 8})
+
+
+def test_only_those_on_the_engine_that_a_job_asks_for_go() -> None:
+    host = an_elastic_party(slurm=5, local=1)
+    host.configure("local", "slurm")
+    other = JobKey("202601010000000000077", HOST)
+    with host.store.transaction() as tx:
+        tx.add_job(replace(a_job(JobStatus.WAITING, HOST, asked=Claim(1, 0)), key=other), DOCUMENT)
+        assert tx.reserve(other, "local", 1, 0, "t", 1, 1)
+        third = replace(other, job_id="202601010000000000078")
+        tx.add_job(replace(a_job(JobStatus.WAITING, HOST, asked=Claim(1, 0)), key=third), DOCUMENT)
+    assert "giving theirs back" not in host.handle(replace(APPLY, job_id=third.job_id)).data["why"]
+    assert host.engines["slurm"].stopped == []
+    host.configure("slurm", "local")
+    assert "giving theirs back" in host.handle(replace(APPLY, job_id=third.job_id)).data["why"]
+    assert len(host.engines["slurm"].stopped) == 1
+
+
+def test_the_cores_of_elastic_workers_come_back_when_their_engine_was_taken_out() -> None:
+    host = an_elastic_party(slurm=5, local=1)
+    assert free(host) == {"slurm": 0, "local": 1}
+    host.configure("local")
+    for _ in range(2):
+        with host.unit() as unit:
+            WorkerWatch().observe_all(unit)
+            tend_elastic(unit)
+    assert (elastic(host), free(host)) == ([], {"slurm": 3, "local": 1})
+    assert (host.task().party_status, host.task().reason) == (TaskStatus.FAILED, Reason.LAUNCH_FAILED)
+    assert ABSENT in host.task().message
