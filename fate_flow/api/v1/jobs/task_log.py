@@ -105,7 +105,7 @@ class _LogRoutes:
     def of_client(self) -> Response:
         body = arguments("job_id", "component_name")
         job_id, _ = read_job_id(body), read_component(body)
-        query = read_task_log({**body, "job_id": job_id}, self._party(body, job_id))
+        query = read_task_log(body, self._party(body, job_id), job_id)
         if query.party.party_id in (self._own, "0"):
             return ok(self._read(query))
         return reply(self._ask_party(query.party, TASK_LOG, query.as_body()))
@@ -113,7 +113,7 @@ class _LogRoutes:
     def of_party(self) -> Response:
         """Answer the initiator of a job, if this party shares the output of its workers."""
         body = silent_json()
-        query = read_task_log({**body, "job_id": read_job_id(body)})
+        query = read_task_log(body, job_id=read_job_id(body))
         job_id, party = query.job_id, query.party
         caller = check_party_id(request.headers.get(SRC_PARTY_ID))
         job = self._context.read(lambda tx: tx.job(JobKey(job_id, party)))

@@ -134,11 +134,12 @@ class TaskLogQuery:
         }
 
 
-def read_task_log(body: Mapping[str, Any], party: Party | None = None) -> TaskLogQuery:
-    """Read the body of `task/log`, of another party or of a client. `party`: the seat, if the body need not name it.
+def read_task_log(body: Mapping[str, Any], party: Party | None = None, job_id: str = "") -> TaskLogQuery:
+    """Read the body of `task/log`, of another party or of a client. `party`, `job_id`: if they were read from it, or
+    chosen, before.
 
     Raises BadRequest."""
-    job_id, component = check_job_id(body.get("job_id")), check_component_name(body.get("component_name"))
+    job_id, component = job_id or check_job_id(body.get("job_id")), check_component_name(body.get("component_name"))
     of = party or Party(check_role(body.get("role")), check_party_id(body.get("party_id")))
     stream = STREAMS[0] if body.get("stream") is None else body["stream"]
     if stream not in STREAMS:
