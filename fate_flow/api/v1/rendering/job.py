@@ -16,7 +16,7 @@ from fate_flow.store.views.columns import Row
 
 JOB = fields_of(
     text="job_id role party_id initiator_role initiator_party_id status caused_by ready_owner claim blocked_on lacks "
-    "approval approval_by approval_digest hold_by",
+    "approval approval_by approval_digest hold_by format",
     text_or_null="user_id name description tag engine_name engine_type inheritance_status target reason message "
     "wait_reason approval_message hold_message",
     whole="update_time progress end_scheduling_updates cores memory remaining_cores remaining_memory run turn "
@@ -28,10 +28,11 @@ JOB = fields_of(
     flags="is_initiator ready_signal cancel_signal rerun_signal resource_in_use stop_now partial restarting legacy "
     "apart held",
     dates_or_null="create_date update_date start_date end_date",
-    objects="dsl runtime_conf runtime_conf_on_party train_runtime_conf roles user inheritance_info policy_timers",
+    objects="dsl runtime_conf runtime_conf_on_party train_runtime_conf document roles user inheritance_info "
+    "policy_timers",
     lists="unconfirmed_parties missing_parties changed_components",
 )
-LISTED_JOB = without(JOB, ("dsl", "runtime_conf", "runtime_conf_on_party", "train_runtime_conf"))
+LISTED_JOB = without(JOB, ("dsl", "runtime_conf", "runtime_conf_on_party", "train_runtime_conf", "document"))
 """A list leaves out whole documents."""
 CONFIG = ("job_id", "dsl", "runtime_conf", "train_runtime_conf", "format", "document", "roles")
 """What `rendered_config` needs."""

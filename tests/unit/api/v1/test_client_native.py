@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from fate_flow.api.v1.jobs.job_file import read_yaml
+from fate_flow.core.model.document import JobDocument
 from fate_flow.jobspec.ceilings import Ceilings
+from fate_flow.jobspec.formats import digest_of
 from fate_flow.jobspec.native.schema import JOB
 from tests.kit.api.client_world import World, make_world
 
@@ -49,6 +52,12 @@ def test_a_job_file_is_a_job(world: World, local: str) -> None:
     config = world.ask("job/config", {"job_id": said["jobId"], "role": "local", "party_id": "0"})["data"]
     assert config["dsl"] == {"components": {"download_0": {"module": "Download"}}}
     assert config["runtime_conf"]["job_parameters"]["common"]["task_cores"] == 1
+    document = config["document"]
+    assert (document["format"], document["body"]) == ("native", read_yaml(local).value)
+    assert document["defaults"]["model_version"] == said["jobId"]
+    assert config["digest"] == digest_of(JobDocument(**document))
+    [row] = world.ask("job/query", {"job_id": said["jobId"]})["data"]
+    assert (row["f_format"], row["f_document"].keys()) == ("native", {"body", "defaults"})
     listed = world.ask("job/list/job", {})["data"]["jobs"][0]
     assert (listed["name"], listed["description"]) == ("fetch", "brings a table")
 
