@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fate_flow.core.model.job import Worker
+from fate_flow.core.model.job import Report, Worker
 from fate_flow.core.model.program import MOST_INTERRUPTED, ProgramSpec
 from fate_flow.core.model.reasons import RULES, Reason
 from fate_flow.core.model.retry import RetryEvent
-from fate_flow.core.model.status import WorkerStatus
+from fate_flow.core.model.status import TASK_BROKEN, WorkerStatus
 from fate_flow.core.text.phrases import counted
 
 COLLECTOR = -1
@@ -130,6 +130,15 @@ def ended_badly(worker: Worker) -> bool:
 def failed_of(workers: Iterable[Worker]) -> int:
     """Return how many workers failed, without interruptions, which are not a worker's fault."""
     return sum(ended_badly(one) and not _is_interrupted(one) for one in workers)
+
+
+def failures_in(report: Report) -> int:
+    """Return the failed workers that a party's report states. A party that does not count them has one if its share
+    failed by its own fault, which an interruption is not."""
+    if report.failed_workers or report.status not in TASK_BROKEN:
+        return report.failed_workers
+    event = RULES[report.reason].retry_event if report.reason else RetryEvent.ERROR
+    return int(event not in (None, RetryEvent.INTERRUPTION))
 
 
 def _is_interrupted(worker: Worker) -> bool:

@@ -13,7 +13,7 @@ from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.resources import Request, request_of
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.model.status import TaskStatus
-from fate_flow.core.text.phrases import counted
+from fate_flow.core.planning.participant.admission import excess
 from fate_flow.core.wire.v1.job_bodies import incarnations_in, read_create
 from fate_flow.jobspec.effective import Effective, effective_at
 from fate_flow.jobspec.formats import FORMATS
@@ -73,19 +73,14 @@ def _check_programs(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
 def request(unit: UnitOfWork, spec: JobSpec, party: Party) -> Request:
     """Return what the job reserves for this seat.
 
-    Raises OperationFailed if this party can never give what all its seats in the job need. Only the party's own users
-    learn how much it has."""
+    Raises OperationFailed if this party can never give what all its seats in the job need."""
     size = unit.context.engines.default_size
     requests = [request_of(seat, spec.parameters[seat], size.nodes) for seat in own_seats(unit.context, spec)]
-    cores, memory = sum(one.cores for one in requests), sum(one.memory for one in requests)
     is_own = party_id_of(spec.initiator, unit.context.party_id) == unit.context.party_id
-    if cores > size.job_limit:
-        more = f"more than a job may have at {party}"
-        most = f"a job may have at most {size.job_limit} at {party}" if is_own else more
-        raise _too_much(spec, f"asks for {counted(cores, 'core')}, {most}", "task_cores", "task_parallelism")
-    if memory > size.memory and memory:
-        most = f"{party} has {size.memory} in all" if is_own else f"more than {party} has"
-        raise _too_much(spec, f"asks for {memory} MB of memory, {most}", "task_memory", "task_parallelism")
+    found = excess(requests, size, party, is_own=is_own)
+    if found is not None:
+        places = ", ".join(spec.paths.of(f"job_runtime_conf.job_parameters.common.{key}") for key in found.keys)
+        raise OperationFailed(f"the job {found.message} ({places})")
     return request_of(party, spec.parameters[party], size.nodes)
 
 
@@ -135,11 +130,6 @@ def effective_here(context: Context, spec: JobSpec, party: Party) -> tuple[Effec
     """Return the limits for the workers of this seat that differ from what the job asks for."""
     rules = context.rules
     return effective_at(party, spec, context.ceilings, rules.stop_grace_seconds, rules.longest_stop_seconds)
-
-
-def _too_much(spec: JobSpec, message: str, *keys: str) -> OperationFailed:
-    places = ", ".join(spec.paths.of(f"job_runtime_conf.job_parameters.common.{key}") for key in keys)
-    return OperationFailed(f"the job {message} ({places})")
 
 
 def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str) -> Admitted:

@@ -8,11 +8,8 @@ one for each share that failed by its own fault. Interruptions do not count, bec
 from __future__ import annotations
 
 from fate_flow.core.model.job import Report, Task
-from fate_flow.core.model.reasons import RULES, Reason
-from fate_flow.core.model.retry import RetryEvent
 from fate_flow.core.model.spec import JobSpec
-from fate_flow.core.model.status import TASK_BROKEN
-from fate_flow.core.planning.replicas import failed_of
+from fate_flow.core.planning.replicas import failed_of, failures_in
 from fate_flow.services.context.unit_of_work import UnitOfWork
 
 
@@ -34,15 +31,9 @@ def failed_workers_of(unit: UnitOfWork, task: Task) -> int:
 
 
 def take_count(unit: UnitOfWork, report: Report) -> None:
-    """Store the count in the report of another party; if there is none, derive it from how its share has ended."""
+    """Store the count in the report of another party."""
     spec = unit.spec(report.task.job_id)
     if spec is None or spec.max_failed_workers is None:
         return
-    count = report.failed_workers or int(report.status in TASK_BROKEN and is_failure(report.reason))
-    if count:
+    if count := failures_in(report):
         unit.tx.count_failed_workers(report.task, count)
-
-
-def is_failure(reason: Reason | None) -> bool:
-    """Return whether a share that ended with this reason failed by its own fault."""
-    return (RULES[reason].retry_event if reason else RetryEvent.ERROR) not in (None, RetryEvent.INTERRUPTION)

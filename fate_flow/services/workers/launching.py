@@ -15,6 +15,7 @@ from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveTask
 from fate_flow.core.planning.elastic import elastic_slots
+from fate_flow.core.planning.participant.share_steps import ShareStep, plan_share
 from fate_flow.core.planning.replicas import (
     COLLECTOR,
     Collect,
@@ -153,13 +154,14 @@ def continue_share(unit: UnitOfWork, task: Task, reason: Reason, message: str, e
     command = spec.tasks[task.key.name].programs.get(task.key.party) if spec is not None else None
     if spec is not None:
         count_here(unit, spec, task)
-    if command is None or spec is None:
-        finish_party_task(unit, task, reason, message, exit_code)
-    elif task.party_status is TaskStatus.STOPPING:
-        if not living_workers(unit, task):
+    has_living = task.party_status is TaskStatus.STOPPING and bool(living_workers(unit, task))
+    match plan_share(task, is_program=command is not None, has_living=has_living):
+        case ShareStep.END:
+            finish_party_task(unit, task, reason, message, exit_code)
+        case ShareStep.END_STOPPED:
             finish_party_task(unit, task, task.reason or reason, task.message)
-    elif not task.is_over_here:
-        _next_step(unit, task, spec, command, message, exit_code)
+        case ShareStep.GO_ON if spec is not None and command is not None:
+            _next_step(unit, task, spec, command, message, exit_code)
 
 
 def _next_step(

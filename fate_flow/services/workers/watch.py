@@ -9,6 +9,7 @@ from fate_flow.core.model.job import Task, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
 from fate_flow.core.planning.participant.share_end import code_that_counts, how_it_ended
+from fate_flow.core.planning.participant.share_steps import LaunchStep, is_to_end, plan_launch
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Observation, why_absent
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -23,8 +24,6 @@ from fate_flow.services.workers.moves import (
     read_again,
 )
 from fate_flow.services.workers.reports import tell_initiator
-
-_BEGINNING = (TaskStatus.WAITING, TaskStatus.RUNNING)
 
 
 class WorkerWatch:
@@ -54,28 +53,28 @@ class WorkerWatch:
             worker, task = self._started(unit, worker, task, observation)
         if observation.state in ("exited", "lost"):
             self._ended(unit, worker, task, observation)
-        elif _is_to_end(worker, task):
+        elif is_to_end(worker, task):
             stop_worker(unit, worker)
 
     def _await_launch(self, unit: UnitOfWork, worker: Worker, task: Task) -> None:
-        if _is_to_end(worker, task):
+        if is_to_end(worker, task):
             stop_worker(unit, worker)
-        if unit.steady - worker.since <= unit.context.rules.launch:
-            self._launch_again(unit, worker, task)
-            return
+        rules = unit.context.rules
+        step = plan_launch(
+            worker, task, unit.steady - worker.since, longest=rules.launch, again_after=rules.poll_interval
+        )
+        if step is LaunchStep.GIVE_UP:
+            self._give_up(unit, worker, task)
+        elif step is LaunchStep.AGAIN and (spec := unit.spec(worker.task.job_id)) is not None:
+            launch_later(unit, worker, task, spec)      # a launch is idempotent by worker id
+
+    def _give_up(self, unit: UnitOfWork, worker: Worker, task: Task) -> None:
         problem = unit.context.launch_problems.pop(worker.worker_id, "")
         text = f"no process started within {unit.context.rules.launch // 1000} s"
         message = f"{text}: {problem}" if problem else text
         exit_worker(unit, worker, task, Reason.LAUNCH_FAILED, message)
         stop_worker(unit, worker)      # if the process starts after all, it must not run beside the next attempt
         continue_share(unit, task, Reason.LAUNCH_FAILED, message)
-
-    def _launch_again(self, unit: UnitOfWork, worker: Worker, task: Task) -> None:
-        """Launch again: the server may have died between row and folder, and a launch is idempotent by worker id."""
-        spec = unit.spec(worker.task.job_id)
-        is_overdue = unit.steady - worker.since >= unit.context.rules.poll_interval
-        if spec is not None and is_overdue and task.party_status in _BEGINNING and not worker.is_stopping:
-            launch_later(unit, worker, task, spec)
 
     def _started(self, unit: UnitOfWork, worker: Worker, task: Task, observation: Observation) -> tuple[Worker, Task]:
         move_worker(unit, worker, WorkerStatus.RUNNING, observation.place)
@@ -93,7 +92,7 @@ class WorkerWatch:
         unit.context.launch_problems.pop(worker.worker_id, None)
         if task.is_over_here:
             return          # the job did not wait for it, so its outputs do not count
-        if reason is not Reason.DONE and not _is_to_end(worker, task):
+        if reason is not Reason.DONE and not is_to_end(worker, task):
             _note_error(unit, task, f"{reason.value}: {message}")
         continue_share(unit, task, reason, message, code_that_counts(seen))
 
@@ -107,10 +106,6 @@ def _observed(unit: UnitOfWork, worker: Worker) -> Observation:
     if worker.status is WorkerStatus.CREATED:
         return Observation("exited", cause="not_started", message=why)
     return Observation("lost", message=why)
-
-
-def _is_to_end(worker: Worker, task: Task) -> bool:
-    return worker.is_stopping or task.party_status is TaskStatus.STOPPING
 
 
 def _exit_text(observation: Observation) -> str:
