@@ -82,7 +82,7 @@ class LocalWorkers:
         start.cwd.mkdir(exist_ok=True)
         for file in start.files:
             write_atomically(folder / file.name, file.text, mode=file.mode, is_durable=False)
-        self.engine.launch(self._spec(order, folder, provider.name, start))
+        self.engine.launch(self._spec(order, folder, provider.name, start), start.imports)
 
     def forget(self, worker: Worker) -> None:
         shutil.rmtree(_folder_of(worker), ignore_errors=True)

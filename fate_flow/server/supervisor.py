@@ -181,8 +181,7 @@ class Supervisor:
         os.set_blocking(self._wake, False)
         os.set_blocking(alarm, False)
         signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
-        gc.collect()
-        gc.freeze()      # the children share these pages until one of them writes to them
+        proc.settle_memory()      # the children share it until one of them writes to it
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
         signal.signal(signal.SIGCHLD, lambda *_: None)      # it ends a wait below early

@@ -83,7 +83,7 @@ def test_what_a_worker_leaves_is_found_by_its_handle_until_it_is_forgotten(tmp_p
 
 
 def test_the_collector_reads_the_working_folders_of_the_ranks(tmp_path: Path) -> None:
-    engine: Any = SimpleNamespace(launch=lambda _: None)
+    engine: Any = SimpleNamespace(launch=lambda *_: None)
     settings = replace(Settings("9999", tmp_path), log_dir=tmp_path / "logs")
     ranks = tuple(replace(a_worker(tmp_path / f"{rank}"), rank=rank) for rank in (0, 1))
     collector = a_worker(tmp_path / "c")
@@ -187,7 +187,7 @@ def test_an_exit_code_that_a_shell_makes_of_a_signal_is_told_with_the_signal(tmp
 
 def test_what_a_built_in_component_prints_has_the_bound_of_a_log_file(tmp_path: Path) -> None:
     launched: list[WorkerSpec] = []
-    engine: Any = SimpleNamespace(launch=launched.append)
+    engine: Any = SimpleNamespace(launch=lambda spec, _: launched.append(spec))
     settings = replace(Settings("9999", tmp_path), log_dir=tmp_path, log_limits=LogLimits(file_max_bytes=5_000))
     worker = a_worker(tmp_path / "w")
     order = LaunchOrder(worker, "SecureSum", "ab" * 16, (("guest", "9999"),), {}, (), 1, 0, 1.0, "w")
@@ -198,7 +198,7 @@ def test_what_a_built_in_component_prints_has_the_bound_of_a_log_file(tmp_path: 
 
 
 def test_a_worker_reads_every_parameter_as_the_job_has_it(tmp_path: Path) -> None:
-    engine: Any = SimpleNamespace(launch=lambda _: None)
+    engine: Any = SimpleNamespace(launch=lambda *_: None)
     settings = replace(Settings("9999", tmp_path), log_dir=tmp_path / "logs")
     workers = LocalWorkers(settings, engine, "http://x", b"secret", lambda _: None)
     parameters = {"column": "amount \U0001f600", "rate": 1e-05, "k" * 1500: "1e-05", "on": "no", "n": 2**70}

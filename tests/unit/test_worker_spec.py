@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.engines.local.spawner import read_order
+from fate_flow.engines.local.spawner import Order, import_once, read_order
 from fate_flow.engines.local.worker import (
     EXIT,
     MOST_JSON_BYTES,
@@ -132,9 +132,17 @@ def test_nothing_survives_a_session_whose_number_is_in_use_again():
     assert Started(runner=ProcessId(me.pid, me.started - 1), worker=ProcessId(1, 1)).survivors() == []
 
 
-@pytest.mark.parametrize(("datagram", "folder"), [
-    (b'{"launch": "/a/b"}', Path("/a/b")),
-    (json.dumps({"launch": "/ä"}).encode(), Path("/ä")),
+def test_a_module_that_cannot_be_imported_keeps_no_worker_from_starting(caplog):
+    import_once(["no.such.module", "csv"])
+    assert "cannot import no.such.module" in caplog.text
+
+
+@pytest.mark.parametrize(("datagram", "order"), [
+    (b'{"launch": "/a/b"}', Order(Path("/a/b"))),
+    (b'{"launch": "/a/b", "imports": ["csv"]}', Order(Path("/a/b"), ("csv",))),
+    (json.dumps({"launch": "/ä"}).encode(), Order(Path("/ä"))),
+    (b'{"launch": "/a/b", "imports": "csv"}', None),
+    (b'{"launch": "/a/b", "imports": [7]}', None),
     (b'{"launch": "a/b"}', None),
     (b'{"launch": 7}', None),
     (b'{"launch": "/a\\u0000"}', None),
@@ -144,5 +152,5 @@ def test_nothing_survives_a_session_whose_number_is_in_use_again():
     (b"\xff\x00", None),
     (b"", None),
 ])
-def test_an_order_is_an_absolute_folder_or_nothing(datagram, folder):
-    assert read_order(datagram) == folder
+def test_an_order_is_an_absolute_folder_or_nothing(datagram, order):
+    assert read_order(datagram) == order

@@ -54,7 +54,7 @@ class BuiltinProvider:
         return f"fate_flow.components.builtin.{component.name}"
 
     def start(self, component: ComponentInfo, launch: Launch) -> Start:
-        return component_run(launch, dict.fromkeys(component.outputs, TABLE))
+        return component_run(launch, dict.fromkeys(component.outputs, TABLE), self.python_module(component))
 
     def leaves_result(self, folder: Path) -> bool:  # noqa: ARG002  # every one does
         return True

@@ -42,10 +42,11 @@ class CommandProvider:
         """Return the module of the collector."""
         return f"fate_flow.components.builtin.{component.name}"
 
-    def start(self, component: ComponentInfo, launch: Launch) -> Start:  # noqa: ARG002  # there is only one
+    def start(self, component: ComponentInfo, launch: Launch) -> Start:
         if launch.program is None:
             collected = program.read_program(launch.parameters).outputs
-            return component_run(launch, {one.name: TABLE if one.is_table else FILE for one in collected})
+            kinds = {one.name: TABLE if one.is_table else FILE for one in collected}
+            return component_run(launch, kinds, self.python_module(component))
         return Start(
             way="exec",
             argv=launch.program.command.argv,

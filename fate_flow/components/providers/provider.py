@@ -47,7 +47,7 @@ class File:
 class Start:
     """How the engine starts a worker.
 
-    `fork`: a fork of the spawner calls `main(argv)` of `fate_flow.components.__main__`, with everything imported.
+    `fork`: a fork of the spawner calls `main(argv)` of `fate_flow.components.__main__`, with `imports` imported.
     `exec`: the process becomes the program `argv`; if its folder has an order (`program_order.py`), it becomes the
     program of the order instead, after the checks and preparations for it."""
 
@@ -61,6 +61,7 @@ class Start:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)      # added to the server's own
     files: tuple[File, ...] = ()
     outputs: Mapping[str, str] = field(default_factory=dict)    # kinds by key; every worker has metrics
+    imports: tuple[str, ...] = ()        # modules that a fork needs; the spawner keeps them for later forks
 
 
 class Provider(ProviderInfo, Protocol):
@@ -79,8 +80,8 @@ class Provider(ProviderInfo, Protocol):
         """Return whether the worker of this folder ends with a result file; if not, its exit code decides alone."""
 
 
-def component_run(launch: Launch, outputs: Mapping[str, str]) -> Start:
-    """Return the start of a worker that runs a module of ours."""
+def component_run(launch: Launch, outputs: Mapping[str, str], module: str) -> Start:
+    """Return the start of a worker that runs this module of ours."""
     return Start(
         way="fork",
         argv=("component", "execute", "--config", str(launch.config),
@@ -91,4 +92,5 @@ def component_run(launch: Launch, outputs: Mapping[str, str]) -> Start:
         output_max_bytes=launch.log_max_bytes,
         output_setting="log.file_max_bytes",
         outputs=outputs,
+        imports=(module,),
     )  # fmt: skip

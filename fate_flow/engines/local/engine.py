@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fate_flow.engines.local.wakeup import wake
@@ -42,10 +42,11 @@ class LocalEngine:
     def __init__(self, spawner_wakeup: socket.socket | None = None) -> None:
         self._spawner_wakeup = spawner_wakeup
 
-    def launch(self, spec: WorkerSpec) -> bool:
+    def launch(self, spec: WorkerSpec, imports: Sequence[str] = ()) -> bool:
         """Order a launch; False if the order did not reach the spawner and must be repeated.
 
-        A folder is launched once, however often it is ordered."""
+        A folder is launched once, however often it is ordered. `imports`: modules that a fork of the spawner needs; the
+        spawner imports them first, once for all later forks."""
         folder = spec.folder
         if (folder / CLAIMED).exists():
             return True
@@ -54,7 +55,8 @@ class LocalEngine:
         write_atomically(folder / LAUNCH, spec.to_json(), mode=0o600, is_durable=False)
         if self._spawner_wakeup is None:
             return False
-        return wake(self._spawner_wakeup, {"launch": str(folder)}, patience_seconds=_PATIENCE_SECONDS)
+        order = {"launch": str(folder), "imports": list(imports)}
+        return wake(self._spawner_wakeup, order, patience_seconds=_PATIENCE_SECONDS)
 
     def observe(self, folder: Path) -> Observation:
         """Return the state of the worker of a folder; `lost` if it has no end, and no process is left to write one."""

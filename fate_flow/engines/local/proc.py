@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 from contextlib import suppress
@@ -78,3 +79,14 @@ def yield_to_other_sessions(niceness: int) -> None:
 def set_name(name: str) -> None:
     """Set the name of this process in `ps -o comm` and `top`; at most 15 characters."""
     _LIBC.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+
+
+def settle_memory() -> None:
+    """Prepare the memory of this process for forks that share it.
+
+    The garbage collector leaves alone what is here, since a collection writes to every object that it visits; and what
+    imports have freed goes back to the system (glibc only)."""
+    gc.collect()
+    gc.freeze()
+    if hasattr(_LIBC, "malloc_trim"):
+        _LIBC.malloc_trim(0)

@@ -1,12 +1,12 @@
-"""The spawner: a process with everything imported, which forks one runner for each worker.
+"""The spawner: a process that has imported what workers need, and forks one runner for each worker.
 
 It must always have a single thread. A fork copies only the thread that calls it: a lock that another thread held at
 that moment (of malloc, logging, an import, a library) would stay locked in the copy for ever, and the built-in
 components run in such copies. For the same reason it opens no database and no connection: its only input is a socket
 pair.
 
-Everything is imported before the first fork, and then hidden from the garbage collector (`gc.freeze`): a collection
-writes to every object that it visits, and would unshare those pages in each copy.
+What all components need is imported before the first fork, the module of a component before the first fork for it.
+Copies share that memory (`proc.settle_memory`).
 
 It is a Python interpreter of its own, not a fork of the server: so workers do not copy the modules of the server, and
 no secret of the server is in a worker's memory.
@@ -14,7 +14,6 @@ no secret of the server is in a worker's memory.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import logging
@@ -27,6 +26,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -57,8 +57,17 @@ def become_spawner(wakeup: socket.socket, reply: socket.socket, parent: int, hom
     os.execv(sys.executable, argv)  # noqa: S606  # no shell is the point
 
 
+@dataclass(frozen=True)
+class Order:
+    """A folder to launch, and the modules that its worker needs if it forks the spawner."""
+
+    folder: Path
+    imports: tuple[str, ...] = ()
+
+
 class Spawner:
-    """Carries out orders `{"launch": "<folder>"}` from the socket `wakeup`; runners send events to `reply`."""
+    """Carries out orders `{"launch": "<folder>", "imports": [...]}` from the socket `wakeup`; runners send events to
+    `reply`."""
 
     def __init__(
         self, wakeup: socket.socket, reply: socket.socket | None, *, parent: int | None = None,
@@ -68,7 +77,7 @@ class Spawner:
         self._reply = reply
         # A parent that passes its own number is recognised as dead even if it ends before this line.
         self._parent = os.getppid() if parent is None else parent
-        self._orders: deque[Path] = deque()
+        self._orders: deque[Order] = deque()
         self._strays = Strays(jobs_dir)
         self._next_sweep = 0.0
         self._is_stopping = False
@@ -79,8 +88,7 @@ class Spawner:
         proc.adopt_orphans()
         with self._woken_by_signals() as wake:
             preload()
-            gc.collect()
-            gc.freeze()
+            proc.settle_memory()
             poller = select.poll()
             poller.register(self._wakeup, select.POLLIN)
             poller.register(wake, select.POLLIN)
@@ -126,19 +134,21 @@ class Spawner:
                 return
             if not datagram:   # the other end of the packet socket is gone
                 return
-            folder = read_order(datagram)
-            if folder is None:
+            order = read_order(datagram)
+            if order is None:
                 log.warning("not an order to launch: %.200r", datagram)
             else:
-                self._orders.append(folder)
+                self._orders.append(order)
 
-    def _launch(self, folder: Path) -> None:
+    def _launch(self, order: Order) -> None:
+        folder = order.folder
         # A quick check for repeated orders; what counts is the claim of the runner, which contains its identity.
         if (folder / CLAIMED).exists():
             return
         if not (folder / LAUNCH).exists():
             log.warning("nothing to launch in %s", folder)
             return
+        import_once(order.imports)
         try:
             self._fork_runner(folder)
         except OSError as error:    # out of memory or processes; the order will be repeated
@@ -179,15 +189,30 @@ def preload() -> None:
         log.warning("the built-in components are not all there: %s", error)
 
 
-def read_order(datagram: bytes) -> Path | None:
-    """Return the folder to launch; None if the datagram is not an order."""
+def import_once(names: Sequence[str]) -> None:
+    """Import the modules that are not here yet. If that fails, the worker that needs them says so."""
+    new = [name for name in names if name not in sys.modules]
+    for name in new:
+        try:
+            importlib.import_module(name)
+        except Exception:
+            log.exception("cannot import %s", name)
+    if new:
+        proc.settle_memory()
+
+
+def read_order(datagram: bytes) -> Order | None:
+    """Return the order in a datagram; None if it is not one."""
     try:
-        folder = json.loads(datagram)["launch"]
-    except (ValueError, KeyError, TypeError):
+        order = json.loads(datagram)
+        folder, imports = order["launch"], order.get("imports", [])
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
     if not isinstance(folder, str) or not folder.startswith("/") or "\0" in folder:
         return None
-    return Path(folder)
+    if not isinstance(imports, list) or not all(isinstance(name, str) for name in imports):
+        return None
+    return Order(Path(folder), tuple(imports))
 
 
 def main(argv: Sequence[str]) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fate_flow.components import preload
 from fate_flow.components.__main__ import main
 from fate_flow.components.builtin import reader
 from fate_flow.components.tables.table import Table
@@ -249,18 +248,25 @@ def test_a_wrong_command_is_an_exit_code_and_never_an_exit(argv, code, capsys):
     assert "".join(capsys.readouterr())
 
 
-def test_preload_imports_all_that_a_worker_needs():
-    preload()
-    needed = {"private_set_intersection.python", "fate_flow.components.builtin.intersection", "sqlite3"}
-    assert needed <= set(sys.modules)
+def test_preload_leaves_libraries_of_single_components_to_their_first_worker():
+    code = (
+        "import sys\n"
+        "from fate_flow.components import preload\n"
+        "preload()\n"
+        "print([name for name in ('private_set_intersection', 'pymysql', 'sqlite3') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['sqlite3']"
 
 
-def test_after_preload_a_run_imports_nothing_more(worker):
+def test_after_preload_and_its_own_module_a_run_imports_nothing_more(worker):
     """A forked worker pays for every import that the spawner did not make."""
     code = (
         "import sys, json\n"
         "from fate_flow.components import preload\n"
         "preload()\n"
+        "from fate_flow.engines.local.spawner import import_once\n"
+        "import_once(['fate_flow.components.builtin.upload'])\n"
         "before = set(sys.modules)\n"
         "from fate_flow.components.__main__ import main\n"
         "main(sys.argv[1:])\n"

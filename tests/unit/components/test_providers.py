@@ -123,7 +123,7 @@ def workers_of(home: Path, launched: list[WorkerSpec]) -> LocalWorkers:
     rules = ProgramRules(enabled=True, allow=("/bin/echo",), output_max_bytes=77)
     settings = replace(Settings("9999", home), log_dir=home / "logs", commands=rules)
     engine = LocalEngine(None)
-    recording: Any = SimpleNamespace(launch=launched.append, observe=engine.observe)
+    recording: Any = SimpleNamespace(launch=lambda spec, _: launched.append(spec), observe=engine.observe)
     return LocalWorkers(settings, recording, "http://x", b"secret", lambda _: None, THREE)
 
 
