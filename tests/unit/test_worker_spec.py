@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from fate_flow.engines.local.engine import LocalEngine, printed_in
 from fate_flow.engines.local.spawner import Order, import_once, read_order
 from fate_flow.engines.local.worker import (
+    CLAIMED,
     EXIT,
+    LAUNCH,
     MOST_JSON_BYTES,
     RESULT,
     RUNNER,
@@ -100,6 +103,25 @@ def test_what_a_worker_left_instead_of_a_file_is_no_file(tmp_path):
     (tmp_path / "endless").symlink_to("/dev/zero")
     for name in ("pipe", "deep", "large", "folder", "endless"):
         assert read_json(tmp_path / name) is None, name
+
+
+@pytest.mark.parametrize("text", [
+    "{}", '{"x": 1}', '{"runner_pid": "1", "runner_started": 1, "pid": 1, "pid_started": 1}',
+    '{"runner_pid": 1e400, "runner_started": 1, "pid": -1, "pid_started": 1}', '{"pid": true, "started": 1}',
+    '{"exit_code": "0", "signal": null, "cause": "exited"}', '{"exit_code": 0, "signal": null, "cause": "bored"}',
+    '{"exit_code": 0, "signal": null, "cause": ["exited"]}', '{"grace_seconds": NaN}', '{"grace_seconds": null}',
+    '{"stdout": 7, "stderr": null}', "[]", "null", "{",
+])  # fmt: skip
+def test_a_file_of_the_wrong_kind_is_no_file(tmp_path, text):
+    """A program can write into the folder of its worker: whoever looks at the worker goes on."""
+    for name in (RUNNER, EXIT, STOP, CLAIMED, LAUNCH):
+        (tmp_path / name).write_text(text)
+    assert (Started.read(tmp_path), Exit.read(tmp_path), Stop.read(tmp_path)) == (None, None, None)
+    assert not claimer(tmp_path).is_alive()
+    assert not claimer(tmp_path).send(0)
+    assert printed_in(tmp_path) is None
+    assert LocalEngine().observe(tmp_path).state == "lost"
+    assert LocalEngine().stop(tmp_path, 0) is False
 
 
 def test_an_atomic_write_replaces_and_leaves_nothing_beside(tmp_path):

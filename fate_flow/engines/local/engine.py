@@ -88,8 +88,9 @@ def living_workers(jobs_root: Path) -> list[Path]:
 def printed_in(folder: Path) -> Mapping[str, Path] | None:
     """Return the files of what the worker of a folder printed, `stdout` and `stderr`; None if it was not launched, or
     if the folder was removed."""
-    launch = read_json(folder / LAUNCH)
-    return None if launch is None else {stream: Path(launch[stream]) for stream in ("stdout", "stderr")}
+    launch = read_json(folder / LAUNCH) or {}
+    found = {stream: launch.get(stream) for stream in ("stdout", "stderr")}
+    return {stream: Path(path) for stream, path in found.items() if isinstance(path, str)} or None
 
 
 def _ended(folder: Path) -> Observation | None:

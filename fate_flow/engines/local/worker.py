@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from signal import pidfd_send_signal
 from stat import S_ISREG
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar, cast, get_args
 
 from fate_flow.engines.local import proc
 
@@ -28,6 +29,8 @@ RESULT = "result.json"
 STOP = "stop.json"
 EXIT = "exit.json"
 MOST_JSON_BYTES = 32 * 1024 * 1024
+
+T = TypeVar("T")
 
 Way = Literal["fork", "exec"]
 Cause = Literal["exited", "stopped", "timeout", "server_lost", "not_started"]
@@ -124,6 +127,10 @@ class ProcessId:
         return True
 
 
+_NOBODY = ProcessId(0, 0)
+"""No process has this number."""
+
+
 @dataclass(frozen=True)
 class Started:
     """`runner.json`: the processes of a worker that was started."""
@@ -137,11 +144,9 @@ class Started:
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        value = read_json(folder / RUNNER)
-        if value is None:
-            return None
-        return cls(ProcessId(value["runner_pid"], value["runner_started"]),
-                   ProcessId(value["pid"], value["pid_started"]))
+        return _read(folder / RUNNER, lambda value: cls(
+            _process_in(value, "runner_pid", "runner_started"), _process_in(value, "pid", "pid_started")
+        ))  # fmt: skip
 
     def survivors(self) -> list[proc.Stat]:
         """Return the processes of this worker that run without its runner; they are still in the runner's session."""
@@ -168,8 +173,10 @@ class Exit:
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        value = read_json(folder / EXIT)
-        return None if value is None else cls(**value)
+        return _read(folder / EXIT, lambda value: cls(
+            _number_or_none(value["exit_code"]), _number_or_none(value["signal"]), _cause(value["cause"]),
+            str(value.get("message", "")),
+        ))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -184,8 +191,9 @@ class Stop:
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        value = read_json(folder / STOP)
-        return None if value is None else cls(**value)
+        return _read(folder / STOP, lambda value: cls(
+            _seconds(value["grace_seconds"]), _seconds(value.get("asked_at", 0.0))
+        ))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -214,8 +222,47 @@ def claim(folder: Path) -> bool:
 
 
 def claimer(folder: Path) -> ProcessId | None:
-    value = read_json(folder / CLAIMED)
-    return None if value is None else ProcessId(value["pid"], value["started"])
+    """Return the process that claimed this folder; None if none did. If the claim is not readable, that process counts
+    as dead."""
+    found = _read(folder / CLAIMED, lambda value: _process_in(value, "pid", "started"))
+    return found or (_NOBODY if (folder / CLAIMED).exists() else None)
+
+
+def _read(path: Path, make: Callable[[dict[str, Any]], T]) -> T | None:
+    """Return what a file of the worker folder says; None if it is missing, or says nothing of the kind.
+
+    A program can write to it, too, and must not stop the server with it."""
+    value = read_json(path)
+    try:
+        return None if value is None else make(value)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _process_in(value: Mapping[str, Any], pid: str, started: str) -> ProcessId:
+    return ProcessId(_number(value[pid]), _number(value[started]))
+
+
+def _number(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise ValueError(f"{value!r} is no number")
+    return value
+
+
+def _number_or_none(value: object) -> int | None:
+    return None if value is None else _number(value)
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+        raise ValueError(f"{value!r} is no time")
+    return float(value)
+
+
+def _cause(value: object) -> Cause:
+    if value not in get_args(Cause):
+        raise ValueError(f"{value!r} is no cause of an end")
+    return cast("Cause", value)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
