@@ -136,8 +136,8 @@ def query(client: Client, as_json: bool | None, **body: Any) -> None:
     """
     answer = client.post("job/query", given(body))
     for row in answer.data if isinstance(answer.data, list) else ():
-        for name in ("f_runtime_conf", "f_dsl", "f_document"):
-            row.pop(name, None)
+        row.pop("f_runtime_conf", None)
+        row.pop("f_dsl", None)
     show_as(answer, as_json, print_jobs)
 
 

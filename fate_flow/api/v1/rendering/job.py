@@ -28,14 +28,13 @@ JOB = fields_of(
     flags="is_initiator ready_signal cancel_signal rerun_signal resource_in_use stop_now partial restarting legacy "
     "apart held",
     dates_or_null="create_date update_date start_date end_date",
-    objects="dsl runtime_conf runtime_conf_on_party train_runtime_conf document roles user inheritance_info "
-    "policy_timers",
+    objects="dsl runtime_conf runtime_conf_on_party train_runtime_conf roles user inheritance_info policy_timers",
     lists="unconfirmed_parties missing_parties changed_components",
 )
-LISTED_JOB = without(JOB, ("dsl", "runtime_conf", "runtime_conf_on_party", "train_runtime_conf", "document"))
+LISTED_JOB = without(JOB, ("dsl", "runtime_conf", "runtime_conf_on_party", "train_runtime_conf"))
 """A list leaves out whole documents."""
 CONFIG = ("job_id", "dsl", "runtime_conf", "train_runtime_conf", "format", "document", "roles")
-"""What `rendered_config` needs."""
+"""What `rendered_config` needs. Only it shows a document of another format: FATE's client prints whole rows."""
 
 _DETAIL = {"status_detail": Field(str)}
 _APPROVABLE: Arguments = {"document_digest": described(DIGEST, "Only for a job that this party has to approve.")}

@@ -93,7 +93,7 @@ def test_a_new_column_is_in_no_answer_and_no_filter_by_itself(world: World) -> N
         ]
         said = world.ask("job/query", {"job_id": job_id, "new": 8})
         assert [list(row) for row in JobRow.select(JobRow.f_new).tuples()] == [[7]]
-    assert [len(answer) for answer in answers] == [102, 98, 57, 54, 13, 12]
+    assert [len(answer) for answer in answers] == [101, 98, 57, 54, 13, 12]
     assert not [answer for answer in answers if {"f_new", "new"} & answer.keys()]
     assert [row["f_job_id"] for row in said["data"]] == [job_id]
     assert said["warnings"] == ["new: is not known; it is ignored"]
