@@ -21,23 +21,30 @@ NATIVE = "native"
 """The native job file."""
 
 
+Title = tuple[str, str]
+"""The name and the description of a job."""
+
+
 @dataclass(frozen=True)
 class Format:
     """What is known about documents of one format.
 
     `read` returns the job, or None with problems in the findings. `completed` returns the document that all parties
     get, with the defaults of the initiator's server, for a job with this id. `as_fate_v1` returns a parsed document as
-    DSL and runtime conf. `bound` returns the JSON value whose digest a job is bound to."""
+    DSL and runtime conf. `bound` returns the JSON value whose digest a job is bound to. `title` returns name and
+    description of the job, given those that were sent beside the document; a format that has a place for them ignores
+    what is beside it, because nothing binds that."""
 
     read: Callable[[JobDocument, Mapping[str, ModuleInfo], JobParameters, Findings], JobSpec | None]
     completed: Callable[[JobDocument, JobSpec, str], JobDocument]
     as_fate_v1: Callable[[JobDocument, JobSpec], tuple[Mapping[str, Any], Mapping[str, Any]]]
     bound: Callable[[JobDocument], object]
+    title: Callable[[JobDocument, Title], Title]
 
 
 FORMATS: Mapping[str, Format] = {
-    FATE_V1: Format(fate_v1.read, fate_v1.completed, fate_v1.as_fate_v1, fate_v1.bound),
-    NATIVE: Format(native.read, native.completed, native.as_fate_v1, native.bound),
+    FATE_V1: Format(fate_v1.read, fate_v1.completed, fate_v1.as_fate_v1, fate_v1.bound, fate_v1.title),
+    NATIVE: Format(native.read, native.completed, native.as_fate_v1, native.bound, native.title),
 }
 
 

@@ -54,6 +54,11 @@ def bound(document: JobDocument) -> list[Any]:
     return [document.body["dsl"], document.body["runtime_conf"]]
 
 
+def title(_: JobDocument, beside: tuple[str, str]) -> tuple[str, str]:
+    """Return the name and the description that were sent beside the documents, which have no place for them."""
+    return beside
+
+
 def effective_document(spec: JobSpec, party: Party) -> dict[str, Any]:
     """Return `f_runtime_conf_on_party`: the conf with this party's own flat job parameters instead of all parties'."""
     return {**spec.conf, "job_parameters": flat_parameters(spec.parameters[party])}

@@ -15,10 +15,11 @@ from fate_flow.core.model.document import JobDocument, Paths
 from fate_flow.core.model.grammar import shown, shown_key
 from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.spec import JobParameters, JobSpec
+from fate_flow.core.text.phrases import sanitized
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
 from fate_flow.jobspec.fate_v1.model_name import with_model
 from fate_flow.jobspec.fate_v1.reader import read_documents
-from fate_flow.jobspec.native.schema import LIFECYCLE
+from fate_flow.jobspec.native.schema import LIFECYCLE, LONGEST_DESCRIPTION, LONGEST_NAME
 from fate_flow.jobspec.native.shape import check_shape
 from fate_flow.jobspec.text.document import Findings, Node, size_of
 from fate_flow.jobspec.text.lines import upwards
@@ -56,6 +57,12 @@ def as_fate_v1(document: JobDocument, spec: JobSpec) -> tuple[Mapping[str, Any],
 def bound(document: JobDocument) -> list[Any]:
     """Return the value whose digest a job is bound to."""
     return [document.format, document.body, document.defaults]
+
+
+def title(document: JobDocument, _: tuple[str, str]) -> tuple[str, str]:
+    """Return the name and the description in the file; empty if it has none."""
+    file = document.body
+    return sanitized(file.get("name"), LONGEST_NAME), sanitized(file.get("description"), LONGEST_DESCRIPTION)
 
 
 def translated(document: JobDocument, findings: Findings) -> Translation | None:

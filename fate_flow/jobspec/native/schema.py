@@ -20,6 +20,8 @@ from fate_flow.jobspec.fate_v1.reader import MAX_PARTIES
 from fate_flow.jobspec.text.document import MAX_WHOLE
 
 VERSION = 1
+LONGEST_NAME = 500               # characters, as in the body of `create`
+LONGEST_DESCRIPTION = 4000
 Schema = Mapping[str, Any]
 
 
@@ -189,8 +191,8 @@ JOB: Schema = {
         "A job over several parties: flow job submit -f job.yaml",
         ("version", "initiator", "parties", "tasks"),
         version={"description": "The version of this format.", "enum": [VERSION]},
-        name=_text("The name of the job, for people.", maxLength=500),
-        description=_text("The purpose of the job.", maxLength=4000),
+        name=_text("The name of the job, for people.", maxLength=LONGEST_NAME),
+        description=_text("The purpose of the job.", maxLength=LONGEST_DESCRIPTION),
         initiator=_text("The party whose server receives the submit and coordinates the job.", f"^{_ROLE} {_ID}$",
                         "a party of the job, such as guest 9999"),
         parties=_object(

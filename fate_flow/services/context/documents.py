@@ -58,8 +58,12 @@ def parse_document(context: Context, document: JobDocument) -> JobSpec:
 
 
 def for_rows(document: JobDocument, spec: JobSpec, name: str = "", description: str = "") -> Document:
-    """Return what the rows of a job keep of its parsed document."""
-    dsl, conf = FORMATS[document.format].as_fate_v1(document, spec)
+    """Return what the rows of a job keep of its parsed document.
+
+    `name`, `description`: those sent beside it, for a document that has no place for them."""
+    known = FORMATS[document.format]
+    dsl, conf = known.as_fate_v1(document, spec)
+    name, description = known.title(document, (name, description))
     own = None if document == fate_v1_document(dsl, conf) else document
     return Document(dsl, conf, {}, name, description, own=own)
 
@@ -67,8 +71,11 @@ def for_rows(document: JobDocument, spec: JobSpec, name: str = "", description: 
 def completed(document: Document, spec: JobSpec, job_id: str) -> Document:
     """Return the document with all defaults filled in, so that a party with other defaults reads the same job."""
     content = FORMATS[document.content.format].completed(document.content, spec, job_id)
-    found = for_rows(content, spec)
-    return replace(document, dsl=found.dsl, runtime_conf=found.runtime_conf, own=found.own)
+    found = for_rows(content, spec, document.name, document.description)
+    return replace(
+        document, dsl=found.dsl, runtime_conf=found.runtime_conf, name=found.name, description=found.description,
+        own=found.own,
+    )  # fmt: skip
 
 
 def remember_accepted(context: Context, digest: str, spec: JobSpec) -> None:

@@ -14,7 +14,7 @@ from fate_flow.core.model.resources import Request, request_of
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.planning.participant.admission import excess
-from fate_flow.core.wire.v1.job_bodies import incarnations_in, read_create
+from fate_flow.core.wire.v1.job_bodies import Create, incarnations_in, read_create
 from fate_flow.jobspec.effective import Effective, effective_at
 from fate_flow.jobspec.formats import FORMATS
 from fate_flow.services.context.documents import digest_of_received, for_rows, parse_document, remember_accepted
@@ -28,8 +28,9 @@ from fate_flow.store.values import Document
 
 @dataclass(frozen=True)
 class Admitted:
-    """A job that this party takes part in, and the binding that it would get."""
+    """A `create` of a job that this party takes part in, and the binding that the job would get."""
 
+    create: Create
     document: Document
     spec: JobSpec
     offered: JobBinding
@@ -150,7 +151,7 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
     accept(unit, spec)
     if statement is CommandKind.CREATE:
         remember_accepted(unit.context, digest, spec)
-    return Admitted(for_rows(create.document, spec, create.name, create.description), spec, offered)
+    return Admitted(create, for_rows(create.document, spec, create.name, create.description), spec, offered)
 
 
 def _check_keys(unit: UnitOfWork, party: Party, spec: JobSpec) -> None:
@@ -162,8 +163,10 @@ def _check_keys(unit: UnitOfWork, party: Party, spec: JobSpec) -> None:
         raise PermissionDenied(f"{party} has no public key of party {', '.join(lacking)} (flow key save, there)")
 
 
-def first_tasks(spec: JobSpec, command: Command, unit: UnitOfWork) -> list[Task]:
-    known = incarnations_in(read_create(command.body, FORMATS), spec.tasks)
+def first_tasks(unit: UnitOfWork, admitted: Admitted, command: Command) -> list[Task]:
+    """Return the tasks of the seat in a `create`, as they begin. Raises BadRequest."""
+    spec = admitted.spec
+    known = incarnations_in(admitted.create, spec.tasks)
     return [
         Task(
             key=TaskKey(command.job_id, task.name, 0, command.to),

@@ -19,7 +19,6 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.participant.reservation import is_awaited
 from fate_flow.core.planning.queue import queue_key
 from fate_flow.core.wire.v1.endings import job_end_in
-from fate_flow.core.wire.v1.extensions import speaks_plain_v1
 from fate_flow.core.wire.v1.initiator_bodies import unknown_data
 from fate_flow.core.wire.v1.job_answers import joined_data
 from fate_flow.core.wire.v1.queries import preview_data
@@ -89,8 +88,8 @@ class Participant:
 
     def _create(self, unit: UnitOfWork, command: Command, caller: str) -> Answer:
         admitted = admit(unit, command.kind, command, caller)
-        spec, key, is_plain_v1 = admitted.spec, JobKey(command.job_id, command.to), speaks_plain_v1(command.body)
-        if is_plain_v1:
+        create, spec, key = admitted.create, admitted.spec, JobKey(command.job_id, command.to)
+        if create.is_plain_v1:
             check_messages(unit, spec)
         granted = request(unit, spec, command.to)
         job = Job(
@@ -104,7 +103,7 @@ class Participant:
             ttl_seconds=spec.ttl_seconds,
             create_time=max(unit.now, unit.tx.last_create_time() + 1),
             since=unit.steady,
-            is_plain_v1=is_plain_v1,
+            is_plain_v1=create.is_plain_v1,
             priority=spec.priority,
             enqueued=unit.steady,
             queue_key=queue_key(unit.steady, spec.priority, unit.context.rules.queue_ageing),
@@ -115,7 +114,7 @@ class Participant:
             admitted.document, on_party=effective_document(spec, command.to), federated_mode=spec.common.federated_mode,
             collect_type=spec.common.collect_type,
         )  # fmt: skip
-        tasks = first_tasks(spec, command, unit)
+        tasks = first_tasks(unit, admitted, command)
         known = unit.tx.job(key)
         if known is None or admitted.offered.revision > known.revision:
             take_document(unit, admitted, caller)

@@ -116,13 +116,12 @@ def read_job(body: Mapping[str, Any], context: Context) -> SentJob:
         raise BadRequest(f"job_file: contains the whole job; {' and '.join(_DOCUMENTS[:2])} cannot be sent with it")
     reading = read_yaml(text)
     lines = Lines(reading.lines)
-    spec, problems = _parsed(JobDocument(NATIVE, reading.value), context, strict=True)
+    file = JobDocument(NATIVE, reading.value)
+    spec, problems = _parsed(file, context, strict=True)
     if spec is None:
         wrong = [*map(lines.in_message, problems[:_MOST_PROBLEMS]), *_and_more(len(problems))]
         raise BadRequest(wrong[0], data={"problems": wrong})
-    name, description = (str(reading.value.get(key) or "") for key in ("name", "description"))
-    document = Document(spec.dsl, spec.stated_conf, {}, name, description, own=JobDocument(NATIVE, reading.value))
-    return SentJob(ParsedJob(document, spec), (), lines)
+    return SentJob(ParsedJob(Document(spec.dsl, spec.stated_conf, {}, own=file), spec), (), lines)
 
 
 _MOST_PROBLEMS = 100

@@ -20,7 +20,7 @@ from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.endings import JobEnd, job_end_in, read_job_end
 from fate_flow.core.wire.v1.extensions import EXTENSIONS, speaks_plain_v1
 from fate_flow.core.wire.v1.fields import LONGEST_TEXT, order_in, parties_in, seconds_in, whole_in
-from fate_flow.core.wire.v1.queries import CALL_BACK, wants_call_back
+from fate_flow.core.wire.v1.queries import CALL_BACK
 
 _LONGEST_NAME = 500
 
@@ -33,12 +33,11 @@ class Create:
     what the job is. Any other party takes `dsl` and `runtime_conf`: a document in FATE v1 has only these."""
 
     document: JobDocument                # what the receiver parses, binds and checks
-    name: str = ""
+    name: str = ""                       # those of the body, which the job's digest does not cover
     description: str = ""
     incarnations: Mapping[str, str] = field(default_factory=dict)      # of the first tasks, by name
     revision: int = 0                    # how often the parameters were changed
     is_plain_v1: bool = False            # the sender offers no extensions
-    wants_call_back: bool = False        # the sender asks whether it can be reached
 
     def as_body(
         self, job_id: str, initiator: Party, roles: Mapping[str, Any], dsl: Mapping[str, Any],
@@ -79,7 +78,7 @@ def read_create(body: Mapping[str, Any], formats: Collection[str]) -> Create:
     given = body.get("incarnations")
     return Create(
         document, name, description, given if isinstance(given, Mapping) else {},
-        whole_in(body, "revision") or 0, speaks_plain_v1(body), wants_call_back(body),
+        whole_in(body, "revision") or 0, speaks_plain_v1(body),
     )  # fmt: skip
 
 

@@ -58,6 +58,7 @@ from fate_flow.core.wire.v1.job_bodies import (
     read_round,
     read_stop,
 )
+from fate_flow.core.wire.v1.queries import wants_call_back
 from fate_flow.core.wire.v1.task_bodies import (
     TaskCreate,
     TaskRow,
@@ -195,10 +196,12 @@ def status_of(end: JobEnd) -> JobStatus:
 def test_a_create_is_read_as_it_was_sent(
     dsl: dict[str, Any], conf: dict[str, Any], name: str, description: str, known: dict[str, str], revision: int
 ) -> None:
-    create = Create(fate_v1_document(dsl, conf), name, description, known, revision, wants_call_back=True)
-    found = read_create(sent(create.as_body(JOB_ID, GUEST, {}, dsl, conf)), KNOWN)
+    create = Create(fate_v1_document(dsl, conf), name, description, known, revision)
+    body = sent(create.as_body(JOB_ID, GUEST, {}, dsl, conf))
+    found = read_create(body, KNOWN)
     assert found == create
     assert incarnations_in(found, list(known)) == known
+    assert wants_call_back(body)
 
 
 @given(CONF, CONF, CONF)
@@ -236,7 +239,7 @@ def test_a_create_without_a_document_is_refused(key: str, value: object) -> None
 
 
 def test_a_create_of_plain_v1_has_neither_extensions_nor_incarnations() -> None:
-    found = read_create({"dsl": {}, "runtime_conf": {}, "incarnations": ["x"], "call_back": 1}, KNOWN)
+    found = read_create({"dsl": {}, "runtime_conf": {}, "incarnations": ["x"]}, KNOWN)
     assert found == Create(fate_v1_document({}, {}), is_plain_v1=True)
 
 

@@ -127,6 +127,26 @@ def test_other_defaults_are_another_job() -> None:
     assert (answer.retcode, "has another document here" in answer.retmsg) == (108, True)
 
 
+def test_name_and_description_beside_a_file_are_not_shown() -> None:
+    shown = []
+    for file in (a_file(name="Sum", description="of salaries"), a_file()):
+        host = taken(strict_host(), native(file=file, name="Harmless", description="approved by all"))
+        document = row_document(host)
+        shown.append((document.name, document.description))
+    assert shown == [("Sum", "of salaries"), ("", "")]
+
+
+def test_a_name_in_a_file_is_made_fit_for_the_database() -> None:
+    document = row_document(taken(strict_host(), native(file=a_file(name="a\0b", description="c\0"))))
+    assert (document.name, document.description) == ("a?b", "c?")
+
+
+def test_another_name_in_a_file_is_another_job() -> None:
+    host = taken(strict_host(), native(file=a_file(name="Sum")))
+    answer = host.handle(native(ARBITER, file=a_file(name="Harmless")))
+    assert (answer.retcode, "has another document here" in answer.retmsg) == (108, True)
+
+
 def test_people_approve_the_file() -> None:
     host = taken(strict_host(approval=ApprovalRule(required=True)), native())
     approvals = Harness(host).use_cases.approvals
@@ -156,7 +176,8 @@ def test_a_refusal_names_the_path_in_the_file() -> None:
 
 
 def test_all_parties_are_bound_to_the_same_document_before_and_after_a_change() -> None:
-    guest, host, file = Initiator(), HandServer("10000"), a_file(tasks={"a": {"component": "Work"}})
+    file = a_file(name="Sum", tasks={"a": {"component": "Work"}})
+    guest, host = Initiator(), HandServer("10000")
     guest.submit(Document({}, {}, {}, own=JobDocument(NATIVE, file)))
     sent = [one for one in guest.outbox() if one.kind is K.CREATE]
     for one in sent:
@@ -169,6 +190,7 @@ def test_all_parties_are_bound_to_the_same_document_before_and_after_a_change() 
     assert own.own == row_document(host).own == JobDocument(NATIVE, file, sent[0].body["document"]["defaults"])
     assert (own.dsl, own.runtime_conf) == (sent[0].body["dsl"], sent[0].body["runtime_conf"])
     assert (own.dsl, own.runtime_conf) == (row_document(host).dsl, row_document(host).runtime_conf)
+    assert own.name == row_document(host).name == sent[0].body["name"] == "Sum"
     assert own.runtime_conf["job_parameters"]["common"]["model_version"] == JOB_ID
     assert binding(guest) == binding(host)
     change = read_change({"job_parameters": {"common": {"timeout": 90, "task_timeout": 5}}})
