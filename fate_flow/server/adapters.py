@@ -22,7 +22,7 @@ from fate_flow.components.providers.provider import Launch, Start
 from fate_flow.components.providers.table import PROVIDERS, ProviderTable
 from fate_flow.core.model.artifact import FILE_SCHEME, METRIC, Artifact
 from fate_flow.core.model.errors import BadRequest
-from fate_flow.core.model.grammar import check_job_id
+from fate_flow.core.model.grammar import check_job_id, shown
 from fate_flow.core.model.job import JobKey, TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.program import WORK_FOLDERS
 from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
@@ -50,7 +50,8 @@ _FOLDER = "folder"          # the kind of input that only the collector of a pro
 class LocalWorkers:
     """Workers as processes of this machine, in the folders that docs/reference/contracts.md describes.
 
-    The handle of a worker is the path of its folder."""
+    The handle of a worker is the path of its folder, below the folder of all jobs. A worker with any other handle is
+    lost: whatever lies there, nothing of it is read, stopped or removed."""
 
     settings: Settings
     engine: LocalEngine
@@ -64,7 +65,9 @@ class LocalWorkers:
         return str(place / key.task_id / str(key.version) / "task_executor" / worker_id)
 
     def launch(self, order: LaunchOrder) -> None:
-        folder = _folder_of(order.worker)
+        folder = self._folder_of(order.worker)
+        if folder is None:
+            raise ValueError(self._not_ours(order.worker))
         key = order.worker.task
         folder.mkdir(parents=True, exist_ok=True)
         logs = worker_log_folders(
@@ -85,13 +88,17 @@ class LocalWorkers:
         self.engine.launch(self._spec(order, folder, provider.name, start), start.imports)
 
     def forget(self, worker: Worker) -> None:
-        shutil.rmtree(_folder_of(worker), ignore_errors=True)
+        folder = self._folder_of(worker)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def printed(self, worker: Worker) -> Mapping[str, Path] | None:
-        return printed_in(_folder_of(worker))
+        folder = self._folder_of(worker)
+        return printed_in(folder) if folder is not None else None
 
     def output_file(self, worker: Worker, name: str) -> Path | None:
-        return kept_file(_folder_of(worker), name)
+        folder = self._folder_of(worker)
+        return kept_file(folder, name) if folder is not None else None
 
     def has_living_worker(self, job_id: str) -> bool:
         return bool(living_workers(self.settings.jobs_dir / job_id))
@@ -191,7 +198,9 @@ class LocalWorkers:
         }
 
     def observe(self, worker: Worker) -> Observation:
-        folder = _folder_of(worker)
+        folder = self._folder_of(worker)
+        if folder is None:
+            return Observation("lost", message=self._not_ours(worker))
         seen = self.engine.observe(folder)
         place = WorkerPlace(seen.process.pid) if seen.process else None
         if seen.exit is None:
@@ -215,18 +224,26 @@ class LocalWorkers:
         return provider is None or provider.leaves_result(folder)
 
     def stop(self, worker: Worker, grace_seconds: float) -> None:
-        if self.engine.stop(_folder_of(worker), grace_seconds):
+        folder = self._folder_of(worker)
+        if folder is not None and self.engine.stop(folder, grace_seconds):
             self.wake_scheduler(json.dumps({"worker": worker.worker_id, "event": "exited"}).encode())
 
 
-def _folder_of(worker: Worker) -> Path:
-    return Path(worker.handle)
+    def _folder_of(self, worker: Worker) -> Path | None:
+        """Return the folder that the handle names; None if it is not one below the folder of all jobs."""
+        folder, jobs = Path(worker.handle), self.settings.jobs_dir
+        is_plain = folder.is_absolute() and ".." not in folder.parts
+        return folder if is_plain and jobs in folder.parents else None
+
+    def _not_ours(self, worker: Worker) -> str:
+        jobs = self.settings.jobs_dir
+        return f"the handle of worker {worker.worker_id}, {shown(worker.handle)}, is not a folder below {jobs}"
 
 
 def _inputs(order: LaunchOrder) -> dict[str, Any]:
     found: dict[str, list[Any]] = {}
     for one in order.collects:
-        work = Artifact(_FOLDER, f"{FILE_SCHEME}{_folder_of(one)}/{WORK}")
+        work = Artifact(_FOLDER, f"{FILE_SCHEME}{one.handle}/{WORK}")
         found.setdefault(WORK_FOLDERS, []).append(work.as_json())
     for read in order.inputs:
         found.setdefault(read.key, []).append(read.as_json())

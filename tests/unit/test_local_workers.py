@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -41,8 +42,8 @@ def test_the_scheduler_hears_of_a_worker_that_never_begins_and_of_no_other(tmp_p
         Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret",
         lambda text: rung.append(json.loads(text))
     )
-    never, running = (a_worker(tmp_path / name) for name in ("never", "running"))
-    Path(running.handle).mkdir()
+    never, running = (a_worker(tmp_path / "jobs" / name) for name in ("never", "running"))
+    Path(running.handle).mkdir(parents=True)
     (Path(running.handle) / CLAIMED).write_text(json.dumps({"pid": os.getpid(), "started": 1}))
     for worker in (never, running):
         workers.stop(worker, 10.0)
@@ -82,18 +83,41 @@ def test_what_a_worker_leaves_is_found_by_its_handle_until_it_is_forgotten(tmp_p
     assert (workers.printed(worker), workers.output_file(worker, "model")) == (None, None)
 
 
+@pytest.mark.parametrize("handle", ["", ".", "kept", "{home}", "{jobs}", "{jobs}/../kept", "{home}/jobs2/w", "/"])
+def test_a_worker_whose_handle_is_no_folder_of_a_job_is_lost_and_nothing_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handle: str
+) -> None:
+    removed: list[Any] = []
+    monkeypatch.setattr(shutil, "rmtree", lambda path, **_: removed.append(path))
+    monkeypatch.chdir(tmp_path)
+    workers = local_workers(tmp_path)
+    (tmp_path / "kept" / OUTPUTS).mkdir(parents=True)
+    given = handle.format(home=tmp_path, jobs=tmp_path / "jobs")
+    worker = replace(a_worker(tmp_path), handle=given)
+    seen = workers.observe(worker)
+    assert seen.state == "lost"
+    assert seen.message.endswith(f"is not a folder below {tmp_path}/jobs")
+    workers.stop(worker, 1.0)
+    workers.forget(worker)
+    assert (removed, workers.printed(worker), workers.output_file(worker, "model")) == ([], None, None)
+    assert [one.name for one in tmp_path.iterdir()] == ["kept"]
+    order = LaunchOrder(worker, "SecureSum", "ab" * 16, (("guest", "9999"),), {}, (), 1, 0, 1.0, "w")
+    with pytest.raises(ValueError, match="is not a folder below"):
+        workers.launch(order)
+
+
 def test_the_collector_reads_the_working_folders_of_the_ranks(tmp_path: Path) -> None:
     engine: Any = SimpleNamespace(launch=lambda *_: None)
     settings = replace(Settings("9999", tmp_path), log_dir=tmp_path / "logs")
-    ranks = tuple(replace(a_worker(tmp_path / f"{rank}"), rank=rank) for rank in (0, 1))
-    collector = a_worker(tmp_path / "c")
+    ranks = tuple(replace(a_worker(tmp_path / "jobs" / f"{rank}"), rank=rank) for rank in (0, 1))
+    collector = a_worker(tmp_path / "jobs" / "c")
     order = LaunchOrder(
         collector, "Command", "ab" * 16, (("guest", "9999"),), {"command": ["true"]}, (), 1, 0, 1.0, "0",
         collects=ranks,
     )  # fmt: skip
     LocalWorkers(settings, engine, "http://x", b"secret", lambda _: None).launch(order)
-    read = yaml.safe_load((tmp_path / "c" / "config.yaml").read_text(encoding="utf-8"))["input_artifacts"]
-    assert [one["uri"] for one in read["work"]] == [f"file://{tmp_path}/{name}/work" for name in ("0", "1")]
+    read = yaml.safe_load((tmp_path / "jobs" / "c" / "config.yaml").read_text(encoding="utf-8"))["input_artifacts"]
+    assert [one["uri"] for one in read["work"]] == [f"file://{tmp_path}/jobs/{name}/work" for name in ("0", "1")]
 
 
 def test_of_two_uploads_of_one_table_the_file_says_what_it_holds(tmp_path: Path) -> None:
@@ -101,8 +125,8 @@ def test_of_two_uploads_of_one_table_the_file_says_what_it_holds(tmp_path: Path)
     uri, other = format_uri(tmp_path / "data", "demo", "a"), "2026010112000000000009999"
     metadata = {"namespace": "demo", "name": "a", "count": 1, "schema": {"header": [], "sid": "id"}}
     made = {"data": {"data": [{"uri": uri, "type_name": "table", "metadata": metadata}]}}
-    worker = a_worker(tmp_path / "w")
-    Path(worker.handle).mkdir()
+    worker = a_worker(tmp_path / "jobs" / "w")
+    Path(worker.handle).mkdir(parents=True)
     (Path(worker.handle) / EXIT).write_text(json.dumps({"exit_code": 0, "signal": None, "cause": "exited"}))
     (Path(worker.handle) / RESULT).write_text(json.dumps({"status": {"code": 0}, "io_meta": {"outputs": made}}))
     wakeup: Any = SimpleNamespace(send=lambda *_: None)
@@ -122,9 +146,9 @@ def test_of_two_uploads_of_one_table_the_file_says_what_it_holds(tmp_path: Path)
 def test_what_a_result_file_names_lies_where_the_worker_may_leave_it_and_only_the_own_log_has_the_name(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder, wakeup = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
+    folder, wakeup = tmp_path / "jobs" / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
     workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
-    folder.mkdir()
+    folder.mkdir(parents=True)
     (folder / EXIT).write_text(json.dumps({"exit_code": 0, "signal": None, "cause": "exited"}))
     (tmp_path / "secret.json").write_text(json.dumps([{"namespace": "n", "name": "m", "data": [[1, 2]]}]))
     (folder / "metric.json").symlink_to(tmp_path / "secret.json")
@@ -146,8 +170,8 @@ def test_what_a_result_file_names_lies_where_the_worker_may_leave_it_and_only_th
 
 
 def test_a_worker_that_could_not_write_its_result_file_says_so(tmp_path: Path) -> None:
-    folder, wakeup = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
-    folder.mkdir()
+    folder, wakeup = tmp_path / "jobs" / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
+    folder.mkdir(parents=True)
     (folder / EXIT).write_text(json.dumps({"exit_code": 74, "signal": None, "cause": "exited"}))
     workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
     seen = workers.observe(a_worker(folder))
@@ -163,8 +187,8 @@ def test_whatever_lies_where_the_result_file_should_be_the_worker_is_seen_to_hav
     tmp_path: Path, make: Callable[[Path], object]
 ) -> None:
     """And nobody waits for it: a program can write into the folder of its worker."""
-    folder, wakeup = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
-    folder.mkdir()
+    folder, wakeup = tmp_path / "jobs" / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
+    folder.mkdir(parents=True)
     (folder / EXIT).write_text(json.dumps({"exit_code": 0, "signal": None, "cause": "exited"}))
     make(folder / RESULT)
     workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
@@ -174,8 +198,8 @@ def test_whatever_lies_where_the_result_file_should_be_the_worker_is_seen_to_hav
 
 def test_an_exit_code_that_a_shell_makes_of_a_signal_is_told_with_the_signal(tmp_path: Path) -> None:
     """Of a program `sh -c ...` whose child was killed: 137 alone says nothing to most people."""
-    folder, wakeup = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
-    folder.mkdir()
+    folder, wakeup = tmp_path / "jobs" / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
+    folder.mkdir(parents=True)
     (folder / ORDER).write_text("{}")
     (folder / LAUNCH).write_text(json.dumps({"provider": "command"}))
     (folder / EXIT).write_text(json.dumps({"exit_code": 137, "signal": None, "cause": "exited"}))
@@ -189,7 +213,7 @@ def test_what_a_built_in_component_prints_has_the_bound_of_a_log_file(tmp_path: 
     launched: list[WorkerSpec] = []
     engine: Any = SimpleNamespace(launch=lambda spec, _: launched.append(spec))
     settings = replace(Settings("9999", tmp_path), log_dir=tmp_path, log_limits=LogLimits(file_max_bytes=5_000))
-    worker = a_worker(tmp_path / "w")
+    worker = a_worker(tmp_path / "jobs" / "w")
     order = LaunchOrder(worker, "SecureSum", "ab" * 16, (("guest", "9999"),), {}, (), 1, 0, 1.0, "w")
     LocalWorkers(settings, engine, "http://x", b"secret", lambda _: None).launch(order)
     [spec] = launched
@@ -203,11 +227,11 @@ def test_a_worker_reads_every_parameter_as_the_job_has_it(tmp_path: Path) -> Non
     workers = LocalWorkers(settings, engine, "http://x", b"secret", lambda _: None)
     parameters = {"column": "amount \U0001f600", "rate": 1e-05, "k" * 1500: "1e-05", "on": "no", "n": 2**70}
     order = LaunchOrder(
-        a_worker(tmp_path / "w"), "SecureSum", "ab" * 16,
+        a_worker(tmp_path / "jobs" / "w"), "SecureSum", "ab" * 16,
         (("guest", "9999"),), parameters, (), 1, 0, 1.0, "w",
     )  # fmt: skip
     workers.launch(order)
-    read = yaml.safe_load((tmp_path / "w" / "config.yaml").read_text(encoding="utf-8"))["parameters"]
+    read = yaml.safe_load((tmp_path / "jobs" / "w" / "config.yaml").read_text(encoding="utf-8"))["parameters"]
     assert read == parameters
     assert isinstance(read["rate"], float)
     assert isinstance(read["k" * 1500], str)

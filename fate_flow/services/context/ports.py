@@ -17,6 +17,7 @@ from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.program_scope import Program
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.core.model.spec import JobParameters, JobSpec
+from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.participant.share_end import WorkerExit
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.records.operator_log.events import Event
@@ -118,15 +119,19 @@ class Engine(Protocol):
 
 
 class AbsentEngine:
-    """Stands for an engine that this server does not have: it runs nothing, and its workers count as lost."""
+    """Stands for an engine that this server does not have: it runs nothing, and nothing is known of its workers.
+
+    What counts for its workers is `seen_without_engine`. No worker is made for it, and what its workers made is not
+    published: see `UnitOfWork.why_no_engine`."""
 
     def handle_for(self, key: TaskKey, worker_id: str) -> str:  # noqa: ARG002  # whichever it is
-        return ""
+        """Raises LookupError: whatever it returned, the engine could not read once it is back."""
+        raise LookupError(f"no worker of {key} can be made: this server does not have its engine")
 
     def launch(self, order: LaunchOrder) -> None: ...
 
     def observe(self, worker: Worker) -> Observation:
-        return Observation("lost", message=f"this server has no engine {worker.engine}")
+        return seen_without_engine(worker, why_absent(worker.engine, None))
 
     def stop(self, worker: Worker, grace_seconds: float) -> None: ...
 
@@ -199,6 +204,14 @@ def why_absent(name: str, state: EngineState | None) -> str:
     """Return why nothing runs on an engine that the configuration does not have, and what to do; `state`: its row."""
     back = f"put its section {state.section} back" if state is not None and state.section else "add it"
     return f"engine {name} is not in the configuration of this server: {back} until its jobs have ended"
+
+
+def seen_without_engine(worker: Worker, why: str) -> Observation:
+    """Return how a worker of an engine that the configuration does not have counts: if it has started, it is lost, else
+    it never starts. `why`: the text of `why_absent`."""
+    if worker.status is WorkerStatus.CREATED:
+        return Observation("exited", cause="not_started", message=why)
+    return Observation("lost", message=why)
 
 
 class ProgramPolicy(Protocol):

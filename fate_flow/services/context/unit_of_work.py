@@ -24,7 +24,7 @@ from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.documents import digest_of, parse_document
 from fate_flow.services.context.effects import Effect, carry_out
 from fate_flow.services.context.pending import Pending
-from fate_flow.services.context.ports import Context
+from fate_flow.services.context.ports import Context, why_absent
 from fate_flow.store.contract.transaction import Transaction
 
 log = logging.getLogger(__name__)
@@ -132,6 +132,11 @@ class UnitOfWork:
         """Put a command into the outbox of another party."""
         stored = replace(command, id=self.tx.put_command(command, self.now, self.steady))
         self.pending = self.pending.with_outgoing([stored])
+
+    def why_no_engine(self, name: str) -> str:
+        """Return why nothing runs on this engine, and nothing is known of its workers, because the configuration does
+        not have it, and what to do; empty if it has it."""
+        return "" if name in self.context.engines else why_absent(name, self.tx.engine(name))
 
     def spec(self, job_id: str) -> JobSpec | None:
         """Return the parsed document of the job; None if the job is unknown. A process parses each document once.

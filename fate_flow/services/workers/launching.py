@@ -31,14 +31,13 @@ from fate_flow.core.planning.replicas import (
 from fate_flow.core.wire.v1.reports import report_of
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.effects import ForgetWorker, LaunchWorker
-from fate_flow.services.context.ports import why_absent
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.allowed import why_not_now
 from fate_flow.services.workers.ending import dismiss, finish_party_task, living_workers, stop_party_task
 from fate_flow.services.workers.failed_workers import count_here
 from fate_flow.services.workers.launch_orders import launch_order
 from fate_flow.services.workers.moves import exit_worker, move_federated, move_party_task, place_fields, read_again
-from fate_flow.services.workers.outputs import publish_outputs
+from fate_flow.services.workers.outputs import publish_outputs, why_unknown
 from fate_flow.services.workers.reports import tell_initiator
 
 A_MOMENT = 1_000
@@ -58,8 +57,10 @@ def start_worker(unit: UnitOfWork, job: Job, task: Task, without: tuple[str, ...
     if why := why_not_now(unit, spec, task.key):
         finish_party_task(unit, task, Reason.NOT_ALLOWED, why)
         return Answer(data=report_of(read_again(unit, task)))
-    _publish_upstream(unit, spec, task.key)
     engine = job.claim.engine
+    if why := unit.why_no_engine(engine) or _publish_upstream(unit, spec, task.key):
+        finish_party_task(unit, task, Reason.LAUNCH_FAILED, why)
+        return Answer(data=report_of(read_again(unit, task)))
     workers = [_order(unit, task.key, engine, slot, rank) for slot, rank in _fixed(unit, spec, task.key)]
     provider = provider_info(unit.context.modules, task.module)
     unit.tx.set_worker(task.key, workers[0].worker_id, without, provider)
@@ -94,7 +95,9 @@ def _order(
 def new_worker(
     unit: UnitOfWork, key: TaskKey, engine: str, slot: int, rank: int | None, attempt: int
 ) -> Worker:  # fmt: skip
-    """Return a new worker, which is to be stored and launched. All workers of a share are on one engine."""
+    """Return a new worker, which is to be stored and launched. All workers of a share are on one engine.
+
+    Raises LookupError if the configuration does not have this engine."""
     worker_id = unit.context.fresh_id()
     handle = unit.context.engines.named(engine).handle_for(key, worker_id)
     return Worker(
@@ -113,9 +116,6 @@ def launch_later(unit: UnitOfWork, worker: Worker, task: Task, spec: JobSpec) ->
 
 
 def _launch(unit: UnitOfWork, worker: Worker, task: Task, spec: JobSpec) -> None:
-    if worker.engine not in unit.context.engines:
-        _fail_launch(unit, worker, task, why_absent(worker.engine, unit.tx.engine(worker.engine)))
-        return
     order = launch_order(unit, spec, worker, task)
     if isinstance(order, str):
         _fail_launch(unit, worker, task, order)
@@ -128,23 +128,31 @@ def _fail_launch(unit: UnitOfWork, worker: Worker, task: Task, message: str) -> 
     continue_share(unit, task, Reason.LAUNCH_FAILED, message)
 
 
-def _publish_upstream(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> None:
+def _publish_upstream(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> str:
     """Publish the outputs that this task reads. The upstream tasks have succeeded at all parties, otherwise this task
-    would not start; the command that says so may come later."""
+    would not start; the command that says so may come later. Returns why some are unknown; empty if none is."""
     upstream = spec.tasks[key.name].producers
     for task in unit.tx.tasks(key.job_id) if upstream else ():
         if task.key.party != key.party or task.key.name not in upstream:
             continue
         if task.party_status is not TaskStatus.SUCCESS or task.status is TaskStatus.SUCCESS:
             continue
+        is_published = task.is_final and any(
+            kind.is_published(unit.tx, task.key) for kind in unit.context.kinds.values()
+        )
+        if is_published:
+            continue
+        if why := why_unknown(unit, task):
+            return why
         if not task.is_final:
             done = MoveTask(
                 task.key.name, task.key.version, task.status, TaskStatus.SUCCESS, Reason.DONE,
                 caused_by=str(spec.initiator),
             )  # fmt: skip
             move_federated(unit, key.job_id, done)
-        elif not any(kind.is_published(unit.tx, task.key) for kind in unit.context.kinds.values()):
+        else:
             publish_outputs(unit, task)        # of an earlier run that ended before that command came
+    return ""
 
 
 def continue_share(unit: UnitOfWork, task: Task, reason: Reason, message: str, exit_code: int | None = None) -> None:
@@ -168,7 +176,11 @@ def _next_step(
     unit: UnitOfWork, task: Task, spec: JobSpec, command: ProgramSpec, message: str, exit_code: int | None
 ) -> None:
     workers = unit.tx.workers_of_task(task.key)
-    match next_step(command, workers):
+    step, engine = next_step(command, workers), workers[0].engine
+    if isinstance(step, Replace | Collect) and (why := unit.why_no_engine(engine)):
+        stop_party_task(unit, task, Reason.LAUNCH_FAILED, why)
+        return
+    match step:
         case ShareFailed(failed_worker, why):
             text = f"{describe(failed_worker, command)}{message}" + (f" ({why})" if why else "")
             stop_party_task(unit, task, failed_worker.reason or Reason.WORKER_KILLED, text, exit_code=exit_code)
@@ -181,7 +193,7 @@ def _next_step(
             for worker in spares:
                 dismiss(unit, worker, Reason.STOPPED, "all ranks are done without it")
         case Collect():
-            launch_later(unit, _order(unit, task.key, workers[0].engine, COLLECTOR, None), task, spec)
+            launch_later(unit, _order(unit, task.key, engine, COLLECTOR, None), task, spec)
         case Done():
             finish_party_task(unit, task, Reason.DONE, "")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from fate_flow.core.model.job import Task, TaskKey
+from fate_flow.core.model.errors import OperationFailed
+from fate_flow.core.model.job import JobKey, Task, TaskKey, Worker
 from fate_flow.core.model.modules import has_replicas
-from fate_flow.core.model.status import TASK_BROKEN, TASK_END, TaskStatus
+from fate_flow.core.model.status import TASK_BROKEN, TASK_END, JobStatus, TaskStatus
 from fate_flow.core.planning.actions import MoveTask
 from fate_flow.core.planning.replicas import COLLECTOR
+from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.kind import Maker
 from fate_flow.services.context.effects import RemoveArtifacts
 from fate_flow.services.context.ports import TaskOutputs
@@ -18,10 +20,12 @@ def settle_outputs(unit: UnitOfWork, job_id: str, move: MoveTask) -> None:
 
     This follows the move of the federated status, so it is done once. Until then the outputs exist only in the worker's
     folder and in files that no row names. So no task reads an output of one party while another party still has to
-    make its own."""
+    make its own.
+
+    Raises OperationFailed as `publish_outputs` does, unless the job stops: its end waits for nothing."""
     for task in _finished_here(unit, job_id, move):
         if move.new is TaskStatus.SUCCESS:
-            publish_outputs(unit, task)
+            _publish_or_warn(unit, task)
         elif move.new in TASK_BROKEN:
             _drop(unit, task)
 
@@ -35,17 +39,29 @@ def _finished_here(unit: UnitOfWork, job_id: str, move: MoveTask) -> list[Task]:
     return [task for task in found if task.party_status is TaskStatus.SUCCESS]
 
 
-def _made_by(unit: UnitOfWork, task: Task) -> TaskOutputs:
+def _maker(unit: UnitOfWork, task: Task) -> Worker | None:
+    """Return the worker that reports the outputs of this share."""
     if has_replicas(unit.context.modules, task.module):
         every = unit.tx.workers_of_task(task.key)
-        worker = next((one for one in every if one.slot == COLLECTOR), None)
-    else:
-        worker = unit.tx.worker(task.worker_id) if task.worker_id else None
+        return next((one for one in every if one.slot == COLLECTOR), None)
+    return unit.tx.worker(task.worker_id) if task.worker_id else None
+
+
+def why_unknown(unit: UnitOfWork, task: Task) -> str:
+    """Return why this party cannot know what its share made: its engine was taken out of the configuration; empty if
+    it can."""
+    worker = _maker(unit, task)
+    why = unit.why_no_engine(worker.engine) if worker is not None else ""
+    return f"the outputs of {task.key.name} are not known: {why}" if why else ""
+
+
+def _made_by(unit: UnitOfWork, task: Task) -> TaskOutputs:
+    worker = _maker(unit, task)
     return unit.context.engines.of(worker).observe(worker).made if worker is not None else TaskOutputs()
 
 
 def _drop(unit: UnitOfWork, task: Task) -> None:
-    """Drop what only this attempt has, but not what it handed on."""
+    """Drop what only this attempt has, but not what it handed on, and nothing if it is not known what it made."""
     of_attempt = [
         one for one in _made_by(unit, task).artifacts
         if unit.context.kinds[one.kind].is_of_attempt(unit.tx, task.key, one)
@@ -54,8 +70,21 @@ def _drop(unit: UnitOfWork, task: Task) -> None:
         unit.after_commit(RemoveArtifacts(tuple(of_attempt)))
 
 
+def _publish_or_warn(unit: UnitOfWork, task: Task) -> None:
+    job, why = unit.tx.job(JobKey(task.key.job_id, task.key.party)), why_unknown(unit, task)
+    if why and job is not None and job.status is JobStatus.STOPPING:
+        unit.note(Event.JOB_WARNING, job_id=job.job_id, text=f"job {job.job_id} ends without them: {why}")
+    else:
+        publish_outputs(unit, task)
+
+
 def publish_outputs(unit: UnitOfWork, task: Task) -> None:
-    """Store what the worker made: its artifacts, each as its kind says, and the summary."""
+    """Store what the worker made: its artifacts, each as its kind says, and the summary.
+
+    Raises OperationFailed if that is not known. Then the task does not become `success` here either: the command is
+    refused, or the initiator does not go on with the job, until the engine is back or the job stops."""
+    if why := why_unknown(unit, task):
+        raise OperationFailed(why)
     made, spec = _made_by(unit, task), unit.spec(task.key.job_id)
     task_spec = spec.tasks[task.key.name] if spec is not None else None
     maker = Maker(task.key, task_spec, unit.context.modules.get(task.module), unit.now)

@@ -11,7 +11,7 @@ from fate_flow.core.model.status import TaskStatus, WorkerStatus
 from fate_flow.core.planning.participant.share_end import code_that_counts, how_it_ended
 from fate_flow.core.planning.participant.share_steps import LaunchStep, is_to_end, plan_launch
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.ports import Observation, why_absent
+from fate_flow.services.context.ports import Observation, seen_without_engine
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.ending import stop_worker
 from fate_flow.services.workers.launching import continue_share, launch_later
@@ -98,14 +98,8 @@ class WorkerWatch:
 
 
 def _observed(unit: UnitOfWork, worker: Worker) -> Observation:
-    """Return what the worker's engine observes. If the party no longer has this engine, a worker that has started
-    counts as lost, and any other one never starts."""
-    if worker.engine in unit.context.engines:
-        return unit.context.engines.of(worker).observe(worker)
-    why = why_absent(worker.engine, unit.tx.engine(worker.engine))
-    if worker.status is WorkerStatus.CREATED:
-        return Observation("exited", cause="not_started", message=why)
-    return Observation("lost", message=why)
+    why = unit.why_no_engine(worker.engine)
+    return seen_without_engine(worker, why) if why else unit.context.engines.of(worker).observe(worker)
 
 
 def _exit_text(observation: Observation) -> str:

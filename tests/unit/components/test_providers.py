@@ -128,7 +128,7 @@ def workers_of(home: Path, launched: list[WorkerSpec]) -> LocalWorkers:
 
 
 def an_order(home: Path, module: str, parameters: dict[str, Any], **fields: Any) -> LaunchOrder:
-    worker = Worker("w", KEY, WorkerStatus.CREATED, "local", str(home / "w"))
+    worker = Worker("w", KEY, WorkerStatus.CREATED, "local", str(home / "jobs" / "w"))
     return LaunchOrder(worker, module, "ab" * 16, (("guest", "9999"),), parameters, (), 1, 0, 1.0, "w", **fields)
 
 
@@ -137,11 +137,11 @@ def test_a_worker_of_a_third_provider_starts_as_that_says(tmp_path: Path) -> Non
     workers_of(tmp_path, launched).launch(an_order(tmp_path, "Say", {"text": "x"}))
     [spec] = launched
     assert (spec.provider, spec.way, spec.env) == (TINY_PROVIDER.name, "exec", {"FLAVOUR": "mint"})
-    assert spec.argv[-2:] == (str(tmp_path / "w/config.yaml"), str(tmp_path / "w/result.json"))
-    assert (spec.stdout, spec.output_max_bytes, spec.output_setting) == (tmp_path / "w/out", 1_000, "tiny.output")
-    config = json.loads((tmp_path / "w/config.yaml").read_text())
+    assert spec.argv[-2:] == (str(tmp_path / "jobs/w/config.yaml"), str(tmp_path / "jobs/w/result.json"))
+    assert (spec.stdout, spec.output_max_bytes, spec.output_setting) == (tmp_path / "jobs/w/out", 1_000, "tiny.output")
+    config = json.loads((tmp_path / "jobs/w/config.yaml").read_text())
     assert (config["component"], config["parameters"]) == ("say", {"text": "x"})
-    assert config["output_artifacts"]["said"] == {"uri": f"file://{tmp_path}/w/outputs/said", "type_name": "file"}
+    assert config["output_artifacts"]["said"] == {"uri": f"file://{tmp_path}/jobs/w/outputs/said", "type_name": "file"}
 
 
 def test_a_program_of_a_user_is_wrapped(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_program_of_a_user_is_wrapped(tmp_path: Path) -> None:
     order = an_order(tmp_path, "Command", {"command": ["/bin/echo", "x"]}, program=program)
     workers.launch(order)
     [spec] = launched
-    folder = tmp_path / "w"
+    folder = tmp_path / "jobs/w"
     assert (spec.provider, spec.way, spec.argv, spec.cwd) == ("command", "exec", ("/bin/echo", "x"), folder / "work")
     assert (spec.stdout, spec.output_max_bytes) == (folder / "stdout", 77)
     assert spec.output_setting == "commands.output_max_bytes"
@@ -174,11 +174,11 @@ def test_the_collector_of_a_program_runs_code_of_ours_and_leaves_a_result(tmp_pa
     order = an_order(tmp_path, "Command", {"command": ["/bin/echo"], "outputs": outputs})
     workers.launch(order)
     [spec] = launched
-    assert (spec.provider, spec.way, spec.cwd) == ("command", "fork", tmp_path / "w")
-    config = json.loads((tmp_path / "w/config.yaml").read_text())
+    assert (spec.provider, spec.way, spec.cwd) == ("command", "fork", tmp_path / "jobs/w")
+    config = json.loads((tmp_path / "jobs/w/config.yaml").read_text())
     assert {key: one["type_name"] for key, one in config["output_artifacts"].items()} == {
         "metric": "json_metric", "rows": "table", "notes": "file",
     }  # fmt: skip
-    (tmp_path / "w" / LAUNCH).write_text(spec.to_json())
-    (tmp_path / "w" / EXIT).write_text(json.dumps({"exit_code": 0, "signal": None, "cause": "exited"}))
+    (tmp_path / "jobs/w" / LAUNCH).write_text(spec.to_json())
+    (tmp_path / "jobs/w" / EXIT).write_text(json.dumps({"exit_code": 0, "signal": None, "cause": "exited"}))
     assert not workers.observe(order.worker).succeeded, "without a result file it has not ended well"

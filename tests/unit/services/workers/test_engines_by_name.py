@@ -11,6 +11,8 @@ from fate_flow.components.providers.command import COMMAND_PROVIDER
 from fate_flow.core.model.job import Claim, CommandKind, JobKey, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus, WorkerStatus
+from fate_flow.core.planning.actions import MoveJob
+from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Engines
 from fate_flow.services.use_cases.admin import Operator
 from fate_flow.services.workers.elastic import tend_elastic
@@ -20,8 +22,8 @@ from tests.kit.modules import Module
 from tests.kit.services.hand_server import HandServer, worker_of
 from tests.kit.services.party_commands import DOCUMENT, HOLD, JOIN, RUN, a_host, command, create, task_command
 from tests.kit.services.replicas import ProgramPolicy, replicas
-from tests.kit.services.sights import FAILED, RUNS, STOPPED, SUCCEEDED
-from tests.kit.values import HOST, JOB_ID, a_job
+from tests.kit.services.sights import FAILED, RUNS, STOPPED, SUCCEEDED, made
+from tests.kit.values import HOST, JOB_ID, NOW, a_job
 
 START_A = task_command(CommandKind.TASK_START)
 STOP = command(CommandKind.STOP, argument="canceled")
@@ -175,6 +177,82 @@ def test_nothing_starts_on_it_and_nothing_starts_elsewhere_instead() -> None:
     task = host.task()
     assert (task.party_status, task.reason, task.message) == (TaskStatus.FAILED, Reason.LAUNCH_FAILED, ABSENT)
     assert [engine.launched for engine in host.engines.values()] == [[], []]
+    assert host.snapshot()["workers"] == (), "its handle would name nothing once the engine is back"
+
+
+def test_the_message_is_that_of_a_server_that_does_not_have_it_whoever_asks() -> None:
+    host = a_party(*RUN, START_A)
+    created = worker_in(host)
+    host.configure("local")
+    absent, why = host.context.engines.of(created), ABSENT.replace("put its section section of slurm back", "add it")
+    for status, state, cause in ((WorkerStatus.CREATED, "exited", "not_started"), (WorkerStatus.RUNNING, "lost", "")):
+        seen = absent.observe(replace(created, status=status))
+        assert (seen.state, seen.cause, seen.message) == (state, cause, why)
+    with pytest.raises(LookupError, match="does not have its engine"):
+        absent.handle_for(created.task, "w")
+
+
+TASK_SUCCESS = task_command(CommandKind.TASK_STATUS, argument="success")
+UNKNOWN = f"the outputs of a are not known: {ABSENT}"
+
+
+def with_outputs_of_a() -> HandServer:
+    """A host whose share of task a has succeeded on an engine that was then taken out."""
+    host = a_party(*RUN, START_A)
+    host.engines["slurm"].sights[worker_of(host)] = made("t")
+    host.watch()
+    assert host.task().party_status is TaskStatus.SUCCESS
+    host.configure("local")
+    return host
+
+
+def outputs_of(host: HandServer) -> int:
+    with host.store.reading() as tx:
+        return len(tx.outputs(JOB_ID, "a", HOST))
+
+
+def test_what_was_made_there_waits_until_the_engine_is_back() -> None:
+    host = with_outputs_of_a()
+    answer = host.handle(TASK_SUCCESS)
+    assert (answer.retcode, answer.retmsg) == (103, UNKNOWN)
+    assert (host.task().status, outputs_of(host)) == (TaskStatus.RUNNING, 0)
+    assert not host.handle(command(CommandKind.STATUS, argument="success", reason="done")).is_ok
+    assert host.job().status is JobStatus.RUNNING
+    host.configure("local", "slurm")
+    assert host.handle(TASK_SUCCESS).is_ok
+    assert (host.task().status, outputs_of(host)) == (TaskStatus.SUCCESS, 1)
+
+
+def test_what_reads_it_on_another_engine_fails_instead_of_going_without() -> None:
+    host = with_outputs_of_a()
+    with host.store.transaction() as tx:
+        assert tx.give_back(host.job().key, None, NOW)
+        assert tx.reserve(host.job().key, "local", 2, 0, "t", 1, 1)
+    assert host.handle(task_command(CommandKind.TASK_START, "b")).is_ok
+    task = host.task("b")
+    assert (task.party_status, task.reason, task.message) == (TaskStatus.FAILED, Reason.LAUNCH_FAILED, UNKNOWN)
+    assert [engine.launched[1:] for engine in host.engines.values()] == [[], []]
+
+
+def test_a_job_that_ends_badly_or_stops_does_not_wait_for_it() -> None:
+    host = with_outputs_of_a()
+    assert host.handle(STOP).is_ok
+    assert host.handle(command(CommandKind.STATUS, argument="canceled", reason="stopped_by_user")).is_ok
+    assert (host.job().status, host.task().status) == (JobStatus.CANCELED, TaskStatus.CANCELED)
+    host = with_outputs_of_a()
+    assert host.handle(task_command(CommandKind.TASK_STATUS, argument="failed")).is_ok
+    assert (host.task().status, host.files.names()) == (TaskStatus.FAILED, ["write_confs"])
+
+
+def test_a_job_that_stops_goes_without_it_and_the_log_says_so() -> None:
+    host = with_outputs_of_a()
+    with host.store.transaction() as tx:
+        stopping = MoveJob(JobStatus.STOPPING, Reason.STOPPED, target=JobStatus.CANCELED)
+        assert tx.move_job(host.job(), stopping, NOW)
+    assert host.handle(TASK_SUCCESS).is_ok
+    texts = [one["text"] for one in host.record.seen(Event.JOB_WARNING)]
+    assert f"job {JOB_ID} ends without them: {UNKNOWN}" in texts
+    assert (host.task().status, outputs_of(host)) == (TaskStatus.SUCCESS, 0)
 
 
 def test_it_comes_back_with_its_workers() -> None:
@@ -243,3 +321,4 @@ def test_the_cores_of_elastic_workers_come_back_when_their_engine_was_taken_out(
     assert (elastic(host), free(host)) == ([], {"slurm": 3, "local": 1})
     assert (host.task().party_status, host.task().reason) == (TaskStatus.FAILED, Reason.LAUNCH_FAILED)
     assert ABSENT in host.task().message
+    assert not any(one.attempt for one in replicas(host)), "nobody is replaced on an engine that is gone"
