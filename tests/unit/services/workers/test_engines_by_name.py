@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fate_flow.components.providers.command import COMMAND_PROVIDER
-from fate_flow.core.model.job import Claim, CommandKind, JobKey, Worker
+from fate_flow.core.model.errors import OperationFailed
+from fate_flow.core.model.job import Answer, Claim, CommandKind, JobKey, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveJob
@@ -19,11 +20,12 @@ from fate_flow.services.workers.elastic import tend_elastic
 from fate_flow.services.workers.watch import WorkerWatch
 from tests.kit.job_documents import job
 from tests.kit.modules import Module
+from tests.kit.services.hand_initiator import Initiator, report, running
 from tests.kit.services.hand_server import HandServer, worker_of
 from tests.kit.services.party_commands import DOCUMENT, HOLD, JOIN, RUN, a_host, command, create, task_command
 from tests.kit.services.replicas import ProgramPolicy, replicas
 from tests.kit.services.sights import FAILED, RUNS, STOPPED, SUCCEEDED, made
-from tests.kit.values import HOST, JOB_ID, NOW, a_job
+from tests.kit.values import GUEST, HOST, JOB_ID, NOW, a_job
 
 START_A = task_command(CommandKind.TASK_START)
 STOP = command(CommandKind.STOP, argument="canceled")
@@ -261,6 +263,35 @@ def test_it_comes_back_with_its_workers() -> None:
     host.engines["slurm"].sights[worker_of(host)] = RUNS
     host.watch()
     assert host.task().party_status is TaskStatus.RUNNING
+
+
+def the_initiator_without_its_engine() -> Initiator:
+    """Its own share has succeeded, and its engine was then taken out."""
+    guest = running(engines={"slurm": 8, "local": 4})
+    guest.engines["slurm"].sights[worker_of(guest, "work_0", GUEST)] = made("t")
+    guest.watch("work_0", GUEST)
+    guest.configure("local")
+    return guest
+
+
+def test_the_initiator_does_not_go_on_with_the_job_until_the_engine_is_back() -> None:
+    guest = the_initiator_without_its_engine()
+    with pytest.raises(OperationFailed, match=UNKNOWN.replace("of a ", "of work_0 ")):
+        report(guest, TaskStatus.SUCCESS)
+    assert guest.task("work_0", GUEST).status is TaskStatus.RUNNING
+    guest.configure("local", "slurm")
+    assert report(guest, TaskStatus.SUCCESS)
+    assert guest.task("work_0", GUEST).status is TaskStatus.SUCCESS
+
+
+def test_the_initiator_can_stop_a_job_that_waits_for_an_engine() -> None:
+    guest = the_initiator_without_its_engine()
+    with guest.unit() as unit:
+        guest.side.request_stop(unit, JOB_ID, Reason.STOPPED_BY_USER, "", True, "me")
+        guest.settle(unit)
+    report(guest, TaskStatus.SUCCESS)
+    guest.answer(CommandKind.STOP, Answer(data={"status": "canceled"}))
+    assert guest.status is JobStatus.CANCELED
 
 
 # ---------------------------------------------------------------------- elastic workers
