@@ -8,6 +8,8 @@ import pytest
 from tests.simulation.authority import Story, hunt
 from tests.simulation.mutants.authority_bugs import MUTANTS, SEEDS
 
+pytestmark = pytest.mark.long
+
 STORIES = 40
 
 
@@ -16,7 +18,6 @@ def test_no_sequence_of_statements_breaks_a_rule() -> None:
     assert sum(started) >= STORIES // 2, "workers are started, so that there is something to look at"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_deliberate_bug_is_caught(name: str) -> None:
     assert hunt(MUTANTS[name], SEEDS), "no story breaks a rule"

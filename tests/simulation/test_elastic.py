@@ -16,6 +16,8 @@ from tests.kit.job_documents import job
 from tests.simulation.world.engine import FakeEngine
 from tests.simulation.world.world import World
 
+pytestmark = pytest.mark.long
+
 BOTH = {"guest": ["9999"], "host": ["10000"]}
 MADE = {"outputs": [{"name": "data", "path": "data.csv", "kind": "table"}]}
 

@@ -18,6 +18,8 @@ from tests.kit.job_documents import job
 from tests.simulation.world.engine import FakeWorker
 from tests.simulation.world.world import World
 
+pytestmark = pytest.mark.long
+
 GUEST, HOST, OTHER = "9999", "10000", "10001"
 TWO, THREE = {"guest": [GUEST], "host": [HOST]}, {"guest": [GUEST], "host": [HOST, OTHER]}
 FOREVER = 10_000_000

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 CHECKOUT = Path(__file__).parents[2]
 ITSELF = Path(__file__).relative_to(CHECKOUT).as_posix()
 

@@ -13,7 +13,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from fate_flow.components.providers.table import CATALOGUE, PROVIDERS
+
+pytestmark = pytest.mark.long
 
 PACKAGE = Path(__file__).parents[3] / "fate_flow"
 _MODULES, _NAMES = "|".join(CATALOGUE), "|".join(one.name for one in CATALOGUE.values())

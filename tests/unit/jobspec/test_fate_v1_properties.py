@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from fate_flow.core.model.spec import JobParameters
 from fate_flow.jobspec.fate_v1.reader import component_parameters_on, effective_document
 from tests.kit.jobspec.fate_v1_documents import DEFAULTS, EXAMPLES, MODULES, a_conf, a_dsl, read
 from tests.kit.jobspec.parsing import parse, problems
+
+pytestmark = pytest.mark.long
 
 KEYS = st.sampled_from([
     "dsl_version", "initiator", "role", "job_parameters", "component_parameters", "provider", "common", "guest", "host",

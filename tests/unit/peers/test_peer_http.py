@@ -35,6 +35,8 @@ from tests.kit.peers.hostile_server import (
 from tests.kit.tls import Authority
 from tests.kit.values import HOST, JOB_ID
 
+pytestmark = pytest.mark.long
+
 ENOUGH = 120.0       # seconds in which what ends at all has ended, on a busy machine too
 SECONDS = 0.5
 MOST = 100_000

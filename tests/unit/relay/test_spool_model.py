@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -14,6 +15,8 @@ from fate_flow.relay.channel_files import Message
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_result import Problem, Refusal
 from tests.kit.relay.spool_calls import AGAIN, BLOCK, GUEST, HERE, NEW, PEERS, a_spool, chunks, total
+
+pytestmark = pytest.mark.long
 
 
 class Model(RuleBasedStateMachine):

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
@@ -32,6 +33,8 @@ from tests.store_contract.cases import (
     in_use,
     with_jobs,
 )
+
+pytestmark = pytest.mark.long
 
 
 class Twins:

@@ -11,6 +11,8 @@ import pytest
 
 import fate_flow
 
+pytestmark = pytest.mark.long
+
 PACKAGE = Path(fate_flow.__file__).parent
 CHANGES = "store/contract/changes.py"
 FIELDS = {"status", "party_status"}

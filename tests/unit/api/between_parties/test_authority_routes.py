@@ -18,6 +18,8 @@ from fate_flow.relay.spool import Spool, SpoolLimits
 from tests.kit.api.client_world import World
 from tests.kit.values import GUEST, HOST
 
+pytestmark = pytest.mark.long
+
 K = CommandKind
 JOB = "202601011200000000001"
 TASK = f"{JOB}/toy_0/{JOB}_toy_0/0"

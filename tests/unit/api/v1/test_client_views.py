@@ -24,6 +24,8 @@ from fate_flow.store.views.lists import JobQuery, Page
 from fate_flow.store.views.views import Views
 from tests.kit.api.client_world import GUEST, HOST, START, World, make_world
 
+pytestmark = pytest.mark.long
+
 NEWEST = Page("create_time", True, 10)
 
 
@@ -163,7 +165,6 @@ def paged(world: World, path: str, kind: str, **body: Any) -> list[Any]:
     return found
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("short_buckets")
 @pytest.mark.parametrize("wanted", [
     {}, {"role": "local"}, {"role": ["local", "guest"]}, {"status": "waiting"}, {"description": "odd"},
@@ -185,7 +186,6 @@ def test_the_pages_of_jobs_are_the_list(world: World, wanted: dict[str, Any]) ->
         assert keys == sorted(keys, reverse=order == "desc")
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("short_buckets")
 @pytest.mark.parametrize("wanted", [{}, {"role": "host"}, {"role": "guest", "party_id": "9999"}, {"role": "arbiter"}])
 def test_the_pages_of_tasks_are_the_list(world: World, wanted: dict[str, Any]) -> None:

@@ -49,6 +49,8 @@ from fate_flow.core.wire.v1.queries import (
 )
 from tests.kit.values import HOST, JOB_ID
 
+pytestmark = pytest.mark.long
+
 EXTENSIONS = '{"batch":1,"lease":1,"incarnation":1,"exchange":1,"stopping":1,"room":1,"document":1}'
 START = Command(CommandKind.START, JOB_ID, HOST, 2, body={"turn": 7})
 PATH = f"/party/{JOB_ID}/host/10000/start"
