@@ -76,7 +76,8 @@ def test_a_console_that_has_grown_is_emptied_and_the_server_is_found_by_it_as_be
     eventually(lambda: console.stat().st_size < 5_000)      # it is copied first, then emptied
     # Asked while all of them run: what the supervisor leaves behind ends at once, between a list and a look at it.
     members = service.server_processes(home)
-    assert running.supervisor in members and len(members) > 1
+    assert running.supervisor in members
+    assert len(members) > 1
     assert [one for one in members if not service._has_console_of(one.pid, home) and one.is_alive()] == []
     running.supervisor.send(signal.SIGKILL)
     eventually(lambda: not running.supervisor.is_alive())
