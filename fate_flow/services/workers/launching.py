@@ -142,16 +142,16 @@ def _publish_upstream(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> str:
         )
         if is_published:
             continue
-        if why := why_unknown(unit, task):
-            return why
-        if not task.is_final:
+        if task.is_final:        # of an earlier run that ended before that command came
+            why = publish_outputs(unit, task)
+        elif not (why := why_unknown(unit, task)):
             done = MoveTask(
                 task.key.name, task.key.version, task.status, TaskStatus.SUCCESS, Reason.DONE,
                 caused_by=str(spec.initiator),
             )  # fmt: skip
             move_federated(unit, key.job_id, done)
-        else:
-            publish_outputs(unit, task)        # of an earlier run that ended before that command came
+        if why:
+            return why
     return ""
 
 

@@ -22,10 +22,13 @@ def settle_outputs(unit: UnitOfWork, job_id: str, move: MoveTask) -> None:
     folder and in files that no row names. So no task reads an output of one party while another party still has to
     make its own.
 
-    Raises OperationFailed as `publish_outputs` does, unless the job stops: its end waits for nothing."""
+    Raises OperationFailed if it is not known what a share made, unless the job stops: its end waits for nothing. Then
+    the task does not become `success` here either: the command is refused, or the initiator does not go on with the
+    job, until the engine is back or the job stops."""
     for task in _finished_here(unit, job_id, move):
         if move.new is TaskStatus.SUCCESS:
-            _publish_or_warn(unit, task)
+            if why := publish_outputs(unit, task):
+                _go_on_without(unit, task, why)
         elif move.new in TASK_BROKEN:
             _drop(unit, task)
 
@@ -50,42 +53,44 @@ def _maker(unit: UnitOfWork, task: Task) -> Worker | None:
 def why_unknown(unit: UnitOfWork, task: Task) -> str:
     """Return why this party cannot know what its share made: its engine was taken out of the configuration; empty if
     it can."""
-    worker = _maker(unit, task)
-    why = unit.why_no_engine(worker.engine) if worker is not None else ""
+    return _why_unknown(unit, task, _maker(unit, task))
+
+
+def _why_unknown(unit: UnitOfWork, task: Task, maker: Worker | None) -> str:
+    why = unit.why_no_engine(maker.engine) if maker is not None else ""
     return f"the outputs of {task.key.name} are not known: {why}" if why else ""
 
 
-def _made_by(unit: UnitOfWork, task: Task) -> TaskOutputs:
-    worker = _maker(unit, task)
-    return unit.context.engines.of(worker).observe(worker).made if worker is not None else TaskOutputs()
+def _made_by(unit: UnitOfWork, maker: Worker | None) -> TaskOutputs:
+    return unit.context.engines.of(maker).observe(maker).made if maker is not None else TaskOutputs()
 
 
 def _drop(unit: UnitOfWork, task: Task) -> None:
     """Drop what only this attempt has, but not what it handed on, and nothing if it is not known what it made."""
     of_attempt = [
-        one for one in _made_by(unit, task).artifacts
+        one for one in _made_by(unit, _maker(unit, task)).artifacts
         if unit.context.kinds[one.kind].is_of_attempt(unit.tx, task.key, one)
     ]  # fmt: skip
     if of_attempt:
         unit.after_commit(RemoveArtifacts(tuple(of_attempt)))
 
 
-def _publish_or_warn(unit: UnitOfWork, task: Task) -> None:
-    job, why = unit.tx.job(JobKey(task.key.job_id, task.key.party)), why_unknown(unit, task)
-    if why and job is not None and job.status is JobStatus.STOPPING:
-        unit.note(Event.JOB_WARNING, job_id=job.job_id, text=f"job {job.job_id} ends without them: {why}")
-    else:
-        publish_outputs(unit, task)
+def _go_on_without(unit: UnitOfWork, task: Task, why: str) -> None:
+    """Let the job end without these outputs if it stops. Raises OperationFailed if it does not."""
+    job = unit.tx.job(JobKey(task.key.job_id, task.key.party))
+    if job is None or job.status is not JobStatus.STOPPING:
+        raise OperationFailed(why)
+    unit.note(Event.JOB_WARNING, job_id=job.job_id, text=f"job {job.job_id} ends without them: {why}")
 
 
-def publish_outputs(unit: UnitOfWork, task: Task) -> None:
+def publish_outputs(unit: UnitOfWork, task: Task) -> str:
     """Store what the worker made: its artifacts, each as its kind says, and the summary.
 
-    Raises OperationFailed if that is not known. Then the task does not become `success` here either: the command is
-    refused, or the initiator does not go on with the job, until the engine is back or the job stops."""
-    if why := why_unknown(unit, task):
-        raise OperationFailed(why)
-    made, spec = _made_by(unit, task), unit.spec(task.key.job_id)
+    Returns why that is not known, and stores nothing then; empty otherwise."""
+    worker = _maker(unit, task)
+    if why := _why_unknown(unit, task, worker):
+        return why
+    made, spec = _made_by(unit, worker), unit.spec(task.key.job_id)
     task_spec = spec.tasks[task.key.name] if spec is not None else None
     maker = Maker(task.key, task_spec, unit.context.modules.get(task.module), unit.now)
     summary = dict(made.summary)
@@ -95,3 +100,4 @@ def publish_outputs(unit: UnitOfWork, task: Task) -> None:
         summary.update(kind.in_summary(artifacts))
     if summary:
         unit.tx.save_summary(task.key, summary, unit.now)
+    return ""
