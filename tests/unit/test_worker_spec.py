@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,7 +103,10 @@ def test_what_a_worker_left_instead_of_a_file_is_no_file(tmp_path):
         file.truncate(MOST_JSON_BYTES + 1)
     (tmp_path / "folder").mkdir()
     (tmp_path / "endless").symlink_to("/dev/zero")
-    for name in ("pipe", "deep", "large", "folder", "endless"):
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    with socket.socket(socket.AF_UNIX) as listener, chdir(tmp_path):      # the path may be too long for an address
+        listener.bind("socket")
+    for name in ("pipe", "deep", "large", "folder", "endless", "circle", "socket"):
         assert read_json(tmp_path / name) is None, name
 
 
@@ -110,7 +115,8 @@ def test_what_a_worker_left_instead_of_a_file_is_no_file(tmp_path):
     '{"runner_pid": 1e400, "runner_started": 1, "pid": -1, "pid_started": 1}', '{"pid": true, "started": 1}',
     '{"exit_code": "0", "signal": null, "cause": "exited"}', '{"exit_code": 0, "signal": null, "cause": "bored"}',
     '{"exit_code": 0, "signal": null, "cause": ["exited"]}', '{"grace_seconds": NaN}', '{"grace_seconds": null}',
-    '{"stdout": 7, "stderr": null}', "[]", "null", "{",
+    '{"stdout": 7, "stderr": null}', '{"stdout": "/tmp/x"}', '{"stdout": "/a", "stderr": "b"}',
+    '{"stdout": "/a", "stderr": "/\\u0000"}', "[]", "null", "{",
 ])  # fmt: skip
 def test_a_file_of_the_wrong_kind_is_no_file(tmp_path, text):
     """A program can write into the folder of its worker: whoever looks at the worker goes on."""

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from flask import Response
 
+from fate_flow.components.base.regular_file import NoRegularFile, open_regular
 from fate_flow.components.tables.table import Table
 
 _CHUNK = 64 * 1024
@@ -88,7 +89,7 @@ def files_below(folder: Path) -> Iterator[Member]:
 
 
 def _chunks_of(path: Path) -> Iterator[bytes]:
-    with suppress(FileNotFoundError), path.open("rb") as file:
+    with suppress(NoRegularFile), open_regular(path) as file:
         while chunk := file.read(_CHUNK):
             yield chunk
 

@@ -23,7 +23,7 @@ import click
 import yaml
 
 from fate_flow.core.model.errors import FlowError
-from fate_flow.engines.local.worker import read_json, write_atomically
+from fate_flow.engines.local.worker import write_atomically
 
 HOST = "127.0.0.1"
 DEFAULT_CORES = 20
@@ -73,10 +73,10 @@ class Cluster:
         if not path.exists():
             return None
         try:
-            document = read_json(path) or {}
+            document = json.loads(path.read_bytes())
             members = tuple(Member(**member) for member in document["parties"])
             return cls(root, Options(**document["options"]), members)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise ClusterError(f"{path}: is damaged; remove the folder or name another --dir") from error
 
     def write(self) -> None:

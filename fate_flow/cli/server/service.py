@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import click
 
@@ -61,7 +61,7 @@ class Running:
 
 def find(home: Path) -> Running | None:
     """Return the server of this home; None unless its supervisor is alive and the server has answered before."""
-    found = read_json(home / "run" / "server.json") or {}
+    found = _read_of_run(home, "server.json")
     try:
         running = Running(
             supervisor=ProcessId(int(found["pid"]), int(found["started"])),
@@ -295,11 +295,19 @@ def _spawn(argv: Sequence[str], home: Path) -> subprocess.Popen[bytes]:
     return process
 
 
+def _read_of_run(home: Path, name: str) -> dict[str, Any]:
+    """Return what a file of the server says; nothing if there is none. Raises PermissionError to another user."""
+    path = home / "run" / name
+    with suppress(FileNotFoundError):
+        path.open("rb").close()
+    return read_json(path) or {}
+
+
 def _supervisors(home: Path) -> set[ProcessId]:
     """Return the supervisors that the files of this home name; they may have ended."""
     found = set()
     for name in ("server.json", "launch.json"):
-        document = read_json(home / "run" / name) or {}
+        document = _read_of_run(home, name)
         with suppress(KeyError, TypeError, ValueError):
             found.add(ProcessId(int(document["pid"]), int(document["started"])))
     return found

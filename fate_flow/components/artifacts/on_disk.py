@@ -15,6 +15,7 @@ from typing import Any
 
 from fate_flow.components.artifacts.attempt import ArtifactError, Attempt, KindOnDisk
 from fate_flow.components.artifacts.table_files import TableFiles
+from fate_flow.components.base.regular_file import open_regular
 from fate_flow.core.model.artifact import FILE, FILE_SCHEME, METRIC, TABLE, Artifact
 from fate_flow.core.model.grammar import check_output_name, shown
 from fate_flow.core.text.phrases import sanitized
@@ -94,9 +95,9 @@ class MetricFiles:
 def _listed(path: Path) -> list[Any]:
     """Return what the file lists; nothing if it is missing, not JSON, or larger than MOST_METRIC_BYTES."""
     try:
-        # A pipe has no end, so only a file is read.
-        is_readable = path.is_file() and path.stat().st_size <= MOST_METRIC_BYTES
-        return list(json.loads(path.read_text(encoding="utf-8"))) if is_readable else []
+        with open_regular(path) as file:
+            text = file.read(MOST_METRIC_BYTES + 1)
+        return list(json.loads(text)) if len(text) <= MOST_METRIC_BYTES else []
     except (OSError, ValueError, RecursionError):
         return []
 

@@ -90,7 +90,9 @@ def printed_in(folder: Path) -> Mapping[str, Path] | None:
     if the folder was removed."""
     launch = read_json(folder / LAUNCH) or {}
     found = {stream: launch.get(stream) for stream in ("stdout", "stderr")}
-    return {stream: Path(path) for stream, path in found.items() if isinstance(path, str)} or None
+    if not all(isinstance(path, str) and path.startswith("/") and "\0" not in path for path in found.values()):
+        return None
+    return {stream: Path(str(path)) for stream, path in found.items()}
 
 
 def _ended(folder: Path) -> Observation | None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fate_flow.components.base.regular_file import open_regular
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.program import InputFile, ProgramRules, ProgramSpec
 
@@ -119,10 +120,8 @@ def digest_of(path: str) -> str:
     """Return the SHA-256 of a file, or text that says why it cannot be read.
 
     Jobs of others choose the path, so devices and pipes are not read: they may never end."""
-    if problem := _why_not_a_file(Path(path)):
-        return f"(not readable: it {problem})"
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
+        with open_regular(path) as file:
             found = hashlib.sha256()
             while piece := file.read(_PIECE):
                 found.update(piece)
@@ -225,9 +224,8 @@ def read_secret(name: str, policy: ProgramRules, initiator: str, own: str) -> st
         # The same text for both cases, so that a job cannot test which secrets exist for others.
         raise NotAllowed(f"secrets: {key} is not there for jobs of party {initiator}")
     try:
-        with open(secret.file, "rb", opener=_without_waiting) as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077:
+        with open_regular(secret.file) as file:
+            if os.fstat(file.fileno()).st_mode & 0o077:
                 raise NotAllowed(f"secrets: {key}: is not a file of mode 0600 at this party: others might read it")
             content = file.read(_LONGEST_SECRET + 1).removesuffix(b"\n")
     except OSError as error:
@@ -235,11 +233,6 @@ def read_secret(name: str, policy: ProgramRules, initiator: str, own: str) -> st
     if len(content) > _LONGEST_SECRET or b"\0" in content:
         raise NotAllowed(f"secrets: {key}: is not a text of at most {_LONGEST_SECRET} bytes without NUL at this party")
     return os.fsdecode(content)
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file without blocking, also a pipe without a writer."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _listed(allow: Collection[str]) -> str:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from signal import pidfd_send_signal
-from stat import S_ISREG
 from typing import Any, Literal, Self, TypeVar, cast, get_args
 
+from fate_flow.components.base.regular_file import NoRegularFile, open_regular
 from fate_flow.engines.local import proc
 
 JOBS = "jobs"                               # the folder of a home with the folders of workers
@@ -268,18 +268,14 @@ def _cause(value: object) -> Cause:
 def read_json(path: Path) -> dict[str, Any] | None:
     """Read a JSON object; None if the file is missing, larger than MOST_JSON_BYTES, or not a complete JSON object.
 
-    Programs can write into the folder of their worker, so a pipe is not waited for, and any text may be there."""
+    Programs can write into the folder of their worker, so anything may be there instead."""
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            text = file.read(MOST_JSON_BYTES + 1) if S_ISREG(os.fstat(file.fileno()).st_mode) else b""
-            value = json.loads(text) if len(text) <= MOST_JSON_BYTES else None
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
+        with open_regular(path) as file:
+            text = file.read(MOST_JSON_BYTES + 1)
+        value = json.loads(text) if len(text) <= MOST_JSON_BYTES else None
+    except (NoRegularFile, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o644, is_durable: bool = True) -> None:

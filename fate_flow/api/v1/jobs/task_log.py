@@ -39,6 +39,7 @@ from fate_flow.api.http.declared import (
 from fate_flow.api.http.file_routes import file_follows
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok, reply, silent_json
+from fate_flow.components.base.regular_file import NoRegularFile, open_regular
 from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.model.errors import BadRequest, JobNotFound, NotFound, PermissionDenied
 from fate_flow.core.model.grammar import ROLES, check_output_name, check_party_id
@@ -249,15 +250,15 @@ def _chosen(attempts: list[Worker], query: TaskLogQuery) -> Worker:
 def _piece(path: Path, size: int, offset: int) -> tuple[str, int, int]:
     """Return a piece of a file as text, the offset of the next piece, and the size of the file in bytes.
 
-    The piece begins at the offset; if the offset is negative, it is the end of the file. A missing file has no text. An
-    incomplete character at the end belongs to the next piece."""
+    The piece begins at the offset; if the offset is negative, it is the end of the file. A missing file has no text,
+    nor has what a program put in its place. An incomplete character at the end belongs to the next piece."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             total = file.seek(0, 2)
             start = min(total, offset) if offset >= 0 else max(0, total - size)
             file.seek(start)
             piece = file.read(size)
-    except FileNotFoundError:
+    except NoRegularFile:
         return "", max(0, offset), 0
     if offset >= 0:
         decoder = getincrementaldecoder("utf-8")("replace")

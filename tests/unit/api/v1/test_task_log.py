@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,15 @@ def test_what_is_printed_is_read_piece_by_piece(world: World) -> None:
     assert [ask(world, job_id, offset=at, bytes=4)["text"] for at in (0, 4, 8)] == ["one\n", "twö", "\nthr"]
     assert (ask(world, job_id, offset=99)["text"], ask(world, job_id, offset=99)["next_offset"]) == ("", 15)
     assert (ask(world, job_id, bytes=6)["text"], ask(world, job_id)["next_offset"]) == ("three\n", 15)
+
+
+def test_a_pipe_in_place_of_what_is_printed_has_no_text(world: World) -> None:
+    job_id = world.add_job()
+    world.add_task(job_id)
+    path = add_worker(world, job_id, 0, b"one\n")
+    path.unlink()
+    os.mkfifo(path)
+    assert (ask(world, job_id)["text"], ask(world, job_id)["bytes"]) == ("", 0)
 
 
 def test_of_an_engine_that_is_not_configured_the_answer_says_so(world: World) -> None:
