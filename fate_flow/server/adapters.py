@@ -228,7 +228,6 @@ class LocalWorkers:
         if folder is not None and self.engine.stop(folder, grace_seconds):
             self.wake_scheduler(json.dumps({"worker": worker.worker_id, "event": "exited"}).encode())
 
-
     def _folder_of(self, worker: Worker) -> Path | None:
         """Return the folder that the handle names; None if it is not one below the folder of all jobs."""
         folder, jobs = Path(worker.handle), self.settings.jobs_dir

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fate_flow import __version__
 from fate_flow.components.base.errors import shown
 from fate_flow.components.providers import intersection_parameters as intersection
 from fate_flow.components.providers.description import BOUND, ComponentInfo, Parameter
-from fate_flow.components.providers.provider import PACKAGE, Launch, Start, component_run
+from fate_flow.components.providers.provider import Launch, OwnProvider, Start, component_run
 from fate_flow.core.model.artifact import TABLE
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import (
@@ -34,13 +33,10 @@ UPLOADED, WRITTEN = "upload", "writer"
 
 
 @dataclass(frozen=True)
-class BuiltinProvider:
+class BuiltinProvider(OwnProvider):
     """Each share has one worker, which runs the module of its component."""
 
     name: str = "builtin"
-    package: str = "fate_flow"
-    version: str = __version__
-    path: str = str(PACKAGE / "components")
     has_replicas: bool = False
 
     @property
@@ -49,9 +45,6 @@ class BuiltinProvider:
 
     def program(self, parameters: Mapping[str, Any]) -> None:  # noqa: ARG002  # they name no program
         return None
-
-    def python_module(self, component: ComponentInfo) -> str:
-        return f"fate_flow.components.builtin.{component.name}"
 
     def start(self, component: ComponentInfo, launch: Launch) -> Start:
         return component_run(launch, dict.fromkeys(component.outputs, TABLE), self.python_module(component))

@@ -12,23 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fate_flow import __version__
 from fate_flow.components.providers.description import ComponentInfo, Parameter
 from fate_flow.components.providers.program_order import ORDER, PEERS, WORK, Order
-from fate_flow.components.providers.provider import PACKAGE, File, Launch, Start, component_run
+from fate_flow.components.providers.provider import PACKAGE, File, Launch, OwnProvider, Start, component_run
 from fate_flow.core.model import program
 from fate_flow.core.model.artifact import FILE, TABLE
 from fate_flow.core.model.program_scope import Program
 
 
 @dataclass(frozen=True)
-class CommandProvider:
+class CommandProvider(OwnProvider):
     """The job names a program for each party, and its parameters say how many workers run it there."""
 
     name: str = "command"
-    package: str = "fate_flow"
-    version: str = __version__
-    path: str = str(PACKAGE / "components")
     has_replicas: bool = True
 
     @property
@@ -38,15 +34,11 @@ class CommandProvider:
     def program(self, parameters: Mapping[str, Any]) -> program.ProgramSpec:
         return program.read_program(parameters)
 
-    def python_module(self, component: ComponentInfo) -> str:
-        """Return the module of the collector."""
-        return f"fate_flow.components.builtin.{component.name}"
-
     def start(self, component: ComponentInfo, launch: Launch) -> Start:
         if launch.program is None:
             collected = program.read_program(launch.parameters).outputs
             kinds = {one.name: TABLE if one.is_table else FILE for one in collected}
-            return component_run(launch, kinds, self.python_module(component))
+            return component_run(launch, kinds, self.python_module(component))      # the collector
         return Start(
             way="exec",
             argv=launch.program.command.argv,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from fate_flow import __version__
 from fate_flow.components.providers.description import ComponentInfo
 from fate_flow.core.model.modules import ProviderInfo
 from fate_flow.core.model.program import ProgramRules
@@ -78,6 +79,18 @@ class Provider(ProviderInfo, Protocol):
 
     def leaves_result(self, folder: Path) -> bool:
         """Return whether the worker of this folder ends with a result file; if not, its exit code decides alone."""
+
+
+@dataclass(frozen=True)
+class OwnProvider:
+    """What the providers of this package have in common."""
+
+    package: str = "fate_flow"
+    version: str = __version__
+    path: str = str(PACKAGE / "components")
+
+    def python_module(self, component: ComponentInfo) -> str:
+        return f"fate_flow.components.builtin.{component.name}"
 
 
 def component_run(launch: Launch, outputs: Mapping[str, str], module: str) -> Start:

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from fate_flow.components import preload
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.runner import WAITED_SIGNALS, run_worker
 from fate_flow.engines.local.strays import Strays
@@ -38,8 +39,6 @@ from fate_flow.engines.local.worker import CLAIMED, EXIT, JOBS, LAUNCH
 
 log = logging.getLogger(__name__)
 
-PRELOADED = ("fate_flow.components.__main__",)
-"""Modules to import before the first fork, if `fate_flow.components` has no function `preload`."""
 SPAWNER = "fate-spawner"
 _PARENT_CHECK_SECONDS = 3.0
 _LONGEST_DATAGRAM = 65536
@@ -87,7 +86,7 @@ class Spawner:
         proc.set_name(SPAWNER)
         proc.adopt_orphans()
         with self._woken_by_signals() as wake:
-            preload()
+            _import_what_all_need()
             proc.settle_memory()
             poller = select.poll()
             poller.register(self._wakeup, select.POLLIN)
@@ -176,16 +175,10 @@ class Spawner:
             os._exit(code)
 
 
-def preload() -> None:
-    """Import the modules of the components that forked workers run, as far as they are installed."""
-    components = importlib.import_module("fate_flow.components")
+def _import_what_all_need() -> None:
     try:
-        if hasattr(components, "preload"):
-            components.preload()
-        else:
-            for name in PRELOADED:
-                importlib.import_module(name)
-    except ImportError as error:    # commands still run, and a component that needs the module reports it
+        preload()
+    except ImportError as error:    # programs still run, and a component that needs the module reports it
         log.warning("the built-in components are not all there: %s", error)
 
 
@@ -195,7 +188,7 @@ def import_once(names: Sequence[str]) -> None:
     for name in new:
         try:
             importlib.import_module(name)
-        except Exception:
+        except Exception:    # whatever its code raises: the spawner serves all other workers
             log.exception("cannot import %s", name)
     if new:
         proc.settle_memory()
