@@ -37,17 +37,12 @@ def digest_of_received(document: JobDocument) -> str:
         return ""
 
 
-def read_spec(context: Context, document: Document) -> JobSpec:
-    """Parse a document. Raises BadDocument with the path of the offending key."""
-    return parse_document(context, document.content)
-
-
 def spec_in_row(context: Context, document: Document) -> JobSpec:
     """Return what a stored document says; a process parses it once. Raises BadDocument if it is of an older release."""
     digest = digest_of(document)
     spec = context.specs.get(digest) or context.accepted.get(digest)
     if spec is None:
-        spec = read_spec(context, document)
+        spec = parse_document(context, document.content)
         remember_accepted(context, digest, spec)
     return spec
 

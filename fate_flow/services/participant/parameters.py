@@ -24,7 +24,7 @@ from fate_flow.core.wire.v1.job_bodies import Parameters
 from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.jobspec.parameters import Change, changed_components, changed_conf
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.documents import digest_of, read_spec, remember_accepted
+from fate_flow.services.context.documents import digest_of, parse_document, remember_accepted
 from fate_flow.services.context.effects import WriteConfs
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.admission import Admitted, accept, request
@@ -53,7 +53,7 @@ def preview_change(unit: UnitOfWork, job: Job, change: Change) -> Revised:
     assert document is not None, "a job row has its document"
     assert spec is not None, "it was parsed when it was taken"
     revised = document.with_conf(changed_conf(spec, change))
-    new = read_spec(unit.context, revised)
+    new = parse_document(unit.context, revised.content)
     components = changed_components(spec, new)
     is_change = new.changeable_conf != spec.changeable_conf
     plain_v1 = tuple(seat.party for seat in unit.tx.seats(job.job_id) if seat.is_plain_v1)
@@ -112,7 +112,7 @@ def take_parameters(unit: UnitOfWork, job: Job, given: Parameters) -> Answer:
         return Answer()       # plain v1 counts no revisions, and sends the same change to each of our seats
     if why := difference(bound, offered):
         raise OperationFailed(why)
-    spec = read_spec(unit.context, document)
+    spec = parse_document(unit.context, document.content)
     components = tuple(name for name in spec.tasks if name in given.components)
     accept(unit, spec)
     remember_accepted(unit.context, offered.digest, spec)

@@ -11,7 +11,7 @@ from fate_flow.core.model.job import Answer, Command, EngineState, Job, JobKey, 
 from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
-from fate_flow.services.context.documents import ParsedJob, read_spec
+from fate_flow.services.context.documents import ParsedJob, parse_document
 from fate_flow.services.context.ports import Context, Engines, PartyEngine, Rules
 from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
@@ -77,7 +77,7 @@ class HandServer:
 
     def parsed(self, document: Document) -> ParsedJob:
         """A document as a client's request is read."""
-        return ParsedJob(document, read_spec(self.context, document))
+        return ParsedJob(document, parse_document(self.context, document.content))
 
     def handle(self, command: Command, caller: str = "9999") -> Answer:
         """Carry out a command of another party."""

@@ -23,7 +23,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.jobspec.parameters import Change
-from fate_flow.services.context.documents import ParsedJob, read_spec
+from fate_flow.services.context.documents import ParsedJob, parse_document
 from fate_flow.services.context.ports import Rules
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.store.values import Document
@@ -184,7 +184,7 @@ class World:
 
         def take() -> None:
             with suppress(FlowError):
-                parsed = ParsedJob(document, read_spec(submits._units.context, document))
+                parsed = ParsedJob(document, parse_document(submits._units.context, document.content))
                 known = submits._units.carry_out(lambda unit: submits._take(unit, job_id, parsed, request_id))
                 server.http.at(now + _SUBMIT_TIMEOUT, lambda: submits._give_up(known))
 

@@ -13,7 +13,7 @@ from fate_flow.api.v1.jobs.submission import ask_parties
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.spec import Party
 from fate_flow.jobspec.ceilings import Ceilings
-from fate_flow.services.context.documents import read_spec
+from fate_flow.services.context.documents import parse_document
 from tests.kit.api.client_world import TOY, TOY_CONF, TOY_DSL, World, make_world
 
 CONF = {**TOY_CONF, "initiator": {"role": "guest", "party_id": 10000}, "role": {"guest": [10000], "host": [9999]}}
@@ -93,7 +93,7 @@ def test_the_question_is_what_create_would_be(world: World) -> None:
     """What an initiator asks, a server of ours can answer."""
     asked: list[dict[str, Any]] = []
     services = replace(world.services, ask_party=lambda to, _, body: asked.append(dict(body)) or Answer())
-    answers = ask_parties(services, TOY, read_spec(services.context, TOY))
+    answers = ask_parties(services, TOY, parse_document(services.context, TOY.content))
     assert [str(party) for party in answers] == ["guest 9999", "host 10000"]
     (body,) = asked
     assert body["runtime_conf"]["job_parameters"]["common"]["timeout"] == 259200  # with every default filled in

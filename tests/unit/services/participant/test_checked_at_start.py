@@ -16,7 +16,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.jobspec.parameters import Change, changed_conf
-from fate_flow.services.context.documents import read_spec
+from fate_flow.services.context.documents import parse_document
 from fate_flow.store.values import Document
 from tests.kit.job_documents import job
 from tests.kit.services.hand_server import HandServer
@@ -203,10 +203,11 @@ def test_a_party_and_its_initiator_have_the_same_document_after_a_change(parts: 
     """What is sent with a change, and a whole document that is sent again, bind the job to the same digest."""
     context = HandServer("9999").context
     document = job(ROLES, A)
-    spec = read_spec(context, replace(document, runtime_conf={**document.runtime_conf, "component_parameters": {}}))
+    without = replace(document, runtime_conf={**document.runtime_conf, "component_parameters": {}})
+    spec = parse_document(context, without.content)
     change = Change(parts.get("job_parameters", {}), parts.get("component_parameters", {}))
     at_initiator = replace(document, runtime_conf=changed_conf(spec, change))
-    changed = read_spec(context, at_initiator)
+    changed = parse_document(context, at_initiator.content)
     new = changed.conf
     at_party = {**spec.conf, **changed.changeable_conf}
     assert document_digest(document.dsl, at_party) == document_digest(document.dsl, new)
