@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -15,6 +17,18 @@ pytest.register_assert_rewrite("tests.kit", "tests.store_contract")   # a failur
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FromBothEnds:
     return FromBothEnds(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spare the garbage collector: what is collected stays until the end, and what tests leave is small."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
+        gc.enable()
 
 
 # A busy machine makes no test fail: nothing is judged by how long it took.

@@ -9,9 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
-from unittest.mock import patch
-
-from werkzeug.routing import Rule
 
 from fate_flow.api.app import create_public_app
 from fate_flow.api.http.services import Services
@@ -25,6 +22,7 @@ from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.settings.parties import Route
 from fate_flow.settings.settings import Settings
 from fate_flow.store.values import TableMeta
+from tests.kit.api.routes_compiled_once import with_routes_compiled_once
 from tests.kit.services.fakes import HandTransport
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.sights import RUNS, made
@@ -53,9 +51,7 @@ class OurServer:
         self.use_cases = UseCases(self.hand.context, self._wake, 4, 0.0)
         settings = Settings(party_id=OURS, home=Path("/nowhere"), log_dir=Path("/nowhere"), routes={FATE: Route("http://fate")})
         services = Services(settings, self.hand.context, self.use_cases, cast("Any", None), lambda: "", ask or _nobody)
-        # What would build the URL of a route takes nine tenths of the time that an app takes, and nobody builds one.
-        with patch.object(Rule, "_compile_builder", lambda *_: _no_url):
-            self._client = create_public_app(services).test_client()
+        self._client = with_routes_compiled_once(lambda: create_public_app(services)).test_client()
 
     def _wake(self, jobs: Sequence[str], outbox: bool, queue: bool, *_: object) -> None:
         self._events += [JobChanged(job_id) for job_id in jobs]
@@ -121,7 +117,3 @@ class OurServer:
 
 def _nobody(to: Party, endpoint: str, _: Mapping[str, Any]) -> Answer:
     raise AssertionError(f"{to} is asked at {endpoint}")
-
-
-def _no_url(*_: object) -> tuple[str, str]:
-    raise AssertionError("nobody asks for the URL of a route")

@@ -11,12 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 from urllib.parse import quote
 
 from flask import Flask
 from flask.testing import FlaskClient
-from werkzeug.routing import Rule
 from werkzeug.test import TestResponse
 
 from fate_flow.api.app import create_public_app
@@ -46,6 +44,7 @@ from fate_flow.store.sql.store import SqlStore
 from fate_flow.store.values import Document, OutputTable, TableMeta
 from fate_flow.store.views.views import Views
 from tests.kit.api.documented import DocumentedClient
+from tests.kit.api.routes_compiled_once import with_routes_compiled_once
 from tests.kit.store.migrated_sqlite import migrated_sqlite
 
 GUEST, HOST, LOCAL = Party("guest", "9999"), Party("host", "10000"), Party("local", "0")
@@ -264,10 +263,6 @@ def form(data: bytes, name: str = "file") -> bytes:
     return f"{head}Content-Type: application/octet-stream\r\n\r\n".encode() + data + b"\r\n--frontier--\r\n"
 
 
-def _no_url(*_: object) -> tuple[str, str]:
-    raise AssertionError("nobody asks for the URL of a route")
-
-
 def make_world(
     home: Path, limits: Limits | None = None, data_roots: tuple[Path, ...] = (), ceilings: Ceilings = NO_CEILINGS,
     client_keys: ClientKeys | None = None, duplicate_ids: str = LAST, site: SiteRule = UNSIGNED,
@@ -296,9 +291,7 @@ def make_world(
     services = Services(
         settings, context, use_cases, Views(database), lambda: f"2026010112000000000{next(ids):02d}", peers.ask
     )
-    # What would build the URL of a route takes nine tenths of the time that an app takes, and nobody builds one.
-    with patch.object(Rule, "_compile_builder", lambda *_: _no_url):
-        app = create_public_app(services)
+    app = with_routes_compiled_once(lambda: create_public_app(services))
     app.test_client_class = DocumentedClient
     return World(services, store, record, app, rung, peers)
 

@@ -18,7 +18,9 @@ def migrated_sqlite(home: Path) -> Database:
     """Return the database of a home: an empty one for a new home, that of before for a restart."""
     if not (home / _FILE).exists():
         (home / _FILE).write_bytes(_migrated())
-    return open_database("", home)
+    database = open_database("", home)
+    database.pragma("synchronous", "off", permanent=True)        # nothing here outlives a failure of power
+    return database
 
 
 @cache

@@ -16,6 +16,7 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.core.wire.v1.paths import read_command
 from fate_flow.relay.spool import Spool, SpoolLimits
 from tests.kit.api.client_world import World
+from tests.kit.api.routes_compiled_once import with_routes_compiled_once
 from tests.kit.values import GUEST, HOST
 
 pytestmark = pytest.mark.long
@@ -69,7 +70,8 @@ PATHS = {
 
 
 def with_spool(world: World, folder: Path) -> Any:
-    return create_public_app(world.services, Spool(folder / "spool", SpoolLimits(), lambda: None))
+    spool = Spool(folder / "spool", SpoolLimits(), lambda: None)
+    return with_routes_compiled_once(lambda: create_public_app(world.services, spool))
 
 
 def test_every_route_of_other_parties_is_known(world: World, tmp_path: Path) -> None:

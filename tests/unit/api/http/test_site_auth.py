@@ -24,6 +24,7 @@ from fate_flow.peers.site_key import PrivateKey, make_private_key
 from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.settings.client_keys import ClientKeys
 from tests.kit.api.client_world import World, make_world
+from tests.kit.api.routes_compiled_once import with_routes_compiled_once
 from tests.kit.site_keys import private_pem, site_key, write_private_key
 
 NOW = 1_700_000_000_000
@@ -241,7 +242,7 @@ def test_a_key_that_is_deleted_is_not_believed_any_more(world: World, key: Priva
 
 def test_every_route_of_other_parties_is_checked(world: World, tmp_path: Path) -> None:
     """And none of clients: `/v1/party/list` is for them, whatever it looks like."""
-    app = create_public_app(world.services, a_spool(tmp_path))
+    app = with_routes_compiled_once(lambda: create_public_app(world.services, a_spool(tmp_path)))
     checked = 0
     for rule in app.url_map.iter_rules():
         path = rule.rule
@@ -264,7 +265,8 @@ def a_spool(folder: Path) -> Spool:
 
 def deliver(world: World, folder: Path, head: Head, body: bytes, path: str) -> TestResponse:
     kept = {name: value for name, value in head.items() if name != "Content-Length"}
-    return create_public_app(world.services, a_spool(folder)).test_client().post(path, data=body, headers=kept)
+    app = with_routes_compiled_once(lambda: create_public_app(world.services, a_spool(folder)))
+    return app.test_client().post(path, data=body, headers=kept)
 
 
 def test_chunks_of_the_exchange_are_signed_with_their_query_and_body(
