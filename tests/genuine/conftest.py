@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.genuine.genuine_client import GenuineClient
+from tests.genuine.genuine_client import Flow, GenuineClient
 from tests.genuine.locked import CONF, OPEN_CONF
 from tests.genuine.world import World, the_world
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, PartyServer, running_cluster
@@ -60,3 +60,10 @@ def genuine(genuine_python: Path, world: World, tmp_path_factory: pytest.TempPat
     client = GenuineClient(genuine_python, tmp_path_factory.mktemp("genuine client"))
     assert client.init(world.guest.url).document["retcode"] == 0
     return client
+
+
+@pytest.fixture(scope="session")
+def forked(genuine: GenuineClient) -> Iterator[Flow]:
+    """Its `flow`, for many commands."""
+    with genuine.forked_flow() as run:
+        yield run

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from fate_flow.cli.connection.client import Client
 from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.flow.main import flow as own_flow
 from tests.genuine.checklist import CHECKLIST, LINES, NOT_OFFERED, OFFERED, paths_of
-from tests.genuine.genuine_client import Flow, GenuineClient
+from tests.genuine.genuine_client import Flow
 from tests.genuine.world import World
 from tests.kit.servers.party_servers import Cluster
 
@@ -52,12 +51,6 @@ def test_each_path_answers(parties: Cluster, line: dict[str, str]) -> None:
 
 OF_NO_MODELS = ("flow component output-model", "flow tracking output-model")
 """They have an answer: no component has made a model."""
-
-
-@pytest.fixture(scope="module")
-def forked(genuine: GenuineClient) -> Iterator[Flow]:
-    with genuine.forked_flow() as run:
-        yield run
 
 
 @pytest.mark.parametrize("line", NOT_OFFERED)

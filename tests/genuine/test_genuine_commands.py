@@ -6,8 +6,6 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
@@ -19,59 +17,39 @@ from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.flow.main import flow as own_flow
 from tests.genuine.cases import CASES, NO_ENVELOPE, Case
 from tests.genuine.checklist import CHECKLIST, OFFERED
-from tests.genuine.genuine_client import Flow, GenuineClient, Printed
+from tests.genuine.genuine_client import Flow, Printed
 from tests.genuine.shapes import misfits
 from tests.genuine.world import Facts, World
 
 pytestmark = pytest.mark.timeout(900)
 
-SIDE_BY_SIDE = 4
 USAGE = 2
 JOB_IDS = re.compile(r"20\d{12,23}")
 TIMES = re.compile(r'("[a-z_]*(?:time|elapsed)": )\d+')
 
-Run = Callable[[Case, list[str]], Printed]
-
 
 class Answers:
-    """What both clients print, each asked once: first all that changes nothing, then the others one by one.
+    """What both clients print, each asked once: first all that changes nothing, then the others."""
 
-    What succeeds is asked by the command itself; refusals, of which there are more, by forks of it."""
-
-    def __init__(self, world: World, genuine: GenuineClient, forked: Flow) -> None:
+    def __init__(self, world: World, forked: Flow) -> None:
         self._world = world
-        self._genuine = genuine
         self._forked = forked
-        self._known = self._calm()
+        self._known = {case.name: self._asked(case) for case in CASES if not case.given}
 
     def of(self, case: Case) -> tuple[Printed, Printed]:
         """The genuine client's and ours."""
         if case.name not in self._known:
-            genuine = self._in_its_state(case, self._run_genuine)
-            self._known[case.name] = genuine, self._in_its_state(case, self._run_own)
+            self._known[case.name] = self._asked(case)
         return self._known[case.name]
 
-    def _calm(self) -> dict[str, tuple[Printed, Printed]]:
-        calm = {case.name: (case, text_of(case, self._world.facts)) for case in CASES if not case.given}
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            begun = {
-                name: pool.submit(self._run_genuine, case, text) for name, (case, text) in calm.items()
-                if case.is_success
-            }
-            own = {name: self._run_own(case, text) for name, (case, text) in calm.items()}
-            refused = {
-                name: self._run_genuine(case, text) for name, (case, text) in calm.items() if not case.is_success
-            }
-            return {name: (refused.get(name) or begun[name].result(), own[name]) for name in calm}
+    def _asked(self, case: Case) -> tuple[Printed, Printed]:
+        return self._in_its_state(case, self._forked), self._in_its_state(case, self._run_own)
 
-    def _in_its_state(self, case: Case, run: Run) -> Printed:
+    def _in_its_state(self, case: Case, run: Flow) -> Printed:
         with case.given(self._world) if case.given else nullcontext({}) as facts:
-            return run(case, text_of(case, {**self._world.facts, **facts}))
+            return run(*text_of(case, {**self._world.facts, **facts}))
 
-    def _run_genuine(self, case: Case, text: list[str]) -> Printed:
-        return self._genuine.flow(*text) if case.is_success else self._forked(*text)
-
-    def _run_own(self, _: Case, text: list[str]) -> Printed:
+    def _run_own(self, *text: str) -> Printed:
         client = Client(lambda: Address(self._world.guest.url))
         done = CliRunner().invoke(own_flow, text, obj=client, catch_exceptions=False)
         return Printed(done.exit_code, done.stdout, done.stderr)
@@ -82,9 +60,8 @@ def text_of(case: Case, facts: Facts) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def answers(genuine: GenuineClient, world: World) -> Iterator[Answers]:
-    with genuine.forked_flow() as forked:
-        yield Answers(world, genuine, forked)
+def answers(forked: Flow, world: World) -> Answers:
+    return Answers(world, forked)
 
 
 def by_name(case: Case) -> str:

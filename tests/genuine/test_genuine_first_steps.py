@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.genuine.genuine_client import GenuineClient, Printed
+from tests.genuine.genuine_client import Flow, GenuineClient, Printed
 from tests.genuine.world import World, a_job_that_has_all_cores, a_job_that_is_over, afterwards_at_rest
 from tests.kit.servers.party_servers import GUEST, HOST, OTHER
 from tests.kit.waiting import eventually
@@ -61,10 +61,10 @@ def test_the_toy_prints_the_sum(genuine: GenuineClient, world: World) -> None:
     world.parties.check_idle()
 
 
-def test_the_toy_of_parties_that_cannot(genuine: GenuineClient, world: World) -> None:
-    unknown = genuine.flow("test", "toy", "-gid", GUEST, "-hid", OTHER).document
+def test_the_toy_of_parties_that_cannot(forked: Flow) -> None:
+    unknown = forked("test", "toy", "-gid", GUEST, "-hid", OTHER).document
     assert (unknown["retcode"], OTHER in unknown["retmsg"]) == (103, True)
-    elsewhere = genuine.flow("test", "toy", "-gid", HOST, "-hid", GUEST).document
+    elsewhere = forked("test", "toy", "-gid", HOST, "-hid", GUEST).document
     assert (elsewhere["retcode"], HOST in elsewhere["retmsg"]) == (103, True)
 
 
@@ -124,9 +124,9 @@ def test_the_toy_that_is_canceled_before_it_begins(genuine: GenuineClient, world
     assert ("auto check log failed" in described.out, described.code, described.err) == (False, 0, ""), described
 
 
-def test_what_the_client_sends_besides_is_ignored_and_told(genuine: GenuineClient, world: World) -> None:
+def test_what_the_client_sends_besides_is_ignored_and_told(forked: Flow, world: World) -> None:
     files = world.facts["files"]
-    data = genuine.flow("job", "submit", "-c", f"{files}/conf_unknown.json", "-d", f"{files}/dsl.json").document["data"]
+    data = forked("job", "submit", "-c", f"{files}/conf_unknown.json", "-d", f"{files}/dsl.json").document["data"]
     assert data["warnings"] == ["job_runtime_conf.magic: is not known; it is ignored"]
     world.parties.wait(data["job_id"], "success")
 
@@ -136,20 +136,20 @@ def test_what_the_client_sends_besides_is_ignored_and_told(genuine: GenuineClien
     ("table bind --drop", "bind"), ("privilege grant", "privilege"),
 ])
 def test_so_it_is_with_every_command_that_takes_a_file(
-    genuine: GenuineClient, world: World, tmp_path: Path, text: str, file: str
+    forked: Flow, world: World, tmp_path: Path, text: str, file: str
 ) -> None:
     conf = tmp_path / "conf.json"
     conf.write_text(json.dumps({**json.loads((world.files / f"{file}.json").read_text()), "magic": 1}))
     with afterwards_at_rest(world):
-        said = genuine.flow(*text.split(), "-c", str(conf)).document
+        said = forked(*text.split(), "-c", str(conf)).document
         assert (said["retcode"], said["data"]["warnings"]) == (0, ["magic: is not known; it is ignored"])
 
 
-def test_also_within_what_a_job_is_to_have_otherwise(genuine: GenuineClient, world: World, tmp_path: Path) -> None:
+def test_also_within_what_a_job_is_to_have_otherwise(forked: Flow, world: World, tmp_path: Path) -> None:
     conf = tmp_path / "conf.json"
     conf.write_text(json.dumps({"job_parameters": {"common": {"magic": 1}}, "wand": 1}))
     with a_job_that_is_over(world) as facts:
-        data = genuine.flow("job", "parameter-update", "-j", facts["job"], "-c", str(conf)).document["data"]
+        data = forked("job", "parameter-update", "-j", facts["job"], "-c", str(conf)).document["data"]
     assert data["warnings"] == [
         "job_runtime_conf.job_parameters.common.magic: is not known; it is ignored",
         "wand: is not known; it is ignored",

@@ -17,7 +17,7 @@ from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.flow.main import flow as own_flow
 from tests.genuine.cases import CASES
 from tests.genuine.checklist import CHECKLIST, NOT_OFFERED
-from tests.genuine.genuine_client import Flow, GenuineClient, Printed
+from tests.genuine.genuine_client import Flow, GenuineClient, Printed, init
 from tests.genuine.locked import ANOTHER_SECRET, APP_KEY, WRONG
 from tests.genuine.sdk_calls import CALLS, filled
 from tests.genuine.world import World
@@ -45,9 +45,9 @@ def strangers(
 ) -> Iterator[dict[str, tuple[Flow, Address]]]:
     """The forked client, and the address of ours: with wrong keys, and of a server that is not there."""
     wrong, alone = (GenuineClient(genuine_python, tmp_path_factory.mktemp(name)) for name in ("wrong", "alone"))
-    wrong.init(locked.url, *WRONG)
-    alone.init(NOBODY)
     with wrong.forked_flow() as with_wrong_keys, alone.forked_flow() as without_a_server:
+        with_wrong_keys(*init(locked.url, *WRONG))
+        without_a_server(*init(NOBODY))
         yield {
             "wrong keys": (with_wrong_keys, Address(locked.url, APP_KEY, ANOTHER_SECRET)),
             "no server": (without_a_server, Address(NOBODY)),
