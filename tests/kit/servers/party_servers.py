@@ -32,6 +32,7 @@ from fate_flow.components.tables.table_uri import format_uri, parse_uri
 from fate_flow.engines.local.engine import living_workers
 from fate_flow.engines.local.spawner import SPAWNER
 from fate_flow.engines.local.worker import RUNNER, Started
+from tests.kit.servers.warm import WARM
 from tests.kit.signing import signature_of_clients
 from tests.kit.waiting import SECONDS, eventually
 
@@ -354,12 +355,9 @@ class Cluster:
 
 def bin_cluster(verb: str, root: Path, *arguments: str) -> dict[str, Row]:
     """The parties that the command prints, by their ids."""
-    argv = [sys.executable, "-P", "-m", "fate_flow.cli.server.cluster", verb, "--dir", str(root), *arguments]
-    done = subprocess.run(
-        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, cwd="/", check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return {party["party_id"]: party for party in json.loads(done.stdout)["parties"]}
+    done = WARM.bin_cluster([verb, "--dir", str(root), *arguments], seconds=120)
+    assert done.code == 0, done.err
+    return {party["party_id"]: party for party in json.loads(done.out)["parties"]}
 
 
 @contextmanager

@@ -1,0 +1,97 @@
+"""A server that a warm process forked (tests/kit/servers/warm.py) is as one that `bin/cluster` executed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from fate_flow.cli.server import service
+from fate_flow.engines.local.spawner import SPAWNER
+from tests.kit.servers.party_servers import BASE_PORT, GUEST, PartyServer, bin_cluster, running_cluster
+from tests.kit.servers.warm import WarmProcess
+from tests.kit.waiting import eventually
+
+pytestmark = pytest.mark.timeout(900)
+
+STATUS = ("Umask", "Groups", "SigBlk", "SigIgn", "SigCgt", "Threads", "NoNewPrivs", "Uid")
+
+
+def executed(root: Path) -> None:
+    """`bin/cluster start`, as users have it."""
+    argv = [sys.executable, "-P", "-m", "fate_flow.cli.server.cluster", "start", "--dir", str(root)]
+    environment = dict(os.environ)      # without what a library has set behind the back of Python
+    subprocess.run(
+        argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, cwd="/", env=environment, check=True
+    )
+
+
+def looks(party: PartyServer) -> dict[str, Any]:
+    """What the system shows of a server, in what stays the same from one start to the next."""
+    running = service.find(party.home)
+    assert running is not None
+    pid = running.pid
+    server = psutil.Process(pid)
+    [spawner] = eventually(lambda: [one for one in server.children() if one.name() == SPAWNER], "the spawner")
+    files = [os.readlink(one.path).partition(":")[0] for one in os.scandir(f"/proc/{pid}/fd")]
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return {
+        "argv": [f"/{one.lstrip('/')}" if number == 0 else one for number, one in enumerate(server.cmdline())],
+        "folder": server.cwd(), "name": server.name(), "parent": server.ppid(),
+        "leads": (os.getsid(pid) == pid, os.getpgid(pid) == pid), "nice": server.nice(), "files": Counter(files),
+        "streams": [os.readlink(f"/proc/{pid}/fd/{number}") for number in range(3)],
+        "status": {key: status[key] for key in STATUS},
+        "processes": Counter(one.name() for one in server.children(recursive=True)),
+        "environment": spawner.environ(), "spawner": spawner.cmdline()[-2:],     # it is executed with the server's
+    }
+
+
+def test_a_forked_server_is_as_an_executed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_cluster(tmp_path / "c", (GUEST,), base_port=BASE_PORT + 170) as cluster:
+        monkeypatch.setenv("FLAVOUR", "of this start")      # later than the warm process
+        cluster.kill(GUEST)
+        cluster.start(GUEST)
+        forked = looks(cluster.guest)
+        cluster.kill(GUEST)
+        executed(cluster.root)
+        assert forked == looks(cluster.guest)
+        assert forked["environment"]["FLAVOUR"] == "of this start"
+
+
+def test_a_command_that_fails_says_why_and_its_code(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="there is no cluster here; bin/cluster up creates one"):
+        bin_cluster("kill", tmp_path, "--party", GUEST)
+
+
+def test_a_command_that_dies_or_does_not_end_is_an_error_and_the_process_behind_it_is_replaced(tmp_path: Path) -> None:
+    warm = WarmProcess()
+    assert warm.bin_cluster(["--help"], seconds=60).code == 0
+    assert warm._process is not None
+    with service.lock_file(tmp_path / "cluster.lock"), pytest.raises(AssertionError, match="does not end"):
+        warm.bin_cluster(["up", "--dir", str(tmp_path), "--party", GUEST], seconds=0.01)
+    first = warm._process
+    first.kill()
+    first.wait()
+    assert "Usage:" in warm.bin_cluster(["--help"], seconds=60).out
+    assert warm._process is not first
+
+
+def test_it_ends_with_the_process_that_uses_it() -> None:
+    code = """
+import os, signal
+from tests.kit.servers.warm import WARM
+assert WARM.bin_cluster(["--help"], seconds=60).code == 0
+print(WARM._process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=120,
+        check=False,
+    )
+    eventually(lambda: not psutil.pid_exists(int(done.stdout)), "the end of the warm process")

@@ -1,0 +1,112 @@
+"""`bin/cluster` without the time that its start and that of its servers takes.
+
+A start of a server takes a second of processor time, nearly all of it for imports, and a run of the tests starts some
+two hundred. So every process of pytest has one other process (`warm_process.py`), which has imported all of it once
+and forks the commands, and they fork the servers. A server that was forked differs from one that was executed in
+nothing that a client, another party or an operator sees: it has its own session, its environment, its folder, its
+console, its command line and nothing open (tests/integration/servers/test_warm_server.py compares them). The spawner is
+executed as ever.
+
+A test of a command itself, of a start that may fail, of the wheel or of what a page tells users to type executes the
+command (tests/integration/servers/test_cluster_command.py, test_real_start.py, test_installed_wheel.py).
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+PROGRAM = Path(__file__).with_name("warm_process.py")
+SPACE = "-" * 4000
+"""For the command lines of the forks, which take the place of this one's."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+class WarmProcess:
+    """One process that forks, from its first use to the end of this one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def bin_cluster(self, arguments: Sequence[str], *, seconds: float) -> Done:
+        """Run the command in a process of its own; kill it after that time."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            read, said = os.pipe()
+            try:
+                try:
+                    self._ask([list(arguments), dict(os.environ)], [out.fileno(), err.fileno(), said])
+                finally:
+                    os.close(said)
+                code = _code(read, seconds, arguments)
+            finally:
+                os.close(read)
+            texts = [file.seek(0) or file.read().decode() for file in (out, err)]
+        return Done(code, *texts)
+
+    def _ask(self, request: object, streams: Sequence[int]) -> None:
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            assert self._control is not None
+            socket.send_fds(self._control, [json.dumps(request).encode()], streams)
+
+    def _start(self) -> None:
+        self._control, its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with its_end:
+            # In a session of its own: Ctrl-C reaches the tests, which then take down their servers by it.
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", str(PROGRAM), str(its_end.fileno()), SPACE],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[its_end.fileno()], cwd="/",
+                start_new_session=True,
+            )
+        atexit.register(self._close, self._process, self._control)
+
+    @staticmethod
+    def _close(process: subprocess.Popen[bytes], control: socket.socket) -> None:
+        control.close()
+        process.wait()
+
+
+def _code(read: int, seconds: float, arguments: Sequence[str]) -> int:
+    """The exit code of a command, which says its own number first; once it has ended."""
+    said = b""
+    while True:
+        ready, _, _ = select.select([read], [], [], seconds)
+        piece = os.read(read, 100) if ready else b""
+        if not piece:
+            break
+        said += piece
+    number, *code = map(int, said.split())
+    if not ready:
+        with suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
+    with suppress(ProcessLookupError), open(os.pidfd_open(number), "rb") as ended:      # or it is gone already
+        select.select([ended], [], [], seconds)
+    assert ready, f"bin/cluster {' '.join(arguments)}: it does not end"
+    assert code, f"bin/cluster {' '.join(arguments)}: it died"
+    return code[0]
+
+
+WARM = WarmProcess()

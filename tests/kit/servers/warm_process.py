@@ -1,0 +1,146 @@
+"""The process behind `warm.py`: it has imported what a server needs, and forks commands and servers.
+
+It is a script and imports nothing of the tests. It must keep a single thread, and opens no file, no database and no
+connection, as the product's own processes that fork (`fate_flow/server/supervisor.py`). It ends when the other end of
+its socket is closed, which the end of the tests' process does however it comes.
+
+A fork becomes what the product would have executed: see `_command` and `_become_server`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, NoReturn
+
+import fate_flow.server.supervisor  # noqa: F401  # the command `serve` imports it when it is called
+from fate_flow.cli.server import cluster
+from fate_flow.cli.server import main as server_command
+from fate_flow.engines.local import proc
+
+LONGEST_REQUEST = 200_000
+_ARG_START, _ARG_END = 45, 46       # in /proc/self/stat, after the name of the program
+
+
+class ForkedServer:
+    """What `fate_flow.cli.server.service` does with `subprocess.Popen`, with a fork that has all modules."""
+
+    def __init__(
+        self, argv: Sequence[str], *, stdin: int, stdout: IO[bytes], stderr: IO[bytes], start_new_session: bool,
+        cwd: Path,
+    ) -> None:
+        assert (stdin, stderr, start_new_session) == (subprocess.DEVNULL, stdout, True)
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if not self.pid:
+            _become_server(argv, stdout, cwd)
+
+    def poll(self) -> int | None:
+        return self._wait(os.WNOHANG)
+
+    def wait(self) -> int | None:
+        return self._wait(0)
+
+    def _wait(self, options: int) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, options)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+
+def _become_server(argv: Sequence[str], console: IO[bytes], cwd: Path) -> NoReturn:
+    """Run `fate_flow` as if this process had executed it: nothing is inherited but the three standard streams."""
+    code = 1
+    try:
+        os.setsid()
+        os.chdir(cwd)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(console.fileno(), 1)
+        os.dup2(console.fileno(), 2)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        proc.set_name(Path(argv[0]).name)
+        _show([sys.executable, *argv])
+        sys.argv = list(argv)
+        server_command.main()
+    except BaseException as error:  # noqa: BLE001  # the frames above must not see it
+        code = _code_of(error)
+    finally:
+        _leave(code)
+
+
+def _command(arguments: Sequence[str], environment: dict[str, str], streams: Sequence[int]) -> NoReturn:
+    """Run `bin/cluster`; say the number of this process and then the exit code through the last of `streams`."""
+    code, (out, err, said) = 1, streams
+    try:
+        os.write(said, b"%d\n" % os.getpid())
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number, stream in ((1, out), (2, err)):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.chdir("/")
+        os.environ.clear()
+        os.environ.update(environment)
+        time.tzset()
+        _show([sys.executable, "-P", "-m", cluster.__name__, *arguments])
+        subprocess.Popen = ForkedServer  # type: ignore[assignment,misc]
+        cluster.main(arguments, prog_name="bin/cluster")
+    except BaseException as error:  # noqa: BLE001  # the frames above must not see it
+        code = _code_of(error)
+    finally:
+        sys.stdout.flush()
+        os.write(said, b"%d\n" % code)
+        _leave(code)
+
+
+def _code_of(error: BaseException) -> int:
+    """The exit code of a Python that this ends."""
+    if isinstance(error, SystemExit) and (error.code is None or isinstance(error.code, int)):
+        return error.code or 0
+    traceback.print_exception(error)
+    return 1
+
+
+def _leave(code: int) -> NoReturn:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)      # the frames above are those of the process that forked
+
+
+def _show(argv: Sequence[str]) -> None:
+    """Let `/proc/<pid>/cmdline` name this command; slashes before the path of the program fill the space."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    start, end = int(fields[_ARG_START]), int(fields[_ARG_END])
+    text = b"".join(os.fsencode(one) + b"\0" for one in argv)
+    assert len(text) <= end - start, f"a command line of {len(text)} bytes has no space"
+    ctypes.memmove(start, text.rjust(end - start, b"/"), end - start)
+
+
+def main(control: socket.socket) -> None:
+    """Fork a command for each request on this socket: its arguments, its environment and its three streams."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)       # nobody waits for the forks
+    proc.settle_memory()
+    while True:
+        request, streams, _, _ = socket.recv_fds(control, LONGEST_REQUEST, 3)
+        if not request:
+            return
+        if not os.fork():
+            control.close()
+            _command(*json.loads(request), streams)
+        for stream in streams:
+            os.close(stream)
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))
