@@ -1,0 +1,281 @@
+"""Mutual TLS 1.3 between parties: the certificates are made here, of keys, and each connection belongs to a known key.
+
+The tls key of a party is a small authority that signs nothing but short-lived *leaf* certificates for the party's own
+connections. A peer is trusted through its key: this process makes a certificate around it, the *anchor*, and trusts
+that. So no certificate of another party is stored, none of them has to be renewed by hand, and a revocation needs only
+the removal of a key. Names and dates within certificates decide nothing by themselves: after each handshake `peer_of`
+finds the key that signed the leaf, and compares the leaf's dates with the clock of this party.
+
+Python's `ssl` cannot ask the caller during a handshake, so each context has the keys of one moment. Contexts are made
+again when keys change, or when `OwnTls.leaf` has returned another leaf.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from hashlib import sha256
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey as EcPublicKey
+from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as generate_ec_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_public_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+Clock = Callable[[], int]
+"""Returns the milliseconds since 1970 by the wall clock."""
+
+TlsPrivateKey = Ed25519PrivateKey | EllipticCurvePrivateKey
+TlsPublicKey = Ed25519PublicKey | EcPublicKey
+KINDS = "Ed25519, or ECDSA on P-256"
+
+ALPN = "http/1.1"
+LEAF_LIFE = timedelta(days=30)
+_LEAF_BEFORE = timedelta(days=1)          # a peer's clock may be this much behind
+_ALWAYS = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
+_NO_CHECK_TIME = ssl.VerifyFlags(0x200000)        # X509_V_FLAG_NO_CHECK_TIME, which Python does not name
+# STRICT: as Python's own contexts do from 3.13 on. PARTIAL_CHAIN: an anchor need not have signed itself.
+_VERIFY_FLAGS = ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
+
+
+class NotAPeer(ValueError):
+    """Whoever is at the other end of a connection has shown no valid certificate of a known key."""
+
+
+@dataclass(frozen=True)
+class PeerKey:
+    """A tls key of another party that is valid now."""
+
+    party_id: str
+    key_id: str                      # SHA-256 of its DER form (SubjectPublicKeyInfo), in hex digits
+    pem: str
+
+    @classmethod
+    def of(cls, party_id: str, pem: str) -> PeerKey:
+        """Return this key of a party. Raises ValueError if it is not a public key for TLS."""
+        return cls(party_id, _key_id(read_tls_key(pem)), pem)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A certificate that this party shows to others, with its private key. It exists in memory alone."""
+
+    certificate: bytes               # DER
+    pem: bytes = field(repr=False)   # the certificate and its private key
+
+
+class OwnTls:
+    """The tls key of this party, which makes leaves; may be shared by threads."""
+
+    def __init__(self, party_id: str, key: TlsPrivateKey, clock: Clock) -> None:
+        self.party_id = party_id
+        self.key_id = _key_id(key.public_key())
+        self._key = key
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._made: tuple[datetime, Leaf] | None = None
+
+    def __repr__(self) -> str:
+        return f"OwnTls({self.party_id}, {self.key_id})"
+
+    def leaf(self) -> Leaf:
+        """Return the leaf to show: the same one until half of its life is over, or the clock was set back."""
+        with self._lock:
+            now = _time(self._clock())
+            if self._made is None or not self._made[0] <= now < self._made[0] + LEAF_LIFE / 2:
+                self._made = (now, self._issue(now))
+            return self._made[1]
+
+    def _issue(self, now: datetime) -> Leaf:
+        key = generate_ec_key(SECP256R1())
+        public = key.public_key()
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(_named(f"fate_flow party {self.party_id}"))
+            .issuer_name(_name_of(self.party_id, self.key_id))
+            .public_key(public)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - _LEAF_BEFORE)
+            .not_valid_after(now + LEAF_LIFE)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage("digital_signature"), critical=True)
+            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier(_short_id(public)), critical=False)
+            .add_extension(_issued_by(self._key.public_key()), critical=False)
+        )
+        made = builder.sign(self._key, None if isinstance(self._key, Ed25519PrivateKey) else SHA256())
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return Leaf(made.public_bytes(Encoding.DER), made.public_bytes(Encoding.PEM) + private)
+
+
+def read_tls_key(pem: str) -> TlsPublicKey:
+    """Read a public key for TLS. Raises ValueError, without any part of the text."""
+    try:
+        found = load_pem_public_key(pem.encode())
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise ValueError(f"is not a public key in PEM: {KINDS}") from error
+    if isinstance(found, Ed25519PublicKey) or (isinstance(found, EcPublicKey) and isinstance(found.curve, SECP256R1)):
+        return found
+    raise ValueError(f"is a public key of another kind than those for TLS: {KINDS}")
+
+
+# ---------------------------------------------------------------------- contexts
+
+
+def server_context(own: OwnTls, peers: Collection[PeerKey]) -> ssl.SSLContext:
+    """Return what a listener for other parties uses: each client has to show a leaf of one of these keys.
+
+    Call `peer_of` after each handshake, before anything is read. Raises ValueError for a key that is none."""
+    context = _context(ssl.PROTOCOL_TLS_SERVER, own, peers)
+    context.num_tickets = 0          # a resumed session would not show its certificate again, also after a revocation
+    return context
+
+
+def client_context(own: OwnTls, peer: Collection[PeerKey]) -> ssl.SSLContext:
+    """Return what a connection to one party uses, with all of its keys that are valid now.
+
+    Call `peer_of` after the handshake, before anything is sent. Raises ValueError for a key that is none."""
+    return _context(ssl.PROTOCOL_TLS_CLIENT, own, peer)
+
+
+def peer_of(leaf: bytes | None, peers: Collection[PeerKey], now: int) -> PeerKey:
+    """Return the key that itself signed this leaf (DER), for its own party; `now`: milliseconds since 1970.
+
+    The issuer's name has to be that of the key, so a leaf counts for the party that its maker named, and not for
+    another that has put the same key on its list. Raises NotAPeer."""
+    if not leaf:
+        raise NotAPeer("it has shown no certificate")
+    try:
+        certificate = x509.load_der_x509_certificate(leaf)
+        issuer = certificate.issuer
+        dates = (certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+        found = next((peer for peer in peers if issuer == _name_of(peer.party_id, peer.key_id)), None)
+        if found is None or not _has_signed(read_tls_key(found.pem), certificate):
+            raise NotAPeer("its certificate was signed by no key that is known and valid")
+    except NotAPeer:
+        raise
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
+        raise NotAPeer("its certificate cannot be read") from error
+    if not dates[0] <= _time(now) <= dates[1]:
+        raise NotAPeer(
+            f"the certificate of party {found.party_id} is valid from {_shown(dates[0])} to {_shown(dates[1])}, but "
+            f"the clock here says {_shown(_time(now))}: compare the clocks of both servers"
+        )
+    return found
+
+
+def _context(protocol: int, own: OwnTls, peers: Collection[PeerKey]) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False           # the key decides, wherever the server is
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_flags = _VERIFY_FLAGS
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_TICKET
+    context.set_alpn_protocols([ALPN])
+    _show(context, own.leaf())
+    for peer in peers:
+        context.load_verify_locations(cadata=_anchor(peer))
+    return context
+
+
+def _show(context: ssl.SSLContext, leaf: Leaf) -> None:
+    """Let the context show this leaf. Python reads keys from files only; this one exists in memory alone."""
+    file = os.memfd_create("leaf", os.MFD_CLOEXEC)
+    try:
+        os.write(file, leaf.pem)
+        context.load_cert_chain(f"/proc/self/fd/{file}")
+    finally:
+        os.close(file)
+
+
+# ---------------------------------------------------------------------- certificates
+
+
+@lru_cache(maxsize=1024)
+def _anchor(peer: PeerKey) -> bytes:
+    """Return the certificate around a peer's key (DER). It may sign leaves and no further authority."""
+    key = read_tls_key(peer.pem)
+    if _key_id(key) != peer.key_id:
+        raise ValueError(f"the key of party {peer.party_id} has another key id than {peer.key_id}")
+    maker = Ed25519PrivateKey.generate()         # thrown away: that this process trusts the anchor needs no signature
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(_name_of(peer.party_id, peer.key_id))
+        .issuer_name(_named("fate_flow anchor"))
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(_ALWAYS[0])
+        .not_valid_after(_ALWAYS[1])
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage("key_cert_sign"), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier(_short_id(key)), critical=False)
+        .add_extension(_issued_by(maker.public_key()), critical=False)
+    )
+    return builder.sign(maker, None).public_bytes(Encoding.DER)
+
+
+def _has_signed(key: TlsPublicKey, certificate: x509.Certificate) -> bool:
+    try:
+        if isinstance(key, Ed25519PublicKey):
+            key.verify(certificate.signature, certificate.tbs_certificate_bytes)
+        elif isinstance(certificate.signature_hash_algorithm, SHA256):
+            key.verify(certificate.signature, certificate.tbs_certificate_bytes, ECDSA(SHA256()))
+        else:
+            return False
+    except InvalidSignature:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1024)
+def _name_of(party_id: str, key_id: str) -> x509.Name:
+    """Return the name of a tls key in certificates."""
+    return _named(f"fate_flow party {party_id} key {key_id[:16]}")
+
+
+def _named(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _usage(only: str) -> x509.KeyUsage:
+    names = (
+        "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
+        "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
+    )  # fmt: skip
+    return x509.KeyUsage(**{name: name == only for name in names})
+
+
+def _issued_by(key: TlsPublicKey) -> x509.AuthorityKeyIdentifier:
+    return x509.AuthorityKeyIdentifier(_short_id(key), None, None)
+
+
+def _short_id(key: TlsPublicKey) -> bytes:
+    return bytes.fromhex(_key_id(key))[:20]
+
+
+def _key_id(key: TlsPublicKey) -> str:
+    return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds // 1000, UTC)
+
+
+def _shown(time: datetime) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%SZ")
