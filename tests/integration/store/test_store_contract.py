@@ -33,6 +33,7 @@ from fate_flow.store.views.lists import JobQuery, Page
 from fate_flow.store.views.views import Views
 from tests.bench.paging import fill
 from tests.kit.servers.mariadb import MYSQL, mariadb_url
+from tests.kit.store.migrated_sqlite import migrated_sqlite
 from tests.store_contract.bindings import BindingContract
 from tests.store_contract.cases import DOCUMENT, HOST, Cases, Each, a_job, a_task, an_engine
 from tests.store_contract.contract import StoreContract
@@ -63,8 +64,10 @@ def mysql() -> Iterator[Any]:
 
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Iterator[Any]:
-    with open_and_close("", tmp_path) as database:
-        yield database
+    database = migrated_sqlite(tmp_path)
+    yield database
+    if not database.is_closed():
+        database.close()
 
 
 @pytest.fixture
@@ -306,6 +309,19 @@ class TestMySql(Cases):
         each.add_job(a_job(), DOCUMENT)
         for _ in range(2):
             assert each.postpone(a_job().key, "why", "10000", 4, 99)
+
+    def test_all_connections_offer_tls_with_one_context(self, store: SqlStore) -> None:
+        contexts = []
+
+        def connect() -> None:
+            contexts.append(store.database.connection().ctx)
+            store.close()
+
+        connect()
+        thread = threading.Thread(target=connect)
+        thread.start()
+        thread.join()
+        assert contexts[0] is contexts[1] is not None
 
     def test_a_wrong_password_is_told_in_one_line(self, mysql: Any) -> None:  # the fixture skips
         url = os.environ[MYSQL].replace("root@", "nobody:wrong@")
