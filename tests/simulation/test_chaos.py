@@ -31,8 +31,9 @@ KINDS = (
 
 
 def test_a_seed_replays_to_the_letter() -> None:
-    assert run_seed(7).transcript == run_seed(7).transcript
-    assert run_seed(7).steps == run_seed(7).steps
+    first, again = run_seed(7), run_seed(7)
+    assert first.transcript == again.transcript
+    assert first.steps == again.steps
 
 
 @pytest.mark.parametrize("seed", range(20, 25))

@@ -100,6 +100,12 @@ def documents() -> dict[str, Path]:
 
 
 @cache
+def identifiers(name: str) -> frozenset[str]:
+    """Those in comments and texts too. Tokens take much longer: they are made where these or the text give cause."""
+    return frozenset(re.findall(r"[^\W\d]\w*", sources()[name].read_text(encoding="utf-8")))
+
+
+@cache
 def tokens(name: str) -> tuple[tokenize.TokenInfo, ...]:
     with tokenize.open(sources()[name]) as file:
         return tuple(tokenize.generate_tokens(file.readline))
@@ -115,6 +121,8 @@ def is_sentence(identifier: str) -> bool:
 
 
 def banned_names(name: str) -> Iterator[str]:
+    if not any(parts_of(one) & NAMES.keys() for one in identifiers(name) if not is_sentence(one)):
+        return
     all_tokens = tokens(name)
     for token, after in zip(all_tokens, [*all_tokens[1:], all_tokens[-1]], strict=True):
         if token.type != tokenize.NAME or token.string.startswith("f_") or is_sentence(token.string):
@@ -128,6 +136,10 @@ def banned_names(name: str) -> Iterator[str]:
 
 def prose_in(name: str) -> Iterator[tuple[int, str]]:
     """Comments, docstrings, texts of more than one word, and names that are sentences, each with its line."""
+    sentences = [one.replace("_", " ") for one in identifiers(name) if is_sentence(one)]
+    text = "\n".join([sources()[name].read_text(encoding="utf-8"), *sentences])
+    if not any(re.search(pattern, text, re.IGNORECASE) for pattern in PROSE):
+        return
     for token in tokens(name):
         if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and " " in token.string):
             yield token.start[0], token.string

@@ -79,7 +79,8 @@ def test_made_up_ids_can_be_counted(read):
     ("id,x\n1,2\n".encode("utf-16-le"), "line 1: byte 2 is NUL"),
     (b'id,x\n1,"2"3\n', "line 2: ',' expected after '\"'"),
     (b"id,x\n1," + b"2" * MAX_LINE + b"\n", f"line 2: longer than {MAX_LINE} bytes"),
-    (b'id,x\n1,"' + b"2\n" * (MAX_FIELD // 2 + 1) + b'"\n', f"line 2: a field has more than {MAX_FIELD} characters"),
+    (b'id,x\n1,"' + (b"2" * 1023 + b"\n") * (MAX_FIELD // 1024 + 1) + b'"\n',
+     f"line 2: a field has more than {MAX_FIELD} characters"),
 ])
 def test_an_error_names_the_line(read, content, problem):
     with pytest.raises(BadCsv) as error:

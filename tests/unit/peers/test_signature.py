@@ -38,18 +38,20 @@ class Keys(HTTPSignatureKeyResolver):
         return load_pem_private_key(self._path.read_bytes(), None)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(scope="module", params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
-def path(tmp_path: Path, kind: str) -> Path:
-    make_private_key(tmp_path / "site.pem", kind)
-    return tmp_path / "site.pem"
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory, kind: str) -> Path:
+    """Nothing changes it: an RSA key takes a while to make."""
+    found = tmp_path_factory.mktemp("site") / "site.pem"
+    make_private_key(found, kind)
+    return found
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def key(path: Path) -> PrivateKey:
     return load_private_key(path)
 

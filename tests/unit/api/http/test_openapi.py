@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,9 @@ def test_every_schema_is_one(served: dict[str, Any]) -> None:
     answers += [answer["content"] for answer in served["components"]["responses"].values()]
     schemas = [media["schema"] for content in bodies + answers for media in content.values() if "schema" in media]
     assert len(schemas) > 200
-    for schema in (*schemas, *served["components"]["schemas"].values()):
-        Draft202012Validator.check_schema(schema)
+    distinct = {json.dumps(schema) for schema in (*schemas, *served["components"]["schemas"].values())}
+    for schema in sorted(distinct):
+        Draft202012Validator.check_schema(json.loads(schema))
 
 
 def test_one_of_two_schemas_with_one_title_would_be_lost() -> None:
