@@ -21,8 +21,8 @@ import requests
 import yaml
 
 from fate_flow.cli.server import service
-from fate_flow.cli.server.cluster_processes import bring_up
-from fate_flow.core.model.errors import FlowError
+from fate_flow.cli.server.cluster_plan import Cluster
+from tests.kit.servers.warm import WARM
 from tests.kit.signing import signature_of_clients
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -87,8 +87,8 @@ class Party:
             return [dict(row) for row in connection.execute(statement, values)]
 
     def start(self) -> None:
-        """Returns when the server answers. Raises FlowError, OSError."""
-        service.start(self.conf, self.home)
+        """Returns when the server answers. Raises ChaosFailed."""
+        _warm("bin/service.sh", "start", "-c", str(self.conf))
 
     def kill(self) -> bool:
         """kill -9 of every process of the server; its workers live on."""
@@ -123,12 +123,13 @@ def running_parties(
         path = root / party_id / "conf" / "local.service_conf.yaml"
         path.parent.mkdir(parents=True)
         path.write_text(yaml.safe_dump(over), encoding="utf-8")
-    requested = {
-        "cores": CORES, "memory": MEMORY, "database": database or None,
-        "base_port": 20_000 + secrets.randbelow(400) * 25,       # below the ports that Linux hands out
-    }
+    base_port = 20_000 + secrets.randbelow(400) * 25       # below the ports that Linux hands out
+    options = ["--cores", str(CORES), "--memory", str(MEMORY), "--base-port", str(base_port)]
+    options += ["--database", database] if database else []
     try:
-        cluster = bring_up(root, party_ids, requested)
+        _warm("bin/cluster", "up", "--dir", str(root), *(f"--party={one}" for one in party_ids), *options)
+        cluster = Cluster.read(root)
+        assert cluster is not None
         yield {
             member.party_id: Party(
                 member.party_id, member.url, cluster.home(member.party_id), cluster.conf_path(member.party_id),
@@ -140,7 +141,7 @@ def running_parties(
         for party_id in party_ids:
             service.kill(root / party_id)
         if (root / "cluster.json").exists():
-            _command("-m", "fate_flow.cli.server.cluster", "down", "--dir", str(root))
+            _warm("bin/cluster", "down", "--dir", str(root))
 
 
 class MariaDb:
@@ -184,6 +185,13 @@ def _command(*arguments: str) -> str:
     return done.stdout
 
 
+def _warm(*arguments: str) -> None:
+    """Run a command of ours, without the time that its start takes."""
+    done = WARM.run(*arguments)
+    if done.code:
+        raise ChaosFailed(f"{' '.join(arguments)}: {done.err.strip()}")
+
+
 class Keeper:
     """Brings the server of a party back whenever it is gone, after the pause that its end asked for."""
 
@@ -206,7 +214,7 @@ class Keeper:
             try:
                 self._party.start()
                 self.starts += 1
-            except (FlowError, OSError):
+            except ChaosFailed:
                 # Killed while it began, or its database is away: the next round tries again.
                 continue
 

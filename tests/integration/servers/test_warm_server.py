@@ -71,14 +71,14 @@ def test_a_command_that_fails_says_why_and_its_code(tmp_path: Path) -> None:
 
 def test_a_command_that_dies_or_does_not_end_is_an_error_and_the_process_behind_it_is_replaced(tmp_path: Path) -> None:
     warm = WarmProcess()
-    assert warm.bin_cluster(["--help"], seconds=60).code == 0
+    assert warm.run("bin/cluster", "--help").code == 0
     assert warm._process is not None
     with service.lock_file(tmp_path / "cluster.lock"), pytest.raises(AssertionError, match="does not end"):
-        warm.bin_cluster(["up", "--dir", str(tmp_path), "--party", GUEST], seconds=0.01)
+        warm.run("bin/cluster", "up", "--dir", str(tmp_path), "--party", GUEST, seconds=0.01)
     first = warm._process
     first.kill()
     first.wait()
-    assert "Usage:" in warm.bin_cluster(["--help"], seconds=60).out
+    assert "Usage:" in warm.run("bin/cluster", "--help").out
     assert warm._process is not first
 
 
@@ -86,7 +86,7 @@ def test_it_ends_with_the_process_that_uses_it() -> None:
     code = """
 import os, signal
 from tests.kit.servers.warm import WARM
-assert WARM.bin_cluster(["--help"], seconds=60).code == 0
+assert WARM.run("bin/cluster", "--help").code == 0
 print(WARM._process.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -355,7 +355,7 @@ class Cluster:
 
 def bin_cluster(verb: str, root: Path, *arguments: str) -> dict[str, Row]:
     """The parties that the command prints, by their ids."""
-    done = WARM.bin_cluster([verb, "--dir", str(root), *arguments], seconds=120)
+    done = WARM.run("bin/cluster", verb, "--dir", str(root), *arguments)
     assert done.code == 0, done.err
     return {party["party_id"]: party for party in json.loads(done.out)["parties"]}
 

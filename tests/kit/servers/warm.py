@@ -1,4 +1,4 @@
-"""`bin/cluster` without the time that its start and that of its servers takes.
+"""`bin/cluster` and `bin/service.sh` without the time that their start and that of the servers takes.
 
 A start of a server takes a second of processor time, nearly all of it for imports, and a run of the tests starts some
 two hundred. So every process of pytest has one other process (`warm_process.py`), which has imported all of it once
@@ -50,16 +50,16 @@ class WarmProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    def bin_cluster(self, arguments: Sequence[str], *, seconds: float) -> Done:
-        """Run the command in a process of its own; kill it after that time."""
+    def run(self, name: str, *arguments: str, seconds: float = 120.0) -> Done:
+        """Run `bin/cluster` or `bin/service.sh` in a process of its own; kill it after that time."""
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             read, said = os.pipe()
             try:
                 try:
-                    self._ask([list(arguments), dict(os.environ)], [out.fileno(), err.fileno(), said])
+                    self._ask([name, arguments, dict(os.environ)], [out.fileno(), err.fileno(), said])
                 finally:
                     os.close(said)
-                code = _code(read, seconds, arguments)
+                code = _code(read, seconds, " ".join((name, *arguments)))
             finally:
                 os.close(read)
             texts = [file.seek(0) or file.read().decode() for file in (out, err)]
@@ -89,7 +89,7 @@ class WarmProcess:
         process.wait()
 
 
-def _code(read: int, seconds: float, arguments: Sequence[str]) -> int:
+def _code(read: int, seconds: float, command: str) -> int:
     """The exit code of a command, which says its own number first; once it has ended."""
     said = b""
     while True:
@@ -104,8 +104,8 @@ def _code(read: int, seconds: float, arguments: Sequence[str]) -> int:
             os.kill(number, signal.SIGKILL)
     with suppress(ProcessLookupError), open(os.pidfd_open(number), "rb") as ended:      # or it is gone already
         select.select([ended], [], [], seconds)
-    assert ready, f"bin/cluster {' '.join(arguments)}: it does not end"
-    assert code, f"bin/cluster {' '.join(arguments)}: it died"
+    assert ready, f"{command}: it does not end"
+    assert code, f"{command}: it died"
     return code[0]
 
 

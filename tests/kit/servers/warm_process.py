@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 import fate_flow.server.supervisor  # noqa: F401  # the command `serve` imports it when it is called
-from fate_flow.cli.server import cluster
+from fate_flow.cli.server import cluster, service
 from fate_flow.cli.server import main as server_command
 from fate_flow.engines.local import proc
 
+COMMANDS = {"bin/cluster": cluster, "bin/service.sh": service}
 LONGEST_REQUEST = 200_000
 _ARG_START, _ARG_END = 45, 46       # in /proc/self/stat, after the name of the program
 
@@ -80,8 +81,8 @@ def _become_server(argv: Sequence[str], console: IO[bytes], cwd: Path) -> NoRetu
         _leave(code)
 
 
-def _command(arguments: Sequence[str], environment: dict[str, str], streams: Sequence[int]) -> NoReturn:
-    """Run `bin/cluster`; say the number of this process and then the exit code through the last of `streams`."""
+def _command(name: str, arguments: Sequence[str], environment: dict[str, str], streams: Sequence[int]) -> NoReturn:
+    """Run one of COMMANDS; say the number of this process and then the exit code through the last of `streams`."""
     code, (out, err, said) = 1, streams
     try:
         os.write(said, b"%d\n" % os.getpid())
@@ -93,9 +94,9 @@ def _command(arguments: Sequence[str], environment: dict[str, str], streams: Seq
         os.environ.clear()
         os.environ.update(environment)
         time.tzset()
-        _show([sys.executable, "-P", "-m", cluster.__name__, *arguments])
+        _show([sys.executable, "-P", "-m", COMMANDS[name].__name__, *arguments])
         subprocess.Popen = ForkedServer  # type: ignore[assignment,misc]
-        cluster.main(arguments, prog_name="bin/cluster")
+        COMMANDS[name].main(arguments, prog_name=name)
     except BaseException as error:  # noqa: BLE001  # the frames above must not see it
         code = _code_of(error)
     finally:
@@ -128,7 +129,7 @@ def _show(argv: Sequence[str]) -> None:
 
 
 def main(control: socket.socket) -> None:
-    """Fork a command for each request on this socket: its arguments, its environment and its three streams."""
+    """Fork a command for each request on this socket: a name, arguments, an environment and three streams."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)       # nobody waits for the forks
     proc.settle_memory()
     while True:
