@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.authority import Story, hunt
-from tests.simulation.mutants.authority_bugs import MUTANTS, SEEDS
+from tests.simulation.authority import STUMBLED, Story, hunt
+from tests.simulation.mutants.authority_bugs import FIRST, MUTANTS, SEEDS
 
 pytestmark = pytest.mark.long
 
@@ -20,4 +20,11 @@ def test_no_sequence_of_statements_breaks_a_rule() -> None:
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_deliberate_bug_is_caught(name: str) -> None:
-    assert hunt(MUTANTS[name], SEEDS), "no story breaks a rule"
+    rule = hunt(MUTANTS[name], SEEDS, FIRST.get(name, 0))
+    assert rule, "no story breaks a rule"
+    assert STUMBLED not in rule, "it does not fit any more what it changes"
+
+
+def test_each_seed_to_begin_with_is_of_a_bug_and_within_the_hunt() -> None:
+    assert FIRST.keys() <= MUTANTS.keys()
+    assert all(seed < SEEDS for seed in FIRST.values())

@@ -40,8 +40,8 @@ def _only_the_first_table_counts() -> AbstractContextManager[Any]:
     """What a task needs that comes after one with a table needs no grant."""
     keep = permission._needed
 
-    def needed(spec: Any, party: Any, of_task: str) -> Iterator[Any]:
-        for thing in keep(spec, party, of_task):
+    def needed(*which: Any) -> Iterator[Any]:
+        for thing in keep(*which):
             yield thing
             if thing.kind is permission.Kind.DATASET:
                 return
@@ -174,11 +174,27 @@ MUTANTS: dict[str, Patched] = {
     "a create moves any document": _a_create_moves_any_document,
 }  # fmt: skip
 
+FIRST: dict[str, int] = {
+    "anybody says align": 41, "anybody says ask stop": 43, "anybody says ask rerun": 7, "anybody says look again": 45,
+    "anybody says standing": 30, "members say dependence/check": 25, "members say resource/apply": 14,
+    "members say resource/return": 61, "members say start": 4, "members say update": 42,
+    "members say parameter/update": 5, "members say clean": 49, "members say model": 14,
+    "members say component/inheritance/check": 17, "members say task create": 36, "members say task start": 4,
+    "members say task status": 38, "members say task stop": 26, "members say task collect": 39,
+    "anybody asks: exchange deliver": 34, "another initiator takes a job over": 5, "a seat with other parties": 18,
+    "a seat with another document": 17, "members say it of any seat: report": 19,
+    "members say it of any seat: room": 11, "members say it of any seat: exchange deliver": 52,
+    "only the first table counts": 41, "a running seat takes a revision": 30, "an approval outlives a change": 48,
+    "nothing is looked at again": 38, "grants are not looked at again": 38, "ceilings are not looked at again": 26,
+    "documents are known by their job": 17,
+}  # fmt: skip
+"""The seed that each hunt begins with, where it is not 0: a short story that shows the bug. All other seeds follow."""
+
 
 def hunt_all(names: Iterator[str] | None = None) -> Iterator[tuple[str, str]]:
     """Each with the rule that caught it; without one: none did."""
     for name in names or iter(MUTANTS):
-        yield name, hunt(MUTANTS[name], SEEDS)
+        yield name, hunt(MUTANTS[name], SEEDS, FIRST.get(name, 0))
 
 
 if __name__ == "__main__":
