@@ -5,8 +5,6 @@ A private key is a file that only its owner can read. It is never printed, and n
 
 from __future__ import annotations
 
-import os
-import stat
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -26,7 +24,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict
+from fate_flow.core.model.errors import BadRequest, BadSettings
+from fate_flow.peers.key_files import read_private, write_private
 
 ED25519, RSA = "ed25519", "rsa"
 KINDS = (ED25519, RSA)
@@ -43,6 +42,10 @@ class PublicKey:
     pem: str
     key_id: str
     _key: Ed25519PublicKey | RSAPublicKey
+
+    @property
+    def kind(self) -> str:
+        return ED25519 if isinstance(self._key, Ed25519PublicKey) else RSA
 
     def has_signed(self, text: bytes, signature: bytes) -> bool:
         try:
@@ -87,14 +90,7 @@ def read_public_key(pem: str) -> PublicKey:
 
 def load_private_key(path: Path) -> PrivateKey:
     """Read this party's private key. Raises BadSettings, naming the file."""
-    try:
-        mode, content = stat.S_IMODE(path.stat().st_mode), path.read_bytes()
-    except FileNotFoundError as error:
-        raise BadSettings(f"{path}: there is no private key of this party: fate_flow key make -c CONF") from error
-    except OSError as error:
-        raise BadSettings(f"{path}: cannot be read: {error.strerror}") from error
-    if mode & 0o077:
-        raise BadSettings(f"{path}: is of mode {mode:04o}, so that others may use the key of this party: chmod 600")
+    content = read_private(path)
     try:
         key = load_pem_private_key(content, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:       # TypeError: it wants a password
@@ -107,19 +103,7 @@ def load_private_key(path: Path) -> PrivateKey:
 def make_private_key(path: Path, kind: str = ED25519) -> PrivateKey:
     """Make a key in a new file. Raises Conflict if the file exists; BadSettings if it cannot be written."""
     key = Ed25519PrivateKey.generate() if kind == ED25519 else generate_private_key(65537, _RSA_BITS)
-    content = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except FileExistsError as error:
-        raise Conflict(
-            f"{path}: is there already; all other parties have its public key. To change keys, move it away first"
-        ) from error
-    except OSError as error:
-        raise BadSettings(f"{path}: cannot be written: {error.strerror}") from error
+    write_private(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     return PrivateKey(_public(key.public_key()), key)
 
 

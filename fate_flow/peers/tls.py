@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -33,9 +34,13 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
     PublicFormat,
+    load_pem_private_key,
     load_pem_public_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.peers.key_files import read_private, write_private
 
 Clock = Callable[[], int]
 """Returns the milliseconds since 1970 by the wall clock."""
@@ -122,6 +127,30 @@ class OwnTls:
         made = builder.sign(self._key, None if isinstance(self._key, Ed25519PrivateKey) else SHA256())
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         return Leaf(made.public_bytes(Encoding.DER), made.public_bytes(Encoding.PEM) + private)
+
+
+def make_tls_key(path: Path) -> TlsPublicKey:
+    """Make a tls key in a new file; return its public part. Raises Conflict if the file exists; BadSettings."""
+    key = Ed25519PrivateKey.generate()
+    write_private(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return key.public_key()
+
+
+def load_tls_key(path: Path) -> TlsPrivateKey:
+    """Read the private tls key of this party. Raises BadSettings, naming the file."""
+    try:
+        found = load_pem_private_key(read_private(path), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:       # TypeError: it wants a password
+        raise BadSettings(f"{path}: is not a private key in PEM, without a password") from error
+    if isinstance(found, Ed25519PrivateKey):
+        return found
+    if isinstance(found, EllipticCurvePrivateKey) and isinstance(found.curve, SECP256R1):
+        return found
+    raise BadSettings(f"{path}: is a private key of another kind than those for TLS: {KINDS}")
+
+
+def public_pem(key: TlsPublicKey) -> str:
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
 def read_tls_key(pem: str) -> TlsPublicKey:

@@ -107,8 +107,15 @@ class Settings:
 
     @property
     def private_key(self) -> Path:
-        """Return the file of the key with which this party signs."""
-        return self.site_key_file if self.site_key_file != Path() else self.home / "keys" / "site.pem"
+        """Return the file of the message key, with which this party signs. Older releases named it site.pem."""
+        if self.site_key_file != Path():
+            return self.site_key_file
+        old = self.keys_dir / "site.pem"
+        return old if old.exists() else self.keys_dir / "message.pem"
+
+    @property
+    def keys_dir(self) -> Path:
+        return self.home / "keys"
 
     @property
     def url(self) -> str:

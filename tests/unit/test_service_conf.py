@@ -123,8 +123,15 @@ def with_site(bare: Path, site: str, more: str = "") -> Settings:
 
 def test_site_authentication(bare: Path) -> None:
     found = with_site(bare, "{switch: true, unsigned_from: [10000]}")
-    assert (found.site, found.private_key) == (SiteRule(True, frozenset({"10000"})), found.home / "keys" / "site.pem")
+    assert (found.site, found.private_key) == (SiteRule(True, frozenset({"10000"})), found.keys_dir / "message.pem")
     assert with_site(bare, "{private_key: k.pem}").private_key == bare.parent / "k.pem"
+
+
+def test_the_key_of_an_older_release_stays_where_it_is(bare: Path) -> None:
+    found = with_site(bare, "{switch: true}")
+    found.keys_dir.mkdir(parents=True, exist_ok=True)
+    (found.keys_dir / "site.pem").touch()
+    assert found.private_key == found.keys_dir / "site.pem"
 
 
 def test_beyond_loopback_a_signature_is_no_encryption(bare: Path) -> None:

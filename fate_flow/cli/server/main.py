@@ -38,7 +38,7 @@ class ServerGroup(EdgeGroup):
 
             return admin
         if cmd_name == "key":
-            from fate_flow.cli.server.site_key import key_group
+            from fate_flow.cli.server.keys import key_group
 
             return key_group
         return super().get_command(ctx, cmd_name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -184,23 +185,44 @@ def test_a_server_that_cannot_start_says_why_in_one_line(conf, server, error):
     assert "Traceback" in run("-v", "serve", "-c", conf).stderr
 
 
-def test_a_key_is_made_once_and_only_its_public_part_is_printed(conf, tmp_path):
+def test_keys_are_made_once_and_only_their_public_parts_are_printed(conf, tmp_path):
     made = run("key", "make", "-c", conf)
-    assert (made.exit_code, made.stdout.startswith("-----BEGIN PUBLIC KEY-----\n")) == (0, True)
+    assert (made.exit_code, json.loads(json.loads(made.stdout)["key_list"])["party_id"]) == (0, "9999")
+    fingerprint = run("key", "fingerprint", "-c", conf)
+    assert re.fullmatch(r"([A-Z2-7]{7}-){7}[A-Z2-7]{7}\n", fingerprint.stdout)
+    assert f"fingerprint of its root key: {fingerprint.stdout}" in made.stderr
     shown = run("key", "show", "-c", conf)
     assert (shown.exit_code, shown.stdout) == (0, made.stdout)
-    assert shown.stderr.startswith("key id of party 9999: ")
+    pem = run("key", "show", "--pem", "-c", conf)
+    assert (pem.stdout.startswith("-----BEGIN PUBLIC KEY-----\n"), pem.stderr.startswith("key id of party 9999: ")) == (
+        True, True)
     again = run("key", "make", "-c", conf)
     assert (again.exit_code, "is there already" in again.stderr) == (1, True)
-    assert (tmp_path / "home" / "keys" / "site.pem").stat().st_mode & 0o777 == 0o600
-    assert "PRIVATE" not in made.output + shown.output + again.output
+    for name in ("root", "tls", "message"):
+        assert f"made {tmp_path / 'home' / 'keys' / name}.pem" in made.stderr
+        assert (tmp_path / "home" / "keys" / f"{name}.pem").stat().st_mode & 0o777 == 0o600
+    assert "PRIVATE" not in made.output + shown.output + pem.output + again.output
+
+
+def test_a_list_is_certified_with_a_root_key_from_elsewhere(conf, tmp_path):
+    run("key", "make", "-c", conf)
+    root = tmp_path / "home" / "keys" / "root.pem"
+    root.rename(tmp_path / "safe.pem")
+    without = run("key", "certify", "-c", conf)
+    assert (without.exit_code, "fate_flow key certify -c CONF --root FILE" in without.stderr) == (1, True)
+    done = run("key", "certify", "-c", conf, "--root", str(tmp_path / "safe.pem"), "--number", "7")
+    assert (done.exit_code, json.loads(json.loads(done.stdout)["key_list"])["number"]) == (0, 7)
+    assert "key list of party 9999, number 7\n" in done.stderr
+    assert not root.exists()
 
 
 def test_an_rsa_key_is_made_where_one_is_wanted(conf):
-    assert len(run("key", "make", "-c", conf, "--kind", "rsa").stdout) > 500
+    assert run("key", "make", "-c", conf, "--kind", "rsa").exit_code == 0
+    assert len(run("key", "show", "--pem", "-c", conf).stdout) > 500
     assert run("key", "make", "-c", conf, "--kind", "dsa").exit_code == 2
 
 
 def test_a_key_that_is_not_there_is_one_line(conf):
-    result = run("key", "show", "-c", conf)
-    assert (result.exit_code, result.stderr.count("\n"), "fate_flow key make" in result.stderr) == (1, 1, True)
+    for arguments in (("show",), ("show", "--pem"), ("fingerprint",), ("certify",)):
+        result = run("key", *arguments, "-c", conf)
+        assert (result.exit_code, result.stderr.count("\n"), "fate_flow key make" in result.stderr) == (1, 1, True)

@@ -1,0 +1,107 @@
+"""fate_flow key"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from fate_flow.cli.console.display import tell
+from fate_flow.core.access.fingerprint import fingerprint_of
+from fate_flow.core.access.key_list import read_key_list
+from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.peers.site_key import ED25519, KINDS, load_private_key
+from fate_flow.settings.reader import load_settings
+from fate_flow.settings.settings import Settings
+
+conf_option = click.option(
+    "-c", "--conf", "conf", required=True, type=click.Path(path_type=Path), help="The server's service_conf.yaml."
+)
+file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group("key")
+def key_group() -> None:
+    """Make, certify and show the keys by which other parties know this one.
+
+    The root key signs the key list, which has the keys that the server uses: one for TLS, one for messages.
+
+    Example: fate_flow key make -c conf/service_conf.yaml
+    """
+
+
+@key_group.command()
+@conf_option
+@click.option("--kind", type=click.Choice(KINDS), default=ED25519, help=f"Of the message key. {ED25519} by default.")
+def make(conf: Path, kind: str) -> None:
+    """Make the keys that are missing; print the key list for the other parties.
+
+    Only this user can read the files of the private keys. The command never replaces an existing key: the key with
+    which an older release signed becomes the message key. The server reads its keys when it starts. You may move
+    root.pem to a safe place afterwards; only `certify` needs it.
+
+    Example: fate_flow key make -c conf/service_conf.yaml > 9999.keys
+    """
+    settings = load_settings(conf)
+    keys = _keys(settings)
+    for path in keys.make(kind):
+        tell(f"made {path}")
+    _print(settings, keys)
+
+
+@key_group.command()
+@conf_option
+@click.option("--root", "root", type=file_type, help="The file of the root key, if it is not in the home.")
+@click.option("--number", type=click.IntRange(1), help="The number of the list, instead of the next one.")
+@click.option("--next-root", "next_root", type=file_type, help="A file with the root key that may sign later lists.")
+def certify(conf: Path, root: Path | None, number: int | None, next_root: Path | None) -> None:
+    """Sign a new key list with the keys that are in the home now; print it for the other parties.
+
+    Run this after a change of the tls or message key. Other parties refuse keys that the newest list does not have.
+
+    \b
+    Example: fate_flow key certify -c conf/service_conf.yaml --root /media/safe/root.pem > 9999.keys
+    """
+    settings = load_settings(conf)
+    keys = _keys(settings)
+    keys.certify(root, number, next_root)
+    _print(settings, keys)
+
+
+@key_group.command()
+@conf_option
+@click.option("--pem", is_flag=True, help="Print the public message key alone, for a party with an older release.")
+def show(conf: Path, pem: bool) -> None:
+    """Print the key list for the other parties.
+
+    Example: fate_flow key show -c conf/service_conf.yaml > 9999.keys
+    """
+    settings = load_settings(conf)
+    if not pem:
+        _print(settings, _keys(settings))
+        return
+    key = load_private_key(settings.private_key).public
+    tell(f"key id of party {settings.party_id}: {key.key_id}")
+    click.echo(key.pem, nl=False)
+
+
+@key_group.command()
+@conf_option
+def fingerprint(conf: Path) -> None:
+    """Print the fingerprint of the root key: compare it with the other party's operator, for example by telephone.
+
+    Example: fate_flow key fingerprint -c conf/service_conf.yaml
+    """
+    click.echo(fingerprint_of(_keys(load_settings(conf)).root().key_id))
+
+
+def _keys(settings: Settings) -> OwnKeys:
+    return OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, lambda: time.time_ns() // 1_000_000)
+
+
+def _print(settings: Settings, keys: OwnKeys) -> None:
+    signed = keys.signed_list()
+    tell(f"key list of party {settings.party_id}, number {read_key_list(signed.content).number}")
+    tell(f"fingerprint of its root key: {fingerprint_of(keys.root().key_id)}")
+    click.echo(signed.text(), nl=False)

@@ -1,0 +1,238 @@
+"""The key list of a party: which keys it uses for what, signed by its root key.
+
+Another party keeps the newest list that it has seen. A key counts if the newest list has it and its time is not over.
+Signatures are made and checked in `peers/key_lists.py`; here are the form of a list, and the rule that says which list
+follows which.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from fate_flow.core.model.errors import BadRequest, Conflict
+from fate_flow.core.model.grammar import check_party_id, shown
+
+TLS, MESSAGE, RECORD = "tls", "message", "record"
+USES = (TLS, MESSAGE, RECORD)
+
+VERSION = 1
+LONGEST_TEXT = 100_000               # characters of a signed list
+_MOST_KEYS = 50
+_MOST = 2**53 - 1                    # numbers that every reader of JSON keeps
+_WHERE = "key list"
+
+
+@dataclass(frozen=True)
+class ListedKey:
+    """A public key of a party. Times are milliseconds since 1970."""
+
+    use: str                         # one of USES
+    pem: str
+    since: int
+    until: int | None = None         # None: until a newer list does not have it
+
+    def is_valid(self, now: int) -> bool:
+        return self.until is None or now < self.until
+
+
+@dataclass(frozen=True)
+class KeyList:
+    """What the root key signs."""
+
+    party_id: str
+    number: int                      # 1 for the first list; a newer list has a larger one
+    issued_at: int
+    keys: tuple[ListedKey, ...]
+    next_root: str | None = None     # PEM: the root key that may sign the next list instead
+
+    def content(self) -> str:
+        """Return the text that is signed."""
+        keys = [{"use": key.use, "key": key.pem, "from": key.since, "until": key.until} for key in self.keys]
+        document = {
+            "version": VERSION, "party_id": self.party_id, "number": self.number, "issued_at": self.issued_at,
+            "keys": keys,
+        }
+        return json.dumps(document if self.next_root is None else {**document, "next_root": self.next_root})
+
+    def valid(self, use: str, now: int) -> tuple[str, ...]:
+        """Return the keys (PEM) of this use that are valid now."""
+        return tuple(key.pem for key in self.keys if key.use == use and key.is_valid(now))
+
+
+@dataclass(frozen=True)
+class SignedKeyList:
+    """A key list as it goes from one party to another."""
+
+    root_key: str                    # PEM, of the key that signed
+    content: str                     # of a KeyList, to the letter
+    signature: str                   # base64
+
+    def text(self) -> str:
+        """Return the file that operators exchange."""
+        document = {"key_list": self.content, "root_key": self.root_key, "signature": self.signature}
+        return json.dumps(document, indent=1) + "\n"
+
+
+class KeyState(StrEnum):
+    """How this party regards another one."""
+
+    JOINED = "joined"                # its keys count
+    REVOKED = "revoked"              # none of its keys counts any more
+    REMOVED = "removed"              # forgotten, but for this mark
+
+
+@dataclass(frozen=True)
+class PartyKeys:
+    """What is stored of another party: its newest key list, and how this party regards it."""
+
+    party_id: str
+    number: int
+    root_id: str                     # the id of the root key (SHA-256 of its DER form, in hex digits)
+    signed: SignedKeyList
+    received_at: int
+    state: KeyState
+    state_by: str                    # who put it into this state
+    state_at: int
+
+    def valid(self, use: str, now: int) -> tuple[str, ...]:
+        """Return the keys (PEM) of this use that count now."""
+        return read_key_list(self.signed.content).valid(use, now) if self.state is KeyState.JOINED else ()
+
+
+def is_signed_key_list(text: str) -> bool:
+    """Return whether a text is meant as a signed key list, and not as a key in PEM."""
+    return text.lstrip().startswith("{")
+
+
+def read_signed_key_list(text: str) -> SignedKeyList:
+    """Read the file that operators exchange. Raises BadRequest."""
+    found = _Object(_document(text), _WHERE)
+    signed = SignedKeyList(found.text("root_key"), found.text("key_list"), found.text("signature"))
+    found.refuse_others("key_list", "root_key", "signature")
+    try:
+        b64decode(signed.signature, validate=True)
+    except ValueError as error:
+        raise BadRequest(f"{_WHERE}: signature is not base64") from error
+    return signed
+
+
+def read_key_list(content: str) -> KeyList:
+    """Read what was signed. Raises BadRequest for anything but the one form."""
+    found = _Object(_document(content), _WHERE)
+    if found.whole("version", 0) != VERSION:
+        raise BadRequest(f"{_WHERE}: version is not {VERSION}; a newer release of this server may read it")
+    next_root = found.text("next_root") if "next_root" in found.values else None
+    keys = found.values.get("keys")
+    if not isinstance(keys, list) or not 1 <= len(keys) <= _MOST_KEYS:
+        raise BadRequest(f"{_WHERE}: keys is not a list of 1 to {_MOST_KEYS} keys")
+    found.refuse_others("version", "party_id", "number", "issued_at", "keys", "next_root")
+    return KeyList(
+        check_party_id(found.values.get("party_id"), f"{_WHERE}: party_id"), found.whole("number", 1),
+        found.whole("issued_at", 0), tuple(_listed(key, number) for number, key in enumerate(keys)), next_root,
+    )
+
+
+def follows(stored: PartyKeys | None, new: KeyList, signed: SignedKeyList, is_compared: bool) -> bool:
+    """Return whether a list, whose signature holds, takes the place of the stored one; False if it is the stored one.
+
+    `is_compared`: an operator has compared the fingerprint of the new list's root key with the other party. Raises
+    Conflict for a list that must not replace the stored one."""
+    if stored is None:
+        return True
+    if stored.state is KeyState.REMOVED:
+        if not is_compared:
+            raise Conflict(
+                f"party {stored.party_id} was removed here; to accept it again, compare the fingerprint of its root "
+                "key with its operator and give it (--fingerprint)"
+            )
+        return True
+    if stored.state is KeyState.REVOKED:
+        raise Conflict(
+            f"party {stored.party_id} was revoked here; to accept it again, delete it first (flow key delete)"
+        )
+    return _is_newer(stored, new, signed)
+
+
+def _is_newer(stored: PartyKeys, new: KeyList, signed: SignedKeyList) -> bool:
+    if signed.root_key != stored.signed.root_key:
+        announced = read_key_list(stored.signed.content).next_root
+        if announced != signed.root_key:
+            raise Conflict(
+                f"another root key than that of party {stored.party_id} here has signed this list, and no list here "
+                "announces it; if the party has lost its root key, delete it first (flow key delete)"
+            )
+    if new.number < stored.number:
+        raise Conflict(f"the list has number {new.number}, and number {stored.number} of party {new.party_id} is here")
+    if new.number > stored.number:
+        return True
+    if signed.content != stored.signed.content:
+        raise Conflict(
+            f"party {new.party_id} has signed two different lists with number {new.number}: ask its operator for a "
+            f"list with a larger number (fate_flow key certify --number {new.number + 1})"
+        )
+    return False
+
+
+def _document(text: str) -> dict[str, Any]:
+    if len(text) > LONGEST_TEXT:
+        raise BadRequest(f"{_WHERE}: has more than {LONGEST_TEXT} characters")
+    try:
+        found = json.loads(text, object_pairs_hook=_without_doubles, parse_float=_no_float, parse_constant=_no_float)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"{_WHERE}: is not JSON as a key list has it") from error
+    if not isinstance(found, dict):
+        raise BadRequest(f"{_WHERE}: is not a JSON object")
+    return found
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key twice")
+    return found
+
+
+def _no_float(text: str) -> Any:
+    raise ValueError(text)
+
+
+def _listed(value: object, number: int) -> ListedKey:
+    where = f"{_WHERE}: keys[{number}]"
+    if not isinstance(value, dict):
+        raise BadRequest(f"{where} is not a JSON object")
+    found = _Object(value, where)
+    use = found.text("use")
+    if use not in USES:
+        raise BadRequest(f"{where}: use {shown(use)} is not one of {', '.join(USES)}")
+    until = None if found.values.get("until") is None else found.whole("until", 0)
+    found.refuse_others("use", "key", "from", "until")
+    return ListedKey(use, found.text("key"), found.whole("from", 0), until)
+
+
+@dataclass(frozen=True)
+class _Object:
+    """A JSON object, and its name in messages."""
+
+    values: dict[str, Any]
+    where: str
+
+    def text(self, key: str) -> str:
+        value = self.values.get(key)
+        if not isinstance(value, str) or not value or not value.isascii():
+            raise BadRequest(f"{self.where}: {key} is not text in ASCII")
+        return value
+
+    def whole(self, key: str, least: int) -> int:
+        value = self.values.get(key)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MOST:
+            raise BadRequest(f"{self.where}: {key} is not a whole number from {least} on")
+        return value
+
+    def refuse_others(self, *known: str) -> None:
+        others = sorted(set(self.values) - set(known))
+        if others:
+            raise BadRequest(f"{self.where}: {shown(others[0])} is no key of it; a newer release may know it")

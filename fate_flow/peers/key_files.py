@@ -1,0 +1,64 @@
+"""The files of private keys: readable for their user alone, complete or absent, never replaced."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from fate_flow.core.model.errors import BadSettings, Conflict
+
+
+def read_private(path: Path) -> bytes:
+    """Return the content of the file of a private key. Raises BadSettings, naming the file."""
+    try:
+        mode, content = stat.S_IMODE(path.stat().st_mode), path.read_bytes()
+    except FileNotFoundError as error:
+        raise BadSettings(f"{path}: there is no private key of this party: fate_flow key make -c CONF") from error
+    except OSError as error:
+        raise BadSettings(f"{path}: cannot be read: {error.strerror}") from error
+    if mode & 0o077:
+        raise BadSettings(f"{path}: is of mode {mode:04o}, so that others may use the key of this party: chmod 600")
+    return content
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write the file of a new private key. Raises Conflict if it exists; BadSettings if it cannot be written."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = _written(path, content, 0o600)
+        try:
+            os.link(draft, path)                 # never replaces an existing file
+        finally:
+            draft.unlink()
+    except FileExistsError as error:
+        raise Conflict(
+            f"{path}: is there already; all other parties have its public key. To change keys, move it away first"
+        ) from error
+    except OSError as error:
+        raise BadSettings(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def write_public(path: Path, text: str) -> None:
+    """Write or replace a file of public keys. Raises BadSettings if it cannot be written."""
+    try:
+        draft = _written(path, text.encode(), 0o644)
+        os.replace(draft, path)
+    except OSError as error:
+        raise BadSettings(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _written(path: Path, content: bytes, mode: int) -> Path:
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    try:
+        with open(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+    return draft
