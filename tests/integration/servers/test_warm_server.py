@@ -1,4 +1,4 @@
-"""A server that a warm process forked (tests/kit/servers/warm.py) is as one that `bin/cluster` executed."""
+"""A server or a `flow` that a warm process forked (tests/kit/servers/warm.py) is as one that was executed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from fate_flow.cli.server import service
 from fate_flow.engines.local.spawner import SPAWNER
-from tests.kit.servers.party_servers import BASE_PORT, GUEST, PartyServer, bin_cluster, running_cluster
-from tests.kit.servers.warm import WarmProcess
+from tests.kit.servers.party_servers import BASE_PORT, GUEST, Cluster, PartyServer, bin_cluster, running_cluster
+from tests.kit.servers.warm import WARM, Done, WarmProcess
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
@@ -62,6 +62,23 @@ def test_a_forked_server_is_as_an_executed_one(tmp_path: Path, monkeypatch: pyte
         executed(cluster.root)
         assert forked == looks(cluster.guest)
         assert forked["environment"]["FLAVOUR"] == "of this start"
+
+
+@pytest.mark.parametrize(("code", "arguments"), [
+    (0, ("server", "versions")), (1, ("job", "stop", "-j", "202601011200000000000")),
+    (2, ("job", "submit", "-c", "broken.json")), (3, ("--server", "http://127.0.0.1:1", "job", "list")),
+])
+def test_a_forked_flow_is_as_an_executed_one(
+    on_sqlite: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("FATE_FLOW_SERVER", on_sqlite.guest.url)     # later than the warm process
+    (tmp_path / "broken.json").write_text("{")
+    done = subprocess.run(
+        [Path(sys.executable).with_name("flow"), *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=120, cwd=tmp_path, check=False,
+    )
+    assert done.returncode == code
+    assert WARM.run("flow", *arguments, cwd=tmp_path) == Done(code, done.stdout, done.stderr)
 
 
 def test_a_command_that_fails_says_why_and_its_code(tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
@@ -178,13 +176,10 @@ class PartyServer:
 
     def flow(self, *arguments: object, code: int = 0, cwd: Path | None = None) -> Printed:
         """`flow` at this server, in a process of its own, as a user has it."""
-        argv = [Path(sys.executable).with_name("flow"), "--server", self.url, *map(str, arguments)]
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, cwd=cwd, check=False
-        )
-        assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-        assert "Traceback" not in done.stderr
-        return Printed(done.stdout, done.stderr)
+        done = WARM.run("flow", "--server", self.url, *map(str, arguments), cwd=cwd or Path.cwd())
+        assert done.code == code, f"exit code {done.code}\n{done.out}\n{done.err}"
+        assert "Traceback" not in done.err
+        return Printed(done.out, done.err)
 
     def submit(self, document: Mapping[str, Any], **headers: str) -> Answer:
         return self.post("job/submit", document, headers=headers)

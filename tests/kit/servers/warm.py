@@ -1,11 +1,12 @@
-"""`bin/cluster` and `bin/service.sh` without the time that their start and that of the servers takes.
+"""`bin/cluster`, `bin/service.sh` and `flow` without the time that their start and that of the servers takes.
 
 A start of a server takes a second of processor time, nearly all of it for imports, and a run of the tests starts some
 two hundred. So every process of pytest has one other process (`warm_process.py`), which has imported all of it once
 and forks the commands, and they fork the servers. A server that was forked differs from one that was executed in
 nothing that a client, another party or an operator sees: it has its own session, its environment, its folder, its
 console, its command line and nothing open (tests/integration/servers/test_warm_server.py compares them). The spawner is
-executed as ever.
+executed as ever. `flow`, which takes a quarter of a second to import and next to nothing to run, is forked as well; it
+ends with the same code and prints the same as the executed one (the same test).
 
 A test of a command itself, of a start that may fail, of the wheel or of what a page tells users to type executes the
 command (tests/integration/servers/test_cluster_command.py, test_real_start.py, test_installed_wheel.py).
@@ -27,6 +28,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.kit.waiting import SECONDS
 
 PROGRAM = Path(__file__).with_name("warm_process.py")
 SPACE = "-" * 4000
@@ -50,13 +53,13 @@ class WarmProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    def run(self, name: str, *arguments: str, seconds: float = 120.0) -> Done:
-        """Run `bin/cluster` or `bin/service.sh` in a process of its own; kill it after that time."""
+    def run(self, name: str, *arguments: str, seconds: float = 120.0, cwd: Path = Path("/")) -> Done:
+        """Run `bin/cluster`, `bin/service.sh` or `flow` in a process of its own; kill it after that time."""
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             read, said = os.pipe()
             try:
                 try:
-                    self._ask([name, arguments, dict(os.environ)], [out.fileno(), err.fileno(), said])
+                    self._ask([name, arguments, dict(os.environ), str(cwd)], [out.fileno(), err.fileno(), said])
                 finally:
                     os.close(said)
                 code = _code(read, seconds, " ".join((name, *arguments)))
@@ -93,17 +96,18 @@ def _code(read: int, seconds: float, command: str) -> int:
     """The exit code of a command, which says its own number first; once it has ended."""
     said = b""
     while True:
-        ready, _, _ = select.select([read], [], [], seconds)
+        ready, _, _ = select.select([read], [], [], seconds if said else SECONDS)      # it is not there at once
         piece = os.read(read, 100) if ready else b""
         if not piece:
             break
         said += piece
+    assert said, f"{command}: it did not begin"
     number, *code = map(int, said.split())
     if not ready:
         with suppress(ProcessLookupError):
             os.kill(number, signal.SIGKILL)
     with suppress(ProcessLookupError), open(os.pidfd_open(number), "rb") as ended:      # or it is gone already
-        select.select([ended], [], [], seconds)
+        select.select([ended], [], [], SECONDS)
     assert ready, f"{command}: it does not end"
     assert code, f"{command}: it died"
     return code[0]

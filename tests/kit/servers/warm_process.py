@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 import fate_flow.server.supervisor  # noqa: F401  # the command `serve` imports it when it is called
+from fate_flow.cli.flow import main as flow_command
 from fate_flow.cli.server import cluster, service
 from fate_flow.cli.server import main as server_command
 from fate_flow.engines.local import proc
@@ -81,8 +82,11 @@ def _become_server(argv: Sequence[str], console: IO[bytes], cwd: Path) -> NoRetu
         _leave(code)
 
 
-def _command(name: str, arguments: Sequence[str], environment: dict[str, str], streams: Sequence[int]) -> NoReturn:
-    """Run one of COMMANDS; say the number of this process and then the exit code through the last of `streams`."""
+def _command(
+    name: str, arguments: Sequence[str], environment: dict[str, str], cwd: str, streams: Sequence[int]
+) -> NoReturn:
+    """Run `flow` or one of COMMANDS; say the number of this process and then the exit code through the last of
+    `streams`."""
     code, (out, err, said) = 1, streams
     try:
         os.write(said, b"%d\n" % os.getpid())
@@ -90,19 +94,29 @@ def _command(name: str, arguments: Sequence[str], environment: dict[str, str], s
         for number, stream in ((1, out), (2, err)):
             os.dup2(stream, number)
             os.close(stream)
-        os.chdir("/")
+        os.chdir(cwd)
         os.environ.clear()
         os.environ.update(environment)
         time.tzset()
-        _show([sys.executable, "-P", "-m", COMMANDS[name].__name__, *arguments])
-        subprocess.Popen = ForkedServer  # type: ignore[assignment,misc]
-        COMMANDS[name].main(arguments, prog_name=name)
+        if name == "flow":
+            _run_flow(arguments)
+        else:
+            _show([sys.executable, "-P", "-m", COMMANDS[name].__name__, *arguments])
+            subprocess.Popen = ForkedServer  # type: ignore[assignment,misc]
+            COMMANDS[name].main(arguments, prog_name=name)
     except BaseException as error:  # noqa: BLE001  # the frames above must not see it
         code = _code_of(error)
     finally:
         sys.stdout.flush()
         os.write(said, b"%d\n" % code)
         _leave(code)
+
+
+def _run_flow(arguments: Sequence[str]) -> None:
+    """Run what the script `flow` of this environment runs."""
+    sys.argv = [str(Path(sys.executable).with_name("flow")), *arguments]
+    _show([sys.executable, *sys.argv])
+    flow_command.main()
 
 
 def _code_of(error: BaseException) -> int:
@@ -129,7 +143,7 @@ def _show(argv: Sequence[str]) -> None:
 
 
 def main(control: socket.socket) -> None:
-    """Fork a command for each request on this socket: a name, arguments, an environment and three streams."""
+    """Fork a command for each request on this socket: a name, arguments, an environment, a folder and three streams."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)       # nobody waits for the forks
     proc.settle_memory()
     while True:
