@@ -10,7 +10,7 @@ from tests.simulation.world.faults import Faults
 from tests.simulation.world.world import RULES, World
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", pytest.param("sqlite", marks=pytest.mark.long)])
 def store(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

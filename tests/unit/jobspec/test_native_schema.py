@@ -182,6 +182,7 @@ def spoiled(draw: st.DrawFn) -> Any:
     return document
 
 
+@pytest.mark.long
 @given(spoiled())
 @settings(deadline=None, max_examples=300)
 def test_our_reader_and_any_other_agree_on_what_is_right(document):

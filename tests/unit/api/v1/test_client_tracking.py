@@ -124,6 +124,7 @@ def test_output_data_that_was_deleted_since_is_no_data(world: World, job_id: str
     assert world.get("tracking/component/output/data/download", of(job_id)).json["retmsg"] == why
 
 
+@pytest.mark.long
 def test_output_data_is_sent_in_flat_memory(world: World, job_id: str) -> None:
     world.add_output(job_id, world.add_table("out", "made", [(str(n), "1" * 40, "2" * 40) for n in range(100_000)]))
     tracemalloc.start()

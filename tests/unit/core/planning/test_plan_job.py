@@ -180,6 +180,7 @@ def some_view(draw: st.DrawFn) -> JobView:
     return a_view(job, seats=those, tasks=tasks, spec=spec, may_begin_round=draw(st.booleans()))
 
 
+@pytest.mark.long
 @settings(max_examples=400)
 @given(some_view())
 def test_whatever_is_seen_the_plan_is_legal_the_same_twice_and_moves_nothing_twice(view: JobView) -> None:
