@@ -11,6 +11,7 @@ from flask import Blueprint, Flask
 from fate_flow.api.between_parties import party
 from fate_flow.api.between_parties.envelope import PARTIES
 from fate_flow.api.between_parties.exchange import ExchangeEnvelope, deliver_blueprint
+from fate_flow.api.http.caller import CALLER
 from fate_flow.api.http.client_auth import WINDOW_MS, ClientAuth
 from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.nonces import Nonces
@@ -28,6 +29,7 @@ from fate_flow.api.v2 import refusal
 from fate_flow.core.access.site import SiteKey
 from fate_flow.relay.spool import Spool
 from fate_flow.services.context.ports import Record
+from fate_flow.settings.people import People
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -76,7 +78,8 @@ def _check_callers(app: Flask, services: Services) -> None:
     app.before_request(OriginCheck(settings.allowed_hosts).check)
     if settings.client_keys is not None:
         of_clients = Nonces(settings.run_dir / "nonces", WINDOW_MS)
-        app.before_request(ClientAuth(settings.client_keys, of_clients, now_on_the_wall).check)
+        people = People(settings.home, settings.client_keys)
+        app.before_request(ClientAuth(people, of_clients, now_on_the_wall).check)
     if settings.site.is_on:
         of_parties = Nonces(settings.run_dir / "site_nonces", WINDOW_MS)
 
@@ -111,4 +114,4 @@ class AccessLog:
     def _note(self, environ: WSGIEnvironment, status: str) -> None:
         # Without the query: that of an upload is its whole configuration.
         address, path = environ.get("REMOTE_ADDR", "-"), environ.get("PATH_INFO", "")
-        self._record.access(address, environ["REQUEST_METHOD"], path, int(status[:3]))
+        self._record.access(address, environ["REQUEST_METHOD"], path, int(status[:3]), environ.get(CALLER) or "-")

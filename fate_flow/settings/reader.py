@@ -22,6 +22,7 @@ from fate_flow.settings.connectors import read_connectors
 from fate_flow.settings.limits import read_ceilings, read_limits, read_retention
 from fate_flow.settings.logs import read_log_limits
 from fate_flow.settings.parties import read_approval_rule, read_party_id, read_routes, read_site_rule
+from fate_flow.settings.people import read_people
 from fate_flow.settings.programs import read_commands
 from fate_flow.settings.section import Section, collected, resolved, split_url
 from fate_flow.settings.security import read_host_names
@@ -161,6 +162,7 @@ class _Reader:
         client.refuse_others()
         if keys is not None:
             check_client_keys(keys)
+        read_people(home)           # a file that cannot be used is reported before the start, not by the first request
         return keys, is_due
 
     @collected

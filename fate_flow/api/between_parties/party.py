@@ -15,6 +15,7 @@ from fate_flow.api.v1.envelope import ok, reply, silent_json
 from fate_flow.api.v1.jobs.explain import hold_of, recounted
 from fate_flow.api.v1.party.parties import known_parties
 from fate_flow.core.access.authority import TO_INITIATORS, JobBinding, Query, Said, is_local, objection
+from fate_flow.core.access.client_roles import READ
 from fate_flow.core.model.errors import BadRequest, JobNotFound, PermissionDenied
 from fate_flow.core.model.grammar import check_component_name, check_job_id, check_party_id, check_role
 from fate_flow.core.model.history import HistoryEntry
@@ -134,7 +135,9 @@ class _PartyRoutes:
         self._record.emit(Event.SERVED, job_id=job_id, text=text)
         return ok(history_data(moves))
 
-    @declared("The parties that this server has a route to, whether they answer, and which are on hold.", data=PARTIES)
+    @declared(
+        "The parties that this server has a route to, whether they answer, and which are on hold.", READ, data=PARTIES,
+    )
     def list_parties(self) -> Response:
         """Ask the parties now, for `flow party list`."""
         return ok(known_parties(self._services))

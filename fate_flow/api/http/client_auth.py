@@ -1,4 +1,5 @@
-"""Authentication of clients: requests are signed as FATE's clients sign them (client-api-v1, section 1).
+"""Authentication of clients: requests are signed as FATE's clients sign them (client-api-v1, section 1), and the client
+has one of the roles that the route names.
 
 The signature covers the time, the nonce, the path with the query as sent, and the body. On routes that take a form, the
 signature of a form covers its fields but no file. A request is accepted once (`nonces.py`), and only within a minute of
@@ -7,6 +8,7 @@ its time by the clock of this machine.
 
 from __future__ import annotations
 
+import logging
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -16,12 +18,16 @@ from urllib.parse import quote, unquote, urlencode
 from flask import current_app, g, request
 from werkzeug.exceptions import HTTPException
 
+from fate_flow.api.http.caller import note_caller
 from fate_flow.api.http.declared import declaration_of
 from fate_flow.api.http.file_routes import note_file_route
 from fate_flow.api.http.nonces import Nonces
-from fate_flow.core.model.errors import BadRequest, PermissionDenied
+from fate_flow.core.access.client_roles import OPEN, ClientRole, names_of, suffices
+from fate_flow.core.model.errors import BadRequest, BadSettings, PermissionDenied, StorageFailed
 from fate_flow.core.model.grammar import shown
-from fate_flow.settings.client_keys import ClientKeys
+from fate_flow.settings.people import Client, People
+
+LOG = logging.getLogger(__name__)
 
 WINDOW_MS = 60_000
 SIGNED_WITH = ("TIMESTAMP", "NONCE", "APP-KEY", "SIGNATURE")     # WSGI makes no difference between APP_KEY and APP-KEY
@@ -29,13 +35,16 @@ _MOST_LETTERS = 200
 _UPLOAD = "multipart/form-data"
 _OF_PARTIES = ("/v1/party/", "/v1/initiator/", "/v1/tracker/", "/v1/exchange/")
 _OF_CLIENTS_ALL_THE_SAME = "/v1/party/list"
-OPEN = ("/index.html", "/v1/openapi.json")                   # pages without secrets
 
 NOT_SIGNED = (
     "requests have to be signed: flow init -c CONF on the server's machine; elsewhere flow init --app-key KEY "
     "--secret-key SECRET, with the keys in keys/clients.yaml of the server's home"
 )
 WRONG_KEY = "APP_KEY: is not the app key of this server's clients; set the right one: flow init --app-key KEY"
+REVOKED = (
+    "APP_KEY: this key was revoked; whoever runs this server can make another one: fate_flow client renew NAME, and "
+    "then flow init --app-key KEY --secret-key SECRET"
+)
 WRONG_SECRET = (
     "SIGNATURE: is wrong, though the app key is right: the secret key is probably wrong (flow init --secret-key "
     "SECRET); if not, something between client and server changes requests"
@@ -49,27 +58,44 @@ class NotAuthenticated(PermissionDenied):
 class ClientAuth:
     """The check of each client's request. `clock` returns wall clock time in milliseconds since 1970."""
 
-    def __init__(self, keys: ClientKeys, nonces: Nonces, clock: Callable[[], int]) -> None:
-        self._keys = keys
+    def __init__(self, people: People, nonces: Nonces, clock: Callable[[], int]) -> None:
+        self._people = people
         self._nonces = nonces
         self._clock = clock
 
     def check(self) -> None:
-        """Raise NotAuthenticated."""
-        rule = request.url_rule.rule if request.url_rule else OPEN[0]       # an unknown path is refused elsewhere
-        if rule in OPEN or not is_for_clients(rule):
+        """Find out who asks (`caller.py`). Raise NotAuthenticated; PermissionDenied if the client may not do this."""
+        if request.url_rule is None or not is_for_clients(request.url_rule.rule):
+            return                              # an unknown path is refused elsewhere
+        roles = roles_of_route(current_app.view_functions[request.endpoint or ""])
+        if roles == OPEN:
             return
         note_file_route()
         timestamp, nonce, app_key, signature = self._headers()
         now = self._clock()
         if abs(now - int(timestamp)) > WINDOW_MS:
             raise NotAuthenticated(f"TIMESTAMP: {timestamp} is not within 60 s of {now}, the time of this server")
-        if not compare_digest(app_key.encode(), self._keys.app_key.encode()):
-            raise NotAuthenticated(WRONG_KEY)
-        if not self._is_good(signature.encode(), timestamp, nonce):
+        client = self._client(app_key)
+        if not self._is_good(client, signature.encode(), timestamp, nonce):
             raise NotAuthenticated(WRONG_SECRET)
         if not self._nonces.is_new(nonce, int(timestamp), now):
             raise NotAuthenticated("NONCE: a request with this nonce was already accepted")
+        note_caller(client.name)
+        if not suffices(client.roles, roles):
+            raise PermissionDenied(_missing(client, roles))
+
+    def _client(self, app_key: str) -> Client:
+        """Raise NotAuthenticated; StorageFailed if the keys cannot be read."""
+        try:
+            found = self._people.client_with(app_key)
+        except BadSettings as error:
+            LOG.error("%s", error.message)
+            raise StorageFailed("this server cannot read the keys of its clients; its log says why") from error
+        if found is None:
+            raise NotAuthenticated(WRONG_KEY)
+        if not found.is_valid:
+            raise NotAuthenticated(REVOKED)
+        return found
 
     def _headers(self) -> tuple[str, str, str, str]:
         timestamp, nonce, app_key, signature = (request.headers.get(name, "")[:_MOST_LETTERS] for name in SIGNED_WITH)
@@ -79,12 +105,12 @@ class ClientAuth:
             raise NotAuthenticated("TIMESTAMP: is not a number of milliseconds")
         return timestamp, nonce, app_key, signature
 
-    def _is_good(self, signature: bytes, timestamp: str, nonce: str) -> bool:
-        """Return whether this is the signature of the request, in one of the ways in which clients sign."""
-        key = self._keys.secret_key.encode()
+    def _is_good(self, client: Client, signature: bytes, timestamp: str, nonce: str) -> bool:
+        """Return whether this is the client's signature of the request, in one of the ways in which clients sign."""
+        key = client.secret_key.encode()
         for signed in _signed_parts():          # lazily: the next item may have to read a form
             for path in _signed_paths():
-                parts = (timestamp, nonce, self._keys.app_key, path)
+                parts = (timestamp, nonce, client.app_key, path)
                 encoded = (part.encode("utf-8", "surrogateescape") for part in parts)
                 text = b"\n".join((*encoded, signed.body, signed.fields))
                 if compare_digest(signature, b64encode(digest(key, text, "sha1"))):
@@ -151,6 +177,22 @@ def _fields_of_form() -> bytes | None:
     except (BadRequest, HTTPException, OSError):       # not a form; an unauthenticated caller need not learn why
         return None
     return urlencode(fields, quote_via=quote, safe="-._~").encode()
+
+
+def roles_of_route(view: Callable[..., object]) -> ClientRole:
+    """Return the client roles that suffice for a route. Raise LookupError if it declares none: nobody may use it."""
+    declaration = declaration_of(view)
+    if declaration is None:
+        raise LookupError(f"{request.path} does not declare which client roles may use it")
+    return declaration.roles
+
+
+def _missing(client: Client, roles: ClientRole) -> str:
+    needed, held = " or ".join(names_of(roles)), ", ".join(names_of(client.roles))
+    return (
+        f"client {client.name} has the client roles {held}, and {request.path} needs {needed}; whoever runs this "
+        f"server can give it: fate_flow client renew {client.name} --role ..."
+    )
 
 
 def is_for_clients(rule: str) -> bool:

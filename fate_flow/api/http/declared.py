@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from fate_flow.core.access.client_roles import ClientRole
 from fate_flow.core.model.grammar import shown_key
 
 Schema = Mapping[str, Any]
@@ -27,6 +28,7 @@ class Declaration:
     """The contract of one route, for its callers."""
 
     what: str                                           # what the route does, in a sentence
+    roles: ClientRole                                   # the client roles that suffice, one of them; OPEN: none needed
     needs: Arguments = field(default_factory=dict)      # required keys of the body; null counts as missing
     takes: Arguments = field(default_factory=dict)      # optional keys; null counts as left out
     either: tuple[Schema, ...] = ()                     # alternatives, of which the body must match one
@@ -44,9 +46,9 @@ class Declaration:
     never: int = 0                                      # not offered: the code of every answer
 
 
-def declared(what: str, **more: Any) -> Callable[[V], V]:
+def declared(what: str, roles: ClientRole, **more: Any) -> Callable[[V], V]:
     """Return a decorator that marks a handler with a `Declaration` of these fields."""
-    declaration = Declaration(what, **more)
+    declaration = Declaration(what, roles, **more)
 
     def mark(view: V) -> V:
         view.__dict__[_KEY] = declaration

@@ -17,7 +17,7 @@ from werkzeug.exceptions import NotFound
 from werkzeug.routing import Rule
 
 import fate_flow
-from fate_flow.api.http.client_auth import OPEN, SIGNED_WITH, NotAuthenticated, is_for_clients
+from fate_flow.api.http.client_auth import SIGNED_WITH, NotAuthenticated, is_for_clients
 from fate_flow.api.http.declared import (
     IGNORED,
     TEXT,
@@ -39,6 +39,7 @@ from fate_flow.api.http.request_origin import FORBIDDEN, OtherSite
 from fate_flow.api.http.unread import UNREADABLE
 from fate_flow.api.v1.envelope import STATUS_OF, STATUS_OF_NO_FILE, UNCAUGHT, retcode_of_kind
 from fate_flow.api.v2.envelope import RESTRICTED
+from fate_flow.core.access.client_roles import OPEN, names_of
 from fate_flow.core.model import errors
 from fate_flow.core.model.errors import FlowError, PermissionDenied
 
@@ -80,7 +81,7 @@ def blueprint(is_signed: bool) -> Blueprint:
         return to_json(document(current_app, is_signed=is_signed))
 
     @found.get(PATH)
-    @declared("This document.", file=_JSON, content={"type": "object", "required": ["openapi", "paths"]})
+    @declared("This document.", OPEN, file=_JSON, content={"type": "object", "required": ["openapi", "paths"]})
     def openapi() -> Response:
         return Response(text(), mimetype=_JSON)
 
@@ -138,8 +139,9 @@ def _operation(rule: Rule, method: str, view: Callable[..., Any], is_signed: boo
         "operationId": f"{name}_{method}",
         "tags": [name.partition("_")[0]],
         "summary": declaration.what,
+        **_roles(declaration, is_signed),
         "parameters": [*_in_path(rule), *_in_headers(declaration)],
-        "responses": dict(_responses(declaration, leads_to_a_file(view), is_signed and rule.rule not in OPEN)),
+        "responses": dict(_responses(declaration, leads_to_a_file(view), is_signed and bool(declaration.roles))),
     }
     for status in (FORBIDDEN, *UNREADABLE):
         found["responses"].setdefault(str(status), {"$ref": f"#/components/responses/{_shared_name(status)}"})
@@ -148,6 +150,12 @@ def _operation(rule: Rule, method: str, view: Callable[..., Any], is_signed: boo
     if (body := _body(declaration)) and (method not in ("get", "head") or declaration.needs):
         found["requestBody"] = body
     return found
+
+
+def _roles(declaration: Declaration, is_signed: bool) -> dict[str, str]:
+    """Return the description with the client roles that suffice, if clients sign."""
+    names = " or ".join(names_of(declaration.roles))
+    return {"description": f"Client role: {names}."} if is_signed and names else {}
 
 
 def _in_path(rule: Rule) -> Iterator[dict[str, Any]]:

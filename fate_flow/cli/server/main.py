@@ -13,6 +13,7 @@ from peewee import Database, SqliteDatabase
 
 from fate_flow import __version__
 from fate_flow.cli.group import HELP, EdgeGroup, verbose_option
+from fate_flow.cli.server.client_keys import client_group
 from fate_flow.core.model.errors import BadSettings, StorageFailed
 from fate_flow.server.start_warnings import readable_secrets
 from fate_flow.settings.client_keys import make_client_keys
@@ -64,6 +65,9 @@ def serve(conf: Path) -> None:
     from fate_flow.server.supervisor import serve as run
 
     raise SystemExit(run(conf))
+
+
+fate_flow.add_command(client_group)
 
 
 @fate_flow.group()

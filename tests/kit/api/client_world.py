@@ -106,6 +106,7 @@ class FakeFiles:
 @dataclass
 class FakeRecord:
     served: list[tuple[str, str, str, int]] = field(default_factory=list)
+    callers: list[str] = field(default_factory=list)          # one for each of `served`: which client has signed
     lines: list[str] = field(default_factory=list)
 
     def emit(self, event: Any, /, *, stacklevel: int = 1, **fields: object) -> None:
@@ -113,8 +114,9 @@ class FakeRecord:
 
     def http_response(self, job_id: str, endpoint: str, text: str, body: object, *, stacklevel: int = 1) -> None: ...
 
-    def access(self, address: str, method: str, path: str, status: int) -> None:
+    def access(self, address: str, method: str, path: str, status: int, user: str = "-") -> None:
         self.served.append((address, method, path, status))
+        self.callers.append(user)
 
     def flush(self) -> None: ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response
 
 from fate_flow.api.http.declared import declared
+from fate_flow.core.access.client_roles import OPEN
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -26,7 +27,7 @@ def blueprint(party_id: str, url: str) -> Blueprint:
     page = _PAGE.format(party_id=party_id, url=url)
 
     @board.get("/index.html")
-    @declared("Show a page with the commands that show a job.", file="text/html")
+    @declared("Show a page with the commands that show a job.", OPEN, file="text/html")
     def index() -> Response:
         return Response(page, mimetype="text/html")
 

@@ -12,6 +12,7 @@ from fate_flow.api.http.declared import COUNT, TEXT, WHOLE, YES_NO, a_list, an_o
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok
 from fate_flow.components.tables.table import NoSuchTable, Table
+from fate_flow.core.access.client_roles import READ, SUBMIT
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import ROLES
 from fate_flow.core.model.job import JobKey
@@ -66,7 +67,7 @@ class _BoardRoutes:
         self._context = services.context
         self._views = services.views
 
-    @declared("Show the components of a job, and what each depends on.", needs=JOB | SEAT, data=_DEPENDENCIES)
+    @declared("Show the components of a job, and what each depends on.", READ, needs=JOB | SEAT, data=_DEPENDENCIES)
     def dependency(self) -> Response:
         """Return the components in a possible order of execution, and what each depends on."""
         party, spec = self._seat(arguments(*_SEAT))
@@ -80,7 +81,7 @@ class _BoardRoutes:
             "dependencies": {task.name: _needs(spec, task) for task in tasks},
         })
 
-    @declared("Show the parties of a job and their tables.", needs=JOB | SEAT, data=_DATA_VIEW)
+    @declared("Show the parties of a job and their tables.", READ, needs=JOB | SEAT, data=_DATA_VIEW)
     def data_view(self) -> Response:
         """Return the parties of the job and their tables."""
         _, spec = self._seat(arguments(*_SEAT))
@@ -95,7 +96,7 @@ class _BoardRoutes:
         return ok({"partner": spec.roles, "roles": spec.roles, "dataset": dataset, "model_summary": {}})
 
     @declared(
-        "List the input and output tables of each component of a job.", needs=JOB | SEAT,
+        "List the input and output tables of each component of a job.", READ, needs=JOB | SEAT,
         data=by_name(an_object({"input": _TABLES, "output": _TABLES})),
     )
     def tables(self) -> Response:
@@ -119,7 +120,8 @@ class _BoardRoutes:
         })
 
     @declared(
-        f"Show the first {MOST_SHOWN} rows of each output table of a component.", needs=COMPONENT, data=a_list(ROWS),
+        f"Show the first {MOST_SHOWN} rows of each output table of a component.", SUBMIT,
+        needs=COMPONENT, data=a_list(ROWS),
         beside={"meta": _META},
     )
     def output_data(self) -> Response:

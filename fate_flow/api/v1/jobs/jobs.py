@@ -70,6 +70,7 @@ from fate_flow.api.v1.jobs.task_order import TaskOrder
 from fate_flow.api.v1.rendering import job
 from fate_flow.api.v1.rendering.output_table import OUTPUT_TABLE, OUTPUT_TABLE_SCHEMA, rendered_output_table
 from fate_flow.api.v1.rendering.statuses import meant_statuses
+from fate_flow.core.access.client_roles import APPROVE, AUDIT, OPERATE, READ, SUBMIT
 from fate_flow.core.model.errors import FlowError, JobNotFound, NotFound
 from fate_flow.core.model.grammar import ROLES, check_digest
 from fate_flow.core.model.job import Command, CommandKind, JobKey
@@ -136,7 +137,8 @@ class _JobRoutes:
     # ------------------------------------------------------------------ changes
 
     @declared(
-        "Submit a job, which every party has to accept.", takes=SUBMISSION | REQUEST_ID, either=SUBMISSION_NEEDS,
+        "Submit a job, which every party has to accept.", SUBMIT,
+        takes=SUBMISSION | REQUEST_ID, either=SUBMISSION_NEEDS,
         headers=IDEMPOTENCY_KEY, data=SUBMITTED, aside={"jobId": TEXT}, refused=PROBLEMS,
     )
     def submit(self) -> Response:
@@ -149,7 +151,7 @@ class _JobRoutes:
         return ok(data, submitted.retmsg, jobId=submitted.job_id)
 
     @declared(
-        "Stop a job at all its parties.", needs=JOB,
+        "Stop a job at all its parties.", SUBMIT | OPERATE, needs=JOB,
         takes={
             "stop_status": described(one_of(STOPS), "The final status; canceled by default."),
             "now": described(FLAG, "Kill its workers at once."),
@@ -161,7 +163,8 @@ class _JobRoutes:
         return ok(retmsg=self._jobs.stop(read_job_id(body), status, now=now))
 
     @declared(
-        "Rerun an ended job; another party passes the request on to the initiator.", needs=JOB, relays=True,
+        "Rerun an ended job; another party passes the request on to the initiator.", SUBMIT | OPERATE,
+        needs=JOB, relays=True,
         takes={
             "component_name": {**_FROM, "description": "Rerun from this component on; pipeline: from what failed."},
             "force": described(YES_NO, "Also run succeeded tasks again."),
@@ -183,34 +186,34 @@ class _JobRoutes:
         rows = self._services.context.read(lambda tx: tx.jobs_here(job_id))
         return None if not rows or any(row.is_initiator for row in rows) else rows[0].initiator
 
-    @declared("Continue a canceled job where it was stopped.", needs=JOB)
+    @declared("Continue a canceled job where it was stopped.", SUBMIT | OPERATE, needs=JOB)
     def resume(self) -> Response:
         """Resume the job. This route is ours: v1 has only the rerun for a canceled job."""
         self._jobs.resume(read_job_id(arguments("job_id")))
         return ok(retmsg="resume job success")
 
-    @declared("Change the priority of a waiting job.", needs=JOB | _PRIORITY)
+    @declared("Change the priority of a waiting job.", SUBMIT | OPERATE, needs=JOB | _PRIORITY)
     def set_priority(self) -> Response:
         """Change the priority of a waiting job. This route is ours."""
         body = arguments("job_id", "priority")
         self._jobs.set_priority(read_job_id(body), read_whole(body, "priority", 0, -MOST_PRIORITY, MOST_PRIORITY))
         return ok(retmsg="set job priority success")
 
-    @declared("Suspend a waiting job until it is released.", needs=JOB | MESSAGE, takes=AUTHOR)
+    @declared("Suspend a waiting job until it is released.", SUBMIT | OPERATE, needs=JOB | MESSAGE, takes=AUTHOR)
     def hold(self) -> Response:
         """Suspend a waiting job: it has no reservation round until it is released. This route is ours."""
         body = arguments("job_id", "message")
         self._jobs.hold(read_job_id(body), read_message(body), read_author(body, self._settings.party_id))
         return ok(retmsg="hold job success")
 
-    @declared("Release a held job: it can start again.", needs=JOB, takes=AUTHOR)
+    @declared("Release a held job: it can start again.", SUBMIT | OPERATE, needs=JOB, takes=AUTHOR)
     def release(self) -> Response:
         body = arguments("job_id")
         self._jobs.release(read_job_id(body), read_author(body, self._settings.party_id))
         return ok(retmsg="release job success")
 
     @declared(
-        "Accept a job of another initiator at this party.", needs=JOB,
+        "Accept a job of another initiator at this party.", APPROVE, needs=JOB,
         takes=AUTHOR | {
             "reason": described(MESSAGE["message"], "The reason, for people."),
             "revision": whole("The reviewed revision of the parameters; any other is refused.", maximum=MOST_WHOLE),
@@ -231,7 +234,9 @@ class _JobRoutes:
         found = self._use_cases.approvals.approve(read_job_id(body), reason, author, revision, digest)
         return ok({"digest": found.digest, "revision": found.revision}, "approve job success")
 
-    @declared("Reject a job at this party: the job ends.", needs=JOB | {"reason": MESSAGE["message"]}, takes=AUTHOR)
+    @declared(
+        "Reject a job at this party: the job ends.", APPROVE, needs=JOB | {"reason": MESSAGE["message"]}, takes=AUTHOR,
+    )
     def reject(self) -> Response:
         body = arguments("job_id", "reason")
         self._use_cases.approvals.reject(
@@ -239,14 +244,16 @@ class _JobRoutes:
         )
         return ok(retmsg="reject job success")
 
-    @declared("Cancel every waiting job of this initiator.", data=by_name({"const": 0}, description="By job id."))
+    @declared(
+        "Cancel every waiting job of this initiator.", OPERATE, data=by_name({"const": 0}, description="By job id."),
+    )
     def clean_queue(self) -> Response:
         return ok(self._use_cases.queue.clean_queue())
 
     # ------------------------------------------------------------------ checks
 
     @declared(
-        "Check a submit: ask each party, store nothing.", takes=SUBMISSION, either=SUBMISSION_NEEDS,
+        "Check a submit: ask each party, store nothing.", SUBMIT, takes=SUBMISSION, either=SUBMISSION_NEEDS,
         data=PREVIEW, refused=REFUSED_PREVIEW,
     )
     def validate(self) -> Response:
@@ -277,7 +284,7 @@ class _JobRoutes:
     # ------------------------------------------------------------------ the state of jobs
 
     @declared(
-        f"Show the newest {MOST_ROWS} jobs that match the filters, in full; none without a filter.",
+        f"Show the newest {MOST_ROWS} jobs that match the filters, in full; none without a filter.", READ,
         takes=filter_schemas(job.JOB) | PAGE, data=a_list(job.JOB_SCHEMA), also=BAD_FILTER, idle=("component_name",),
     )
     def query(self) -> Response:
@@ -292,7 +299,7 @@ class _JobRoutes:
         return ok(list(map(job.rendered_job, with_conditions_of_jobs(self._context, rows))), text)
 
     @declared(
-        "List one page of jobs, without their documents.", takes=_JOBS | PAGE,
+        "List one page of jobs, without their documents.", READ, takes=_JOBS | PAGE,
         data=an_object({"jobs": a_list(job.LISTED_JOB_SCHEMA), "count": COUNT}), also=BAD_FILTER,
     )
     def list_jobs(self) -> Response:
@@ -309,7 +316,7 @@ class _JobRoutes:
         listed = with_conditions_of_jobs(self._context, rows)
         return ok({"jobs": list(map(job.rendered_in_list, listed)), "count": count})
 
-    @declared("Explain the state of a job, in text and numbers.", needs=JOB, data=EXPLAINED)
+    @declared("Explain the state of a job, in text and numbers.", READ, needs=JOB, data=EXPLAINED)
     def explain(self) -> Response:
         """Explain the state of a job, in text and numbers."""
         job_id = read_job_id(arguments("job_id"))
@@ -325,14 +332,14 @@ class _JobRoutes:
         ))  # fmt: skip
 
     @declared(
-        "Show every change of state of a job, its tasks and workers, as its parties saw them.", needs=JOB,
+        "Show every change of state of a job, its tasks and workers, as its parties saw them.", READ, needs=JOB,
         data=an_object({"moves": a_list(MOVE), "parties": a_list(ASKED)}),
     )
     def history(self) -> Response:
         """Return every change of state of a job, its parties, tasks and workers, in order, as the parties saw them."""
         return ok(federated_history(self._services, read_job_id(arguments("job_id"))))
 
-    @declared("Show the documents of a job.", needs=JOB | SEAT, data=CONFIG)
+    @declared("Show the documents of a job.", READ, needs=JOB | SEAT, data=CONFIG)
     def config(self) -> Response:
         body = arguments("job_id", "role", "party_id")
         job_id, party = read_job_id(body), read_party(body)
@@ -342,7 +349,7 @@ class _JobRoutes:
         return ok(job.rendered_config(row))
 
     @declared(
-        "List the output tables of a job's tasks.", needs=JOB, takes=filter_schemas(OUTPUT_TABLE),
+        "List the output tables of a job's tasks.", READ, needs=JOB, takes=filter_schemas(OUTPUT_TABLE),
         data=a_list(OUTPUT_TABLE_SCHEMA), idle=("status",),
     )
     def view_data(self) -> Response:
@@ -356,7 +363,7 @@ class _JobRoutes:
     # ------------------------------------------------------------------ logs
 
     @file_follows
-    @declared("Download all log files of a job, as a tar.", needs=JOB, file=GZIP)
+    @declared("Download all log files of a job, as a tar.", SUBMIT | OPERATE | AUDIT, needs=JOB, file=GZIP)
     def download_log(self) -> Response:
         job_id = read_job_id(arguments("job_id"))
         folder = self._settings.log_dir / job_id
@@ -364,11 +371,13 @@ class _JobRoutes:
             raise NotFound(f"Log of job {job_id} not found on party {self._settings.party_id}")
         return tar_response(f"job_{job_id}_log.tar.gz", logs_of(folder, self._views.snapshot(job_id)))
 
-    @declared("Show the folder of a job's logs on the server.", needs=JOB, data=an_object({"logs_directory": TEXT}))
+    @declared(
+        "Show the folder of a job's logs on the server.", READ, needs=JOB, data=an_object({"logs_directory": TEXT}),
+    )
     def log_path(self) -> Response:
         return ok({"logs_directory": self._settings.log_dir / read_job_id(arguments("job_id"))})
 
-    @declared("Show the URL of a job on a board.", needs=JOB | SEAT, data=an_object({"board_url": a_list(TEXT)}))
+    @declared("Show the URL of a job on a board.", READ, needs=JOB | SEAT, data=an_object({"board_url": a_list(TEXT)}))
     def board_url(self) -> Response:
         body = arguments("job_id", "role", "party_id")
         return ok({"board_url": [board_url_of(self._settings, read_job_id(body), read_party(body))]})

@@ -31,6 +31,7 @@ from fate_flow.api.http.shapes import PROBLEMS, WARNINGS
 from fate_flow.api.v1.envelope import arguments, ok
 from fate_flow.api.v1.jobs.explain import REFUSES, stance_of
 from fate_flow.api.v1.jobs.submission import ask_parties
+from fate_flow.core.access.client_roles import SUBMIT
 from fate_flow.core.model.errors import OperationFailed
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import CONF_PARTS, Party
@@ -69,7 +70,7 @@ class _ParameterRoutes:
         self._use_cases = services.use_cases
 
     @declared(
-        "Change the parameters of a waiting or finished job, if every party agrees.", needs=JOB, takes=_CHANGE,
+        "Change the parameters of a waiting or finished job, if every party agrees.", SUBMIT, needs=JOB, takes=_CHANGE,
         either=_NEEDED, data=_CHANGED, refused=_REFUSED,
     )
     def update(self) -> Response:

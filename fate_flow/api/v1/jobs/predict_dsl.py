@@ -11,6 +11,7 @@ from fate_flow.api.http.arguments import FILE_NAME, Body, read_file_name
 from fate_flow.api.http.declared import FREE, NOTHING, TEXT, a_list, an_object, by_name, declared, described
 from fate_flow.api.http.file_routes import file_follows
 from fate_flow.api.v1.envelope import HttpError, arguments, attached, ok
+from fate_flow.core.access.client_roles import READ
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown
 from fate_flow.jobspec.fate_v1.predict_dsl import predict_dsl
@@ -32,7 +33,7 @@ def blueprint() -> Blueprint:
 @file_follows
 @declared(
     "Derive the DSL of a prediction from that of a training: some of its components and the readers that they need, as "
-    "data or as a file.",
+    "data or as a file.", READ,
     needs={"train_dsl": described({"type": ["string", "object"]}, "The DSL of the training, or its JSON.")},
     takes={
         "cpn_str": described(

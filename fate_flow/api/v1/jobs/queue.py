@@ -10,6 +10,7 @@ from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import QUEUE
 from fate_flow.api.v1.envelope import arguments, ok, silent_json
 from fate_flow.api.v1.jobs.explain import queued
+from fate_flow.core.access.client_roles import OPERATE, READ
 from fate_flow.store.views.lists import MOST_ROWS
 
 _LONGEST_MESSAGE, _LONGEST_NAME = 500, 100
@@ -27,7 +28,9 @@ def blueprint(services: Services) -> Blueprint:
     queue = Blueprint("queue", __name__, url_prefix="/v1/queue")
 
     @queue.post("/list")
-    @declared("List the waiting jobs in their order, and the jobs that need an approval here.", takes=_PAGE, data=QUEUE)
+    @declared(
+        "List the waiting jobs in their order, and the jobs that need an approval here.", READ, takes=_PAGE, data=QUEUE,
+    )
     def list_jobs() -> Response:
         """List the waiting jobs of this initiator in their order, with what each waits for."""
         body = silent_json()
@@ -36,7 +39,9 @@ def blueprint(services: Services) -> Blueprint:
         return ok(queued(views.queue(limit, (page - 1) * limit)))
 
     @queue.post("/hold")
-    @declared("Stop reservations for new jobs at this party, until it is released.", needs=MESSAGE, takes=AUTHOR)
+    @declared(
+        "Stop reservations for new jobs at this party, until it is released.", OPERATE, needs=MESSAGE, takes=AUTHOR,
+    )
     def hold() -> Response:
         """Stop reservations for new jobs at this party, until it is released."""
         body = arguments("message")
@@ -44,7 +49,7 @@ def blueprint(services: Services) -> Blueprint:
         return ok(retmsg="hold queue success")
 
     @queue.post("/release")
-    @declared("Allow reservations at this party again.", takes=AUTHOR)
+    @declared("Allow reservations at this party again.", OPERATE, takes=AUTHOR)
     def release() -> Response:
         waiting.release_intake(read_author(silent_json(), own))
         return ok(retmsg="release queue success")

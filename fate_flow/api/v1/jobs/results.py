@@ -19,6 +19,7 @@ from fate_flow.api.http.arguments import (
 from fate_flow.api.http.declared import COUNT, NOTHING, TEXT, Arguments, Schema, a_list, an_object, declared, described
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok
+from fate_flow.core.access.client_roles import OPERATE, SUBMIT
 from fate_flow.core.model.artifact import METRIC, TABLE
 from fate_flow.core.model.errors import BadRequest, JobNotFound, OperationFailed
 from fate_flow.core.model.grammar import shown
@@ -65,7 +66,8 @@ class _ResultRoutes:
         self._context = services.context
 
     @declared(
-        "Delete the results of an ended job's tasks here: tables, metrics, summaries.", needs=JOB, takes=_SCOPE,
+        "Delete the results of an ended job's tasks here: tables, metrics, summaries.", SUBMIT | OPERATE,
+        needs=JOB, takes=_SCOPE,
         either=_SEAT_OR_ALL, data=an_object({"tables": _TABLES, "metrics": COUNT}),
     )
     def clean_job(self) -> Response:
@@ -74,7 +76,7 @@ class _ResultRoutes:
         tables = [_named(one.metadata["namespace"], one.metadata["name"]) for one in removed[TABLE].artifacts]
         return ok({"tables": tables, "metrics": removed[METRIC].rows})
 
-    @declared("Set the notes on a job, which are its description.", needs=JOB | SEAT | _NOTES)
+    @declared("Set the notes on a job, which are its description.", SUBMIT | OPERATE, needs=JOB | SEAT | _NOTES)
     def describe_job(self) -> Response:
         body = arguments("job_id", "role", "party_id", "notes")
         notes = read_text(body, "notes")
@@ -84,7 +86,8 @@ class _ResultRoutes:
         return ok(retmsg="update job success")
 
     @declared(
-        "Delete the metrics of an ended job, or of all ended jobs of a day.", takes=_JOB_OR_DAY, either=_ONE_OF_BOTH,
+        "Delete the metrics of an ended job, or of all ended jobs of a day.", OPERATE,
+        takes=_JOB_OR_DAY, either=_ONE_OF_BOTH,
         data={"enum": ["delete status: True", "delete status: False"]},
     )
     def delete_metrics(self) -> Response:
@@ -109,7 +112,7 @@ class _ResultRoutes:
         except (JobNotFound, OperationFailed):
             return False
 
-    @declared("Delete all disabled tables.", data=_TABLES)
+    @declared("Delete all disabled tables.", OPERATE, data=_TABLES)
     def delete_disabled_tables(self) -> Response:
         dropped = self._use_cases.tables.drop_disabled_tables()
         return ok([_named(one.namespace, one.name) for one in dropped])

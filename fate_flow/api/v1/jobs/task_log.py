@@ -41,6 +41,7 @@ from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok, reply, silent_json
 from fate_flow.components.base.regular_file import NoRegularFile, open_regular
 from fate_flow.core.access.authority import Query, Said, objection
+from fate_flow.core.access.client_roles import AUDIT, OPERATE, SUBMIT
 from fate_flow.core.model.errors import BadRequest, JobNotFound, NotFound, PermissionDenied
 from fate_flow.core.model.grammar import ROLES, check_output_name, check_party_id
 from fate_flow.core.model.job import JobKey, Worker
@@ -102,7 +103,10 @@ class _LogRoutes:
         self._own = services.settings.party_id
         self._ask_party = services.ask_party
 
-    @declared("Show the output of a worker.", needs=_TASK, takes=_WHICH, either=_WHOSE, data=_PRINTED, relays=True)
+    @declared(
+        "Show the output of a worker.", SUBMIT | OPERATE | AUDIT,
+        needs=_TASK, takes=_WHICH, either=_WHOSE, data=_PRINTED, relays=True,
+    )
     def of_client(self) -> Response:
         body = arguments("job_id", "component_name")
         job_id, _ = read_job_id(body), read_component(body)
@@ -131,7 +135,7 @@ class _LogRoutes:
 
     @file_follows
     @declared(
-        "Download a file that a task produced here.", needs=_TASK | _OUTPUT, takes=SEAT, either=_WHOSE,
+        "Download a file that a task produced here.", SUBMIT, needs=_TASK | _OUTPUT, takes=SEAT, either=_WHOSE,
         file="application/octet-stream",
     )
     def output(self) -> Response:

@@ -13,6 +13,7 @@ from fate_flow.api.v1.jobs.conditions import with_conditions_of_tasks
 from fate_flow.api.v1.jobs.filters import filter_schemas, read_filters
 from fate_flow.api.v1.jobs.list_arguments import BAD_FILTER, PAGE, read_choices, read_page
 from fate_flow.api.v1.rendering import task
+from fate_flow.core.access.client_roles import READ
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import ROLES
 
@@ -36,7 +37,7 @@ class _TaskRoutes:
         self._views = services.views
         self._context = services.context
 
-    @declared("Show when each task of a job began and ended here.", needs=JOB, takes=_FILTERS, data=REPORT)
+    @declared("Show when each task of a job began and ended here.", READ, needs=JOB, takes=_FILTERS, data=REPORT)
     def report(self) -> Response:
         """Return when each task of a job began and ended at this party, in the order of their creation."""
         body = arguments("job_id")
@@ -47,7 +48,7 @@ class _TaskRoutes:
         return ok([task.rendered_report(row, place) for place, row in enumerate(rows)])
 
     @declared(
-        "List one page of tasks, all versions.", takes=_TASKS | PAGE,
+        "List one page of tasks, all versions.", READ, takes=_TASKS | PAGE,
         data=an_object({"tasks": a_list(task.LISTED_TASK_SCHEMA), "count": COUNT}), also=BAD_FILTER,
     )
     def list_tasks(self) -> Response:
@@ -59,7 +60,7 @@ class _TaskRoutes:
         return ok({"tasks": list(map(task.rendered_in_list, listed)), "count": count})
 
     @declared(
-        "Show the newest version of each task that matches the filters, at each party.", takes=_FILTERS | PAGE,
+        "Show the newest version of each task that matches the filters, at each party.", READ, takes=_FILTERS | PAGE,
         data=a_list(task.TASK_SCHEMA), also=BAD_FILTER,
     )
     def query_tasks(self) -> Response:

@@ -9,6 +9,7 @@ from flask import Blueprint, Response
 from fate_flow.api.http.declared import NOTHING, TEXT, WHOLE, Arguments, an_object, by_name, declared
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import ok, reply
+from fate_flow.core.access.client_roles import READ
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import check_party_id
 from fate_flow.core.model.spec import Party
@@ -27,14 +28,14 @@ def blueprint(services: Services) -> Blueprint:
     instances = Blueprint("instances", __name__, url_prefix="/v1")
 
     @instances.post("/server/fateflow/info")
-    @declared("List the servers of this party.", data=by_name(_SERVER))
+    @declared("List the servers of this party.", READ, data=by_name(_SERVER))
     def servers() -> Response:
         """Return this server by its name: a party has one address, however many processes answer there."""
         one = {**described(settings), "instance_id": f"party {settings.party_id}", "url": settings.url}
         return ok({one["instance_id"]: one})
 
     @instances.post("/info/party/<party_id>")
-    @declared("Show how the server of a party describes itself.", aside=_OF_PARTY, relays=True)
+    @declared("Show how the server of a party describes itself.", READ, aside=_OF_PARTY, relays=True)
     def party(party_id: str) -> Response:
         """Return the answer of `info/common` of that party's server. Raise NotFound if there is no route to it."""
         if check_party_id(party_id) == settings.party_id:

@@ -11,6 +11,7 @@ from fate_flow.api.http.arguments import PARTY_ID
 from fate_flow.api.http.declared import TEXT, Arguments, Schema, declared, described
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok
+from fate_flow.core.access.client_roles import GRANT, READ
 from fate_flow.core.access.site import SiteKey, check_key_id
 from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict, NotFound
 from fate_flow.core.model.grammar import check_party_id, shown
@@ -44,7 +45,7 @@ class _KeyRoutes:
         self._context = services.context
 
     @declared(
-        "Save the public key of another party.", needs={**_PARTY, "key": _KEY},
+        "Save the public key of another party.", GRANT, needs={**_PARTY, "key": _KEY},
         takes={"replaces": described(_KEY_ID, "The id of the saved key, if the party has another one.")},
         data=TEXT, beside=_BESIDE,
     )
@@ -60,7 +61,7 @@ class _KeyRoutes:
         return ok("save success" if is_new else "update success", key_id=found.key_id)
 
     @declared(
-        "Show the public key of a party, or of this party itself.", needs=_PARTY,
+        "Show the public key of a party, or of this party itself.", READ, needs=_PARTY,
         takes={"key_name": {"const": _PUBLIC, "description": "Other keys are not given out."}},
         data=described(TEXT, "PEM."), beside=_BESIDE,
     )
@@ -72,7 +73,7 @@ class _KeyRoutes:
         found = self._own_key() if party_id == self._settings.party_id else self._key_of(party_id)
         return ok(found.pem, key_id=found.key_id)
 
-    @declared("Delete the public key of another party: its signatures are then refused.", needs=_PARTY)
+    @declared("Delete the public key of another party: its signatures are then refused.", GRANT, needs=_PARTY)
     def delete(self) -> Response:
         party_id = check_party_id(arguments("party_id")["party_id"])
         self._refuse_own(party_id)

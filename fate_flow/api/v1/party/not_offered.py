@@ -10,6 +10,7 @@ from fate_flow.api.http.declared import TEXT, declared
 from fate_flow.api.http.file_routes import file_follows
 from fate_flow.api.v1.envelope import error_response, failed
 from fate_flow.components.providers.command import COMMAND
+from fate_flow.core.access.client_roles import READ
 from fate_flow.core.model.grammar import shown
 
 _RETCODE = 100
@@ -69,7 +70,7 @@ def blueprint() -> Blueprint:
             name = f"{path.replace('/', '_')}".translate({ord(one): None for one in "<>:"})
             refuse = _refusal(answer, code, f"{what} ({{path}}); instead: {instead}")
             data = TEXT if answer is _failed_in_data else None
-            view = declared(f"Not offered: {what}. Instead: {instead}.", never=code, refused=data)(refuse)
+            view = declared(f"Not offered: {what}. Instead: {instead}.", READ, never=code, refused=data)(refuse)
             view = file_follows(view) if answer is error_response else view
             later.add_url_rule(f"/{path}", name, view, methods=methods)
     return later

@@ -24,6 +24,7 @@ from fate_flow.api.http.declared import (
 )
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok
+from fate_flow.core.access.client_roles import GRANT, READ
 from fate_flow.core.access.permission import ALL, MOST_TABLES, Thing, as_written, read_things
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import ROLES, check_party_id, check_role, shown
@@ -93,39 +94,39 @@ class _PermissionRoutes:
         self._permissions = services.use_cases.permissions
         self._context = services.context
 
-    @declared(_GRANT, needs=_PARTY, takes=_THINGS, either=_something(_THINGS))
+    @declared(_GRANT, GRANT, needs=_PARTY, takes=_THINGS, either=_something(_THINGS))
     def grant(self) -> Response:
         body = arguments("party_id")
         things, unknown = self._read(body)
         self._permissions.grant(check_party_id(body["party_id"]), things)
         return _done(unknown)
 
-    @declared(_DELETE, needs=_PARTY, takes=_THINGS, either=_something(_THINGS))
+    @declared(_DELETE, GRANT, needs=_PARTY, takes=_THINGS, either=_something(_THINGS))
     def delete(self) -> Response:
         body = arguments("party_id")
         things, unknown = self._read(body)
         self._permissions.revoke(check_party_id(body["party_id"]), things)
         return _done(unknown)
 
-    @declared(_QUERY, needs=_PARTY, data=an_object(_GRANTED))
+    @declared(_QUERY, READ, needs=_PARTY, data=an_object(_GRANTED))
     def query(self) -> Response:
         return ok(as_written(self._granted(check_party_id(arguments("party_id")["party_id"]))))
 
-    @declared(_GRANT, needs=_SOURCE, takes=_OLD_THINGS | _NOTHING_ELSE, either=_something(_OLD_THINGS))
+    @declared(_GRANT, GRANT, needs=_SOURCE, takes=_OLD_THINGS | _NOTHING_ELSE, either=_something(_OLD_THINGS))
     def grant_as_before(self) -> Response:
         party_id, body = _source()
         things, unknown = self._read(body, _OLD)
         self._permissions.grant(party_id, things)
         return _done(unknown)
 
-    @declared(_DELETE, needs=_SOURCE, takes=_OLD_THINGS | _NOTHING_ELSE, either=_something(_OLD_THINGS))
+    @declared(_DELETE, GRANT, needs=_SOURCE, takes=_OLD_THINGS | _NOTHING_ELSE, either=_something(_OLD_THINGS))
     def delete_as_before(self) -> Response:
         party_id, body = _source()
         things, unknown = self._read(body, _OLD)
         self._permissions.revoke(party_id, things)
         return _done(unknown)
 
-    @declared(_QUERY, needs=_SOURCE, takes=_NOTHING_ELSE, data=_GRANTED_AS_BEFORE)
+    @declared(_QUERY, READ, needs=_SOURCE, takes=_NOTHING_ELSE, data=_GRANTED_AS_BEFORE)
     def query_as_before(self) -> Response:
         party_id, body = _source()
         found = as_written(self._granted(party_id))

@@ -11,6 +11,7 @@ from fate_flow.api.http.declared import TEXT, YES_NO, a_list, an_object, declare
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, failed, ok, silent_json
 from fate_flow.api.v1.rendering import engine
+from fate_flow.core.access.client_roles import OPERATE, READ
 from fate_flow.core.model.errors import JobNotFound
 from fate_flow.core.model.job import Job
 from fate_flow.core.model.resources import name_in_fate
@@ -27,7 +28,7 @@ def blueprint(services: Services) -> Blueprint:
 
     @resources.post("/query")
     @declared(
-        "Show this party's engine, and the jobs that hold its cores and memory.", takes={"engine_name": TEXT},
+        "Show this party's engine, and the jobs that hold its cores and memory.", READ, takes={"engine_name": TEXT},
         data=an_object({"use_resource_job": _HOLDERS, "computing_engine_resource": engine.ENGINE_SCHEMA}),
     )
     def query() -> Response:
@@ -37,7 +38,7 @@ def blueprint(services: Services) -> Blueprint:
         return ok({"use_resource_job": holders, "computing_engine_resource": engine.rendered_engine(found)})
 
     @resources.post("/return")
-    @declared("Release what a job that does not run holds here.", needs=JOB, data=_RETURNED)
+    @declared("Release what a job that does not run holds here.", OPERATE, needs=JOB, data=_RETURNED)
     def give_back() -> Response:
         job_id = read_job_id(arguments("job_id"))
         try:

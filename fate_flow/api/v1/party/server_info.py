@@ -42,6 +42,7 @@ from fate_flow.api.http.declared import (
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import HttpError, arguments, ok, silent_json
 from fate_flow.api.v1.party import instances
+from fate_flow.core.access.client_roles import AUDIT, OPERATE, READ, SUBMIT
 from fate_flow.core.model.errors import BadRequest, OperationFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.modules import ModuleInfo
@@ -114,7 +115,7 @@ class _ServerRoutes:
     # ------------------------------------------------------------------ versions
 
     @declared(
-        "Show the versions of this server and of its API.", takes={"module": described(TEXT, "Only this one.")},
+        "Show the versions of this server and of its API.", READ, takes={"module": described(TEXT, "Only this one.")},
         data=by_name(TEXT), also=_UNKNOWN,
     )
     def versions(self) -> Response:
@@ -125,18 +126,18 @@ class _ServerRoutes:
         return ok({module: known[module], "API": API_VERSION} if module else known)
 
     @declared(
-        "Where and who this server is.",
+        "Where and who this server is.", READ,
         data=an_object({"version": TEXT, "host": TEXT, "http_port": WHOLE, "grpc_port": NOTHING, "party_id": TEXT}),
     )
     def common(self) -> Response:
         return ok(instances.described(self._settings))
 
-    @declared("The parameters of jobs that say nothing else.", data=FREE)
+    @declared("The parameters of jobs that say nothing else.", READ, data=FREE)
     def job_defaults(self) -> Response:
         return ok(flat_parameters(self._defaults))
 
     @declared(
-        "Show whether the configuration file has changed since the server started.",
+        "Show whether the configuration file has changed since the server started.", READ,
         data=an_object({"job_default_config": FREE, "server_registry": an_object({})}),
     )
     def reload(self) -> Response:
@@ -153,7 +154,7 @@ class _ServerRoutes:
             )
         return ok({"job_default_config": flat_parameters(self._defaults), "server_registry": {}})
 
-    @declared("Show the JSON Schema of native job files.", file="application/json", content=FREE)
+    @declared("Show the JSON Schema of native job files.", READ, file="application/json", content=FREE)
     def job_schema(self) -> Response:
         """Return the schema, for editors and other tools."""
         return Response(schema_text(), mimetype="application/json")
@@ -161,7 +162,8 @@ class _ServerRoutes:
     # ------------------------------------------------------------------ components
 
     @declared(
-        "List the components of this server.", data=an_object({"components": _COMPONENTS, "providers": _PROVIDERS}),
+        "List the components of this server.", READ,
+        data=an_object({"components": _COMPONENTS, "providers": _PROVIDERS}),
     )
     def components(self) -> Response:
         known = {
@@ -177,13 +179,13 @@ class _ServerRoutes:
         return ok({"components": known, "providers": _providers(self._modules)})
 
     @declared(
-        "List the providers of the components.", takes={"provider_name": described(TEXT, "Only this one.")},
+        "List the providers of the components.", READ, takes={"provider_name": described(TEXT, "Only this one.")},
         data=_PROVIDERS, also=_UNKNOWN,
     )
     def providers(self) -> Response:
         return self.provider(read_text(silent_json(), "provider_name"))
 
-    @declared("List the providers of the components.", data=_PROVIDERS, also=_UNKNOWN, idle=("provider_name",))
+    @declared("List the providers of the components.", READ, data=_PROVIDERS, also=_UNKNOWN, idle=("provider_name",))
     def provider(self, name: str) -> Response:
         known = _providers(self._modules)
         if not name:
@@ -195,7 +197,7 @@ class _ServerRoutes:
     # ------------------------------------------------------------------ logs
 
     @declared(
-        "Show lines of a log of a job, of one of its parties, or of a component there.",
+        "Show lines of a log of a job, of one of its parties, or of a component there.", SUBMIT | OPERATE | AUDIT,
         needs=_LOG, takes=_WHOSE | _LINES, either=_OF_WHAT,
         data=a_list(an_object({"line_num": COUNT, "content": TEXT})),
     )
@@ -206,7 +208,10 @@ class _ServerRoutes:
         count = min(end - max(begin, 1) + 1, _MOST_LINES)
         return ok(list(_numbered(_log_file(self._settings, body), max(begin, 1), max(count, 0))))
 
-    @declared("Show the number of lines of such a log.", needs=_LOG, takes=_WHOSE, either=_OF_WHAT, data=_SIZE)
+    @declared(
+        "Show the number of lines of such a log.", SUBMIT | OPERATE | AUDIT,
+        needs=_LOG, takes=_WHOSE, either=_OF_WHAT, data=_SIZE,
+    )
     def log_size(self) -> Response:
         path = _log_file(self._settings, arguments("log_type", "job_id"))
         return ok({"size": sum(1 for _ in _lines(path))})

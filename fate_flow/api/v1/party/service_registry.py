@@ -14,6 +14,7 @@ from flask import Blueprint, Response
 
 from fate_flow.api.http.declared import FREE, an_object, declared
 from fate_flow.api.v1.envelope import ok
+from fate_flow.core.access.client_roles import READ
 from fate_flow.core.model.resources import LOCAL
 from fate_flow.settings.settings import Settings
 
@@ -28,7 +29,7 @@ def blueprint(settings: Settings) -> Blueprint:
 
     @registry.post("/get")
     @declared(
-        "Show the sections of this server's configuration, without keys, passwords and folders.",
+        "Show the sections of this server's configuration, without keys, passwords and folders.", READ,
         data=an_object(dict.fromkeys(_SECTIONS, FREE)),
     )
     def services() -> Response:

@@ -19,6 +19,7 @@ from fate_flow.api.http.declared import COUNT, TEXT, Schema, an_object, declared
 from fate_flow.api.http.paths import check_opened
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok
+from fate_flow.core.access.client_roles import OPERATE, READ
 from fate_flow.core.model.errors import BadRequest, Conflict
 from fate_flow.core.model.grammar import shown, shown_key
 from fate_flow.services.context.ports import Context
@@ -59,7 +60,7 @@ class _ConnectorRoutes:
         self._settings = services.settings
 
     @declared(
-        "Name a file or folder of the server's machine; an existing connector of this name is replaced.",
+        "Name a file or folder of the server's machine; an existing connector of this name is replaced.", OPERATE,
         needs={"connector_name": CONNECTOR_NAME, "engine": ENGINE, "connector_info": _INFO},
     )
     def create(self) -> Response:
@@ -73,7 +74,7 @@ class _ConnectorRoutes:
         return ok()
 
     @declared(
-        "Show what a connector refers to.", needs={"connector_name": CONNECTOR_NAME},
+        "Show what a connector refers to.", READ, needs={"connector_name": CONNECTOR_NAME},
         data={"anyOf": [
             an_object({"connector_name": TEXT, "engine": ENGINE, "path": TEXT}),
             an_object({"connector_name": TEXT, "engine": {"const": SERVERS}, "host": TEXT, "port": COUNT, "db": TEXT}),

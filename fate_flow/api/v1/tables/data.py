@@ -48,6 +48,7 @@ from fate_flow.api.v1.jobs.submission import Submitted, hand_over, parse_job, su
 from fate_flow.api.v1.tables.connectors import ADDRESS, ENGINE, FILES, PATH, SERVERS, file_of, read_engine
 from fate_flow.components.providers.builtin import DOWNLOAD, FETCH, MYSQL_NAME, MYSQL_TABLE, UPLOAD, WRITER
 from fate_flow.components.providers.description import ComponentInfo
+from fate_flow.core.access.client_roles import GRANT, OPERATE, READ, SUBMIT
 from fate_flow.core.model.errors import BadRequest, Conflict, NotFound
 from fate_flow.core.model.grammar import DUPLICATE_IDS, shown
 from fate_flow.store.values import Document, TableMeta
@@ -155,6 +156,7 @@ class _DataRoutes:
     @declared(
         "Start a local job that makes a table of a CSV file: the `file` of a form, or a file on the server's machine. "
         "With a form, its fields or the query string have the other keys; the query string may be one JSON object.",
+        SUBMIT,
         needs=TABLE | {"file": PATH} | _HEAD | _PARTITION, takes=_OPTIONS, form=_FILE,
         idle=("verbose", "use_local_data"),
         data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
@@ -206,7 +208,7 @@ class _DataRoutes:
         return parameters
 
     @declared(
-        "Start a local job that writes a table to a CSV file on the server's machine.",
+        "Start a local job that writes a table to a CSV file on the server's machine.", SUBMIT,
         needs=TABLE | {"output_path": PATH},
         takes={"delimiter": described(TEXT, "The separator of columns; a comma by default.")},
         data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
@@ -224,7 +226,7 @@ class _DataRoutes:
         return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
 
     @declared(
-        "Start a local job that writes a table to another table, a CSV file of the server, or another server.",
+        "Start a local job that writes a table to another table, a CSV file of the server, or another server.", SUBMIT,
         needs=TABLE, takes=_WRITTEN, either=_WHERE_TO, data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
     )
     def write(self) -> Response:
@@ -296,7 +298,8 @@ class _DataRoutes:
         return {**{key: target[one] for one, key in keys.items()}, "destroy": destroy}
 
     @declared(
-        "List the newest uploads.", takes=JOB | {"limit": whole(f"How many; {MOST_ROWS} at most.", 1, default=10)},
+        "List the newest uploads.", READ,
+        takes=JOB | {"limit": whole(f"How many; {MOST_ROWS} at most.", 1, default=10)},
         data=UPLOADS,
     )
     def history(self) -> Response:
@@ -312,28 +315,31 @@ class _DataRoutes:
 
     # ------------------------------------------------------------------ tables
 
-    @declared("Show whether a table exists, its columns and its number of rows.", needs=TABLE, data=TABLE_INFO)
+    @declared("Show whether a table exists, its columns and its number of rows.", READ, needs=TABLE, data=TABLE_INFO)
     def table_info(self) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
         return ok({"namespace": namespace, "table_name": name, **_info(self._views.table(namespace, name))})
 
-    @declared("Delete a table.", needs=TABLE, data=_TABLE_ONLY, idle=("job_id", "role", "party_id", "component_name"))
+    @declared(
+        "Delete a table.", SUBMIT | OPERATE,
+        needs=TABLE, data=_TABLE_ONLY, idle=("job_id", "role", "party_id", "component_name"),
+    )
     def delete_table(self) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
         self._tables.drop_table(namespace, name)
         return ok({"namespace": namespace, "table_name": name})
 
-    @declared("Forbid jobs to read a table.", needs=TABLE, data=a_list(_TABLE_ONLY))
+    @declared("Forbid jobs to read a table.", OPERATE | GRANT, needs=TABLE, data=a_list(_TABLE_ONLY))
     def disable_table(self) -> Response:
         return self._allow_table(False)
 
-    @declared("Allow jobs to read a table again.", needs=TABLE, data=a_list(_TABLE_ONLY))
+    @declared("Allow jobs to read a table again.", OPERATE | GRANT, needs=TABLE, data=a_list(_TABLE_ONLY))
     def enable_table(self) -> Response:
         return self._allow_table(True)
 
     @declared(
         "Start a local job that makes a table of a CSV file on the server's machine, or of a table of another server.",
-        needs=_BOUND, either=_BOUND_TO,
+        SUBMIT, needs=_BOUND, either=_BOUND_TO,
         takes=_HEAD | _PARTITION | _OPTIONS | {"partitions": _PARTITION["partition"]},
         data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
     )

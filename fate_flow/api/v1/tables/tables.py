@@ -10,6 +10,7 @@ from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok
 from fate_flow.api.v1.jobs.board_data import COLUMNS, MOST_SHOWN, ROWS, columns_of, first_rows
 from fate_flow.components.providers.builtin import WRITTEN
+from fate_flow.core.access.client_roles import ClientRole
 from fate_flow.core.model import artifact
 from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.core.model.grammar import shown
@@ -45,7 +46,7 @@ class _TableRoutes:
     def __init__(self, services: Services) -> None:
         self._context = services.context
 
-    @declared(f"Show the first {MOST_SHOWN} rows of a table.", needs=TABLE, data=_PREVIEW)
+    @declared(f"Show the first {MOST_SHOWN} rows of a table.", ClientRole.SUBMIT, needs=TABLE, data=_PREVIEW)
     def preview(self) -> Response:
         """Return the first rows and the names of the columns."""
         name = read_table(arguments("namespace", "table_name"))
@@ -57,7 +58,10 @@ class _TableRoutes:
             "data": first_rows(table),
         })
 
-    @declared("Show the tables that a task made this one from, and their origins.", needs=TABLE, data=_SOURCES)
+    @declared(
+        "Show the tables that a task made this one from, and their origins.", ClientRole.READ,
+        needs=TABLE, data=_SOURCES,
+    )
     def sources(self) -> Response:
         """Return the tables from which a task made this one, and their original sources; [] for an uploaded table."""
         name = read_table(arguments("namespace", "table_name"))
@@ -70,7 +74,9 @@ class _TableRoutes:
             for source in self._first(tx, parent)
         ]))
 
-    @declared("List the jobs whose tasks made this table, read it or passed it on.", needs=TABLE, data=_JOBS)
+    @declared(
+        "List the jobs whose tasks made this table, read it or passed it on.", ClientRole.READ, needs=TABLE, data=_JOBS,
+    )
     def jobs(self) -> Response:
         """Return the jobs here whose tasks made this table, read it or passed it on, newest first."""
         name = read_table(arguments("namespace", "table_name"))

@@ -15,6 +15,7 @@ from fate_flow.api.http.file_routes import file_follows
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import silent_json
 from fate_flow.components.providers.builtin import INTERSECTION, READER, SECURE_ADD_EXAMPLE
+from fate_flow.core.access.client_roles import READ
 
 _DATA = {"guest": "id,x,y\na,1,0\nb,2,1\nc,3,1\n", "host": "id,z\nb,20\nc,30\nd,40\n"}
 
@@ -27,7 +28,7 @@ def blueprint(services: Services) -> Blueprint:
     @template.post("/download")
     @file_follows
     @declared(
-        "Download example documents of jobs, and data for them, as a tar.", file=GZIP,
+        "Download example documents of jobs, and data for them, as a tar.", READ, file=GZIP,
         takes={"min_data": whole("No effect: the data is always small.", default=1)},
     )
     def download() -> Response:

@@ -30,6 +30,7 @@ from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import OUTPUT_TABLES
 from fate_flow.api.v1.envelope import HttpError, arguments, attached, failed, ok, reply
 from fate_flow.components.tables.table import NoSuchTable
+from fate_flow.core.access.client_roles import READ, SUBMIT
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.paths import output_table_path
@@ -70,7 +71,7 @@ class _TrackingRoutes:
         self._own = services.settings.party_id
         self._ask_party = services.ask_party
 
-    @declared("List the components of a job.", needs=JOB, data=an_object({"components": a_list(TEXT)}))
+    @declared("List the components of a job.", READ, needs=JOB, data=an_object({"components": a_list(TEXT)}))
     def components(self) -> Response:
         job_id = read_job_id(arguments("job_id"))
         document = self._views.document(job_id)
@@ -79,7 +80,7 @@ class _TrackingRoutes:
         return ok({"components": list(document.dsl.get("components", {}))})
 
     @declared(
-        "Show the parameters of a component.", needs=COMPONENT,
+        "Show the parameters of a component.", READ, needs=COMPONENT,
         data={**FREE, "properties": {"module": TEXT}, "required": ["module"]},
     )
     def parameters(self) -> Response:
@@ -95,14 +96,14 @@ class _TrackingRoutes:
 
     # ------------------------------------------------------------------ metrics
 
-    @declared("List the names of a component's metrics.", needs=COMPONENT, data=by_name(a_list(TEXT)))
+    @declared("List the names of a component's metrics.", READ, needs=COMPONENT, data=by_name(a_list(TEXT)))
     def metrics(self) -> Response:
         names: dict[str, list[str]] = {}
         for one in self._metrics():
             names.setdefault(one.namespace, []).append(one.name)
         return ok(names) if names else ok({}, "no data")
 
-    @declared("Show all metrics of a component.", needs=COMPONENT, data=by_name(by_name(_ALL)))
+    @declared("Show all metrics of a component.", READ, needs=COMPONENT, data=by_name(by_name(_ALL)))
     def metric_all(self) -> Response:
         found: dict[str, dict[str, Any]] = {}
         for one in self._metrics():
@@ -110,7 +111,7 @@ class _TrackingRoutes:
         return ok(found) if found else ok({}, "no data")
 
     @declared(
-        "Show one metric of a component.", needs={"metric_namespace": TEXT, "metric_name": TEXT} | COMPONENT,
+        "Show one metric of a component.", READ, needs={"metric_namespace": TEXT, "metric_name": TEXT} | COMPONENT,
         data=a_list(ANYTHING), beside={"meta": FREE},
     )
     def metric_data(self) -> Response:
@@ -130,7 +131,8 @@ class _TrackingRoutes:
 
     @file_follows
     @declared(
-        "Download a component's output tables, as CSV files in a tar.", needs=COMPONENT, file=GZIP, also=_NO_DATA,
+        "Download a component's output tables, as CSV files in a tar.", SUBMIT,
+        needs=COMPONENT, file=GZIP, also=_NO_DATA,
         takes={"limit": whole("Rows of each table; -1: all.", -1, default=-1), "head": described(FLAG, "A header.")},
     )
     def download_output(self) -> Response:
@@ -150,7 +152,7 @@ class _TrackingRoutes:
             raise HttpError(NO_DATA, f"no data: {error.message}") from error
         return tar_response(f"job_{job_id}_{name}_{party.role}_{party.party_id}_output_data.tar.gz", members)
 
-    @declared("List a component's output tables.", needs=COMPONENT, data=OUTPUT_TABLES, relays=True)
+    @declared("List a component's output tables.", READ, needs=COMPONENT, data=OUTPUT_TABLES, relays=True)
     def output_tables(self) -> Response:
         job_id, party, name, _ = _component()
         document = self._views.document(job_id)
@@ -169,7 +171,9 @@ class _TrackingRoutes:
             ]
         )
 
-    @declared("Answer no data: no component here produces a model.", needs=COMPONENT, data={**FREE, "maxProperties": 0})
+    @declared(
+        "Answer no data: no component here produces a model.", READ, needs=COMPONENT, data={**FREE, "maxProperties": 0},
+    )
     def output_model(self) -> Response:
         """Answer "no data", which clients do not take for an error: no component here produces a model."""
         _component()
@@ -184,7 +188,7 @@ class _TrackingRoutes:
 
     @file_follows
     @declared(
-        "Show the summary of a component, as data or as a file.", needs=COMPONENT, takes={"filename": FILE_NAME},
+        "Show the summary of a component, as data or as a file.", READ, needs=COMPONENT, takes={"filename": FILE_NAME},
         data=FREE, file="application/json", content=_SUMMARY, also=_NO_DATA,
     )
     def summary(self) -> Response:

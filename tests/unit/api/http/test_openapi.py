@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from fate_flow.api.http.declared import NOTHING, TEXT, declared, or_null
 from fate_flow.api.v1.envelope import ok
 from fate_flow.api.v1.openapi import Undeclared, document
+from fate_flow.core.access.client_roles import READ
 from fate_flow.settings.client_keys import ClientKeys
 from tests.kit.api.client_world import World, make_world
 
@@ -83,7 +84,7 @@ def test_every_schema_is_one(served: dict[str, Any]) -> None:
 def test_one_of_two_schemas_with_one_title_would_be_lost() -> None:
     app = Flask("some", static_folder=None)
     for name, schema in (("one", TEXT), ("two", {"type": "integer"})):
-        view = declared("Something.", data={**schema, "title": "Same"})(lambda: ok())
+        view = declared("Something.", READ, data={**schema, "title": "Same"})(lambda: ok())
         app.add_url_rule(f"/v1/{name}", name, view, methods=["POST"])
     with pytest.raises(ValueError, match="two schemas have the title Same"):
         document(app, is_signed=False)

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from fate_flow.api.http.declared import Declaration, an_object, by_name, described, unknown_keys
+from fate_flow.core.access.client_roles import READ
 from tests.kit.api.client_world import FORM_TYPE, World, form, make_world
 
 UPLOAD = {"file": "a.csv", "head": 1, "partition": 2, "namespace": "demo", "table_name": "fresh"}
@@ -148,7 +149,7 @@ def test_who_is_refused_hears_of_that_alone(world: World) -> None:
 def test_they_are_found_at_any_depth_that_is_declared() -> None:
     one = described(an_object({"a": {}}), "One.")
     several = {"anyOf": [{"const": "*"}, one, {"type": "array", "items": one}]}
-    shape = Declaration("Something.", takes={
+    shape = Declaration("Something.", READ, takes={
         "several": several, "of_names": by_name(one), "free": {"type": "object"}, "one": one,
     })  # fmt: skip
     body = {"of_names": {"x": {"a": 1, "b c": 2}, "y": 7}, "free": {"b": 1}, "one": {"a": {"z": 1}, "b": None}}

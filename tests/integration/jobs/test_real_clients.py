@@ -1,0 +1,115 @@
+"""People with keys of their own at real servers: what each may do, until the key is revoked."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import yaml
+
+from fate_flow.cli.connection.signature import Signature
+from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, PartyServer, running_cluster, toy
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def parties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two parties; each answers clients from two processes."""
+    overlays = {party_id: {"fateflow": {"http_workers": 2}} for party_id in (GUEST, HOST)}
+    root = tmp_path_factory.mktemp("servers") / "people"
+    with running_cluster(root, (GUEST, HOST), base_port=BASE_PORT + 80, overlays=overlays) as cluster:
+        yield cluster
+
+
+def fate_flow(server: PartyServer, *arguments: str) -> str:
+    """Run a command of the operator on the server's machine; return what it prints."""
+    argv = [Path(sys.executable).with_name("fate_flow"), *arguments, "-c", server.home / "conf" / "service_conf.yaml"]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+@dataclass
+class Person:
+    """Somebody with a key, who runs `flow` as another user of another machine would."""
+
+    settings: Path
+    keys: dict[str, str]
+
+    def flow(self, *arguments: object, code: int = 0) -> str:
+        argv = [Path(sys.executable).with_name("flow"), *map(str, arguments)]
+        env = {**os.environ, "FATE_FLOW_SETTINGS": str(self.settings)}
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def refused(self, *arguments: object) -> Any:
+        return json.loads(self.flow(*arguments, code=1))
+
+
+def person(server: PartyServer, folder: Path, name: str, *roles: str) -> Person:
+    options = [part for role in roles for part in ("--role", role)]
+    keys = yaml.safe_load(fate_flow(server, "client", "add", name, *options))
+    made = Person(folder / f"{name}.yaml", keys)
+    port = server.url.rpartition(":")[2]
+    key = ("--app-key", keys["app_key"], "--secret-key", keys["secret_key"])
+    made.flow("init", "--ip", "127.0.0.1", "--port", port, *key)
+    return made
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> tuple[str, ...]:
+    """The options that submit a job."""
+    for key, value in toy().items():
+        (tmp_path / f"{key}.json").write_text(json.dumps(value))
+    return "-c", f"{tmp_path}/job_runtime_conf.json", "-d", f"{tmp_path}/job_dsl.json"
+
+
+def test_each_may_do_what_the_roles_say(parties: Cluster, tmp_path: Path, document: tuple[str, ...]) -> None:
+    anna = person(parties.guest, tmp_path, "anna", "submit")
+    bob = person(parties.guest, tmp_path, "bob", "operate")
+    carl = person(parties.guest, tmp_path, "carl", "read")
+    job_id = json.loads(anna.flow("job", "submit", *document))["jobId"]
+    parties.wait(job_id, "success")
+    for other in (bob, carl):
+        said = other.refused("job", "submit", *document)
+        assert (said["retcode"], "/v1/job/submit needs submit; whoever runs" in said["retmsg"]) == (108, True)
+        assert job_id in other.flow("job", "list", "--json")
+    assert anna.refused("queue", "hold", "-m", "mine")["retcode"] == 108
+    assert "client carl has the client roles read" in carl.refused("job", "stop", "-j", job_id)["retmsg"]
+    assert "is over already" in bob.flow("job", "stop", "-j", job_id)
+    assert carl.refused("job", "log", "-j", job_id, "-o", tmp_path)["retcode"] == 403
+    anna.flow("job", "log", "-j", job_id, "-o", tmp_path)
+    logs = [path for path in (parties.guest.home / "logs").rglob("*") if path.is_file()]
+    assert len(logs) > 5
+    assert [path for path in logs if anna.keys["secret_key"] in path.read_text(errors="replace")] == []
+    served = parties.guest.log("fate_flow", "fate_flow_access.log")
+    for name, path in (("anna", "job/submit"), ("bob", "job/stop"), ("carl", "job/list/job")):
+        assert [line for line in served if f" - {name} [" in line and path in line], (name, path)
+
+
+def test_a_revoked_key_opens_nothing_more(parties: Cluster, tmp_path: Path) -> None:
+    """In no process of the server, at once, and after a restart."""
+    dora = person(parties.guest, tmp_path, "dora", "submit", "operate")
+    key = Signature(dora.keys["app_key"], dora.keys["secret_key"])
+
+    def answers() -> set[int]:
+        """What many connections get, which both processes accept."""
+        versions = f"{parties.guest.url}/v1/version/get"
+        return {requests.post(versions, json={}, auth=key, timeout=30).json()["retcode"] for _ in range(20)}
+
+    assert answers() == {0}
+    fate_flow(parties.guest, "client", "revoke", "dora")
+    assert answers() == {109}
+    parties.kill(GUEST)
+    parties.start(GUEST)
+    said = dora.refused("job", "list")
+    assert (said["retcode"], "this key was revoked" in said["retmsg"]) == (109, True)
+    parties.guest.flow("job", "list")
