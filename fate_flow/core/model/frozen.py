@@ -13,9 +13,9 @@ def changed(value: V, **change: Any) -> V:
     It is ten times as fast as `dataclasses.replace`, which sets each field. The class has no `__post_init__`, and no
     fields that are set only there."""
     fields = value.__dict__
-    unknown = change.keys() - fields.keys()
-    if unknown:
-        raise TypeError(f"{type(value).__name__} has no {', '.join(sorted(unknown))}")
+    if not change.keys() <= fields.keys():
+        raise TypeError(f"{type(value).__name__} has no {', '.join(sorted(change.keys() - fields.keys()))}")
     new: V = object.__new__(type(value))
-    new.__dict__.update(fields, **change)
+    new.__dict__.update(fields)
+    new.__dict__.update(change)
     return new

@@ -30,6 +30,7 @@ from fate_flow.store.contract.transaction import Transaction
 log = logging.getLogger(__name__)
 
 _SPECS_KEPT = 2_000
+_NOTHING = Pending()        # one for all units: it is never changed, and costs as much as the rest of a unit
 
 
 @dataclass
@@ -39,7 +40,7 @@ class UnitOfWork:
     context: Context
     tx: Transaction
     now: int                                                  # wall clock, for people; no deadline depends on it
-    pending: Pending = field(default_factory=Pending)         # what follows after the commit
+    pending: Pending = _NOTHING                               # what follows after the commit
     is_careful: bool = False                                  # see `isolated`
     known_steady: int | None = None                           # set by the scheduler; others read it
     read_early: Mapping[str, JobSpec] = field(default_factory=dict)      # by digest: parsed before the transaction

@@ -8,8 +8,7 @@ are refused here, too.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from fate_flow.store.memory.bindings import Bindings
 from fate_flow.store.memory.connectors import Connectors
@@ -35,15 +34,11 @@ class MemoryStore:
         self._rows = Rows()
         self._lock = threading.RLock()
 
-    @contextmanager
-    def transaction(self) -> Iterator[MemoryTransaction]:
-        with self._lock, self._rows.journal.undone_on_error():
-            yield MemoryTransaction(self._rows)
+    def transaction(self) -> AbstractContextManager[MemoryTransaction]:
+        return _Writing(self._rows, self._lock)
 
-    @contextmanager
-    def reading(self) -> Iterator[MemoryTransaction]:
-        with self._lock:
-            yield MemoryTransaction(self._rows)
+    def reading(self) -> AbstractContextManager[MemoryTransaction]:
+        return _Reading(self._rows, self._lock)
 
 
 class MemoryTransaction(
@@ -51,3 +46,33 @@ class MemoryTransaction(
     Results, Connectors,
 ):  # fmt: skip
     """One unit of work. `contract.Transaction` documents the methods."""
+
+
+class _Reading:
+    """A transaction that only reads, alone with the rows."""
+
+    def __init__(self, rows: Rows, lock: threading.RLock) -> None:
+        self._rows = rows
+        self._lock = lock
+
+    def __enter__(self) -> MemoryTransaction:
+        self._lock.acquire()
+        return MemoryTransaction(self._rows)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._lock.release()
+
+
+class _Writing(_Reading):
+    """A transaction: if it raises, its writes are undone."""
+
+    def __enter__(self) -> MemoryTransaction:
+        tx = super().__enter__()
+        self._begin = self._rows.journal.begin()
+        return tx
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._rows.journal.end(self._begin, kind is not None)
+        finally:
+            self._lock.release()

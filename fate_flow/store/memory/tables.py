@@ -6,8 +6,7 @@ write replaced, and an undo writes it back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Generic, TypeVar
@@ -49,16 +48,16 @@ class Journal:
         assert self._depth, "written outside of a transaction"
         self._undo.append(undo)
 
-    @contextmanager
-    def undone_on_error(self) -> Iterator[None]:
-        begin = len(self._undo)
+    def begin(self) -> int:
+        """Begin a transaction, or a part of one; return where `end` goes back to."""
         self._depth += 1
+        return len(self._undo)
+
+    def end(self, begin: int, has_failed: bool) -> None:
+        """End what was begun there; if it has failed, undo its writes, the newest first."""
         try:
-            yield
-        except BaseException:
-            while len(self._undo) > begin:
+            while has_failed and len(self._undo) > begin:
                 self._undo.pop()()
-            raise
         finally:
             self._depth -= 1
             if not self._depth:
@@ -167,6 +166,8 @@ def refuse(constraint: str, is_violated: bool) -> None:
 
 def as_json(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the value as it would come back from a database."""
+    if not value:
+        return {}
     return from_json(to_json(dict(value)))
 
 

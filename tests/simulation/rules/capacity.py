@@ -41,6 +41,8 @@ class CapacityRules(Rules):
         self, party: SimParty, seen: Seen, changes: Changes, refused: set[JobKey], has_released: bool
     ) -> None:
         """They begin while nobody waits for capacity, and a job that waits for no more than they hold has them go."""
+        if not (changes.workers or refused):
+            return
         written = [one for one in changes.workers.values() if one is not None and one.is_elastic]
         begun = [one for one in written if one.worker_id in seen.begun]
         self._world.acted["elastic workers begun"] += len(begun)
