@@ -212,9 +212,10 @@ def kill(home: Path, *, is_named: bool = False) -> bool:
 
 def server_processes(home: Path, known_groups: Collection[int] = ()) -> list[ProcessId]:
     """Return the running processes of this home's server, oldest first. `known_groups` certainly belong to it."""
-    running = {stat.pid: stat for stat in running_processes()}
+    supervisors = _supervisors(home)
+    running = {stat.pid: stat for stat in running_processes()} if supervisors else {}
     found: dict[int, proc.Stat] = {}
-    for supervisor in _supervisors(home):
+    for supervisor in supervisors:
         leader = running.get(supervisor.pid)
         if leader and leader.started != supervisor.started:
             continue    # another process has this pid, so nothing of the group is left

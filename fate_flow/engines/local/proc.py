@@ -13,6 +13,7 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
+_MOST_STAT = 4096      # 52 numbers and a name
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -34,12 +35,21 @@ class Stat:
 def read_stat(pid: int) -> Stat | None:
     """Return the fields of a process; None if it does not exist."""
     try:
-        line = Path(f"/proc/{pid}/stat").read_bytes()
+        line = _contents(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError):
         return None
     # A process may have the name ") R 1", so only the text after the last bracket is reliable.
-    fields = line[line.rindex(b")") + 2:].split()
+    fields = line[line.rindex(b")") + 2:].split(maxsplit=20)
     return Stat(pid, fields[0].decode(), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def _contents(path: str) -> bytes:
+    """Return what a short file contains. Without a file object, since all processes of a machine are read like this."""
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(number, _MOST_STAT)
+    finally:
+        os.close(number)
 
 
 def running_in_session(session: int) -> list[Stat]:

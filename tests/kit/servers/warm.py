@@ -5,8 +5,9 @@ two hundred. So every process of pytest has one other process (`warm_process.py`
 and forks the commands, and they fork the servers. A server that was forked differs from one that was executed in
 nothing that a client, another party or an operator sees: it has its own session, its environment, its folder, its
 console, its command line and nothing open (tests/integration/servers/test_warm_server.py compares them). The spawner is
-executed as ever. `flow`, which takes a quarter of a second to import and next to nothing to run, is forked as well; it
-ends with the same code and prints the same as the executed one (the same test).
+executed as ever: forked with all the modules of a server, it would take longer to fork each worker. `flow`, which takes
+a quarter of a second to import and next to nothing to run, is forked as well; it ends with the same code and prints the
+same as the executed one (the same test).
 
 A test of a command itself, of a start that may fail, of the wheel or of what a page tells users to type executes the
 command (tests/integration/servers/test_cluster_command.py, test_real_start.py, test_installed_wheel.py).
