@@ -110,9 +110,10 @@ def test_the_path_of_output_tables() -> None:
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=20)
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | TEXT,
-    lambda one: st.lists(one) | st.dictionaries(TEXT, one),
+    lambda one: st.lists(one, max_size=3) | st.dictionaries(TEXT, one, max_size=3),
     max_leaves=5,
 )
+OBJECTS = st.dictionaries(TEXT, JSON_VALUES, max_size=3)     # what is not read on the way shows the same with few keys
 PARTIES = st.builds(Party, st.sampled_from(["guest", "host", "arbiter"]), st.integers(1, 10**9).map(str))
 BODIES = st.dictionaries(TEXT.filter(lambda key: key not in ("run", "task_version")), JSON_VALUES, max_size=3)
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
@@ -188,7 +189,7 @@ def test_a_heartbeat_without_a_list_of_jobs_is_refused(body: dict[str, Any]) -> 
 @given(
     st.dictionaries(TEXT, TEXT),
     st.none() | st.builds(WayBack, st.floats(0, 1e8), TEXT),
-    st.lists(st.dictionaries(TEXT, JSON_VALUES), max_size=3).map(tuple),
+    st.lists(OBJECTS, max_size=3).map(tuple),
 )
 def test_the_answer_to_a_heartbeat_is_read_as_it_was_sent(
     ended: dict[str, str], way_back: WayBack | None, reports: tuple[dict[str, Any], ...]
@@ -197,7 +198,7 @@ def test_the_answer_to_a_heartbeat_is_read_as_it_was_sent(
     assert read_heartbeat_reply(sent(reply.as_data())) == reply
 
 
-@given(st.booleans(), st.none() | st.dictionaries(TEXT, JSON_VALUES), TEXT)
+@given(st.booleans(), st.none() | OBJECTS, TEXT)
 def test_intake_is_read_as_it_was_sent(call_back: bool, hold: dict[str, Any] | None, problem: str) -> None:
     assert wants_call_back(sent(intake_query(call_back=call_back))) == call_back
     answer = Answer(data=sent(intake_data(hold, problem)))
@@ -205,7 +206,7 @@ def test_intake_is_read_as_it_was_sent(call_back: bool, hold: dict[str, Any] | N
     assert way_back_in(answer) == (WayBack(0.0, problem) if problem else None)
 
 
-@given(PARTIES, st.none() | st.lists(st.dictionaries(TEXT, JSON_VALUES)))
+@given(PARTIES, st.none() | st.lists(OBJECTS, max_size=3))
 def test_validate_is_read_as_it_was_sent(party: Party, effective: list[dict[str, Any]] | None) -> None:
     body = sent(validate_body({"job_id": JOB_ID, "dsl": {}}, party))
     assert read_validate(body) == Command(CommandKind.CREATE, JOB_ID, party, body=body)
@@ -223,7 +224,7 @@ def test_validate_of_no_seat_is_refused(wrong: dict[str, Any], text: str) -> Non
         read_validate({**validate_body({"job_id": JOB_ID}, HOST), **wrong})
 
 
-@given(st.lists(st.dictionaries(TEXT, JSON_VALUES), max_size=3))
+@given(st.lists(OBJECTS, max_size=3))
 def test_a_history_is_read_as_it_was_sent(moves: list[dict[str, Any]]) -> None:
     assert read_history_query(sent(history_query(JOB_ID))) == JOB_ID
     assert moves_in(Answer(data=sent(history_data(moves)))) == moves
