@@ -17,6 +17,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "jobspec": {"core"},
     "records": {"core"},
     "peers": {"core"},
+    "gateway": {"core", "peers"},
     "relay": {"core"},
     "components": {"core", "jobspec"},
     "engines": {"core", "components"},
@@ -27,7 +28,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "core", "jobspec", "records", "peers", "relay", "components", "engines", "store", "settings", "services",
     },
     "server": {
-        "core", "jobspec", "records", "peers", "relay", "components", "engines", "store", "settings", "services", "api",
+        "core", "jobspec", "records", "peers", "gateway", "relay", "components", "engines", "store", "settings",
+        "services", "api",
     },
     "cli": {"core", "jobspec", "peers", "relay", "engines", "store", "settings", "services", "server"},
 }  # fmt: skip

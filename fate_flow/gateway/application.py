@@ -1,0 +1,119 @@
+"""The application behind the gateway: gunicorn at a Unix socket that only this user can reach.
+
+Each request has a connection of its own. So no bytes of a request, or of its answer, can be taken for those of another
+one, and there is no kept connection that the application may close while a request is on its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, closing, suppress
+from pathlib import Path
+
+import h11
+
+from fate_flow.gateway.bodies import Body
+from fate_flow.gateway.limits import Limits
+from fate_flow.gateway.refusals import Refused
+
+_PIECE = 64 * 1024
+_HEAD_BYTES = 64 * 1024
+_AT_ONCE = 64 * 1024          # a socket takes so much without waiting
+
+
+class Answer:
+    """The complete answer of the application."""
+
+    def __init__(self, head: h11.Response, body: Body) -> None:
+        self.head = head
+        self.body = body
+
+
+class Application:
+    """The requests that the gateway passes on. `folder` has the socket `name`, and is where large answers are kept."""
+
+    def __init__(self, folder: Path, name: str, limits: Limits) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._directory = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        # The path of a socket has at most 107 bytes, that of a home may have more.
+        self._address = f"/proc/self/fd/{self._directory}/{name}"
+
+    def close(self) -> None:
+        os.close(self._directory)
+
+    async def ask(self, request: h11.Request, body: Body) -> Answer:
+        """Send a request, and return its complete answer. Raises Refused."""
+        try:
+            async with asyncio.timeout(self._limits.answer_seconds), self._connected() as sock:
+                return await self._exchange(sock, request, body)
+        except TimeoutError as error:
+            seconds = self._limits.answer_seconds
+            raise Refused(504, f"the server has not answered within {seconds:g} s") from error
+        except h11.RemoteProtocolError as error:
+            raise Refused(502, "the server has ended before its answer was complete") from error
+        except OSError as error:
+            raise Refused(503, "the server starts or stops: try again later") from error
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[socket.socket]:
+        with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as sock:
+            sock.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(sock, self._address)
+            yield sock
+
+    async def _exchange(self, sock: socket.socket, request: h11.Request, body: Body) -> Answer:
+        http = h11.Connection(h11.CLIENT, _HEAD_BYTES)
+        if body.size <= _AT_ONCE:
+            await self._send(sock, (b"".join(framed(http, request, body)),))
+            return await self._answer(sock, http)
+        # The application may answer before it has read everything, and then no longer reads.
+        sending = asyncio.create_task(self._send(sock, framed(http, request, body)))
+        try:
+            return await self._answer(sock, http)
+        finally:
+            sending.cancel()
+            with suppress(asyncio.CancelledError, OSError):
+                await sending
+
+    async def _send(self, sock: socket.socket, pieces: Iterable[bytes]) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):      # its answer says why it reads no more
+            for piece in pieces:
+                await asyncio.get_running_loop().sock_sendall(sock, piece)
+
+    async def _answer(self, sock: socket.socket, http: h11.Connection) -> Answer:
+        head: h11.Response | None = None
+        body = Body(self._limits.memory_bytes, self._folder)
+        try:
+            while True:
+                event = http.next_event()
+                if event is h11.NEED_DATA:
+                    http.receive_data(await asyncio.get_running_loop().sock_recv(sock, _PIECE))
+                elif isinstance(event, h11.Response):
+                    head = event
+                elif isinstance(event, h11.Data):
+                    self._check_size(body.size + len(event.data))
+                    body.add(bytes(event.data))
+                elif isinstance(event, h11.EndOfMessage) and head is not None:
+                    body.complete()
+                    return Answer(head, body)
+                elif isinstance(event, h11.ConnectionClosed):
+                    raise h11.RemoteProtocolError("closed without an answer")
+        except BaseException:
+            body.close()
+            raise
+
+    def _check_size(self, size: int) -> None:
+        if size > self._limits.answer_bytes:
+            raise Refused(502, f"the answer is longer than {self._limits.answer_bytes} bytes")
+
+
+def framed(http: h11.Connection, request: h11.Request, body: Body) -> Iterator[bytes]:
+    """Yield the bytes of a request, as the application gets it."""
+    yield http.send(request)
+    for piece in body.pieces():
+        yield http.send(h11.Data(data=piece))
+    yield http.send(h11.EndOfMessage())

@@ -1,0 +1,210 @@
+"""The listener for other parties: mutual TLS with the keys that are valid now, and limits for whoever connects.
+
+Python's `ssl` cannot ask for a decision during a handshake, so the present keys are in the context of a connection.
+When keys change, new connections get a new context, and open connections whose key is no longer valid are ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
+
+from fate_flow.gateway.limits import Limits
+from fate_flow.gateway.peer_connection import Asks, PeerConnection, Setting
+from fate_flow.gateway.peers import Peers, PeerSource
+from fate_flow.gateway.refusals import RefusalLog, Refused
+from fate_flow.gateway.shares import Shares
+from fate_flow.gateway.tls_stream import TlsStream
+from fate_flow.peers.tls import NotAPeer, OwnTls, PeerKey, peer_of, server_context
+
+LOG = logging.getLogger(__name__)
+
+_NEW_CONTEXT_MS = 12 * 3600 * 1000       # a leaf is made again by OwnTls long before it ends
+_PAUSE_SECONDS = 0.1                     # after an accept that failed, for example for lack of descriptors
+_PREFIX = 64                             # bits of an IPv6 address that one customer has for himself
+
+
+class _Open:
+    """One connection. `requests` is None until its handshake is over."""
+
+    def __init__(self, task: asyncio.Task[None], sock: socket.socket, origin: str) -> None:
+        self.task = task
+        self.sock = sock
+        self.origin = origin
+        self.peer: PeerKey | None = None
+        self.requests: PeerConnection | None = None
+
+
+class Gateway:
+    """`clock` returns milliseconds since 1970; `folder` is for large bodies on their way."""
+
+    def __init__(
+        self, listener: socket.socket, own: OwnTls, source: PeerSource, application: Asks, folder: Path,
+        limits: Limits, clock: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self._listener = listener
+        self._own = own
+        self._source = source
+        self._limits = limits
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._refusals = RefusalLog(self._loop.time)
+        self._shares = Shares(limits)
+        self._setting = Setting(own.party_id, limits, self._shares, application, folder, self._refusals.note)
+        self._peers = Peers()
+        self._context: ssl.SSLContext | None = None
+        self._context_ms = 0
+        self._open: dict[asyncio.Task[None], _Open] = {}          # in the order in which they came
+        self._handshakes: dict[asyncio.Task[None], _Open] = {}    # the same
+        self._freed = asyncio.Event()
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Serve until this task is canceled; call `ready` once peers can connect. Raises OSError, or what the source
+        raises, if that cannot be."""
+        await self._reload()
+        ready()
+        watching = asyncio.create_task(self._watch())
+        try:
+            await self._accept()
+        finally:
+            watching.cancel()
+            self._listener.close()
+            await self._end()
+            self._refusals.finish()
+
+    # ------------------------------------------------------------------ peers
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.reload_seconds)
+            self._refusals.tick()
+            try:
+                await self._reload()
+            except Exception as error:  # noqa: BLE001  # whatever a database raises; the keys that are known stay valid
+                # Nothing is lost: without the database the application carries out nothing for a peer either.
+                self._refusals.note("", f"every change of keys: they cannot be read: {error}")
+
+    async def _reload(self) -> None:
+        """Read the peers; end the connections of keys that are no longer valid."""
+        known = self._peers
+        found = await asyncio.to_thread(self._source.read, known)
+        age_ms = self._clock() - self._context_ms
+        if self._context is None or found.version != known.version or not 0 <= age_ms < _NEW_CONTEXT_MS:
+            self._context, self._context_ms = server_context(self._own, found.keys), self._clock()
+        self._peers = found
+        if found is known:
+            return
+        valid = set(found.keys)
+        for one in list(self._open.values()):
+            if one.peer is not None and one.peer not in valid:
+                LOG.info("the key of party %s is no longer valid: its connection is ended", one.peer.party_id)
+                one.task.cancel()
+
+    # ------------------------------------------------------------------ connections
+
+    async def _accept(self) -> None:
+        while True:
+            await self._space()
+            try:
+                sock, found = await self._loop.sock_accept(self._listener)
+            except OSError as error:
+                self._refusals.note("", f"no connection can be accepted: {error.strerror}")
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            self._begin(sock, found[0] if isinstance(found, tuple) else "")
+
+    async def _space(self) -> None:
+        """Wait until one more connection fits. Those that wait stay with the kernel."""
+        while len(self._open) >= self._limits.connections:
+            self._freed.clear()
+            await self._freed.wait()
+
+    def _begin(self, sock: socket.socket, address: str) -> None:
+        origin = _origin(address)
+        if sum(one.origin == origin for one in self._handshakes.values()) >= self._limits.handshakes_of_address:
+            self._refusals.note(address, "too many connections at once from this address")
+            sock.close()
+            return
+        if len(self._handshakes) >= self._limits.handshakes:
+            next(iter(self._handshakes)).cancel()
+        sock.setblocking(False)
+        with suppress(OSError):          # it is no TCP socket in tests
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        task = asyncio.create_task(self._serve(sock, address))
+        self._open[task] = self._handshakes[task] = _Open(task, sock, origin)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._open.pop(task).sock.close()          # also if it was canceled before it began
+        self._handshakes.pop(task, None)
+        self._freed.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            LOG.error("a connection of another party failed", exc_info=error)
+
+    async def _serve(self, sock: socket.socket, address: str) -> None:
+        one = self._open[asyncio.current_task()]  # type: ignore[index]  # it is a task
+        assert self._context is not None
+        try:
+            stream = TlsStream(sock, self._context)
+            one.peer = await self._peer_of(stream)
+            self._handshakes.pop(one.task, None)
+            await self._serve_peer(stream, one, one.peer, address)
+        except NotAPeer as error:
+            self._refusals.note(address, str(error))
+        except OSError as error:
+            if one.peer is None:
+                self._refusals.note(address, f"no TLS connection: {_text(error)}")
+
+    async def _peer_of(self, stream: TlsStream) -> PeerKey:
+        """Return the key behind a connection, after its handshake. Raises NotAPeer, OSError."""
+        async with asyncio.timeout(self._limits.handshake_seconds):
+            await stream.handshake()
+        return peer_of(stream.leaf, self._peers.keys, self._clock())       # of now, not of when the context was made
+
+    async def _serve_peer(self, stream: TlsStream, one: _Open, peer: PeerKey, address: str) -> None:
+        one.requests = PeerConnection(stream, peer, address, self._setting)
+        try:
+            with self._shares.connection(peer.party_id) as share:
+                await one.requests.serve(share)
+        except Refused as refusal:
+            await one.requests.refuse(refusal)
+
+    # ------------------------------------------------------------------ the end
+
+    async def _end(self) -> None:
+        """Let the requests that are under way end; nothing else."""
+        for one in list(self._open.values()):
+            if one.requests is None or one.requests.is_idle:
+                one.task.cancel()
+            else:
+                one.requests.is_last = True
+        if self._open:
+            await asyncio.wait(self._open, timeout=self._limits.stop_seconds)
+        left = list(self._open)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+def _origin(address: str) -> str:
+    """Return what counts as one address."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
+        return str(IPv6Address(int(found) >> (128 - _PREFIX) << (128 - _PREFIX)))
+    return address
+
+
+def _text(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "the handshake has not ended in time"
+    return getattr(error, "reason", None) or error.strerror or type(error).__name__

@@ -1,0 +1,217 @@
+"""The requests of one connection: each is read completely, passed on, and answered; then the next one is read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Protocol
+
+import h11
+
+from fate_flow.core.text.phrases import sanitized
+from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
+from fate_flow.gateway.application import Answer
+from fate_flow.gateway.bodies import Body, Pace
+from fate_flow.gateway.heads import announced_bytes, check_request, request_for_application, response_for_peer
+from fate_flow.gateway.limits import Limits
+from fate_flow.gateway.refusals import Refused
+from fate_flow.gateway.shares import Share, Shares, StoredBytes
+from fate_flow.peers.tls import PeerKey
+
+_LATER = (429, 503)           # what is asked again later
+_STEPS = 64                   # events that are handled before others have their turn
+
+
+class Stream(Protocol):
+    """An encrypted connection; `tls_stream.py` has the real one."""
+
+    async def receive(self) -> bytes:
+        """Return what comes next; b"" at the end. Raises OSError."""
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Send all of this. Raises OSError."""
+        ...
+
+    async def finish(self) -> None:
+        """Let the peer read what was sent before the connection ends."""
+        ...
+
+
+class Asks(Protocol):
+    """The application; `application.py` has the real one."""
+
+    async def ask(self, request: h11.Request, body: Body) -> Answer:
+        """Return the answer. Raises Refused."""
+        ...
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all connections of a gateway share."""
+
+    own_party_id: str
+    limits: Limits
+    shares: Shares
+    application: Asks
+    folder: Path                              # of large bodies
+    note: Callable[[str, str], None]          # an address, and why a request from there was refused
+
+
+class PeerConnection:
+    """One connection of a peer whose key is known."""
+
+    def __init__(self, stream: Stream, peer: PeerKey, address: str, setting: Setting) -> None:
+        self.is_idle = True                   # between two requests
+        self.is_last = False                  # no other request is read after the present one
+        self._stream = stream
+        self._peer = peer
+        self._address = address
+        self._all = setting
+        self._limits = setting.limits
+        self._clock = asyncio.get_running_loop().time
+        self._http = h11.Connection(h11.SERVER, setting.limits.head_bytes)
+
+    async def serve(self, share: Share) -> None:
+        """Serve requests until the peer or a refusal ends the connection; `share` is that of the peer's party. Raises
+        OSError if the connection breaks."""
+        try:
+            while not self.is_last and (request := await self._head()) is not None:
+                await self._serve(request, share)
+                self.is_idle = True
+        except Refused as refusal:
+            await self.refuse(refusal)
+
+    # ------------------------------------------------------------------ reading
+
+    async def _head(self) -> h11.Request | None:
+        """Return the next request; None if there is none. Raises Refused."""
+        try:
+            if not self._http.trailing_data[0]:
+                async with asyncio.timeout(self._limits.idle_seconds):
+                    self._http.receive_data(await self._stream.receive())
+        except TimeoutError:
+            return None
+        self.is_idle = False
+        event = await self._event(self._clock() + self._limits.head_seconds, "the head of the request")
+        if not isinstance(event, h11.Request):
+            return None
+        check_request(event, self._limits)
+        return event
+
+    async def _event(self, deadline: float, what: str) -> h11.Event | type[h11.PAUSED]:
+        """Return the next event of h11. Raises Refused."""
+        try:
+            while (event := self._http.next_event()) is h11.NEED_DATA:
+                async with asyncio.timeout_at(deadline):
+                    self._http.receive_data(await self._stream.receive())
+        except TimeoutError:
+            raise Refused(408, f"{what} has not come in time") from None
+        except h11.RemoteProtocolError as error:
+            status = error.error_status_hint if error.error_status_hint in (431, 501) else 400
+            raise Refused(status, f"the input is not an HTTP/1.1 request: {sanitized(str(error), 200)}") from error
+        return event  # type: ignore[return-value]  # NEED_DATA has ended the loop
+
+    async def _body(self, request: h11.Request, body: Body, stored: StoredBytes) -> None:
+        """Read the body of a request. Raises Refused."""
+        self._check_size(announced_bytes(request))
+        stored.reach(announced_bytes(request))
+        if self._http.they_are_waiting_for_100_continue:
+            await self._send(self._http.send(h11.InformationalResponse(status_code=100, headers=[])))
+        pace, pieces = Pace(self._limits, self._clock), 0
+        while True:
+            event = await self._event(pace.deadline(body.size), "the body of the request")
+            if isinstance(event, h11.EndOfMessage):
+                body.complete()
+                return
+            if isinstance(event, h11.Data):
+                pieces += event.chunk_start
+                self._check_size(body.size + len(event.data))
+                self._check_chunks(pieces, body.size)
+                stored.reach(body.size + len(event.data))
+                body.add(bytes(event.data))
+                if pieces % _STEPS == 1:
+                    await asyncio.sleep(0)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._limits.body_bytes:
+            raise Refused(413, f"the body is larger than {self._limits.body_bytes} bytes, the limit of this server")
+
+    def _check_chunks(self, chunks: int, size: int) -> None:
+        limits = self._limits
+        if chunks > limits.tiny_chunks and size < (chunks - limits.tiny_chunks) * limits.tiny_chunk_bytes:
+            raise Refused(400, f"the chunks of the body have less than {limits.tiny_chunk_bytes} bytes on average")
+
+    # ------------------------------------------------------------------ answering
+
+    async def _serve(self, request: h11.Request, share: Share) -> None:
+        shares, body = self._all.shares, Body(self._limits.memory_bytes, self._all.folder)
+        try:
+            with shares.stored(share) as stored:
+                async with shares.request(share):
+                    await self._body(request, body, stored)
+                    async with shares.application(share):
+                        asked = request_for_application(request, body.size, self._peer, self._address)
+                        answer = await self._all.application.ask(asked, body)
+                    body.close()
+                    await self._answer(request, answer)
+        finally:
+            body.close()
+
+    async def _answer(self, request: h11.Request, answer: Answer) -> None:
+        try:
+            # What follows before the answer was read is not looked at: no client of a server sends ahead.
+            self.is_last |= bool(self._http.trailing_data[0])
+            head = response_for_peer(answer.head, answer.body.size, method=request.method, is_last=self.is_last)
+            await self._send_answer(head, answer.body)
+        finally:
+            answer.body.close()
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE and not self.is_last:
+            self._http.start_next_cycle()
+        else:
+            self.is_last = True
+            await self._finish()
+
+    async def _send_answer(self, head: h11.Response, body: Body) -> None:
+        pace, sent = Pace(self._limits, self._clock), 0
+        data = self._http.send(head)
+        for piece in body.pieces():
+            data += self._http.send(h11.Data(data=piece))
+            sent += len(data)
+            await self._send(data, pace.deadline(sent))
+            data = b""
+        if data := data + self._http.send(h11.EndOfMessage()):
+            await self._send(data, pace.deadline(sent))
+
+    async def _send(self, data: bytes, deadline: float | None = None) -> None:
+        """Send this in time. Raises OSError."""
+        async with asyncio.timeout_at(self._clock() + self._limits.grace_seconds if deadline is None else deadline):
+            await self._stream.send(data)
+
+    async def refuse(self, refusal: Refused) -> None:
+        """Answer with the sentence of a refusal, and end the connection. Raises OSError."""
+        self.is_last = True
+        self._all.note(self._address, f"party {self._peer.party_id}: {refusal.text}")
+        if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            return         # a part of an answer was sent
+        text = json.dumps({"retcode": refusal.status, "retmsg": refusal.text}).encode()
+        fields = [
+            (b"Content-Type", b"application/json"), (SRC_PARTY_ID.encode(), self._all.own_party_id.encode()),
+            (b"Content-Length", str(len(text)).encode()), (b"Connection", b"close"),
+            *([(b"Retry-After", b"1")] if refusal.status in _LATER else []),
+        ]  # fmt: skip
+        head = h11.Response(status_code=refusal.status, headers=fields, reason=HTTPStatus(refusal.status).phrase)
+        with suppress(h11.LocalProtocolError):
+            answer = self._http.send(head) + self._http.send(h11.Data(data=text)) + self._http.send(h11.EndOfMessage())
+            await self._send(answer)
+            await self._finish()
+
+    async def _finish(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.close_seconds):
+                await self._stream.finish()

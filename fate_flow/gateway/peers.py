@@ -1,0 +1,24 @@
+"""Who may connect: the keys of other parties that are valid now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from fate_flow.peers.tls import PeerKey
+
+
+@dataclass(frozen=True)
+class Peers:
+    """The keys that are valid, under a number that is another one for other keys."""
+
+    version: int = 0
+    keys: tuple[PeerKey, ...] = ()
+
+
+class PeerSource(Protocol):
+    """Where the gateway gets its peers from. It is asked several times a second, in a thread, and may fail."""
+
+    def read(self, known: Peers) -> Peers:
+        """Return the peers of this moment; `known` itself if nothing has changed."""
+        ...

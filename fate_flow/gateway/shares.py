@@ -1,0 +1,104 @@
+"""How much of the gateway each party has in use, and how much of the application all of them have."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from fate_flow.gateway.limits import Limits
+from fate_flow.gateway.refusals import Refused
+
+
+class Share:
+    """What one party has in use."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.connections = 0
+        self.stored_bytes = 0
+        self.requests = asyncio.Semaphore(limits.requests_of_party)
+        self.application = asyncio.Semaphore(limits.application_requests_of_party)
+
+
+class Shares:
+    """The shares of all parties that are connected."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._of: dict[str, Share] = {}
+        self._application = asyncio.Semaphore(limits.application_requests)
+
+    @contextmanager
+    def connection(self, party_id: str) -> Iterator[Share]:
+        """Yield the share of a party for one more connection. Raises Refused."""
+        share = self._of.setdefault(party_id, Share(self._limits))
+        if share.connections >= self._limits.connections_of_party:
+            raise Refused(429, f"party {party_id} has {share.connections} open connections, the most that it may have")
+        share.connections += 1
+        try:
+            yield share
+        finally:
+            share.connections -= 1
+            if not share.connections:
+                del self._of[party_id]
+
+    @asynccontextmanager
+    async def request(self, share: Share) -> AsyncIterator[None]:
+        """Hold one of a party's requests. Raises Refused if none is free in time."""
+        most = self._limits.requests_of_party
+        text = f"this party has {most} requests under way, the most that it may have: try again later"
+        async with self._held(share.requests, Refused(429, text)):
+            yield
+
+    @asynccontextmanager
+    async def application(self, share: Share) -> AsyncIterator[None]:
+        """Hold a thread of the application. Raises Refused if none is free in time."""
+        busy = Refused(503, "the server is busy with requests of other parties: try again later")
+        async with self._held(share.application, busy), self._held(self._application, busy):
+            yield
+
+    @contextmanager
+    def stored(self, share: Share) -> Iterator[StoredBytes]:
+        """Yield what counts the bytes of one request and its answer."""
+        count = StoredBytes(share, self._limits.stored_bytes_of_party)
+        try:
+            yield count
+        finally:
+            count.release()
+
+    @asynccontextmanager
+    async def _held(self, semaphore: asyncio.Semaphore, otherwise: Refused) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._limits.wait_seconds):
+                await semaphore.acquire()
+        except TimeoutError:
+            raise otherwise from None
+        try:
+            yield
+        finally:
+            semaphore.release()
+
+
+class StoredBytes:
+    """The bytes that one request takes of the share of its party."""
+
+    def __init__(self, share: Share, most: int) -> None:
+        self._share = share
+        self._most = most
+        self._taken = 0
+
+    def reach(self, count: int) -> None:
+        """Take as many bytes as `count` altogether. Raises Refused if the share is used up."""
+        more = count - self._taken
+        if more <= 0:
+            return
+        if self._share.stored_bytes + more > self._most:
+            raise Refused(
+                429, f"the requests of this party that are under way have more than {self._most} bytes: try again later"
+            )
+        self._share.stored_bytes += more
+        self._taken += more
+
+    def release(self) -> None:
+        self._share.stored_bytes -= self._taken
+        self._taken = 0

@@ -1,0 +1,256 @@
+"""A gateway in a test's own event loop: its peers, hostile ones too, and an application that a test directs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import h11
+
+from fate_flow.gateway.application import Application
+from fate_flow.gateway.gateway import Gateway
+from fate_flow.gateway.limits import Limits
+from fate_flow.gateway.peers import Peers
+from fate_flow.peers.tls import PeerKey, client_context
+from tests.kit.peers.handshakes import NOW, TlsParty, ms, tls_party
+
+SOCKET = "parties.sock"
+OWN = "9999"
+
+
+@dataclass
+class Keys:
+    """The peers of a gateway; a test may change them."""
+
+    keys: tuple[PeerKey, ...]
+    version: int = 1
+    failure: Exception | None = None
+
+    def read(self, known: Peers) -> Peers:
+        if self.failure is not None:
+            raise self.failure
+        return known if known.version == self.version else Peers(self.version, self.keys)
+
+    def become(self, *keys: PeerKey) -> None:
+        self.keys, self.version = keys, self.version + 1
+
+
+@dataclass
+class Served:
+    """A request as the application got it."""
+
+    head: h11.Request
+    body: bytes
+
+    def values(self, name: str) -> list[bytes]:
+        return [value for found, value in self.head.headers if found == name.lower().encode()]
+
+
+Reply = tuple[int, list[tuple[str, str]], bytes]
+Behaviour = Callable[[Served], Awaitable[Reply]]
+
+
+async def _ok(served: Served) -> Reply:
+    return 200, [("Content-Type", "application/json")], json.dumps({"retcode": 0, "bytes": len(served.body)}).encode()
+
+
+@dataclass
+class StubApplication:
+    """Reads one request from each connection, and answers as `behaves` says."""
+
+    served: list[Served] = field(default_factory=list)
+    behaves: Behaviour = _ok
+    at_work: int = 0
+    most_at_work: int = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        http = h11.Connection(h11.SERVER)
+        request, body = None, b""
+        self.at_work += 1
+        self.most_at_work = max(self.most_at_work, self.at_work)
+        try:
+            while not isinstance(event := http.next_event(), h11.EndOfMessage):
+                if event is h11.NEED_DATA:
+                    http.receive_data(await reader.read(65536))
+                elif isinstance(event, h11.Request):
+                    request = event
+                elif isinstance(event, h11.Data):
+                    body += bytes(event.data)
+            assert request is not None
+            served = Served(request, body)
+            self.served.append(served)
+            status, head, content = await self.behaves(served)
+            fields = [*head, ("Content-Length", str(len(content))), ("Connection", "close")]
+            answer = [h11.Response(status_code=status, headers=fields), h11.Data(data=content), h11.EndOfMessage()]
+            writer.write(b"".join(http.send(one) or b"" for one in answer))
+            await writer.drain()
+        except asyncio.CancelledError:
+            pass                # the test is over
+        finally:
+            self.at_work -= 1
+            writer.close()
+
+
+class Peer:
+    """A party's connection to the gateway, which may send anything."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self._http = h11.Connection(h11.CLIENT)
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def rest(self) -> bytes:
+        """All that the gateway sends until it ends the connection; empty if it is reset."""
+        with suppress(ConnectionError, ssl.SSLError):
+            return await self.reader.read()
+        return b""
+
+    async def ask(
+        self, path: str = "/v1/party/heartbeat", body: bytes = b"{}", head: Sequence[tuple[str, str]] = ()
+    ) -> Answered:
+        """An ordinary request, and its answer."""
+        await self.send(request(path, body, head))
+        return await self.answer()
+
+    async def answer(self) -> Answered:
+        """The next answer."""
+        data = b""
+        while b"\r\n\r\n" not in data:
+            more = await self.reader.read(65536)
+            assert more, f"the gateway has ended the connection after {data!r}"
+            data += more
+        head, _, body = data.partition(b"\r\n\r\n")
+        lines = head.decode().split("\r\n")
+        fields = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}
+        while len(body) < int(fields.get("content-length", "0")):
+            more = await self.reader.read(65536)
+            assert more, "the gateway has ended the connection within its answer"
+            body += more
+        return Answered(int(lines[0].split()[1]), fields, body)
+
+    def close(self) -> None:
+        self.writer.transport.abort()
+
+
+@dataclass
+class Answered:
+    status: int
+    head: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return str(json.loads(self.body)["retmsg"])
+
+
+def request(
+    path: str = "/v1/party/heartbeat", body: bytes = b"{}", head: Sequence[tuple[str, str]] = (), method: str = "POST"
+) -> bytes:
+    fields = [("Host", "fate.example"), ("Content-Length", str(len(body))), *head]
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields), "", ""]
+    return "\r\n".join(lines).encode("latin-1") + body
+
+
+@dataclass
+class World:
+    """A gateway of party 9999 with the peers 10000 and 10001, which it knows, and 10002, which it does not."""
+
+    folder: Path
+    keys: Keys
+    application: StubApplication
+    own: TlsParty
+    parties: dict[str, TlsParty]
+    gateway: Gateway
+    task: asyncio.Task[None]
+    now_ms: list[int]
+
+    @property
+    def address(self) -> str:
+        return str(self.folder / "gateway.sock")
+
+    async def raw(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection without TLS."""
+        return await asyncio.open_unix_connection(self.address)
+
+    async def connect(self, party_id: str = "10000", context: ssl.SSLContext | None = None) -> Peer:
+        """A connection of this party, whose handshake is over on its side."""
+        mine = context or client_context(self.parties[party_id].own, [self.own.peer])
+        found = await asyncio.open_unix_connection(self.address, ssl=mine, server_hostname="gateway")
+        return Peer(*found)
+
+    async def honest(self) -> None:
+        """An honest peer is served."""
+        peer = await self.connect("10001")
+        assert (await peer.ask()).status == 200
+        peer.close()
+
+
+@asynccontextmanager
+async def gateway_world(*, behaves: Behaviour = _ok, **limits: Any) -> AsyncIterator[World]:
+    """`limits`: those of the gateway that differ from the defaults."""
+    with tempfile.TemporaryDirectory(prefix="gw") as name:
+        folder = Path(name)
+        now = [ms(NOW)]
+        own = tls_party(OWN, clock=lambda: now[0])
+        parties = {one: tls_party(one, clock=lambda: now[0]) for one in ("10000", "10001", "10002")}
+        keys = Keys((parties["10000"].peer, parties["10001"].peer))
+        stub = StubApplication(behaves=behaves)
+        behind = await asyncio.start_unix_server(stub.serve, str(folder / SOCKET), limit=1 << 20)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(str(folder / "gateway.sock"))
+        listener.listen(1024)
+        listener.setblocking(False)
+        chosen = replace(Limits(), **limits)
+        application = Application(folder, SOCKET, chosen)
+        gateway = Gateway(listener, own.own, keys, application, folder, chosen, lambda: now[0])
+        ready = asyncio.Event()
+        task = asyncio.create_task(gateway.run(ready.set))
+        await ready.wait()
+        try:
+            yield World(folder, keys, stub, own, parties, gateway, task, now)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            behind.close()
+            application.close()
+
+
+# ---------------------------------------------------------------------- short ways
+
+
+def seconds() -> float:
+    """The time of the virtual clock."""
+    return asyncio.get_running_loop().time()
+
+
+async def settled() -> None:
+    """Wait until nothing is left to do without the passing of time."""
+    await asyncio.sleep(0.001)
+
+
+async def released(gate: asyncio.Event, reply: Reply = (200, [], b"{}")) -> Reply:
+    """How an application behaves that answers once it is let."""
+    await gate.wait()
+    return reply
+
+
+async def is_refused(world: World, context: ssl.SSLContext) -> bool:
+    """Whether the gateway ends a connection with this context without an answer."""
+    try:
+        peer = await world.connect(context=context)
+        await peer.send(request())
+    except (ConnectionError, ssl.SSLError):
+        return True
+    return await peer.rest() == b""

@@ -1,0 +1,335 @@
+"""The gateway with strangers, and with peers that are slow, silent, huge or many: an honest one is served beside them.
+
+The clock is virtual (`virtual_time.py`), so that the real limits are reached at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+
+import pytest
+
+from fate_flow.gateway.limits import MIB, Limits
+from fate_flow.peers.tls import client_context
+from tests.kit.gateway.gateway_world import (
+    Peer,
+    Reply,
+    Served,
+    gateway_world,
+    is_refused,
+    released,
+    request,
+    seconds,
+    settled,
+)
+from tests.kit.gateway.virtual_time import run
+from tests.kit.peers.handshakes import tls_party
+
+LIMITS = Limits()
+
+
+# ---------------------------------------------------------------------- strangers
+
+
+def test_nobody_without_a_known_key_is_heard(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            own = world.own.peer
+            no_certificate = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            no_certificate.check_hostname = False
+            no_certificate.verify_mode = ssl.CERT_NONE
+            old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            old.check_hostname = False
+            old.verify_mode = ssl.CERT_NONE
+            old.maximum_version = ssl.TLSVersion.TLSv1_2
+            same_name = tls_party("10000", clock=lambda: world.now_ms[0])
+            for context in (
+                no_certificate, old, client_context(world.parties["10002"].own, [own]),
+                client_context(same_name.own, [own]),
+            ):
+                assert await is_refused(world, context)
+            reader, writer = await world.raw()
+            writer.write(b"GET /v1/party/heartbeat HTTP/1.1\r\n\r\n")
+            assert b"HTTP" not in await reader.read()
+            writer.close()
+            assert world.application.served == []
+            await world.honest()
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    lines = [one.getMessage() for one in caplog.records]
+    assert len(lines) == 5
+    assert all(line.startswith("refused a connection: no TLS connection: ") for line in lines)
+
+
+def test_handshakes_that_do_not_end_are_given_up() -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            reader, writer = await world.raw()
+            writer.write(b"\x16\x03\x01")
+            assert await reader.read() == b""
+            assert seconds() == pytest.approx(LIMITS.handshake_seconds)
+            writer.close()
+
+    run(test())
+
+
+def test_a_flood_of_handshakes_leaves_the_newest_and_an_honest_peer_is_served() -> None:
+    async def test() -> None:
+        async with gateway_world(handshakes=8, handshakes_of_address=1000) as world:
+            flood = [await world.raw() for _ in range(50)]
+            await world.honest()
+            assert seconds() < LIMITS.handshake_seconds       # it did not have to wait for their ends
+            for _, writer in flood:
+                writer.close()
+
+    run(test())
+
+
+def test_one_address_has_few_handshakes_at_once() -> None:
+    async def test() -> None:
+        async with gateway_world(handshakes_of_address=4) as world:
+            flood = [await world.raw() for _ in range(6)]
+            ends = await asyncio.gather(*(reader.read() for reader, _ in flood[4:]))
+            assert (ends, seconds()) == ([b"", b""], pytest.approx(0, abs=1))
+            await asyncio.gather(*(reader.read() for reader, _ in flood))
+            assert seconds() == pytest.approx(LIMITS.handshake_seconds)
+            await world.honest()
+            for _, writer in flood:
+                writer.close()
+
+    run(test())
+
+
+def test_connections_that_do_not_fit_wait() -> None:
+    async def test() -> None:
+        async with gateway_world(connections=2, idle_seconds=20) as world:
+            first, second = await world.connect(), await world.connect()
+            waiting = asyncio.create_task(world.honest())
+            assert (await first.ask()).status == 200
+            second.close()
+            await waiting
+            assert seconds() < 1
+            first.close()
+
+    run(test())
+
+
+# ---------------------------------------------------------------------- slow, half-open and huge peers
+
+
+async def slowly(peer: Peer, data: bytes, every: float) -> None:
+    for one in data:
+        await peer.send(bytes([one]))
+        await asyncio.sleep(every)
+
+
+def test_a_head_that_comes_byte_by_byte_has_a_deadline() -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            peer = await world.connect()
+            sending = asyncio.create_task(slowly(peer, request() * 100, 0.5))
+            answer = await peer.answer()
+            assert (answer.status, answer.text) == (408, "the head of the request has not come in time")
+            assert seconds() == pytest.approx(LIMITS.head_seconds, abs=1)
+            await world.honest()
+            sending.cancel()
+            assert await peer.rest() == b""
+
+    run(test())
+
+
+def test_a_body_needs_a_least_rate_and_a_slow_one_above_it_is_served() -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            fast, slow, silent = [await world.connect() for _ in range(3)]
+            head = request(body=b"")[:-4].replace(b"Content-Length: 0", b"Content-Length: 100000") + b"\r\n\r\n"
+
+            async def body(peer: Peer, rate: int) -> None:
+                await peer.send(head)
+                for _ in range(100_000 // rate):
+                    await peer.send(b"x" * rate)
+                    await asyncio.sleep(1)
+
+            tasks = [asyncio.create_task(body(fast, 2000)), asyncio.create_task(body(slow, 500))]
+            await silent.send(head)
+            assert (await silent.answer()).status == 408
+            assert seconds() == pytest.approx(LIMITS.grace_seconds, abs=1)
+            await world.honest()
+            answer = await slow.answer()
+            assert (answer.status, answer.text) == (408, "the body of the request has not come in time")
+            assert seconds() == pytest.approx(20, abs=2)       # 500 t < 1024 (t - 10)
+            assert (await fast.answer()).status == 200
+            assert seconds() == pytest.approx(50, abs=2)
+            for task in tasks:
+                task.cancel()
+            # A body that has not come costs the application nothing.
+            assert [len(one.body) for one in world.application.served] == [2, 100_000]
+
+    run(test())
+
+
+def test_an_answer_that_is_not_taken_ends_the_connection() -> None:
+    async def test() -> None:
+        async with gateway_world(behaves=lambda _: released(gate, (200, [], b"x" * (8 * MIB)))) as world:
+            _, writer = await asyncio.open_unix_connection(
+                world.address, ssl=client_context(world.parties["10000"].own, [world.own.peer]),
+                server_hostname="gateway", limit=1024,
+            )
+            writer.write(request())
+            await writer.drain()
+            before = seconds()
+            gate.set()
+            await world.honest()
+            while world.gateway._open:
+                await asyncio.sleep(1)
+            assert seconds() - before < 8 * MIB / LIMITS.bytes_per_second
+            writer.transport.abort()
+
+    gate = asyncio.Event()
+    run(test())
+
+
+def test_an_idle_connection_ends_without_a_word() -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            peer = await world.connect()
+            assert (await peer.ask()).status == 200
+            assert await peer.rest() == b""
+            assert seconds() == pytest.approx(LIMITS.idle_seconds, abs=1)
+
+    run(test())
+
+
+@pytest.mark.parametrize(("sent", "status"), [
+    (b"POST / HTTP/1.1\r\nHost: x\r\nA: " + b"x" * 40_000, 431),
+    (b"POST /" + b"x" * 40_000, 431),
+    (b"POST /" + b"x" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
+    (b"POST / HTTP/1.1\r\nHost: x\r\nA: " + b"x" * 9000 + b"\r\n\r\n", 431),
+    (b"POST / HTTP/1.1\r\nHost: x\r\n" + b"A: x\r\n" * 100 + b"\r\n", 431),
+    (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 67108865\r\n\r\n", 413),
+    (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 2000, 400),
+    (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * 40_000, 431),
+    (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: " + b"x" * 40_000, 431),
+])  # fmt: skip
+def test_what_is_too_large_is_refused_and_ends_the_connection(sent: bytes, status: int) -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            peer = await world.connect()
+            await peer.send(sent)
+            assert (await peer.answer()).status == status
+            assert await peer.rest() == b""
+            assert world.application.served == []
+            await world.honest()
+
+    run(test())
+
+
+def test_a_chunked_body_is_refused_as_soon_as_it_is_too_large() -> None:
+    async def test() -> None:
+        async with gateway_world(body_bytes=100_000) as world:
+            peer = await world.connect()
+            await peer.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            await peer.send(b"%x\r\n%s\r\n" % (100_001, b"x" * 100_001))
+            assert (await peer.answer()).status == 413
+            assert world.application.served == []
+
+    run(test())
+
+
+def test_an_answer_that_is_too_long_is_not_passed_on() -> None:
+    async def long(_: Served) -> Reply:
+        return 200, [], b"x" * 200_000
+
+    async def test() -> None:
+        async with gateway_world(behaves=long, answer_bytes=100_000) as world:
+            peer = await world.connect()
+            assert (await peer.ask()).status == 502
+
+    run(test())
+
+
+# ---------------------------------------------------------------------- shares
+
+
+def test_a_party_has_a_share_of_connections_and_others_are_served_beside_it() -> None:
+    async def test() -> None:
+        async with gateway_world(connections_of_party=3) as world:
+            peers = [await world.connect() for _ in range(3)]
+            assert [(await peer.ask()).status for peer in peers] == [200] * 3
+            one_more = await world.connect()
+            answer = await one_more.answer()
+            assert (answer.status, answer.head["retry-after"]) == (429, "1")
+            assert answer.text == "party 10000 has 3 open connections, the most that it may have"
+            assert await one_more.rest() == b""
+            await world.honest()
+            peers[0].close()
+            await asyncio.sleep(1)
+            assert (await (await world.connect()).ask()).status == 200
+
+    run(test())
+
+
+def test_a_party_has_a_share_of_the_application_and_others_are_served_beside_it() -> None:
+    gate = asyncio.Event()
+
+    async def test() -> None:
+        async def slow_for_one(served: Served) -> Reply:
+            if served.values("X-Fate-Flow-Peer")[0].startswith(b"10000"):
+                await gate.wait()
+            return 200, [], b"{}"
+
+        async with gateway_world(
+            behaves=slow_for_one, application_requests=4, application_requests_of_party=2, requests_of_party=4,
+        ) as world:
+            peers = [await world.connect() for _ in range(6)]
+            for peer in peers:
+                await peer.send(request())
+                await settled()
+            await world.honest()
+            assert world.application.most_at_work == 3         # two of party 10000, and the honest one
+            late = [await peer.answer() for peer in (peers[2], peers[3])]
+            assert [one.status for one in late] == [503, 503]
+            assert {one.text for one in late} == {"the server is busy with requests of other parties: try again later"}
+            assert seconds() == pytest.approx(LIMITS.wait_seconds, abs=1)
+            gate.set()
+            # The other two were read when the requests before them had ended.
+            assert sorted([(await peers[one].answer()).status for one in (0, 1, 4, 5)])[:2] == [200, 200]
+            assert world.application.most_at_work == 3
+
+    run(test())
+
+
+def test_requests_beyond_the_share_of_a_party_are_not_read_and_refused_later() -> None:
+    async def test() -> None:
+        async with gateway_world(behaves=lambda _: released(gate), requests_of_party=2) as world:
+            peers = [await world.connect() for _ in range(3)]
+            for peer in peers:
+                await peer.send(request())
+                await settled()
+            answer = await peers[2].answer()
+            assert answer.status == 429
+            assert answer.text.startswith("this party has 2 requests under way")
+            gate.set()
+            assert [(await peer.answer()).status for peer in peers[:2]] == [200, 200]
+
+    gate = asyncio.Event()
+    run(test())
+
+
+def test_the_bodies_of_a_party_have_a_share_of_bytes() -> None:
+    async def test() -> None:
+        async with gateway_world(stored_bytes_of_party=150_000) as world:
+            first, second = await world.connect(), await world.connect()
+            await first.send(request(body=b"x" * 100_000)[:-1])
+            await settled()
+            await second.send(request(body=b"x" * 100_000))
+            assert (await second.answer()).status == 429
+            await world.honest()
+            await first.send(b"x")
+            assert (await first.answer()).status == 200
+            assert (await (await world.connect()).ask(body=b"x" * 100_000)).status == 200       # it was given back
+
+    run(test())
