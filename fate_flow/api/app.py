@@ -30,6 +30,7 @@ from fate_flow.core.access.site import SiteKey
 from fate_flow.relay.spool import Spool
 from fate_flow.services.context.ports import Record
 from fate_flow.settings.people import People
+from fate_flow.store.contract.party_keys import message_keys
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -83,10 +84,10 @@ def _check_callers(app: Flask, services: Services) -> None:
     if settings.site.is_on:
         of_parties = Nonces(settings.run_dir / "site_nonces", WINDOW_MS)
 
-        def key_of(party_id: str) -> SiteKey | None:
-            return context.read(lambda tx: tx.site_key(party_id))
+        def keys_of(party_id: str) -> tuple[SiteKey, ...]:
+            return context.read(lambda tx: message_keys(tx, party_id, now_on_the_wall()))
 
-        site = SiteAuth(settings.party_id, settings.site, key_of, of_parties, now_on_the_wall)
+        site = SiteAuth(settings.party_id, settings.site, keys_of, of_parties, now_on_the_wall)
         app.before_request(site.check)
     else:
         app.before_request(SenderCheck(settings.party_id).check)

@@ -51,6 +51,7 @@ from fate_flow.server.start_warnings import start_warnings
 from fate_flow.server.watchdog import Watchdog
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import EngineSettings, Settings
+from fate_flow.store.contract.party_keys import message_keys
 from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.database.migrations import bind_party, upgrade
 from fate_flow.store.database.opening import create_if_missing
@@ -131,8 +132,9 @@ def _state_of(name: str, engine: EngineSettings) -> EngineState:
 
 def _without_key(settings: Settings, store: SqlStore) -> list[str]:
     """Return the parties with a route whose requests are refused for lack of a key."""
+    needed, now = [one for one in sorted(settings.routes) if settings.site.needs_key(one)], time.time_ns() // 1_000_000
     with store.reading() as tx:
-        return [one for one in sorted(settings.routes) if settings.site.needs_key(one) and tx.site_key(one) is None]
+        return [one for one in needed if not message_keys(tx, one, now)]
 
 
 @dataclass

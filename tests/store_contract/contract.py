@@ -12,7 +12,7 @@ from tests.store_contract.resources import ResourceCases
 from tests.store_contract.results import ResultCases, SubmissionCases
 from tests.store_contract.retention import LeftCases, RetentionCases
 from tests.store_contract.seats import SeatCases
-from tests.store_contract.servers import PermissionCases, SchedulerCases, SiteKeyCases
+from tests.store_contract.servers import PartyKeyCases, PermissionCases, SchedulerCases, SiteKeyCases
 from tests.store_contract.tasks import TaskCases
 from tests.store_contract.transactions import ReadingCases, TransactionCases
 from tests.store_contract.workers import FailedWorkerCases, WorkerCases
@@ -35,6 +35,7 @@ class StoreContract(
     SchedulerCases,
     PermissionCases,
     SiteKeyCases,
+    PartyKeyCases,
     LeftCases,
     MessageCases,
     FailedWorkerCases,

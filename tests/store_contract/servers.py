@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from fate_flow.core.access.key_list import KeyState, PartyKeys, ReplacedKeyList, SignedKeyList
 from fate_flow.core.access.permission import Kind, Thing
 from fate_flow.core.access.site import SiteKey
 from fate_flow.core.model.peer import PeerTrouble
@@ -102,3 +105,46 @@ class SiteKeyCases(Cases):
         assert each.drop_site_key("10000")
         assert each.drop_site_key("10000") is False
         assert (each.site_key("10000"), each.site_key("9999").pem) == (None, "x")
+
+
+class PartyKeyCases(Cases):
+    FIRST = PartyKeys("10000", 1, "a" * 64, SignedKeyList("root", "list 1", "sig 1"), 5, KeyState.JOINED, "ann", 5)
+    SECOND = replace(FIRST, number=2, signed=SignedKeyList("root", "list 2", "sig 2"), received_at=9)
+
+    def test_the_newest_list_is_kept_and_the_ones_before_it_too(self, each: Each) -> None:
+        assert (each.party_keys("10000"), each.replace_party_keys(self.SECOND, self.FIRST)) == (None, False)
+        assert each.add_party_keys(self.FIRST)
+        assert each.add_party_keys(self.SECOND) is False
+        assert each.party_keys("10000") == self.FIRST
+        assert each.replace_party_keys(self.SECOND, self.FIRST)
+        assert each.party_keys("10000") == self.SECOND
+        third = replace(self.SECOND, number=3, root_id="b" * 64, signed=SignedKeyList("r", "list 3", "s"))
+        assert each.replace_party_keys(replace(third, received_at=12), self.SECOND)
+        assert each.replaced_key_lists("10000") == (
+            ReplacedKeyList(self.FIRST.signed, 5, 9), ReplacedKeyList(self.SECOND.signed, 9, 12)
+        )
+        assert each.replaced_key_lists("1000") == ()
+
+    def test_a_list_takes_the_place_of_the_one_that_was_looked_at(self, each: Each) -> None:
+        each.add_party_keys(self.FIRST)
+        for changed in ({"number": 2}, {"root_id": "b" * 64}, {"state": KeyState.REMOVED}):
+            assert each.replace_party_keys(self.SECOND, replace(self.FIRST, **changed)) is False
+        assert (each.party_keys("10000"), each.replaced_key_lists("10000")) == (self.FIRST, ())
+
+    def test_a_state_changes_once_and_keeps_who_changed_it(self, each: Each) -> None:
+        assert each.move_party_keys("10000", KeyState.JOINED, KeyState.REVOKED, "bob", 7) is False
+        each.add_party_keys(self.FIRST)
+        assert each.move_party_keys("10000", KeyState.REVOKED, KeyState.REMOVED, "bob", 7) is False
+        assert each.move_party_keys("10000", KeyState.JOINED, KeyState.REVOKED, "bob", 7)
+        assert each.move_party_keys("10000", KeyState.JOINED, KeyState.REVOKED, "eve", 8) is False
+        assert each.party_keys("10000") == replace(self.FIRST, state=KeyState.REVOKED, state_by="bob", state_at=7)
+        assert each.replace_party_keys(self.SECOND, self.FIRST) is False, "the list was looked at before"
+
+    def test_the_lists_of_all_parties_are_in_order(self, each: Each) -> None:
+        others = [replace(self.FIRST, party_id=one) for one in ("9999", "10001")]
+        for keys in (*others, self.FIRST):
+            each.add_party_keys(keys)
+        each.move_party_keys("9999", KeyState.JOINED, KeyState.REMOVED, "bob", 7)
+        assert [(one.party_id, one.state.value) for one in each.all_party_keys()] == [
+            ("10000", "joined"), ("10001", "joined"), ("9999", "removed")
+        ]

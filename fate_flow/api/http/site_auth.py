@@ -29,12 +29,12 @@ class SiteAuth:
     """The check of each request on a route of other parties. `clock` returns milliseconds since 1970."""
 
     def __init__(
-        self, own_party_id: str, rule: SiteRule, key_of: Callable[[str], SiteKey | None], nonces: Nonces,
+        self, own_party_id: str, rule: SiteRule, keys_of: Callable[[str], tuple[SiteKey, ...]], nonces: Nonces,
         clock: Callable[[], int],
     ) -> None:  # fmt: skip
         self._own = own_party_id
         self._rule = rule
-        self._key_of = key_of
+        self._keys_of = keys_of
         self._nonces = nonces
         self._clock = clock
 
@@ -88,20 +88,21 @@ class SiteAuth:
         return now
 
     def _check_signature(self, source: str, signature_input: SignatureInput) -> None:
-        known = self._key_of(source)
-        if known is None:
+        known = {key.key_id: key for key in self._keys_of(source)}
+        if not known:
             raise NotAuthenticated(f"party {self._own} has no public key of party {source}: run flow key save there")
-        if known.key_id != signature_input.key_id:
+        key = known.get(signature_input.key_id)
+        if key is None:
+            has = " and ".join(f"{key_id[:_SHOWN]}..." for key_id in known)
             raise NotAuthenticated(
                 f"keyid: the request was signed with key {signature_input.key_id[:_SHOWN]}..., and party {self._own} "
-                f"has the key "
-                f"{known.key_id[:_SHOWN]}... of party {source}: run flow key save there if the new key is right"
+                f"has the key {has} of party {source}: run flow key save there if the new key is right"
             )
         covered = Covered(
             request.method, str(request.environ.get("RAW_URI", "")), request.headers.get(DIGEST, ""),
             request.headers.get(SRC_PARTY_ID, ""), self._own,
         )
-        if not signature_input.holds(read_public_key(known.pem), covered):
+        if not signature_input.holds(read_public_key(key.pem), covered):
             raise NotAuthenticated(
                 f"signature: does not match this request; does a proxy before party {self._own} change requests?"
             )

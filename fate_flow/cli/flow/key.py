@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fate_flow.cli.connection.client import Client
-from fate_flow.cli.console.display import show
+from fate_flow.cli.console.display import show, tell
 from fate_flow.cli.input import options
 from fate_flow.cli.input.options import given, with_client
 from fate_flow.cli.input.submit_files import overlaid, read_text
@@ -26,30 +26,48 @@ def key() -> None:
 @key.command()
 @options.conf_path(required=False)
 @click.option("--pem", "pem_path", type=click.Path(exists=True, dir_okay=False), help="PEM file of the key; needs -p.")
+@click.option(
+    "--list", "list_path", type=click.Path(exists=True, dir_okay=False), help="File of the party's key list; needs -p."
+)
 @options.party_id()
+@click.option("--fingerprint", metavar="TEXT", help="Fingerprint of the party's root key, as its operator read it out.")
 @click.option("--replaces", metavar="KEY-ID", help="Key id of the saved key that this one replaces.")
 @with_client
-def save(client: Client, conf_path: str | None, pem_path: str | None, **options: str | None) -> None:
-    """Save the public key of another party. First compare its key id with that party's operator.
+def save(
+    client: Client, conf_path: str | None, pem_path: str | None, list_path: str | None, **options: str | None
+) -> None:  # fmt: skip
+    """Save the key list of another party, or its public key alone. First compare the fingerprint of its root key, or
+    the key id, with that party's operator.
 
     \b
-    Example: flow key save --pem 10000.pem -p 10000
+    Example: flow key save --list 10000.keys -p 10000 --fingerprint ABCDEFG-...
+             flow key save --pem 10000.pem -p 10000
              flow key save -c key.json
     key.json: {"party_id": "10000", "key": "-----BEGIN PUBLIC KEY-----\\n...\\n-----END PUBLIC KEY-----\\n"}
     To replace a saved key, name its key id: --replaces 3b1f..., or "replaces": "3b1f..." in key.json
     """
-    show(client.post("key/public/save", _key_to_save(conf_path, pem_path, options)))
+    answer = client.post("key/public/save", _key_to_save(conf_path, pem_path, list_path, options))
+    show(answer)
+    if list_path is not None and options["fingerprint"] is None:
+        tell(
+            f"Compare the fingerprint with the operator of party {options['party_id']}, for example by telephone; "
+            "`fate_flow key fingerprint` prints it there."
+        )
 
 
-def _key_to_save(conf_path: str | None, pem_path: str | None, options: dict[str, str | None]) -> dict[str, Any]:
+def _key_to_save(
+    conf_path: str | None, pem_path: str | None, list_path: str | None, options: dict[str, str | None]
+) -> dict[str, Any]:
     """Raise UsageError, BadFile."""
-    if (conf_path is None) is (pem_path is None):
-        raise click.UsageError("Give either '--pem' (a PEM file) with '-p', or '-c' (a JSON file that has both).")
+    if sum(one is not None for one in (conf_path, pem_path, list_path)) != 1:
+        raise click.UsageError(
+            "Give one of '--list' (a key list) or '--pem' (a PEM file), each with '-p', or '-c' (a JSON file)."
+        )
     if conf_path is not None:
         return overlaid(conf_path, **options)
     if options["party_id"] is None:
-        raise click.UsageError("Missing option '-p': the party id of the key in '--pem'.")
-    return {"key": read_text(str(pem_path)), **given(options)}
+        raise click.UsageError("Missing option '-p': the party whose key it is.")
+    return {"key": read_text(str(pem_path or list_path)), **given(options)}
 
 
 @key.command()

@@ -11,6 +11,7 @@ import json
 from base64 import b64decode
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any
 
 from fate_flow.core.model.errors import BadRequest, Conflict
@@ -101,6 +102,20 @@ class PartyKeys:
     def valid(self, use: str, now: int) -> tuple[str, ...]:
         """Return the keys (PEM) of this use that count now."""
         return read_key_list(self.signed.content).valid(use, now) if self.state is KeyState.JOINED else ()
+
+
+@dataclass(frozen=True)
+class ReplacedKeyList:
+    """A key list of another party that a newer one has replaced."""
+
+    signed: SignedKeyList
+    received_at: int
+    replaced_at: int
+
+
+def key_id_of(pem: str) -> str:
+    """Return the id of a key of a list whose keys were checked."""
+    return sha256(b64decode("".join(pem.splitlines()[1:-1]))).hexdigest()
 
 
 def is_signed_key_list(text: str) -> bool:

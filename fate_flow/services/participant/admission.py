@@ -23,6 +23,7 @@ from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.rows import plain_v1_incarnation
 from fate_flow.services.workers.allowed import above_ceilings, not_granted
 from fate_flow.services.workers.tables import TablesAtSubmit
+from fate_flow.store.contract.party_keys import message_keys
 from fate_flow.store.values import Document
 
 
@@ -158,7 +159,8 @@ def _check_keys(unit: UnitOfWork, party: Party, spec: JobSpec) -> None:
     """Check that this party has the keys of all other parties in the job, because their workers also send requests
     directly to each other. Raises PermissionDenied."""
     others = sorted({one.party_id for one in spec.parties} - {unit.context.party_id, "0"})
-    lacking = [one for one in others if unit.context.site.needs_key(one) and unit.tx.site_key(one) is None]
+    now = unit.context.clock()
+    lacking = [one for one in others if unit.context.site.needs_key(one) and not message_keys(unit.tx, one, now)]
     if lacking:
         raise PermissionDenied(f"{party} has no public key of party {', '.join(lacking)} (flow key save, there)")
 

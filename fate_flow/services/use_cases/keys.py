@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fate_flow.core.access.fingerprint import fingerprint_of
+from fate_flow.core.access.key_list import KeyList, KeyState, PartyKeys, SignedKeyList, follows
 from fate_flow.core.access.site import SiteKey
 from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.records.operator_log.events import Event
@@ -16,6 +18,12 @@ def save_key(context: Context, key: SiteKey, replaces: str) -> bool:
     not so."""
 
     def save(tx: Transaction) -> SiteKey | None:
+        keys = tx.party_keys(key.party_id)
+        if keys is not None and keys.state is not KeyState.REMOVED:
+            raise Conflict(
+                f"party_id: party {key.party_id} has a key list here (number {keys.number}, {keys.state.value}): save "
+                "its newest list instead"
+            )
         old = tx.site_key(key.party_id)
         if old is not None and old.key_id == key.key_id:
             return old
@@ -33,17 +41,47 @@ def save_key(context: Context, key: SiteKey, replaces: str) -> bool:
     return before is None
 
 
-def delete_key(context: Context, party_id: str) -> None:
-    """Delete the key of a party: its signatures are not accepted from now on. Raises NotFound."""
+def save_key_list(
+    context: Context, new: KeyList, signed: SignedKeyList, root_id: str, is_compared: bool, by: str
+) -> bool:  # fmt: skip
+    """Save the key list of a party, whose signature holds; return whether the party had none here before.
 
-    def delete(tx: Transaction) -> SiteKey:
-        found = tx.site_key(party_id)
-        if found is None or not tx.drop_site_key(party_id):
+    `is_compared`: whether `by` has compared the root key's fingerprint with the party. Raises Conflict for a list that
+    must not take the place of the saved one."""
+
+    def save(tx: Transaction) -> PartyKeys | None:
+        old, at = tx.party_keys(new.party_id), context.clock()
+        if not follows(old, new, signed, is_compared):
+            return old
+        has_joined = old is not None and old.state is KeyState.JOINED
+        state_by, state_at = (old.state_by, old.state_at) if old and has_joined else (by, at)
+        keys = PartyKeys(new.party_id, new.number, root_id, signed, at, KeyState.JOINED, state_by, state_at)
+        if not (tx.replace_party_keys(keys, old) if old else tx.add_party_keys(keys)):
+            raise Conflict(f"party_id: another key list of party {new.party_id} was saved just now: look at it first")
+        tx.drop_site_key(new.party_id)           # the list has the keys from now on
+        return old
+
+    before = context.write(save, is_repeatable=True)
+    if before is None or before.signed != signed:
+        text = f"key list {new.number} of party {new.party_id} was saved; its root key: {fingerprint_of(root_id)}"
+        context.record.emit(Event.DETECT_NOTE, text=text)
+    return before is None
+
+
+def delete_key(context: Context, party_id: str, by: str) -> None:
+    """Delete the keys of a party: none of them is accepted from now on. Raises NotFound."""
+
+    def delete(tx: Transaction) -> str:
+        keys, key = tx.party_keys(party_id), tx.site_key(party_id)
+        if key is not None and tx.drop_site_key(party_id):
+            return f"key {key.key_id} of party {party_id} was deleted"
+        if keys is None or keys.state is KeyState.REMOVED:
             raise NotFound(f"party_id: no public key of party {party_id} is saved here (flow key save)")
-        return found
+        if not tx.move_party_keys(party_id, keys.state, KeyState.REMOVED, by, context.clock()):
+            raise Conflict(f"party_id: the key list of party {party_id} was changed just now: look at it first")
+        return f"key list {keys.number} of party {party_id} was deleted"
 
-    found = context.write(delete)
-    context.record.emit(Event.DETECT_NOTE, text=f"key {found.key_id} of party {party_id} was deleted")
+    context.record.emit(Event.DETECT_NOTE, text=context.write(delete))
 
 
 def _objection(party_id: str, old: SiteKey | None, replaces: str) -> str:

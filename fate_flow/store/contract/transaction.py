@@ -18,13 +18,13 @@ from fate_flow.store.contract.history import History
 from fate_flow.store.contract.jobs import Jobs
 from fate_flow.store.contract.old_jobs import OldJobs
 from fate_flow.store.contract.outbox import Outbox
+from fate_flow.store.contract.party_keys import KeysOfParties
 from fate_flow.store.contract.peers import Peers
 from fate_flow.store.contract.permissions import Permissions
 from fate_flow.store.contract.queue import Queue
 from fate_flow.store.contract.resources import Resources
 from fate_flow.store.contract.results import Results
 from fate_flow.store.contract.seats import Seats
-from fate_flow.store.contract.site_keys import SiteKeys
 from fate_flow.store.contract.submissions import Submissions
 from fate_flow.store.contract.tasks import Tasks
 from fate_flow.store.contract.workers import Workers
@@ -32,8 +32,8 @@ from fate_flow.store.values import OutputTable, TableMeta
 
 
 class Transaction(
-    Bindings, Connectors, History, Jobs, OldJobs, Outbox, Peers, Permissions, Queue, Resources, Results, Seats,
-    SiteKeys, Submissions, Tasks, Workers, Protocol,
+    Bindings, Connectors, History, Jobs, KeysOfParties, OldJobs, Outbox, Peers, Permissions, Queue, Resources, Results,
+    Seats, Submissions, Tasks, Workers, Protocol,
 ):  # fmt: skip
     """One unit of work. Times are milliseconds since the epoch; `retry_at` is steady time (see `steady`)."""
 

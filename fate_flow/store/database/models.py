@@ -8,24 +8,17 @@ from peewee import (
     BooleanField,
     CharField,
     CompositeKey,
-    DatabaseProxy,
     DateTimeField,
     IntegerField,
-    Model,
     TextField,
 )
 
 from fate_flow.core.model.resources import LOCAL
-
-database_proxy = DatabaseProxy()
-
-
-class _Base(Model):
-    class Meta:
-        legacy_table_names = False
+from fate_flow.store.database.access_models import OldPartyKeyRow, PartyKeyRow, PermissionRow, SiteKeyRow
+from fate_flow.store.database.base import Base
 
 
-class JobRow(_Base):
+class JobRow(Base):
     f_job_id = CharField(25)
     f_role = CharField(50)
     f_party_id = CharField(10)
@@ -133,7 +126,7 @@ class JobRow(_Base):
         primary_key = CompositeKey("f_job_id", "f_role", "f_party_id")
 
 
-class SeatRow(_Base):
+class SeatRow(Base):
     f_job_id = CharField(25)
     f_role = CharField(50)
     f_party_id = CharField(10)
@@ -154,7 +147,7 @@ class SeatRow(_Base):
         primary_key = CompositeKey("f_job_id", "f_role", "f_party_id")
 
 
-class TaskRow(_Base):
+class TaskRow(Base):
     f_job_id = CharField(25)
     f_task_id = CharField(100)
     f_task_version = BigIntegerField()
@@ -215,7 +208,7 @@ class TaskRow(_Base):
         primary_key = CompositeKey("f_job_id", "f_task_id", "f_task_version", "f_role", "f_party_id")
 
 
-class WorkerRow(_Base):
+class WorkerRow(Base):
     f_worker_id = CharField(100, primary_key=True)
     f_worker_name = CharField(50)
     f_job_id = CharField(25)
@@ -249,7 +242,7 @@ class WorkerRow(_Base):
         table_name = "t_worker"
 
 
-class EngineRow(_Base):
+class EngineRow(Base):
     f_engine_type = CharField(10)
     f_engine_name = CharField(50)
     f_create_time = BigIntegerField(null=True)
@@ -269,7 +262,7 @@ class EngineRow(_Base):
         primary_key = CompositeKey("f_engine_name", "f_engine_type")
 
 
-class OutboxRow(_Base):
+class OutboxRow(Base):
     f_id = BigAutoField()
     f_kind = CharField(30)
     f_job_id = CharField(25)
@@ -287,7 +280,7 @@ class OutboxRow(_Base):
         table_name = "t_outbox"
 
 
-class HistoryRow(_Base):
+class HistoryRow(Base):
     f_id = BigAutoField()
     f_job_id = CharField(25)
     f_level = CharField(20)
@@ -307,7 +300,7 @@ class HistoryRow(_Base):
         table_name = "t_history"
 
 
-class PeerRow(_Base):
+class PeerRow(Base):
     f_party_id = CharField(10, primary_key=True)
     f_heard = BigIntegerField(default=0)
     f_silent_since = BigIntegerField(default=0)
@@ -319,7 +312,7 @@ class PeerRow(_Base):
         table_name = "t_peer"
 
 
-class SchedulerRow(_Base):
+class SchedulerRow(Base):
     f_name = CharField(20, primary_key=True)
     f_owner = CharField(64, default="")
     f_counter = BigIntegerField(default=0)
@@ -330,7 +323,7 @@ class SchedulerRow(_Base):
         table_name = "t_scheduler"
 
 
-class IntakeRow(_Base):
+class IntakeRow(Base):
     f_name = CharField(20, primary_key=True)
     f_message = TextField(null=True)
     f_by = CharField(100, default="")
@@ -341,30 +334,7 @@ class IntakeRow(_Base):
         table_name = "t_intake"
 
 
-class PermissionRow(_Base):
-    f_party_id = CharField(10)
-    f_kind = CharField(20)
-    f_namespace = CharField(200, default="")
-    f_name = CharField(200)
-
-    class Meta:
-        table_name = "t_permission"
-        primary_key = CompositeKey("f_party_id", "f_kind", "f_namespace", "f_name")
-
-
-class SiteKeyRow(_Base):
-    f_party_id = CharField(10)
-    f_key_name = CharField(10, default="public")
-    f_key = TextField()
-    f_key_id = CharField(64)
-    f_update_time = BigIntegerField()
-
-    class Meta:
-        table_name = "t_site_key_info"
-        primary_key = CompositeKey("f_party_id", "f_key_name")
-
-
-class BindingRow(_Base):
+class BindingRow(Base):
     f_job_id = CharField(25, primary_key=True)
     f_initiator_role = CharField(50)
     f_initiator_party_id = CharField(50)
@@ -376,7 +346,7 @@ class BindingRow(_Base):
         table_name = "t_job_binding"
 
 
-class SubmissionRow(_Base):
+class SubmissionRow(Base):
     f_request_id = CharField(100, primary_key=True)
     f_job_id = CharField(25)
     f_digest = CharField(64)
@@ -388,7 +358,7 @@ class SubmissionRow(_Base):
         table_name = "t_submission"
 
 
-class StorageTableRow(_Base):
+class StorageTableRow(Base):
     f_name = CharField(200)
     f_namespace = CharField(200)
     f_create_time = BigIntegerField(null=True)
@@ -410,7 +380,7 @@ class StorageTableRow(_Base):
         primary_key = CompositeKey("f_namespace", "f_name")
 
 
-class ConnectorRow(_Base):
+class ConnectorRow(Base):
     f_name = CharField(200, primary_key=True)
     f_engine = CharField(100)
     f_connector_info = TextField()
@@ -420,7 +390,7 @@ class ConnectorRow(_Base):
         table_name = "t_storage_connector"
 
 
-class OutputRow(_Base):
+class OutputRow(Base):
     f_job_id = CharField(25)
     f_component_name = CharField(100)
     f_task_id = CharField(100)
@@ -439,7 +409,7 @@ class OutputRow(_Base):
         primary_key = CompositeKey("f_job_id", "f_task_id", "f_task_version", "f_data_name", "f_role", "f_party_id")
 
 
-class MetricRow(_Base):
+class MetricRow(Base):
     f_id = BigAutoField()
     f_job_id = CharField(25)
     f_component_name = CharField(100)
@@ -457,7 +427,7 @@ class MetricRow(_Base):
         table_name = "t_tracking_metric"
 
 
-class SummaryRow(_Base):
+class SummaryRow(Base):
     f_job_id = CharField(25)
     f_role = CharField(50)
     f_party_id = CharField(10)
@@ -485,6 +455,8 @@ MODELS = (
     IntakeRow,
     PermissionRow,
     SiteKeyRow,
+    PartyKeyRow,
+    OldPartyKeyRow,
     BindingRow,
     SubmissionRow,
     StorageTableRow,

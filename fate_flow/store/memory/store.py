@@ -15,12 +15,12 @@ from fate_flow.store.memory.connectors import Connectors
 from fate_flow.store.memory.history import History
 from fate_flow.store.memory.old_jobs import OldJobs
 from fate_flow.store.memory.outbox import Outbox
+from fate_flow.store.memory.party_keys import KeysOfParties
 from fate_flow.store.memory.peers import Peers
 from fate_flow.store.memory.permissions import Permissions
 from fate_flow.store.memory.queue import Queue
 from fate_flow.store.memory.results import Results
 from fate_flow.store.memory.seats import Seats
-from fate_flow.store.memory.site_keys import SiteKeys
 from fate_flow.store.memory.submissions import Submissions
 from fate_flow.store.memory.tables import Rows
 from fate_flow.store.memory.tasks import Tasks
@@ -42,8 +42,8 @@ class MemoryStore:
 
 
 class MemoryTransaction(
-    Workers, Tasks, Seats, Queue, History, OldJobs, Bindings, Permissions, SiteKeys, Outbox, Peers, Submissions,
-    Results, Connectors,
+    Workers, Tasks, Seats, Queue, History, OldJobs, Bindings, Permissions, KeysOfParties, Outbox,
+    Peers, Submissions, Results, Connectors,
 ):  # fmt: skip
     """One unit of work. `contract.Transaction` documents the methods."""
 

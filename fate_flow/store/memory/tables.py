@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 
 from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.access.key_list import PartyKeys, ReplacedKeyList
 from fate_flow.core.access.permission import Thing
 from fate_flow.core.access.site import SiteKey
 from fate_flow.core.model.errors import StorageFailed
@@ -122,6 +123,7 @@ class Rows:
         self.command_ids = count(1)     # never used twice, also not after a rollback
         self.metric_ids = count(1)
         self.entry_numbers = count(1)
+        self.key_list_numbers = count(1)
         self.jobs: Table[JobKey, JobRow] = Table(
             journal, job=lambda row: row.job.job_id, status=lambda row: row.job.status
         )
@@ -142,6 +144,8 @@ class Rows:
         self.intake: Table[str, Hold] = Table(journal)
         self.permissions: Table[tuple[str, Thing], Thing] = Table(journal)
         self.site_keys: Table[str, SiteKey] = Table(journal)
+        self.party_keys: Table[str, PartyKeys] = Table(journal)
+        self.old_party_keys: Table[int, tuple[str, ReplacedKeyList]] = Table(journal)
         self.schedulers: Table[str, tuple[str, int, int]] = Table(journal)
         self.bindings: Table[str, JobBinding] = Table(journal)
         self.submissions: Table[str, Submission] = Table(journal, job=lambda one: one.job_id)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fate_flow.core.access.permission import Kind, Thing
-from fate_flow.store.database.models import PermissionRow
+from fate_flow.store.database.access_models import PermissionRow
 from fate_flow.store.database.queries import hit, insert_new
 from fate_flow.store.sql.unit import SqlUnitOfWork
 

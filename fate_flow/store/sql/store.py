@@ -16,12 +16,12 @@ from fate_flow.store.sql.connectors import Connectors
 from fate_flow.store.sql.history import History
 from fate_flow.store.sql.old_jobs import OldJobs
 from fate_flow.store.sql.outbox import Outbox
+from fate_flow.store.sql.party_keys import KeysOfParties
 from fate_flow.store.sql.peers import Peers
 from fate_flow.store.sql.permissions import Permissions
 from fate_flow.store.sql.queue import Queue
 from fate_flow.store.sql.results import Results
 from fate_flow.store.sql.seats import Seats
-from fate_flow.store.sql.site_keys import SiteKeys
 from fate_flow.store.sql.submissions import Submissions
 from fate_flow.store.sql.tasks import Tasks
 from fate_flow.store.sql.unit import LogStatusWrite
@@ -83,7 +83,7 @@ class SqlStore:
 
 
 class SqlTransaction(
-    Workers, Tasks, Seats, Queue, History, OldJobs, Bindings, Permissions, SiteKeys, Outbox, Peers, Submissions,
-    Results, Connectors,
+    Workers, Tasks, Seats, Queue, History, OldJobs, Bindings, Permissions, KeysOfParties, Outbox,
+    Peers, Submissions, Results, Connectors,
 ):  # fmt: skip
     """One unit of work. `contract.Transaction` documents the methods."""

@@ -20,9 +20,12 @@ from fate_flow.api.http.uploads import ReceivingRequest
 from fate_flow.api.v1.envelope import HttpError
 from fate_flow.api.v1.openapi import document, path_of
 from fate_flow.components.providers.table import CATALOGUE
+from fate_flow.core.access.fingerprint import read_fingerprint
+from fate_flow.core.access.key_list import is_signed_key_list, read_signed_key_list
 from fate_flow.core.access.permission import read_things
 from fate_flow.core.model.errors import BadRequest, FlowError
 from fate_flow.core.model.grammar import check_table_piece
+from fate_flow.peers.key_lists import check_key_list
 from fate_flow.peers.site_key import read_public_key
 from tests.kit.api.client_world import World
 
@@ -45,7 +48,14 @@ def _are_components(value: object) -> bool:
 
 @_formats.checks("public-key", raises=BadRequest)
 def _is_public_key(value: object) -> bool:
+    if isinstance(value, str) and is_signed_key_list(value):
+        return bool(check_key_list(read_signed_key_list(value)))
     return not isinstance(value, str) or bool(read_public_key(value))
+
+
+@_formats.checks("fingerprint", raises=BadRequest)
+def _is_fingerprint(value: object) -> bool:
+    return not isinstance(value, str) or bool(read_fingerprint(value))
 
 
 @_formats.checks("line")

@@ -28,7 +28,18 @@ def test_the_json_of_the_genuine_client_is_still_taken(flow, stub, write_json):
     assert stub.last.json == {"party_id": "10000", "key": PEM, "conf_path": conf}
 
 
+@pytest.mark.parametrize("given", [(), ("--fingerprint", "ABC")])
+def test_a_key_list_is_saved_as_it_is(flow, stub, tmp_path, given):
+    (tmp_path / "10000.keys").write_text('{"key_list": "x"}\n')
+    result = flow("key", "save", "--list", "10000.keys", "-p", "10000", *given)
+    also = {"fingerprint": "ABC"} if given else {}
+    assert (result.exit_code, stub.last.json) == (0, {"party_id": "10000", "key": '{"key_list": "x"}\n', **also})
+    assert ("Compare the fingerprint with the operator of party 10000" in result.stderr) is not bool(given)
+
+
 @pytest.mark.parametrize("arguments", [(), ("-p", "10000"), ("--pem", "10000.pem"), ("--pem", "none.pem", "-p", "1"),
+                                       ("--list", "10000.pem"),
+                                       ("--list", "10000.pem", "--pem", "10000.pem", "-p", "1"),
                                        ("--pem", "10000.pem", "-p", "1", "-c", "key.json")])
 def test_half_of_a_key_is_wrong_usage(flow, stub, pem, tmp_path, arguments):
     (tmp_path / "key.json").write_text(json.dumps({}))

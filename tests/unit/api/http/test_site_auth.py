@@ -17,6 +17,7 @@ from fate_flow.api import app as public
 from fate_flow.api.app import create_public_app
 from fate_flow.api.http.client_auth import WINDOW_MS, is_for_clients
 from fate_flow.cli.connection.signature import sign as sign_as_client
+from fate_flow.core.access.key_list import MESSAGE, KeyState, PartyKeys
 from fate_flow.core.access.site import SiteKey, SiteRule
 from fate_flow.core.wire.v1.envelope import headers
 from fate_flow.peers.signature import DIGEST, INPUT, NAMES, SIGNATURE, SiteSignature, digest_of
@@ -25,6 +26,7 @@ from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.settings.client_keys import ClientKeys
 from tests.kit.api.client_world import World, make_world
 from tests.kit.api.routes_compiled_once import with_routes_compiled_once
+from tests.kit.key_lists import ROOT, listed, signed_list
 from tests.kit.site_keys import private_pem, site_key, write_private_key
 
 NOW = 1_700_000_000_000
@@ -110,6 +112,24 @@ def test_rsa_keys_are_taken(world: World, tmp_path: Path) -> None:
     with_keys(world, site_key("10002", rsa))
     assert post(world, signed(rsa, source="10002")).get_json()["retcode"] == 0
     assert "keyid: the request was signed with key" in refusal(post(world, signed(rsa)))
+
+
+def test_each_valid_key_of_a_key_list_is_taken_and_no_other(world: World, key: PrivateKey, tmp_path: Path) -> None:
+    one, two, three = (write_private_key(tmp_path / f"{number}.pem", number) for number in (11, 12, 13))
+    untils = ((one, None), (two, NOW + 1), (three, NOW))
+    keys = tuple(listed(MESSAGE, each.public.pem, until) for each, until in untils)
+    signed_one = signed_list("10000", 1, keys=keys)
+    stored = PartyKeys("10000", 1, ROOT.public.key_id, signed_one, 1, KeyState.JOINED, "", 1)
+    with world.store.transaction() as tx:
+        assert tx.add_party_keys(stored)
+    for valid in (one, two):
+        assert post(world, signed(valid)).get_json()["retcode"] == 0
+    for other in (key, three):
+        said = refusal(post(world, signed(other)))
+        assert f"has the key {one.public.key_id[:16]}... and {two.public.key_id[:16]}... of party 10000" in said
+    with world.store.transaction() as tx:
+        tx.move_party_keys("10000", KeyState.JOINED, KeyState.REVOKED, "ann", 1)
+    assert "has no public key of party 10000" in refusal(post(world, signed(one)))
 
 
 # ---------------------------------------------------------------------- attacks

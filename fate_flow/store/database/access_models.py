@@ -1,0 +1,59 @@
+"""The tables of what is known of other parties, and granted to them, as peewee models; part of `models.MODELS`."""
+
+from __future__ import annotations
+
+from peewee import BigAutoField, BigIntegerField, CharField, CompositeKey, TextField
+
+from fate_flow.store.database.base import Base
+
+
+class PermissionRow(Base):
+    f_party_id = CharField(10)
+    f_kind = CharField(20)
+    f_namespace = CharField(200, default="")
+    f_name = CharField(200)
+
+    class Meta:
+        table_name = "t_permission"
+        primary_key = CompositeKey("f_party_id", "f_kind", "f_namespace", "f_name")
+
+
+class SiteKeyRow(Base):
+    f_party_id = CharField(10)
+    f_key_name = CharField(10, default="public")
+    f_key = TextField()
+    f_key_id = CharField(64)
+    f_update_time = BigIntegerField()
+
+    class Meta:
+        table_name = "t_site_key_info"
+        primary_key = CompositeKey("f_party_id", "f_key_name")
+
+
+class PartyKeyRow(Base):
+    f_party_id = CharField(10, primary_key=True)
+    f_number = BigIntegerField()
+    f_root_id = CharField(64)
+    f_root_key = TextField()
+    f_content = TextField()
+    f_signature = CharField(100)
+    f_received_at = BigIntegerField()
+    f_state = CharField(20)
+    f_state_by = CharField(100)
+    f_state_at = BigIntegerField()
+
+    class Meta:
+        table_name = "t_party_key"
+
+
+class OldPartyKeyRow(Base):
+    f_id = BigAutoField()
+    f_party_id = CharField(10)
+    f_root_key = TextField()
+    f_content = TextField()
+    f_signature = CharField(100)
+    f_received_at = BigIntegerField()
+    f_replaced_at = BigIntegerField()
+
+    class Meta:
+        table_name = "t_old_party_key"
