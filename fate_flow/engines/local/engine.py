@@ -150,6 +150,8 @@ def _worker_folders(root: Path) -> Iterator[Path]:
 
 
 def _is_living(folder: Path) -> bool:
+    if Exit.read(folder) is not None:      # as nearly all have: `observe` would read two more files of each
+        return False
     seen = LocalEngine().observe(folder)
     if seen.state == "created":
         return claimer(folder) is not None

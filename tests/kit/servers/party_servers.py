@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -40,6 +40,7 @@ CORES = 20
 _RUN, _PROCESS = os.getppid(), int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 BASE_PORT = 11_000 + (_RUN % 20 * 4 + _PROCESS % 4) * 200     # away from a cluster that somebody works with
 OVER = ("success", "failed", "canceled", "timeout")
+FREE_CORES = "SELECT f_remaining_cores AS free FROM t_engine_registry"
 ROWS = ("t_job", "t_seat", "t_task", "t_worker", "t_outbox", "t_submission")
 FOLDERS = ("jobs", "data", "uploads", "spool/sessions", "spool/tokens", "spool/trash")
 
@@ -87,14 +88,24 @@ class PartyServer:
 
     def rows(self, statement: str, *values: object) -> list[Row]:
         """What this SELECT finds in the party's own database."""
+        with self._reading() as rows:
+            return rows(statement, *values)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Callable[..., list[Row]]]:
+        """`rows` on one connection: SQLite reads the whole schema for each."""
         if self.database:
-            with self._mariadb.cursor() as cursor:
-                cursor.execute(statement.replace("?", "%s"), values)
-                return list(cursor.fetchall())
+            def of_mariadb(statement: str, *values: object) -> list[Row]:
+                with self._mariadb.cursor() as cursor:
+                    cursor.execute(statement.replace("?", "%s"), values)
+                    return list(cursor.fetchall())
+
+            yield of_mariadb
+            return
         path = f"{(self.home / 'fate_flow.sqlite').as_uri()}?mode=ro"
         with closing(sqlite3.connect(path, uri=True, timeout=10)) as connection:
             connection.row_factory = sqlite3.Row
-            return [dict(row) for row in connection.execute(statement, values)]
+            yield lambda statement, *values: [dict(row) for row in connection.execute(statement, values)]
 
     def write(self, statement: str, *values: object) -> None:
         """Change its SQLite database behind its back, as if time had passed."""
@@ -121,7 +132,7 @@ class PartyServer:
 
     @property
     def free_cores(self) -> int:
-        return int(self.rows("SELECT f_remaining_cores AS free FROM t_engine_registry")[0]["free"])
+        return int(self.rows(FREE_CORES)[0]["free"])
 
     def log(self, *parts: str) -> list[str]:
         return (self.home / "logs").joinpath(*parts).read_text(encoding="utf-8").splitlines()
@@ -137,12 +148,14 @@ class PartyServer:
 
     def traces(self) -> dict[str, object]:
         """All that a refused request must not change."""
-        counts = {table: self.rows(f"SELECT count(*) AS n FROM {table}")[0]["n"] for table in ROWS}
-        tables = self.rows("SELECT f_namespace, f_name FROM t_storage_table_meta")
+        with self._reading() as rows:
+            counts = {table: rows(f"SELECT count(*) AS n FROM {table}")[0]["n"] for table in ROWS}
+            tables = rows("SELECT f_namespace, f_name FROM t_storage_table_meta")
+            free = rows(FREE_CORES)[0]["free"]
         names = {(row["f_namespace"], row["f_name"]) for row in tables}
         files = self.files()
         by_folder = {folder: {path for path in files if path.startswith(folder)} for folder in FOLDERS}
-        return {**counts, **by_folder, "tables": names, "free cores": self.free_cores}
+        return {**counts, **by_folder, "tables": names, "free cores": free}
 
     def tracebacks(self) -> list[str]:
         """What a defect leaves in the server's own logs. A deadlock that MariaDB resolved is a warning, and none."""
@@ -158,16 +171,17 @@ class PartyServer:
 
         The servers of a session collect jobs, so the folders of all of them are looked at last and seldom.
         """
-        rows = self.rows(
-            "SELECT f_job_id, f_status, f_resource_in_use, f_ready_signal FROM t_job"
-            " WHERE f_status NOT IN (?, ?, ?, ?) OR f_resource_in_use <> 0 OR f_ready_signal <> 0", *OVER,
-        )
-        found = [f"job {row}" for row in rows]
-        found += [f"outbox {row}" for row in self.rows("SELECT * FROM t_outbox")]
-        found += [f"worker {row}" for row in self.rows("SELECT * FROM t_worker WHERE f_status <> 'exited'")]
+        with self._reading() as rows:
+            found = [f"job {row}" for row in rows(
+                "SELECT f_job_id, f_status, f_resource_in_use, f_ready_signal FROM t_job"
+                " WHERE f_status NOT IN (?, ?, ?, ?) OR f_resource_in_use <> 0 OR f_ready_signal <> 0", *OVER,
+            )]
+            found += [f"outbox {row}" for row in rows("SELECT * FROM t_outbox")]
+            found += [f"worker {row}" for row in rows("SELECT * FROM t_worker WHERE f_status <> 'exited'")]
+            free = int(rows(FREE_CORES)[0]["free"])
         found += sorted(self.files([one for one in FOLDERS if one.startswith(("spool", "uploads"))]))
-        if self.free_cores != CORES:
-            found.append(f"{self.free_cores} of {CORES} cores free")
+        if free != CORES:
+            found.append(f"{free} of {CORES} cores free")
         if not found:
             found = [f"process in {folder}" for folder in living_workers(self.home / "jobs")]
         return [f"party {self.party_id}: {one}" for one in found]
