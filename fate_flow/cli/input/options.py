@@ -107,7 +107,7 @@ def message(text: str) -> Option[Any]:
 def author() -> Option[Any]:
     return click.option(
         "--by", "author", default=_login_name, metavar="NAME",
-        help="Your name for the record, unchecked; the login name by default.",
+        help="Your name for the record, unchecked, beside that of your key; the login name by default.",
     )
 
 

@@ -16,6 +16,7 @@ from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.participant.ends import release
 from fate_flow.services.participant.parameters import Revised
 from fate_flow.services.use_cases.units import Units
+from fate_flow.services.use_cases.who_asked import note_who_asked
 
 STOPS = {"canceled": Reason.STOPPED_BY_USER, "failed": Reason.TASK_FAILED, "timeout": Reason.JOB_TIMEOUT}
 """The reason of a stop, by the requested status."""
@@ -27,7 +28,7 @@ class Jobs:
     def __init__(self, units: Units, initiator: Coordinator) -> None:
         self._units, self._initiator = units, initiator
 
-    def stop(self, job_id: str, status: str = "canceled", *, now: bool = False) -> str:
+    def stop(self, job_id: str, status: str = "canceled", *, now: bool = False, by: str = "") -> str:
         """Ask for the end of a job, here or at its initiator; return text about what was done.
 
         `now` leaves its workers no time to finish, even if an earlier stop did. If the initiator cannot be reached,
@@ -35,9 +36,9 @@ class Jobs:
         reason = STOPS.get(status)
         if reason is None:
             raise BadRequest(f"stop_status: {status!r} is not one of {', '.join(sorted(STOPS))}")
-        return self._units.carry_out(lambda unit: self._stop(unit, job_id, status, reason, now))
+        return self._units.carry_out(lambda unit: self._stop(unit, job_id, status, reason, now, by))
 
-    def _stop(self, unit: UnitOfWork, job_id: str, status: str, reason: Reason, now: bool) -> str:
+    def _stop(self, unit: UnitOfWork, job_id: str, status: str, reason: Reason, now: bool, by: str) -> str:
         rows = unit.tx.jobs_here(job_id)
         if not rows:
             raise JobNotFound("can not found job")
@@ -45,6 +46,7 @@ class Jobs:
         shown = own or rows[0]
         if shown.is_final:          # retcode 0, as in FATE: the job is over, as was asked
             return f"job {job_id} is over already: it ended as {shown.status.value}; nothing was stopped"
+        note_who_asked(unit, job_id, f"stop as {status}{' at once' if now else ''} requested", by)
         if own is not None:
             message = f"stopped by a user at party {self._units.context.party_id}"
             is_user = reason is Reason.STOPPED_BY_USER
@@ -57,19 +59,26 @@ class Jobs:
             unit.send(ask)
         return "stop job on this party success; stop job on all party success"
 
-    def rerun(self, job_id: str, body: Mapping[str, Any]) -> None:
+    def rerun(self, job_id: str, body: Mapping[str, Any], by: str = "") -> None:
         """Run an ended job again; `component_name` and `force` in the body select the tasks.
 
         Raises JobNotFound, BadRequest; Conflict if the job is not over or has nothing left to do."""
         request = read_rerun(body)
-        self._units.carry_out(lambda unit: self._initiator.rerun(unit, job_id, request), is_repeatable=False)
 
-    def resume(self, job_id: str) -> None:
+        def rerun(unit: UnitOfWork) -> None:
+            self._initiator.rerun(unit, job_id, request)
+            note_who_asked(unit, job_id, "rerun requested", by)
+
+        self._units.carry_out(rerun, is_repeatable=False)
+
+    def resume(self, job_id: str, by: str = "") -> None:
         """Continue a canceled job where it was stopped. Raises JobNotFound; Conflict if it is not canceled."""
-        self._units.carry_out(
-            lambda unit: self._initiator.rerun(unit, job_id, RerunRequest(), only=JobStatus.CANCELED),
-            is_repeatable=False
-        )
+
+        def resume(unit: UnitOfWork) -> None:
+            self._initiator.rerun(unit, job_id, RerunRequest(), only=JobStatus.CANCELED)
+            note_who_asked(unit, job_id, "resumed", by)
+
+        self._units.carry_out(resume, is_repeatable=False)
 
     def preview_change(self, job_id: str, change: Change) -> Revised:
         """Return the job as it would be with other parameters, and write nothing.
@@ -80,16 +89,25 @@ class Jobs:
             lambda tx: self._initiator.preview_change(UnitOfWork(context, tx, context.clock()), job_id, change)
         )
 
-    def change_parameters(self, job_id: str, change: Change, base: int) -> Revised:
+    def change_parameters(self, job_id: str, change: Change, base: int, by: str = "") -> Revised:
         """Change the parameters of a job at all parties. Raises the same errors as `Coordinator.change_parameters`."""
-        return self._units.carry_out(
-            lambda unit: self._initiator.change_parameters(unit, job_id, change, base), is_repeatable=False
-        )
 
-    def set_priority(self, job_id: str, priority: int) -> None:
+        def revise(unit: UnitOfWork) -> Revised:
+            revised = self._initiator.change_parameters(unit, job_id, change, base)
+            note_who_asked(unit, job_id, "parameters changed", by)
+            return revised
+
+        return self._units.carry_out(revise, is_repeatable=False)
+
+    def set_priority(self, job_id: str, priority: int, by: str = "") -> None:
         """Set the priority of a waiting job. Raises JobNotFound if this party is not its initiator; Conflict if it
         does not wait."""
-        self._units.carry_out(lambda unit: self._initiator.set_priority(unit, job_id, priority))
+
+        def set_priority(unit: UnitOfWork) -> None:
+            self._initiator.set_priority(unit, job_id, priority)
+            note_who_asked(unit, job_id, f"priority {priority} requested", by)
+
+        self._units.carry_out(set_priority)
 
     def hold(self, job_id: str, message: str, by: str) -> None:
         """Put a waiting job on hold: no reservation round. Raises JobNotFound; Conflict if the job does not wait."""
@@ -109,7 +127,7 @@ class Jobs:
 
         self._units.carry_out(describe)
 
-    def return_resources(self, job_id: str) -> list[tuple[Job, bool]]:
+    def return_resources(self, job_id: str, by: str = "") -> list[tuple[Job, bool]]:
         """Release what this party holds for a job that does not run; return each seat and whether it held something.
 
         Raises JobNotFound; Conflict if the job runs, because its end releases what it holds."""
@@ -123,6 +141,7 @@ class Jobs:
                     f"job {job_id} is running, and its end gives back what it holds: wait for that, or stop it "
                     f"(flow job stop -j {job_id})"
                 )
+            note_who_asked(unit, job_id, "release of what it holds requested", by)
             return [(row, release(unit, row)) for row in rows]
 
         return self._units.carry_out(give_back, is_repeatable=False)

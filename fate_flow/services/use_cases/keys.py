@@ -8,10 +8,14 @@ from fate_flow.core.access.site import SiteKey
 from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context
+from fate_flow.services.use_cases.who_asked import with_client
 from fate_flow.store.contract.transaction import Transaction
 
+_ANY = "a client"
+"""Stands for the client where requests need not be signed."""
 
-def save_key(context: Context, key: SiteKey, replaces: str) -> bool:
+
+def save_key(context: Context, key: SiteKey, replaces: str, by: str = "") -> bool:
     """Save the key that the requests of a party are checked with from now on; return whether it had no key before.
 
     `replaces` is the id of the saved key if there is another one; empty if there is none. Raises Conflict if that is
@@ -37,7 +41,7 @@ def save_key(context: Context, key: SiteKey, replaces: str) -> bool:
     before = context.write(save, is_repeatable=True)
     if before is None or before.key_id != key.key_id:
         replaced = f", instead of {before.key_id}" if before else ""
-        context.record.emit(Event.DETECT_NOTE, text=f"key {key.key_id} of party {key.party_id} was saved{replaced}")
+        _note(context, f"key {key.key_id} of party {key.party_id} was saved{replaced}", by)
     return before is None
 
 
@@ -54,7 +58,7 @@ def save_key_list(
         if not follows(old, new, signed, is_compared):
             return old
         has_joined = old is not None and old.state is KeyState.JOINED
-        state_by, state_at = (old.state_by, old.state_at) if old and has_joined else (by, at)
+        state_by, state_at = (old.state_by, old.state_at) if old and has_joined else (by or _ANY, at)
         keys = PartyKeys(new.party_id, new.number, root_id, signed, at, KeyState.JOINED, state_by, state_at)
         if not (tx.replace_party_keys(keys, old) if old else tx.add_party_keys(keys)):
             raise Conflict(f"party_id: another key list of party {new.party_id} was saved just now: look at it first")
@@ -64,7 +68,7 @@ def save_key_list(
     before = context.write(save, is_repeatable=True)
     if before is None or before.signed != signed:
         text = f"key list {new.number} of party {new.party_id} was saved; its root key: {fingerprint_of(root_id)}"
-        context.record.emit(Event.DETECT_NOTE, text=text)
+        _note(context, text, by)
     return before is None
 
 
@@ -77,11 +81,15 @@ def delete_key(context: Context, party_id: str, by: str) -> None:
             return f"key {key.key_id} of party {party_id} was deleted"
         if keys is None or keys.state is KeyState.REMOVED:
             raise NotFound(f"party_id: no public key of party {party_id} is saved here (flow key save)")
-        if not tx.move_party_keys(party_id, keys.state, KeyState.REMOVED, by, context.clock()):
+        if not tx.move_party_keys(party_id, keys.state, KeyState.REMOVED, by or _ANY, context.clock()):
             raise Conflict(f"party_id: the key list of party {party_id} was changed just now: look at it first")
         return f"key list {keys.number} of party {party_id} was deleted"
 
-    context.record.emit(Event.DETECT_NOTE, text=context.write(delete))
+    _note(context, context.write(delete), by)
+
+
+def _note(context: Context, text: str, by: str) -> None:
+    context.record.emit(Event.DETECT_NOTE, text=with_client(text, by))
 
 
 def _objection(party_id: str, old: SiteKey | None, replaces: str) -> str:

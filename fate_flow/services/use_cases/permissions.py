@@ -9,6 +9,7 @@ from fate_flow.core.model.errors import Conflict
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.use_cases.units import Units
+from fate_flow.services.use_cases.who_asked import with_client
 
 
 class Permissions:
@@ -17,16 +18,16 @@ class Permissions:
     def __init__(self, units: Units) -> None:
         self._units = units
 
-    def grant(self, party_id: str, things: Sequence[Thing]) -> None:
+    def grant(self, party_id: str, things: Sequence[Thing], by: str = "") -> None:
         """Allow jobs of this party to use these things here."""
 
         def grant(unit: UnitOfWork) -> None:
             unit.tx.grant(party_id, things)
-            self._note_permission(unit, f"party {party_id} was granted", things)
+            self._note_permission(unit, f"party {party_id} was granted", things, by)
 
         self._units.carry_out(grant)
 
-    def revoke(self, party_id: str, things: Sequence[Thing]) -> None:
+    def revoke(self, party_id: str, things: Sequence[Thing], by: str = "") -> None:
         """Revoke grants. No worker that needs them starts any more; running ones go on. Raises Conflict for a thing
         that was not granted."""
 
@@ -37,9 +38,9 @@ class Permissions:
                 raise Conflict(f"party {party_id} was not granted {lacking[0]}; flow privilege query shows what it was")
             kinds = {thing.kind for thing in things if thing in EVERYTHING.values()}
             unit.tx.revoke(party_id, [one for one in granted if one in things or one.kind in kinds])
-            self._note_permission(unit, f"party {party_id} is no longer granted", things)
+            self._note_permission(unit, f"party {party_id} is no longer granted", things, by)
 
         self._units.carry_out(revoke, is_repeatable=False)
 
-    def _note_permission(self, unit: UnitOfWork, message: str, things: Sequence[Thing]) -> None:
-        unit.note(Event.DETECT_NOTE, text=f"{message}: {', '.join(map(str, things))}")
+    def _note_permission(self, unit: UnitOfWork, message: str, things: Sequence[Thing], by: str) -> None:
+        unit.note(Event.DETECT_NOTE, text=with_client(f"{message}: {', '.join(map(str, things))}", by))

@@ -9,6 +9,7 @@ from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.use_cases.units import Units
+from fate_flow.services.use_cases.who_asked import note_who_asked
 
 
 class Queue:
@@ -43,12 +44,13 @@ class Queue:
 
         self._units.carry_out(release, is_repeatable=False)
 
-    def clean_queue(self) -> dict[str, int]:
+    def clean_queue(self, by: str = "") -> dict[str, int]:
         """Cancel every waiting job of this initiator; return 0 for each job id."""
 
         def clean(unit: UnitOfWork) -> dict[str, int]:
             found = {}
             for job in unit.tx.waiting_jobs():
+                note_who_asked(unit, job.job_id, "cleaning of the queue requested", by)
                 self._initiator.request_stop(
                     unit, job.job_id, Reason.QUEUE_CLEANED, "the queue was cleaned", True, str(job.party)
                 )

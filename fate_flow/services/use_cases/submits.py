@@ -31,6 +31,7 @@ from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.unanswered import unanswered_text
 from fate_flow.services.participant.admission import accept, check_early
 from fate_flow.services.use_cases.units import Units
+from fate_flow.services.use_cases.who_asked import note_who_asked
 from fate_flow.store.values import Document, Submission
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1      # seconds
@@ -49,15 +50,15 @@ class Submits:
         self._slots = threading.Semaphore(most_waiting)
         self._timeout = timeout
 
-    def submit(self, job_id: str, parsed: ParsedJob, request_id: str = "") -> str:
-        """Take a job, wait until every party has accepted it, and return its id.
+    def submit(self, job_id: str, parsed: ParsedJob, request_id: str = "", by: str = "") -> str:
+        """Take a job, wait until every party has accepted it, and return its id. `by`: the client that has signed.
 
         Raises BadDocument if this party cannot initiate the job; Refused, naming the party; Busy; Conflict if the
         request id was used for other content.
         A refused submit leaves nothing at any party, and its request id is free again."""
         with self.waiting():
             check_early(self._units.context, parsed.spec)
-            known = self._units.carry_out(lambda unit: self._take(unit, job_id, parsed, request_id or job_id))
+            known = self._units.carry_out(lambda unit: self._take(unit, job_id, parsed, request_id or job_id, by))
             decided = self._await_decision(known)
             if decided.retcode and known == job_id:
                 self._forget(known)
@@ -88,11 +89,12 @@ class Submits:
 
         self._units.carry_out(check)
 
-    def _take(self, unit: UnitOfWork, job_id: str, parsed: ParsedJob, request_id: str) -> str:
+    def _take(self, unit: UnitOfWork, job_id: str, parsed: ParsedJob, request_id: str, by: str) -> str:
         is_begun_anew = unit.tx.job_here(job_id) is not None     # an earlier try was committed after all
         known = self._initiator.take_submit(unit, job_id, parsed, request_id)
         if known == job_id and not is_begun_anew:
             unit.note(Event.SUBMIT_ASKED, job_id=known, body=_summary(parsed.document))
+            note_who_asked(unit, known, "submitted", by)
             self._initiator.advance(unit, known)
         return known
 

@@ -12,6 +12,7 @@ from fate_flow.services.context.effects import RemoveArtifacts
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.upkeep.results import drop_disabled_tables
 from fate_flow.services.use_cases.units import Units
+from fate_flow.services.use_cases.who_asked import with_client
 from fate_flow.store.values import Connector, TableMeta
 
 
@@ -44,12 +45,13 @@ class Tables:
 
         self._units.carry_out(allow)
 
-    def save_connector(self, connector: Connector) -> None:
+    def save_connector(self, connector: Connector, by: str = "") -> None:
         """Save a connector, which clients can then name; it replaces one of the same name."""
 
         def save(unit: UnitOfWork) -> None:
             unit.tx.save_connector(connector, unit.now)
-            unit.note(Event.DETECT_NOTE, text=f"connector {connector.name}: {connector.engine} {dict(connector.info)}")
+            text = f"connector {connector.name}: {connector.engine} {dict(connector.info)}"
+            unit.note(Event.DETECT_NOTE, text=with_client(text, by))
 
         self._units.carry_out(save)
 

@@ -78,6 +78,8 @@ def test_each_may_do_what_the_roles_say(parties: Cluster, tmp_path: Path, docume
     carl = person(parties.guest, tmp_path, "carl", "read")
     job_id = json.loads(anna.flow("job", "submit", *document))["jobId"]
     parties.wait(job_id, "success")
+    assert "submitted by anna (by guest-9999)" in carl.flow("job", "history", "--table", "-j", job_id)
+    assert f"job {job_id}: submitted by anna" in "\n".join(parties.guest.log(job_id, "fate_flow_schedule.log"))
     for other in (bob, carl):
         said = other.refused("job", "submit", *document)
         assert (said["retcode"], "/v1/job/submit needs submit; whoever runs" in said["retmsg"]) == (108, True)

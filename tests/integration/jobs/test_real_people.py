@@ -57,10 +57,10 @@ def test_a_job_awaits_an_approval_that_survives_a_restart_and_then_runs(careful:
     assert (digest in approved.out, digest[:32] in approved.err) == (True, True)
     careful.wait(job_id, "success")
     own = careful.host.ask("job/explain", {"job_id": job_id})["approval"]
-    assert (own["by"], own["message"]) == ("ann", "contract 7")
+    assert (own["by"], own["message"]) == ("owner (ann)", "contract 7")
     seats = careful.guest.ask("job/explain", {"job_id": job_id})["parties"]
-    assert [seat["approval"] for seat in seats] == [None, "approved by ann: contract 7"]
-    assert "approved by ann: contract 7" in careful.guest.flow("job", "explain", "--table", "-j", job_id).out
+    assert [seat["approval"] for seat in seats] == [None, "approved by owner (ann): contract 7"]
+    assert "approved by owner (ann): contract 7" in careful.guest.flow("job", "explain", "--table", "-j", job_id).out
     moves = careful.guest.ask("job/history", {"job_id": job_id})["moves"]
     text = [(one["level"], one["seen_by"], one["caused_by"]) for one in moves if "contract 7" in one["message"]]
     assert sorted(text) == [("job", "10000", "host 10000"), ("seat", "9999", "host 10000")]
@@ -73,19 +73,19 @@ def test_a_rejected_job_ends_and_says_why(careful: Cluster) -> None:
     careful.host.flow("job", "reject", "-j", job_id, "--reason", "no contract for this data", "--by", "ann")
     rows = careful.wait(job_id, "failed")
     assert rows[GUEST]["f_reason"] == "party_refused"
-    assert rows[GUEST]["f_message"] == "host 10000: rejected by ann: no contract for this data"
+    assert rows[GUEST]["f_message"] == "host 10000: rejected by owner (ann): no contract for this data"
 
 
 def test_a_party_on_hold_keeps_jobs_waiting_through_a_restart_until_it_is_released(careful: Cluster) -> None:
     careful.host.flow("queue", "hold", "--message", "maintenance", "--by", "ann")
     job_id = careful.submit(toy())
     careful.host.flow("job", "approve", "-j", job_id)
-    found = waits(careful, job_id, "host 10000 is not ready: on hold by ann: maintenance")
+    found = waits(careful, job_id, "host 10000 is not ready: on hold by owner (ann): maintenance")
     assert found["waits_for"] == "answer"
     careful.kill(HOST)
     careful.start(HOST)
     for party in (careful.host, careful.guest):
-        assert "party 10000 is on hold by ann: maintenance" in party.flow("party", "list", "--table").out
+        assert "party 10000 is on hold by owner (ann): maintenance" in party.flow("party", "list", "--table").out
     careful.host.flow("queue", "release", "--by", "ann")
     assert [one["hold"] for one in careful.guest.ask("party/list")["parties"]] == [None]
     careful.wait(job_id, "success")
@@ -97,7 +97,7 @@ def test_a_job_on_hold_waits_until_it_is_released(careful: Cluster) -> None:
     careful.host.flow("job", "approve", "-j", job_id)
     careful.kill(GUEST)
     careful.start(GUEST)
-    found = waits(careful, job_id, "on hold by bob: until the data is there; 1st in the queue")
+    found = waits(careful, job_id, "on hold by owner (bob): until the data is there; 1st in the queue")
     assert (found["status"], found["waits_for"]) == ("waiting", "release")
     careful.guest.flow("job", "release", "-j", job_id, "--by", "bob")
     careful.wait(job_id, "success")

@@ -18,6 +18,7 @@ from fate_flow.api.http.arguments import (
     read_whole,
     whole,
 )
+from fate_flow.api.http.caller import caller
 from fate_flow.api.http.declared import (
     COUNT,
     DIGEST,
@@ -160,7 +161,7 @@ class _JobRoutes:
     def stop(self) -> Response:
         body = arguments("job_id")
         status, now = read_text(body, "stop_status", "canceled"), read_flag(body, "now")
-        return ok(retmsg=self._jobs.stop(read_job_id(body), status, now=now))
+        return ok(retmsg=self._jobs.stop(read_job_id(body), status, now=now, by=caller()))
 
     @declared(
         "Rerun an ended job; another party passes the request on to the initiator.", SUBMIT | OPERATE,
@@ -175,7 +176,7 @@ class _JobRoutes:
         job_id = read_job_id(body)
         initiator = self._initiator_elsewhere(job_id)
         if initiator is None:
-            self._jobs.rerun(job_id, body)
+            self._jobs.rerun(job_id, body, caller())
             return ok(retmsg="rerun job success")
         asked = Command(CommandKind.ASK_RERUN, job_id, initiator, body=read_rerun(body).as_body(job_id))
         answer = self._services.ask_party(initiator, endpoint_of(asked), asked.body)
@@ -189,14 +190,15 @@ class _JobRoutes:
     @declared("Continue a canceled job where it was stopped.", SUBMIT | OPERATE, needs=JOB)
     def resume(self) -> Response:
         """Resume the job. This route is ours: v1 has only the rerun for a canceled job."""
-        self._jobs.resume(read_job_id(arguments("job_id")))
+        self._jobs.resume(read_job_id(arguments("job_id")), caller())
         return ok(retmsg="resume job success")
 
     @declared("Change the priority of a waiting job.", SUBMIT | OPERATE, needs=JOB | _PRIORITY)
     def set_priority(self) -> Response:
         """Change the priority of a waiting job. This route is ours."""
         body = arguments("job_id", "priority")
-        self._jobs.set_priority(read_job_id(body), read_whole(body, "priority", 0, -MOST_PRIORITY, MOST_PRIORITY))
+        priority = read_whole(body, "priority", 0, -MOST_PRIORITY, MOST_PRIORITY)
+        self._jobs.set_priority(read_job_id(body), priority, caller())
         return ok(retmsg="set job priority success")
 
     @declared("Suspend a waiting job until it is released.", SUBMIT | OPERATE, needs=JOB | MESSAGE, takes=AUTHOR)
@@ -248,7 +250,7 @@ class _JobRoutes:
         "Cancel every waiting job of this initiator.", OPERATE, data=by_name({"const": 0}, description="By job id."),
     )
     def clean_queue(self) -> Response:
-        return ok(self._use_cases.queue.clean_queue())
+        return ok(self._use_cases.queue.clean_queue(caller()))
 
     # ------------------------------------------------------------------ checks
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import JOB, read_job_id
+from fate_flow.api.http.caller import caller
 from fate_flow.api.http.declared import (
     FREE,
     TEXT,
@@ -81,7 +82,7 @@ class _ParameterRoutes:
             self._use_cases.submits.examine(previewed.spec)
             check_paths(self._services.settings, self._services.context.modules, previewed.spec)
             _check_answers(ask_parties(self._services, previewed.document, previewed.spec, previewed.plain_v1))
-        revised = self._use_cases.jobs.change_parameters(job_id, change, previewed.base)
+        revised = self._use_cases.jobs.change_parameters(job_id, change, previewed.base, caller())
         return ok({
             **revised.spec.changeable_conf, "components": list(revised.components),
             "warnings": list(revised.warnings),

@@ -5,19 +5,24 @@ from __future__ import annotations
 from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import Body, line, read_line, read_whole, whole
+from fate_flow.api.http.caller import caller
 from fate_flow.api.http.declared import Arguments, declared
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import QUEUE
 from fate_flow.api.v1.envelope import arguments, ok, silent_json
 from fate_flow.api.v1.jobs.explain import queued
 from fate_flow.core.access.client_roles import OPERATE, READ
+from fate_flow.core.access.recorded_names import LONGEST_GIVEN, recorded_name
 from fate_flow.store.views.lists import MOST_ROWS
 
-_LONGEST_MESSAGE, _LONGEST_NAME = 500, 100
+_LONGEST_MESSAGE = 500
 _USUAL_PAGE = 50
 
 MESSAGE: Arguments = {"message": line("The reason, for people.", _LONGEST_MESSAGE)}
-AUTHOR: Arguments = {"author": line("The name of the user, unchecked; this party by default.", _LONGEST_NAME)}
+AUTHOR: Arguments = {"author": line(
+    "The name of the user, unchecked. In the record it stands behind the name of the client that has signed.",
+    LONGEST_GIVEN,
+)}  # fmt: skip
 _PAGE: Arguments = {
     "limit": whole("Jobs on a page.", 1, MOST_ROWS, _USUAL_PAGE), "page": whole("Number of the page.", 1, default=1)
 }  # fmt: skip
@@ -63,5 +68,7 @@ def read_message(body: Body, key: str = "message") -> str:
 
 
 def read_author(body: Body, party_id: str) -> str:
-    """Return the name of the user; clients do not have to prove it. Raise BadRequest."""
-    return read_line(body, "author", _LONGEST_NAME, f"party {party_id}")
+    """Return who asks, for the record: the client that has signed, and the name that the body gives, if any; without
+    either the party. Raise BadRequest."""
+    given = "" if body.get("author") is None else read_line(body, "author", LONGEST_GIVEN)
+    return recorded_name(caller(), given) or f"party {party_id}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.api.http.arguments import read_text
+from fate_flow.api.http.caller import caller
 from fate_flow.api.http.declared import FREE, NOTHING, TEXT, Arguments, Schema, described
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import SUCCESS, UNCAUGHT, require
@@ -177,7 +178,7 @@ def hand_over(
     try:
         if check is not None:
             check(job.spec)
-        return Submitted(services.use_cases.submits.submit(job_id, job, request_id), job.spec)
+        return Submitted(services.use_cases.submits.submit(job_id, job, request_id, caller()), job.spec)
     except (Busy, StorageFailed):
         raise
     except FlowError as error:

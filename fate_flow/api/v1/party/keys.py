@@ -78,7 +78,7 @@ class _KeyRoutes:
         found = read_public_key(key)
         wanted = check_key_id(replaces, "replaces") if replaces is not None else ""
         self._refuse_own(party_id)
-        is_new = save_key(self._context, SiteKey(party_id, found.key_id, found.pem), wanted)
+        is_new = save_key(self._context, SiteKey(party_id, found.key_id, found.pem), wanted, caller())
         return ok("save success" if is_new else "update success", key_id=found.key_id)
 
     def _save_list(self, party_id: str, text: str, body: Mapping[str, Any]) -> Response:
@@ -93,7 +93,7 @@ class _KeyRoutes:
         is_compared = "fingerprint" in body
         if is_compared and read_fingerprint(body["fingerprint"]) != root.key_id:
             raise BadRequest(f"fingerprint: the root key of this list has another one: {fingerprint}")
-        is_new = save_key_list(self._context, found, signed, root.key_id, is_compared, _who())
+        is_new = save_key_list(self._context, found, signed, root.key_id, is_compared, caller())
         said = "save success" if is_new else "update success"
         return ok(said, key_id=root.key_id, fingerprint=fingerprint, number=found.number)
 
@@ -114,7 +114,7 @@ class _KeyRoutes:
     def delete(self) -> Response:
         party_id = check_party_id(arguments("party_id")["party_id"])
         self._refuse_own(party_id)
-        delete_key(self._context, party_id, _who())
+        delete_key(self._context, party_id, caller())
         return ok()
 
     def _refuse_own(self, party_id: str) -> None:
@@ -142,6 +142,3 @@ class _KeyRoutes:
             raise NotFound(f"party_id: no public key of party {party_id} is saved here (flow key save)")
         return found[0]
 
-
-def _who() -> str:
-    return caller() or "a client"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import NAMESPACE, PARTY_ID, ROLE, TABLE_NAME, Body
+from fate_flow.api.http.caller import caller
 from fate_flow.api.http.declared import (
     NOTHING,
     TEXT,
@@ -98,14 +99,14 @@ class _PermissionRoutes:
     def grant(self) -> Response:
         body = arguments("party_id")
         things, unknown = self._read(body)
-        self._permissions.grant(check_party_id(body["party_id"]), things)
+        self._permissions.grant(check_party_id(body["party_id"]), things, caller())
         return _done(unknown)
 
     @declared(_DELETE, GRANT, needs=_PARTY, takes=_THINGS, either=_something(_THINGS))
     def delete(self) -> Response:
         body = arguments("party_id")
         things, unknown = self._read(body)
-        self._permissions.revoke(check_party_id(body["party_id"]), things)
+        self._permissions.revoke(check_party_id(body["party_id"]), things, caller())
         return _done(unknown)
 
     @declared(_QUERY, READ, needs=_PARTY, data=an_object(_GRANTED))
@@ -116,14 +117,14 @@ class _PermissionRoutes:
     def grant_as_before(self) -> Response:
         party_id, body = _source()
         things, unknown = self._read(body, _OLD)
-        self._permissions.grant(party_id, things)
+        self._permissions.grant(party_id, things, caller())
         return _done(unknown)
 
     @declared(_DELETE, GRANT, needs=_SOURCE, takes=_OLD_THINGS | _NOTHING_ELSE, either=_something(_OLD_THINGS))
     def delete_as_before(self) -> Response:
         party_id, body = _source()
         things, unknown = self._read(body, _OLD)
-        self._permissions.revoke(party_id, things)
+        self._permissions.revoke(party_id, things, caller())
         return _done(unknown)
 
     @declared(_QUERY, READ, needs=_SOURCE, takes=_NOTHING_ELSE, data=_GRANTED_AS_BEFORE)

@@ -7,6 +7,7 @@ from typing import Any
 from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import JOB, read_job_id, read_text
+from fate_flow.api.http.caller import caller
 from fate_flow.api.http.declared import TEXT, YES_NO, a_list, an_object, declared
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, failed, ok, silent_json
@@ -42,7 +43,7 @@ def blueprint(services: Services) -> Blueprint:
     def give_back() -> Response:
         job_id = read_job_id(arguments("job_id"))
         try:
-            returned = jobs.return_resources(job_id)
+            returned = jobs.return_resources(job_id, caller())
         except JobNotFound as error:
             return failed(_UNKNOWN_JOB, error.message)
         return ok([_returned(job, done) for job, done in returned])

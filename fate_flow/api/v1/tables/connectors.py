@@ -15,6 +15,7 @@ from typing import Any
 from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import CONNECTOR_NAME, read_table_piece, read_text
+from fate_flow.api.http.caller import caller
 from fate_flow.api.http.declared import COUNT, TEXT, Schema, an_object, declared, described, one_of, or_null
 from fate_flow.api.http.paths import check_opened
 from fate_flow.api.http.services import Services
@@ -70,7 +71,7 @@ class _ConnectorRoutes:
         if name in self._settings.connectors:
             raise Conflict(f"connector_name: {shown(name)} is one of connectors in service_conf.yaml")
         check_opened(self._settings, path, "connector_info.path")
-        self._tables.save_connector(Connector(name, engine, {"path": path}))
+        self._tables.save_connector(Connector(name, engine, {"path": path}), caller())
         return ok()
 
     @declared(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +11,10 @@ import pytest
 from flask import Flask, Response
 from werkzeug.test import TestResponse
 
-from fate_flow.api.app import now_on_the_wall
 from fate_flow.api.http.client_auth import is_for_clients
 from fate_flow.api.http.declared import Declaration, declaration_of
 from fate_flow.api.v1.envelope import ok
 from fate_flow.api.v1.openapi import path_of
-from fate_flow.cli.connection.signature import sign
 from fate_flow.core.access.client_roles import (
     ALL_ROLES,
     APPROVE,
@@ -32,8 +29,9 @@ from fate_flow.core.access.client_roles import (
     suffices,
 )
 from fate_flow.settings.client_keys import ClientKeys
-from fate_flow.settings.people import Client, add_client, people_file, renew_client, revoke_client
+from fate_flow.settings.people import add_client, people_file, renew_client, revoke_client
 from tests.kit.api.client_world import World, make_world
+from tests.kit.api.signed_requests import asked
 
 KEYS = ClientKeys("our-clients", "secret-of-9999")
 NOW = 1_700_000_000_000
@@ -45,18 +43,6 @@ def world(tmp_path: Path) -> Iterator[World]:
     found = make_world(tmp_path, client_keys=KEYS)
     yield found
     found.store.close()
-
-
-_NONCES = itertools.count()
-
-
-def asked(
-    world: World, key: Client | ClientKeys, path: str, body: bytes = b"{}", method: str = "POST"
-) -> TestResponse:
-    at, nonce = str(now_on_the_wall()), f"n{next(_NONCES)}"
-    signature = sign(key.secret_key, at, nonce, key.app_key, path, body)
-    headers = {"TIMESTAMP": at, "NONCE": nonce, "APP_KEY": key.app_key, "SIGNATURE": signature}
-    return world.client.open(path, method=method, data=body, headers=headers, content_type="application/json")
 
 
 def retcode(response: TestResponse) -> Any:
@@ -124,12 +110,12 @@ def test_each_route_refuses_who_has_none_of_its_roles_and_nobody_else(world: Wor
         for path, method, declaration in routes:
             if suffices(role, declaration.roles):
                 continue
-            response = asked(world, client, path, b"{}" if method == "POST" else b"", method)
+            response = asked(world, client, path, method=method)
             assert (response.status_code, retcode(response)) in ((200, 108), (403, 403)), (role, path)
             assert client.name in response.json["retmsg"]
     for path, method, declaration in routes:
         if declaration.roles == READ:
-            response = asked(world, client, path, b"{}" if method == "POST" else b"", method)
+            response = asked(world, client, path, method=method)
             assert response.status_code != 403, path
             assert not response.is_json or response.json.get("retcode") not in (108, 109), path
 
@@ -147,7 +133,7 @@ def test_a_refusal_names_who_what_and_how(world: World, tmp_path: Path) -> None:
 
 
 def test_a_route_that_answers_with_a_file_refuses_by_its_status(world: World, tmp_path: Path) -> None:
-    response = asked(world, add_client(tmp_path, "reader", READ, NOW), "/v1/job/log/download", b'{"job_id": "1"}')
+    response = asked(world, add_client(tmp_path, "reader", READ, NOW), "/v1/job/log/download", {"job_id": "1"})
     assert (response.status_code, retcode(response)) == (403, 403)
 
 
@@ -166,7 +152,7 @@ def test_a_request_of_a_client_is_allowed_until_its_key_is_revoked(world: World,
 def test_the_single_key_of_fate_may_do_everything_until_it_is_revoked(world: World, tmp_path: Path) -> None:
     for path, method, declaration in declarations(world.app):
         if "{" not in path and declaration.roles not in (OPEN, READ):
-            response = asked(world, KEYS, path, b"{}" if method == "POST" else b"", method)
+            response = asked(world, KEYS, path, method=method)
             assert response.status_code != 403, path
             assert not response.is_json or retcode(response) not in (108, 109), path
     revoke_client(tmp_path, "owner", KEYS, NOW)

@@ -256,6 +256,19 @@ def test_a_success_begins_again_from_a_component_or_by_force_only() -> None:
     assert process.server.task("b", GUEST, 2).status is TaskStatus.WAITING
 
 
+@pytest.mark.parametrize("resumes", [False, True])
+def test_the_history_names_the_client_that_had_a_job_run_again(resumes: bool) -> None:
+    process = canceled()
+    jobs = Harness(process.server).use_cases.jobs
+    if resumes:
+        jobs.resume(JOB_ID, "anna")
+    else:
+        jobs.rerun(JOB_ID, {}, "anna")
+    with process.server.store.reading() as tx:
+        named = [(one.party, one.message) for one in tx.history(JOB_ID) if "anna" in one.message]
+    assert named == [(GUEST, "resumed by anna" if resumes else "rerun requested by anna")]
+
+
 def test_resume_is_for_a_canceled_job_only() -> None:
     process = canceled()
     Harness(process.server).use_cases.jobs.resume(JOB_ID)

@@ -156,6 +156,15 @@ def change(process: Process, what: Change = CHANGE) -> Any:
     return revised
 
 
+def test_the_history_names_the_client_that_changed_parameters() -> None:
+    process = canceled()
+    process.answer(K.STATUS)
+    jobs = Harness(process.server).use_cases.jobs
+    jobs.change_parameters(JOB_ID, CHANGE, jobs.preview_change(JOB_ID, CHANGE).base, "anna")
+    with process.server.store.reading() as tx:
+        assert [one.message for one in tx.history(JOB_ID) if "anna" in one.message] == ["parameters changed by anna"]
+
+
 def test_it_is_changed_here_told_to_all_and_sent_with_the_rerun() -> None:
     process = canceled()
     process.answer(K.STATUS)

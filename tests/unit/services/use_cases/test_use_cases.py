@@ -86,6 +86,23 @@ def test_cores_of_a_job_that_does_not_run_can_be_given_back_by_hand() -> None:
         Harness().use_cases.jobs.return_resources(JOB_ID)
 
 
+def test_the_history_names_the_client_that_asked() -> None:
+    """At a party that is not the initiator, too; without a client there is nothing to say."""
+    initiator, host = Harness().with_job(), Harness(a_host(*HOLD))
+    initiator.use_cases.queue.clean_queue("anna")
+    host.use_cases.jobs.return_resources(JOB_ID, "bob")
+    host.use_cases.jobs.stop(JOB_ID, by="bob")
+    host.use_cases.jobs.stop(JOB_ID)
+    named = []
+    for harness in (initiator, host):
+        with harness.server.store.reading() as tx:
+            named += [(one.party, one.message) for one in tx.history(JOB_ID) if "requested" in one.message]
+    assert named == [
+        (GUEST, "cleaning of the queue requested by anna"), (HOST, "release of what it holds requested by bob"),
+        (HOST, "stop as canceled requested by bob"),
+    ]  # fmt: skip
+
+
 # ---------------------------------------------------------------------- what other parties send
 
 
