@@ -58,7 +58,7 @@ PROSE = {
 ALLOWED_NAMES = {
     "told": {"tests/unit/test_words.py"},
     "room": {"tests/kit/cli/terminal.py"},
-    "legacy": {"fate_flow/store/database/models.py"},                    # peewee's `legacy_table_names`
+    "legacy": {"fate_flow/store/database/base.py"},                      # peewee's `legacy_table_names`
     "words": {      # arguments of a command line, and of a shell: they are words
         "fate_flow/cli/flow/not_offered.py", "fate_flow/cli/console/table_layout.py", "tests/unit/test_documents.py",
     },

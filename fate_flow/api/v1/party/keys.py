@@ -73,7 +73,7 @@ class _KeyRoutes:
             raise BadRequest("key: is not text")
         if is_signed_key_list(key):
             return self._save_list(party_id, key, body)
-        if "fingerprint" in body:
+        if body.get("fingerprint") is not None:
             raise BadRequest("fingerprint: goes with a key list only; compare the key_id of a key in PEM")
         found = read_public_key(key)
         wanted = check_key_id(replaces, "replaces") if replaces is not None else ""
@@ -82,7 +82,7 @@ class _KeyRoutes:
         return ok("save success" if is_new else "update success", key_id=found.key_id)
 
     def _save_list(self, party_id: str, text: str, body: Mapping[str, Any]) -> Response:
-        if "replaces" in body:
+        if body.get("replaces") is not None:
             raise BadRequest("replaces: goes with a key in PEM only; a key list replaces the list before it")
         signed = read_signed_key_list(text)
         found, root = check_key_list(signed)
@@ -90,10 +90,10 @@ class _KeyRoutes:
             raise BadRequest(f"party_id: {party_id} was given, and this is the key list of party {found.party_id}")
         self._refuse_own(party_id)
         fingerprint = fingerprint_of(root.key_id)
-        is_compared = "fingerprint" in body
-        if is_compared and read_fingerprint(body["fingerprint"]) != root.key_id:
+        compared = body.get("fingerprint")
+        if compared is not None and read_fingerprint(compared) != root.key_id:
             raise BadRequest(f"fingerprint: the root key of this list has another one: {fingerprint}")
-        is_new = save_key_list(self._context, found, signed, root.key_id, is_compared, caller())
+        is_new = save_key_list(self._context, found, signed, root.key_id, compared is not None, caller())
         said = "save success" if is_new else "update success"
         return ok(said, key_id=root.key_id, fingerprint=fingerprint, number=found.number)
 
