@@ -87,16 +87,20 @@ class Story:
 
     def run(self, steps: int = 60) -> int:
         """How many workers were started. Raises Broken."""
-        acts = (
-            *(self._say,) * 5, *(self._push_on,) * 5, *(self._decide,) * 2, *(self._change,) * 2, self._grant,
-            self._set_ceilings, self._let_run, self._say_to_initiator, self._ask,
-        )  # fmt: skip
+        acts = self.acts()
         for _ in range(steps):
             self.server.steady = (self.server.steady or 0) + self.random.choice((1, 3_000))
             self.random.choice(acts)()
             self._check_jobs()
             self._check_launches()
         return self.launched
+
+    def acts(self) -> tuple[Callable[[], None], ...]:
+        """What may happen, the frequent things several times."""
+        return (
+            *(self._say,) * 5, *(self._push_on,) * 5, *(self._decide,) * 2, *(self._change,) * 2, self._grant,
+            self._set_ceilings, self._let_run, self._say_to_initiator, self._ask,
+        )  # fmt: skip
 
     # ------------------------------------------------------------------ what happens
 

@@ -12,9 +12,11 @@ from fate_flow.core.planning.actions import MoveJob
 from tests.store_contract.cases import (
     ARBITER,
     HOST,
+    OTHER_HOST,
     Cases,
     Each,
     a_job,
+    a_worker,
     an_engine,
     an_engine_state,
     in_use,
@@ -195,6 +197,20 @@ class ResourceCases(Cases):
         each.register_engine(an_engine(), {}, 1)
         each.reserve(self.KEY, "local", 6, 1000, "t", 1, 77)
         assert each.job(self.KEY).claim.taken_time == 77
+
+    def test_cores_are_summed_over_the_jobs_of_an_initiator(self, each: Each) -> None:
+        theirs, seat = a_job(initiator=OTHER_HOST), a_job(party=HOST, initiator=OTHER_HOST)
+        with_jobs(each, theirs, seat, a_job("j2"), a_job("j3", initiator=OTHER_HOST))
+        each.register_engine(an_engine(), {}, 1)
+        assert each.cores_of_jobs_by("10001") == 0
+        for key, cores in ((theirs.key, 3), (seat.key, 2), (a_job("j2").key, 1)):
+            assert each.reserve(key, "local", cores, 0, "t", 1, 2)
+        assert [each.cores_of_jobs_by(one) for one in ("10001", "9999", "10000")] == [5, 1, 0]
+        worker = a_worker(is_elastic=True, cores=1)
+        assert each.add_elastic_worker(worker)
+        assert each.cores_of_jobs_by("10001") == 6
+        each.give_back(seat.key, None, 3)
+        assert each.cores_of_jobs_by("10001") == 4
 
     def test_seats_of_one_job_reserve_each_for_itself(self, each: Each) -> None:
         host, arbiter = a_job(party=HOST), a_job(party=ARBITER)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fate_flow.core.access.key_list import KeyState, PartyKeys, ReplacedKeyList, SignedKeyList
-from fate_flow.core.access.permission import Kind, Thing
+from fate_flow.core.access.limits import DAY, Grants, PartyLimits, TableLimits
+from fate_flow.core.access.permission import EVERYTHING, Kind, Thing
 from fate_flow.core.access.site import SiteKey
 from fate_flow.core.model.peer import PeerTrouble
 from tests.store_contract.cases import Cases, Each
@@ -86,6 +87,41 @@ class PermissionCases(Cases):
         assert Thing(Kind.DATASET, "T", "demo") not in each.granted("9999")
         each.grant("9999", [Thing(Kind.DATASET, "T", "demo")])
         assert len(each.granted("9999")) == 2
+
+
+    def test_limits_stay_with_their_grants(self, each: Each) -> None:
+        reader, table = Thing(Kind.COMPONENT, "Reader"), Thing(Kind.DATASET, "t", "demo")
+        other = EVERYTHING[Kind.DATASET]
+        limits = {table: TableLimits(frozenset({"a", "ä b"}), 3)}
+        wanted = Grants(frozenset({reader, table}), limits, PartyLimits(8, approval=True), "ada", 7)
+        assert each.grants("9999") == Grants()
+        each.grant("9999", [other])
+        each.replace_grants("9999", wanted)
+        assert each.grants("9999") == wanted
+        each.grant("9999", [table, other])
+        assert each.grants("9999") == replace(wanted, things=frozenset({reader, table, other}))
+        assert each.grantees() == ("9999",)
+        each.revoke("9999", [table])
+        each.grant("9999", [table])
+        assert each.grants("9999").tables == {}
+        each.replace_grants("9999", Grants(limits=PartyLimits(approval=False), by="bob", at=8))
+        assert each.grants("9999") == Grants(limits=PartyLimits(approval=False), by="bob", at=8)
+        each.grant("10000", [reader])
+        assert (each.grantees(), each.granted("10000")) == (("10000", "9999"), {reader})
+
+    def test_uses_of_a_table_are_counted_for_a_day(self, each: Each) -> None:
+        table, other = Thing(Kind.DATASET, "t", "demo"), Thing(Kind.DATASET, "t", "other")
+        each.replace_grants("9999", Grants(frozenset({table, other})))
+        assert each.use_table("9999", table, "share_0", DAY, 2)
+        assert each.use_table("9999", table, "share_0", DAY + 5, 2), "the same one"
+        assert each.use_table("9999", table, "share_1", DAY + 9, 2)
+        assert each.use_table("9999", table, "share_2", DAY + 9, 2) is False
+        assert each.use_table("9999", other, "share_2", DAY + 9, 1)
+        assert each.use_table("10000", table, "share_2", DAY + 9, 1)
+        assert [each.uses_of_table("9999", table, since) for since in (0, DAY, DAY + 9)] == [2, 1, 0]
+        assert each.use_table("9999", table, "share_2", 2 * DAY - 1, 2) is False
+        assert each.use_table("9999", table, "share_2", 2 * DAY, 2)
+        assert each.uses_of_table("9999", table, 0) == 2
 
 
 class SiteKeyCases(Cases):

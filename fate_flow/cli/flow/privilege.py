@@ -18,6 +18,8 @@ from fate_flow.cli.output.lists import print_granted, show_as
 def privilege() -> None:
     """Control what jobs of another party may use here. Checked only if permission.switch is true.
 
+    `fate_flow grants` does the same by a file, with limits.
+
     Example: flow privilege query -p 10000
     """
 
@@ -26,7 +28,7 @@ def privilege() -> None:
 @options.conf_path()
 @with_client
 def grant(client: Client, conf_path: str) -> None:
-    """Grant jobs of a party the use of components and tables here, in addition to earlier grants.
+    """Grant jobs of a party the use of components and tables here, in addition to earlier grants; limits stay.
 
     \b
     Example: flow privilege grant -c grant.json

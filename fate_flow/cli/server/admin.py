@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,20 +10,17 @@ from typing import Any
 import click
 
 from fate_flow.cli.console.display import print_json, print_table, tell
-from fate_flow.core.model.errors import FlowError, StorageFailed
+from fate_flow.cli.server.home_context import home_context
+from fate_flow.core.model.errors import FlowError
 from fate_flow.core.model.grammar import check_job_id, check_party_id, check_role
 from fate_flow.core.model.job import EngineState, Job, JobKey
 from fate_flow.core.model.resources import name_in_fate
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.phrases import counted
-from fate_flow.relay.wakeup import Wakeup
-from fate_flow.server.runtime import EffectRunner, Wakeups, build_context, keep_of, open_log, open_store, prepare_home
-from fate_flow.services.context.ports import Context, in_place
+from fate_flow.server.runtime import keep_of
 from fate_flow.services.upkeep.retention import Piece, RetentionSweeper
 from fate_flow.services.use_cases.admin import Held, Operator
 from fate_flow.settings.reader import load_settings
-from fate_flow.settings.settings import Settings
-from fate_flow.store.database import migrations
 
 conf_option = click.option(
     "-c", "--conf", "conf", required=True, type=click.Path(path_type=Path), help="The server's service_conf.yaml."
@@ -51,7 +46,7 @@ def held(conf: Path, as_json: bool) -> None:
 
     Example: fate_flow admin held -c conf/service_conf.yaml
     """
-    with _context(load_settings(conf)) as context:
+    with home_context(load_settings(conf)) as context:
         found = Operator(context).held()
     if as_json:
         print_json(_as_json(found))
@@ -87,7 +82,7 @@ def release(conf: Path, job_id: str, role: str, party_id: str, reason: str, stop
     if not reason.strip():
         raise click.BadParameter("is empty; give the reason for the release", param_hint="--reason")
     key = JobKey(check_job_id(job_id, "JOB"), Party(check_role(role, "--role"), check_party_id(party_id, "--party-id")))
-    with _context(load_settings(conf)) as context:
+    with home_context(load_settings(conf)) as context:
         claim = Operator(context).release(key, " ".join(reason.split()), stops)
     click.echo(f"{key}: {counted(claim.cores, 'core')} and {claim.memory} MB of memory were released")
 
@@ -105,7 +100,7 @@ def clean(conf: Path, job_id: str | None, dry_run: bool) -> None:
     Example: fate_flow admin clean --dry-run -c conf/service_conf.yaml
     """
     settings = load_settings(conf)
-    with _context(settings) as context:
+    with home_context(settings) as context:
         retention = RetentionSweeper(context, keep_of(settings))
         if job_id is not None:
             pieces: Iterator[Piece] = iter(retention.whole_job(check_job_id(job_id, "--job")))
@@ -135,39 +130,6 @@ def _cleaned(retention: RetentionSweeper, piece: Piece, dry_run: bool) -> bool:
     else:
         tell(f"kept {piece}: it is still in use, or removing it failed (see fate_flow_stat.log)")
     return done
-
-
-# ---------------------------------------------------------------------- the context of the commands
-
-
-@contextmanager
-def _context(settings: Settings) -> Iterator[Context]:
-    """Yield the use cases of this party, for a process outside the server. Raise FlowError."""
-    if not settings.home.is_dir():
-        raise FlowError(f"home: the folder {settings.home} does not exist; no server has run with this configuration")
-    prepare_home(settings)
-    record = open_log(settings)
-    store = open_store(settings, record)
-    try:
-        _check_schema(store.database, settings)
-        # Nobody receives these wake-ups: the server finds the changes at its next poll.
-        wakeups, effect_runner = Wakeups(Wakeup(), Wakeup(), Wakeup()), EffectRunner()
-        context = build_context(settings, wakeups, settings.url, record, store, effect_runner)
-        yield replace(context, carry_out=in_place)
-    finally:
-        store.close()
-        record.close()
-
-
-def _check_schema(database: Any, settings: Settings) -> None:
-    newest = migrations.migrations()[-1].number
-    have = migrations.version(database)
-    if have != newest:
-        raise StorageFailed(
-            f"the database has schema {have}, this release needs {newest}: run fate_flow db upgrade"
-        )
-    migrations.check_digests(database)
-    migrations.bind_party(database, settings.party_id)
 
 
 def _as_json(found: Held) -> dict[str, Any]:

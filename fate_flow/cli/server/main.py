@@ -28,16 +28,20 @@ conf_option = click.option(
 
 
 class ServerGroup(EdgeGroup):
-    """A group that imports `admin` and `key` on demand: they need all of a server's modules, and cryptography."""
+    """A group that imports some commands on demand: they need all of a server's modules, or cryptography."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), "admin", "key"])
+        return sorted([*super().list_commands(ctx), "admin", "grants", "key"])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "admin":
             from fate_flow.cli.server.admin import admin
 
             return admin
+        if cmd_name == "grants":
+            from fate_flow.cli.server.grants import grants_group
+
+            return grants_group
         if cmd_name == "key":
             from fate_flow.cli.server.keys import key_group
 

@@ -93,6 +93,11 @@ class ComponentInfo:
         """The keys of the inputs that it cannot run without."""
         return self.inputs if self.needs_inputs else ()
 
+    @property
+    def only_hands_on(self) -> bool:
+        """Whether its only output is the table that its parameters name."""
+        return not self.inputs and self.hands_on is not None
+
     def table_made(self, parameters: Mapping[str, object]) -> tuple[str, str] | None:
         """Return namespace and name of the table that it makes by its parameters; None if they name none."""
         namespace, name = (parameters.get(key) for key in self.made_at or ("", ""))

@@ -91,10 +91,10 @@ def read_things(
     component, dataset = f"{prefix}component", f"{prefix}dataset"
     names = _names_of_components(component, body.get(component))
     known = {ALL: EVERYTHING[Kind.COMPONENT]}
-    known |= {_without_case(module): Thing(Kind.COMPONENT, module) for module in modules}
-    found = [known[_without_case(name)] for name in names if _without_case(name) in known]
+    known |= {without_case(module): Thing(Kind.COMPONENT, module) for module in modules}
+    found = [known[without_case(name)] for name in names if without_case(name) in known]
     found += _datasets(dataset, body.get(dataset))
-    unknown = list(dict.fromkeys(name for name in names if _without_case(name) not in known))
+    unknown = list(dict.fromkeys(name for name in names if without_case(name) not in known))
     if unknown and not found:
         raise BadRequest(f"{component}: {shown(unknown[0])} is not one of {ALL}, {', '.join(sorted(modules))}")
     if not found:
@@ -116,7 +116,7 @@ def _names_of_components(key: str, value: object) -> list[str]:
     return [name.strip() for name in names]
 
 
-def _without_case(name: str) -> str:
+def without_case(name: str) -> str:
     """Return one form for both spellings of a component: SecureSum in a DSL, secure_sum in FATE's registry."""
     return name.replace("_", "").lower()
 

@@ -109,6 +109,15 @@ class KnowsColumns(Protocol):
 
 
 @runtime_checkable
+class HandsTablesOn(Protocol):
+    """A module that declares whether its tasks do nothing with a table but hand it on."""
+
+    @property
+    def only_hands_on(self) -> bool:
+        """Whether its only output is the very table that its parameters name."""
+
+
+@runtime_checkable
 class MakesNamedTable(Protocol):
     """A module that makes a table with the name that its parameters give."""
 

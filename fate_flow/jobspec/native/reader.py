@@ -19,11 +19,12 @@ from fate_flow.core.text.phrases import sanitized
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
 from fate_flow.jobspec.fate_v1.model_name import with_model
 from fate_flow.jobspec.fate_v1.reader import read_documents
-from fate_flow.jobspec.native.schema import LIFECYCLE, LONGEST_DESCRIPTION, LONGEST_NAME
-from fate_flow.jobspec.native.shape import check_shape
+from fate_flow.jobspec.native.schema import JOB, LIFECYCLE, LONGEST_DESCRIPTION, LONGEST_NAME
 from fate_flow.jobspec.text.document import Findings, Node, size_of
 from fate_flow.jobspec.text.lines import upwards
+from fate_flow.jobspec.text.shape import Shape
 
+_SHAPE = Shape(JOB)
 THE_FILE = "the job file"
 """The name of the whole file in messages, since it has no path."""
 
@@ -70,7 +71,7 @@ def translated(document: JobDocument, findings: Findings) -> Translation | None:
     found = Findings(findings.strict, findings.problems, findings.warnings, _WholeFile())
     file, given = Node(document.body, "", found), Node(document.defaults, "defaults", found)
     if size_of(file) is not None and size_of(given) is not None:
-        check_shape(_with_whole_initiator(file))
+        _SHAPE.check(_with_whole_initiator(file))
         given.nothing_but(_DEFAULTS)
     if found.problems:
         return None

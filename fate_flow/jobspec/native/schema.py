@@ -1,15 +1,14 @@
 """The JSON Schema of the native job file: the single declaration for editors and for the reader.
 
-`shape.py` checks a file against it, and has a text for each keyword of JSON Schema that is used here. `reader.py`
-translates the file into FATE's documents. Their readers check what a shape cannot express, such as whether a party
-exists or an event is known.
+`jobspec/text/shape.py` checks a file against it, and has a text for each keyword of JSON Schema that is used here.
+`reader.py` translates the file into FATE's documents. Their readers check what a shape cannot express, such as whether
+a party exists or an event is known.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from fate_flow.core.model.grammar import ROLES
 from fate_flow.core.model.policy import PolicyAction, PolicyEvent
@@ -17,59 +16,16 @@ from fate_flow.core.model.program import PARAMETERS as COMMAND_PARAMETERS
 from fate_flow.core.model.retry import Backoff, RetryEvent, RetryRule
 from fate_flow.core.model.spec import MOST_PRIORITY
 from fate_flow.jobspec.fate_v1.reader import MAX_PARTIES
-from fate_flow.jobspec.text.document import MAX_WHOLE
+from fate_flow.jobspec.text.json_schema import Schema, a_list, a_number, a_text, a_whole, an_object, by_pattern
 
 VERSION = 1
 LONGEST_NAME = 500               # characters, as in the body of `create`
 LONGEST_DESCRIPTION = 4000
-Schema = Mapping[str, Any]
 
 
 def schema_text() -> str:
     """Return the published text: `docs/job.schema.json`, `/v1/schema/job.json`, `flow job schema`."""
     return json.dumps(JOB, indent=2) + "\n"
-
-
-def _object(description: str, required: tuple[str, ...] = (), /, **properties: Schema) -> dict[str, Any]:
-    """Return the schema of an object with only these keys."""
-    found: dict[str, Any] = {"description": description, "type": "object", "properties": properties}
-    if required:
-        found["required"] = list(required)
-    return {**found, "additionalProperties": False}
-
-
-def _by(pattern: str, expected: str, values: Schema, description: str) -> dict[str, Any]:
-    """Return the schema of an object whose keys the user chooses; the reader shows `expected` if one does not match."""
-    return {
-        "description": description, "type": "object", "patternProperties": {pattern: dict(values)},
-        "additionalProperties": False, "patternErrorMessage": f"is not {expected}",
-    }  # fmt: skip
-
-
-def _list(items: Schema, description: str, **more: Any) -> dict[str, Any]:
-    return {"description": description, "type": "array", "items": dict(items), **more}
-
-
-def _whole(description: str, minimum: int, default: int | None = None, maximum: int = MAX_WHOLE) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "description": description, "type": "integer", "minimum": minimum, "maximum": maximum
-    }  # fmt: skip
-    return found if default is None else {**found, "default": default}
-
-
-def _number(
-    description: str, minimum: float = 0, maximum: float = MAX_WHOLE, default: float | None = None
-) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "description": description, "type": "number", "minimum": minimum, "maximum": maximum
-    }  # fmt: skip
-    return found if default is None else {**found, "default": default}
-
-
-def _text(description: str, pattern: str = "", expected: str = "", **more: Any) -> dict[str, Any]:
-    """Return the schema of a text; editors and the reader show `expected` if the pattern does not match."""
-    found: dict[str, Any] = {"description": description, "type": "string", **more}
-    return {**found, "pattern": pattern, "patternErrorMessage": f"is not {expected}"} if pattern else found
 
 
 _ID = "(0|[1-9][0-9]{0,9})"
@@ -83,96 +39,96 @@ _PARAMETERS = {
 }
 _RULE, _BACKOFF = RetryRule(), Backoff()
 
-_PARTY_IDS = _list(
+_PARTY_IDS = a_list(
     {
         "type": ["integer", "string"], "minimum": 0, "maximum": 10**10 - 1, "pattern": f"^{_ID}$",
         "patternErrorMessage": "is not the number of a party",
     },
     "The ids of the parties in this role.", minItems=1, uniqueItems=True,
 )  # fmt: skip
-_SOURCES = _list(
-    _text("An output of another task.", f"^{_NAME}\\.{_NAME}$", "<task>.<output>"), "Outputs that it reads, in order.",
+_SOURCES = a_list(
+    a_text("An output of another task.", f"^{_NAME}\\.{_NAME}$", "<task>.<output>"), "Outputs that it reads, in order.",
     minItems=1,
 )  # fmt: skip
-_OUTPUTS = _list(_text("The name of an output.", f"^{_NAME}$", f"a name {_NAMED}"), "Names, in order.",
+_OUTPUTS = a_list(a_text("The name of an output.", f"^{_NAME}$", f"a name {_NAMED}"), "Names, in order.",
                  uniqueItems=True)  # fmt: skip
-_COUNTS: Mapping[str, Schema] = {role: _whole(f"Minimum number of parties in the role {role}.", 0) for role in ROLES}
+_COUNTS: Mapping[str, Schema] = {role: a_whole(f"Minimum number of parties in the role {role}.", 0) for role in ROLES}
 
-_RETRY = _object(
+_RETRY = an_object(
     "When a failed task is started again at all its parties. A missing key has its default.",
-    on_events=_list(
+    on_events=a_list(
         {"enum": [event.value for event in RetryEvent]},
         "Events after which the task is retried; by default all but party_lost. no_capacity and party_lost are only "
         "for the job: it then waits for capacity, or for the return of a lost party.",
         minItems=1, uniqueItems=True,
     ),
-    max_attempts=_whole("Attempts that may end by an error or a timeout; 1: no retry.", 1, _RULE.max_attempts),
-    max_interruptions=_whole(
+    max_attempts=a_whole("Attempts that may end by an error or a timeout; 1: no retry.", 1, _RULE.max_attempts),
+    max_interruptions=a_whole(
         "Maximum number of interruptions, which do not count as attempts.", 0, _RULE.max_interruptions
     ),
-    duration=_number(
+    duration=a_number(
         "Seconds after the first failure in which an attempt may begin; for the job, also seconds that it waits for "
         "capacity; 0: no limit.", default=0,
     ),
-    backoff=_object(
+    backoff=an_object(
         "The delay before the next attempt.",
-        first=_number("Seconds before the second attempt.", default=_BACKOFF.first),
-        factor=_number("Factor between a delay and the next one.", 1, 100, _BACKOFF.factor),
-        longest=_number("The longest delay in seconds.", default=_BACKOFF.longest),
-        jitter=_number("The random share of the delay.", 0, 1, _BACKOFF.jitter),
+        first=a_number("Seconds before the second attempt.", default=_BACKOFF.first),
+        factor=a_number("Factor between a delay and the next one.", 1, 100, _BACKOFF.factor),
+        longest=a_number("The longest delay in seconds.", default=_BACKOFF.longest),
+        jitter=a_number("The random share of the delay.", 0, 1, _BACKOFF.jitter),
     ),
 )  # fmt: skip
 
 _EVENT = {"enum": [*(event.value for event in PolicyEvent), "*"]}
-_POLICIES = _list(
-    _object(
+_POLICIES = a_list(
+    an_object(
         "An action for an event. The event is given by exactly one of event, events and exit_code.", ("action",),
         event={"description": "The event; * means any event.", **_EVENT},
-        events=_list(_EVENT, "Several events, of which one suffices.", minItems=1, uniqueItems=True),
-        exit_code=_whole("The exit code of a failed worker.", 1, maximum=255),
+        events=a_list(_EVENT, "Several events, of which one suffices.", minItems=1, uniqueItems=True),
+        exit_code=a_whole("The exit code of a failed worker.", 1, maximum=255),
         action={"description": "The action.", "enum": [action.value for action in PolicyAction]},
-        timeout=_number("Seconds before the action; it is dropped if it no longer applies then.", default=0),
+        timeout=a_number("Seconds before the action; it is dropped if it no longer applies then.", default=0),
     ),
     "Rules for events; the first rule that matches applies.",
 )  # fmt: skip
 
 LIFECYCLE: Mapping[str, Schema] = {
     "retry": {"$ref": "#/$defs/retry"},
-    "stop_duration": _number("Seconds between SIGTERM and SIGKILL at a stop; by default, each party's own setting."),
+    "stop_duration": a_number("Seconds between SIGTERM and SIGKILL at a stop; by default, each party's own setting."),
     "policies": {"$ref": "#/$defs/policies"},
-    "min_available": _object("For each role, the number of parties that is enough.", (), **_COUNTS),
-    "priority": _whole("A higher priority goes first.", -MOST_PRIORITY, 0, MOST_PRIORITY),
+    "min_available": an_object("For each role, the number of parties that is enough.", (), **_COUNTS),
+    "priority": a_whole("A higher priority goes first.", -MOST_PRIORITY, 0, MOST_PRIORITY),
 }
 """The life cycle keys of a job, which a task may override. They have the same names in `job_parameters.common` and in
 its `task_conf.<task>`, whose readers check their values: a new key is one line here."""
 
-_RESOURCES = _object(
+_RESOURCES = an_object(
     "Resources of each task at each party; by default, those in the configuration of the initiator's server.",
-    cores=_whole("Cores of a task.", 1),
-    memory=_whole("Memory of a task in MB.", 0),
-    parallelism=_whole("Number of tasks that run at the same time; cores and memory are reserved for all of them.", 1),
+    cores=a_whole("Cores of a task.", 1),
+    memory=a_whole("Memory of a task in MB.", 0),
+    parallelism=a_whole("Number of tasks that run at the same time; cores and memory are reserved for all of them.", 1),
 )
-_TASK_TIMEOUT = _whole("Maximum seconds of one attempt; 0: no limit.", 0)
+_TASK_TIMEOUT = a_whole("Maximum seconds of one attempt; 0: no limit.", 0)
 _WHERE = f"^{_ROLE}( {_ID})?$", "a role or a party, such as host or host 10001"
 
-_TASK = _object(
+_TASK = an_object(
     "One component at all its parties.",
     ("component",),
-    component=_text("The component: Reader, Intersection, ...; `flow provider list` lists all.", minLength=1),
-    inputs=_object(
+    component=a_text("The component: Reader, Intersection, ...; `flow provider list` lists all.", minLength=1),
+    inputs=an_object(
         "The outputs of other tasks that it reads.",
-        data=_by(f"^{_NAME}$", f"a name {_NAMED}", _SOURCES, "Tables, by the component's input key."),
+        data=by_pattern(f"^{_NAME}$", f"a name {_NAMED}", _SOURCES, "Tables, by the component's input key."),
         model=_SOURCES, isometric_model=_SOURCES, cache=_SOURCES,
     ),
-    outputs=_object("The names of its outputs, for other tasks.", data=_OUTPUTS, model=_OUTPUTS, cache=_OUTPUTS),
-    after=_list(
-        _text("The name of another task.", f"^{_NAME}$", f"a name {_NAMED}"),
+    outputs=an_object("The names of its outputs, for other tasks.", data=_OUTPUTS, model=_OUTPUTS, cache=_OUTPUTS),
+    after=a_list(
+        a_text("The name of another task.", f"^{_NAME}$", f"a name {_NAMED}"),
         "Tasks that must succeed before it begins, although it reads none of their outputs.", uniqueItems=True,
     ),
     parameters={**_PARAMETERS, "description": "The parameters of the component at all parties."},
-    at=_by(
+    at=by_pattern(
         *_WHERE,
-        _object(
+        an_object(
             "Values that differ there.",
             parameters={**_PARAMETERS, "description": "Override those for all; objects are merged key by key."},
             run={"description": "Whether the task runs there.", "type": "boolean", "default": True},
@@ -187,29 +143,31 @@ _TASK = _object(
 JOB: Schema = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "fate_flow job",
-    **_object(
+    **an_object(
         "A job over several parties: flow job submit -f job.yaml",
         ("version", "initiator", "parties", "tasks"),
         version={"description": "The version of this format.", "enum": [VERSION]},
-        name=_text("The name of the job, for people.", maxLength=LONGEST_NAME),
-        description=_text("The purpose of the job.", maxLength=LONGEST_DESCRIPTION),
-        initiator=_text("The party whose server receives the submit and coordinates the job.", f"^{_ROLE} {_ID}$",
+        name=a_text("The name of the job, for people.", maxLength=LONGEST_NAME),
+        description=a_text("The purpose of the job.", maxLength=LONGEST_DESCRIPTION),
+        initiator=a_text("The party whose server receives the submit and coordinates the job.", f"^{_ROLE} {_ID}$",
                         "a party of the job, such as guest 9999"),
-        parties=_object(
+        parties=an_object(
             f"The parties by role; {MAX_PARTIES} in all are the most.", (), **dict.fromkeys(ROLES, _PARTY_IDS)
         ),
         resources={"$ref": "#/$defs/resources"},
-        timeout=_whole("Seconds from the submit until the job is stopped; by default, the initiator's setting.", 1),
+        timeout=a_whole("Seconds from the submit until the job is stopped; by default, the initiator's setting.", 1),
         task_timeout=_TASK_TIMEOUT,
-        ttl=_whole("Seconds from the end until every party removes the job; by default, each party's own setting.", 60),
-        max_failed_workers=_whole("Number of workers that may fail before the job does; no limit by default.", 0),
-        at=_by(
+        ttl=a_whole(
+            "Seconds from the end until every party removes the job; by default, each party's own setting.", 60
+        ),
+        max_failed_workers=a_whole("Number of workers that may fail before the job does; no limit by default.", 0),
+        at=by_pattern(
             *_WHERE,
-            _object("Values that differ there.", resources={"$ref": "#/$defs/resources"}, task_timeout=_TASK_TIMEOUT),
+            an_object("Values that differ there.", resources={"$ref": "#/$defs/resources"}, task_timeout=_TASK_TIMEOUT),
             "By role (host) or by party (host 10001); a party takes precedence over its role.",
         ),
         tasks={
-            **_by(f"^{_NAME}$", f"a name {_NAMED}", {"$ref": "#/$defs/task"}, "By name, in any order."),
+            **by_pattern(f"^{_NAME}$", f"a name {_NAMED}", {"$ref": "#/$defs/task"}, "By name, in any order."),
             "minProperties": 1,
         },
         **LIFECYCLE,

@@ -28,6 +28,7 @@ from fate_flow.services.context.documents import digest_of, parse_document, reme
 from fate_flow.services.context.effects import WriteConfs
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.admission import Admitted, accept, request
+from fate_flow.services.workers.allowed import needs_approval
 from fate_flow.store.values import Document
 
 
@@ -198,8 +199,7 @@ def _revise_row(unit: UnitOfWork, job: Job, terms: _Terms) -> None:
 
 def _consent_to(unit: UnitOfWork, job: Job) -> Consent | None:
     """Return the consent of a revised row. A job from before this party required approval needs approval now."""
-    own = unit.context.party_id
-    asks = unit.context.approval.asks(party_id_of(job.initiator, own), own)
+    asks = needs_approval(unit, party_id_of(job.initiator, unit.context.party_id))
     return Consent(Approval.PENDING) if job.consent is None and asks else job.consent
 
 

@@ -42,6 +42,7 @@ from fate_flow.services.participant.plain_v1 import OTHER_STATUSES, check_messag
 from fate_flow.services.participant.reserving import apply, check, give_back
 from fate_flow.services.participant.rows import OK, note_beginning
 from fate_flow.services.participant.task_commands import task_collect, task_create, task_start, task_status, task_stop
+from fate_flow.services.workers.allowed import needs_approval
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class Participant:
             priority=spec.priority,
             enqueued=unit.steady,
             queue_key=queue_key(unit.steady, spec.priority, unit.context.rules.queue_ageing),
-            consent=Consent(Approval.PENDING) if unit.context.approval.asks(caller, unit.context.party_id) else None,
+            consent=Consent(Approval.PENDING) if needs_approval(unit, caller) else None,
             revision=admitted.offered.revision,
         )
         document = replace(

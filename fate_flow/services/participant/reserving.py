@@ -5,6 +5,8 @@ What they decide is in `core/planning/participant/reservation.py`.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from fate_flow.core.access.authority import party_id_of
 from fate_flow.core.model.job import Answer, Claim, Command, EngineState, Job
 from fate_flow.core.model.resources import name_in_fate
@@ -22,6 +24,7 @@ from fate_flow.core.planning.participant.reservation import (
     shortage,
     stays_pending,
     still_needed,
+    too_many_cores,
     why_not_applied,
     why_not_returned,
 )
@@ -32,6 +35,7 @@ from fate_flow.services.context.ports import Rules
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.ends import note_resource, release
 from fate_flow.services.participant.rows import OK, place_of
+from fate_flow.services.workers.allowed import cores_left
 from fate_flow.services.workers.elastic import oldest_pending, reclaim_capacity
 
 
@@ -48,15 +52,37 @@ def apply(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     refusal = why_not_applied(job, unit.tx.intake_hold())
     if refusal is not None:
         return refusal
+    left = cores_left(unit, job.initiator.party_id)
+    if left is not None and job.asked.cores > left:
+        unit.tx.forget_pending(job.key)      # capacity that comes free would not help it, so none is kept for it
+        return too_many_cores(job)
     step = plan_apply(_view_of(unit, job, asked.order))
     if isinstance(step, StandBehind):
         return _stand_behind(unit, job, step, asked.order)
     if step.passed is not None:     # before the row of the engine is written: rows of jobs first, as in `reserve`
         unit.tx.count_bypass(step.passed.key)
+    try:
+        with unit.part() if left is not None else nullcontext():
+            is_reserved = _reserve(unit, job, round_number, is_limited=left is not None)
+    except _TooManyCores:
+        return too_many_cores(job)
+    return _granted(unit, job, unit.context.engines.default) if is_reserved else _short(unit, job, asked.order)
+
+
+class _TooManyCores(Exception):
+    """The jobs of the initiator would hold more cores than its grants allow."""
+
+
+def _reserve(unit: UnitOfWork, job: Job, round_number: int, *, is_limited: bool) -> bool:
+    """Reserve; False if the capacity does not suffice. Raises _TooManyCores."""
     token, engine = unit.context.fresh_id(), unit.context.engines.default
-    if unit.tx.reserve(job.key, engine, job.asked.cores, job.asked.memory, token, round_number, unit.now):
-        return _granted(unit, job, engine)
-    return _short(unit, job, asked.order)
+    if not unit.tx.reserve(job.key, engine, job.asked.cores, job.asked.memory, token, round_number, unit.now):
+        return False
+    # On MySQL, another process may have reserved for the same initiator since. Now the row of the engine is locked.
+    left = cores_left(unit, job.initiator.party_id) if is_limited else None
+    if left is not None and left < 0:
+        raise _TooManyCores
+    return True
 
 
 def _view_of(unit: UnitOfWork, job: Job, order: int | None) -> ApplyView:

@@ -3,10 +3,16 @@ starts (docs/explanation/authority.md)."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 from fate_flow.core.access.authority import PARTY_0
+from fate_flow.core.access.limits import DAY, Grants, TableUse
 from fate_flow.core.access.permission import missing
 from fate_flow.core.model.job import JobKey, TaskKey
+from fate_flow.core.model.resources import request_of
 from fate_flow.core.model.spec import JobSpec, Party
+from fate_flow.core.text.phrases import counted
 from fate_flow.jobspec.ceilings import refusals
 from fate_flow.services.artifacts.inputs import named_things
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -15,20 +21,92 @@ _MOST_NAMED = 10          # one message between parties is 1,000 characters long
 
 
 def not_granted(unit: UnitOfWork, spec: JobSpec, party: Party, task: str = "") -> str:
-    """Return text about what the job, or only its task `task`, needs here without a grant; empty if nothing.
+    """Return text about what the job, or only its task `task`, needs here without a grant, or beyond the limits of one;
+    empty if nothing.
 
-    A job that runs nothing here (`need_run: false`) still reserves cores, so its initiator needs at least one grant."""
+    A job that runs nothing here (`need_run: false`) still reserves cores, so its initiator needs at least one grant.
+    Other parties read the text: it names nothing that the document does not name."""
     rule, initiator = unit.context.permission, spec.initiator.party_id
-    if not rule.is_on or initiator in (unit.context.party_id, PARTY_0):
+    if _is_own(unit, initiator):
         return ""
-    granted = unit.tx.granted(initiator)
-    if not granted and all(party in one.passed_at for one in spec.tasks_of(party)):
+    grants, tasks = unit.tx.grants(initiator), [one for one in spec.tasks_of(party) if party not in one.passed_at]
+    if rule.is_on and not grants.things and not tasks:
         return f"{party} has granted nothing to party {initiator} (flow privilege grant, there)"
-    missing_things = missing(rule, spec, party, granted, named_things(unit.context.kinds), task)
-    if not missing_things:
+    use = TableUse(spec, party, unit.context.modules, named_things(unit.context.kinds))
+    found = [*map(str, missing(rule, spec, party, grants.things, use.reads, task)), *_cores_beyond(unit, spec, grants)]
+    for one in tasks if grants.tables else ():
+        if task in ("", one.name):
+            found += use.beyond(one, grants)
+    if not task:
+        found += _uses_beyond(unit, use, grants)
+    return _refusal(party, initiator, list(dict.fromkeys(found)))
+
+
+def _refusal(party: Party, initiator: str, found: list[str]) -> str:
+    named = ", ".join(found[:_MOST_NAMED])
+    return f"{party} has not granted party {initiator}: {named} (flow privilege grant, there)" if found else ""
+
+
+def _is_own(unit: UnitOfWork, initiator: str) -> bool:
+    return initiator in (unit.context.party_id, PARTY_0)
+
+
+def _cores_beyond(unit: UnitOfWork, spec: JobSpec, grants: Grants) -> Iterator[str]:
+    most = grants.limits.cores
+    if most is not None:
+        nodes, own = unit.context.engines.default_size.nodes, unit.context.party_id
+        seats = [seat for seat in spec.parties if seat.party_id == own]
+        asked = sum(request_of(seat, spec.parameters[seat], nodes).cores for seat in seats)
+        if asked > most:
+            yield f"{counted(asked, 'core')} at once"
+
+
+def _uses_beyond(unit: UnitOfWork, use: TableUse, grants: Grants) -> Iterator[str]:
+    """Yield the tables that the job would use more often than is granted, with what was used lately."""
+    if not any(one.uses_a_day is not None for one in grants.tables.values()):
+        return
+    tasks = (task for task in use.spec.tasks_of(use.party) if use.party not in task.passed_at)
+    for table, count in Counter(table for task in tasks for table in use.tables_read(task)).items():
+        most, since = grants.limits_of(table).uses_a_day, unit.now - DAY
+        if most is not None and unit.tx.uses_of_table(use.spec.initiator.party_id, table, since) + count > most:
+            yield f"{counted(count, 'more use')} of {table} now"
+
+
+def count_uses(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> str:
+    """Count the use of each table that this share reads and that is granted for some uses a day.
+
+    Returns text if no use is left; then the share must not start. Further workers of a share are no further use."""
+    party, initiator = key.party, spec.initiator.party_id
+    if _is_own(unit, initiator):
         return ""
-    named = ", ".join(map(str, missing_things[:_MOST_NAMED]))
-    return f"{party} has not granted party {initiator}: {named} (flow privilege grant, there)"
+    tables = unit.tx.grants(initiator).tables
+    limited = {table: one.uses_a_day for table, one in tables.items() if one.uses_a_day is not None}
+    if not limited:
+        return ""
+    use = TableUse(spec, party, unit.context.modules, named_things(unit.context.kinds))
+    for table in sorted(use.tables_read(spec.tasks[key.name]) & limited.keys(), key=str):
+        if not unit.tx.use_table(initiator, table, _share(key), unit.now, limited[table]):
+            return _refusal(party, initiator, [f"1 more use of {table} now"])
+    return ""
+
+
+def _share(key: TaskKey) -> str:
+    """Return the name of a share among the uses of a table. Each attempt of a task has its own."""
+    return f"{key.job_id}_{key.name}_{key.version}_{key.party.role}_{key.party.party_id}"
+
+
+def cores_left(unit: UnitOfWork, initiator: str) -> int | None:
+    """Return how many more cores the jobs of this initiator may hold here; None: as many as there are."""
+    most = None if _is_own(unit, initiator) else unit.tx.grants(initiator).limits.cores
+    return None if most is None else most - unit.tx.cores_of_jobs_by(initiator)
+
+
+def needs_approval(unit: UnitOfWork, initiator: str) -> bool:
+    """Return whether a job of this party needs approval here: as its grants say, else as the configuration does."""
+    if _is_own(unit, initiator):
+        return False
+    asked = unit.tx.grants(initiator).limits.approval
+    return unit.context.approval.asks(initiator, unit.context.party_id) if asked is None else asked
 
 
 def above_ceilings(unit: UnitOfWork, spec: JobSpec, party: Party) -> str:

@@ -18,6 +18,7 @@ from fate_flow.core.planning.elastic import overdrawn, part_of_one, shortfall, t
 from fate_flow.core.text.phrases import counted
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.workers.allowed import cores_left
 from fate_flow.services.workers.ending import dismiss
 from fate_flow.services.workers.launching import A_MOMENT, forget_old, launch_later, new_worker
 
@@ -119,7 +120,9 @@ def _may_still_hold(unit: UnitOfWork, job_id: str, engine: str) -> int:
     seats, workers = unit.tx.jobs_here(job_id), unit.tx.elastic_workers()
     claimed = sum(seat.claim.cores for seat in seats if seat.holds and seat.claim.engine == engine)
     elastic = sum(one.cores for one in workers if one.task.job_id == job_id and one.engine == engine)
-    return unit.context.engines.size_of(engine).job_limit - claimed - elastic
+    left = unit.context.engines.size_of(engine).job_limit - claimed - elastic
+    granted = cores_left(unit, seats[0].initiator.party_id) if seats else None
+    return left if granted is None else min(left, granted)
 
 
 # ---------------------------------------------------------------------- stopping them

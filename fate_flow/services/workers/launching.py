@@ -32,7 +32,7 @@ from fate_flow.core.wire.v1.reports import report_of
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.effects import ForgetWorker, LaunchWorker
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.workers.allowed import why_not_now
+from fate_flow.services.workers.allowed import count_uses, why_not_now
 from fate_flow.services.workers.ending import dismiss, finish_party_task, living_workers, stop_party_task
 from fate_flow.services.workers.failed_workers import count_here
 from fate_flow.services.workers.launch_orders import launch_order
@@ -60,6 +60,9 @@ def start_worker(unit: UnitOfWork, job: Job, task: Task, without: tuple[str, ...
     engine = job.claim.engine
     if why := unit.why_no_engine(engine) or _publish_upstream(unit, spec, task.key):
         finish_party_task(unit, task, Reason.LAUNCH_FAILED, why)
+        return Answer(data=report_of(read_again(unit, task)))
+    if why := count_uses(unit, spec, task.key):
+        finish_party_task(unit, task, Reason.NOT_ALLOWED, why)
         return Answer(data=report_of(read_again(unit, task)))
     workers = [_order(unit, task.key, engine, slot, rank) for slot, rank in _fixed(unit, spec, task.key)]
     provider = provider_info(unit.context.modules, task.module)

@@ -22,7 +22,6 @@ class Resources(Protocol):
     def engine(self, name: str) -> EngineState | None:
         """Return the engine of this name; None if it was never registered."""
 
-
     def register_engine(self, state: EngineState, config: Mapping[str, Any], at: int) -> EngineState:
         """Set the totals of the engine with this name; reservations stay. Returns it as it is then."""
 
@@ -31,6 +30,9 @@ class Resources(Protocol):
     ) -> bool:  # fmt: skip
         """Reserve in the rows of job and engine, both or none; False if the job holds something, or if the engine has
         not enough or is unknown. The claim of the job names the engine."""
+
+    def cores_of_jobs_by(self, party_id: str) -> int:
+        """Return how many cores the jobs of this initiator hold here, with those of their elastic workers."""
 
     def renew_claim(self, key: JobKey, round_number: int) -> None:
         """Renew a claim that was requested again in this reservation round or a later one: its lease begins again."""

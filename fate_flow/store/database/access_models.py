@@ -12,10 +12,33 @@ class PermissionRow(Base):
     f_kind = CharField(20)
     f_namespace = CharField(200, default="")
     f_name = CharField(200)
+    f_limits = TextField(null=True)
 
     class Meta:
         table_name = "t_permission"
         primary_key = CompositeKey("f_party_id", "f_kind", "f_namespace", "f_name")
+
+
+class PartyLimitsRow(Base):
+    f_party_id = CharField(10, primary_key=True)
+    f_limits = TextField()
+    f_by = CharField(100, default="")
+    f_time = BigIntegerField(default=0)
+
+    class Meta:
+        table_name = "t_party_limits"
+
+
+class TableUseRow(Base):
+    f_party_id = CharField(10)
+    f_namespace = CharField(200)
+    f_name = CharField(200)
+    f_share = CharField(120)
+    f_time = BigIntegerField()
+
+    class Meta:
+        table_name = "t_table_use"
+        primary_key = CompositeKey("f_party_id", "f_namespace", "f_name", "f_share")
 
 
 class SiteKeyRow(Base):

@@ -14,7 +14,14 @@ from peewee import (
 )
 
 from fate_flow.core.model.resources import LOCAL
-from fate_flow.store.database.access_models import OldPartyKeyRow, PartyKeyRow, PermissionRow, SiteKeyRow
+from fate_flow.store.database.access_models import (
+    OldPartyKeyRow,
+    PartyKeyRow,
+    PartyLimitsRow,
+    PermissionRow,
+    SiteKeyRow,
+    TableUseRow,
+)
 from fate_flow.store.database.base import Base
 
 
@@ -454,6 +461,8 @@ MODELS = (
     SchedulerRow,
     IntakeRow,
     PermissionRow,
+    PartyLimitsRow,
+    TableUseRow,
     SiteKeyRow,
     PartyKeyRow,
     OldPartyKeyRow,

@@ -9,7 +9,7 @@ from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import Claim, EngineState, Hold, Job, JobKey, PendingRequest
 from fate_flow.core.model.status import JOB_END, JobStatus
 from fate_flow.core.planning.queue import fits
-from fate_flow.store.contract.changes import MOST_PENDING
+from fate_flow.store.contract.changes import MOST_PENDING, OPEN_JOBS, UNFINISHED_WORKERS
 from fate_flow.store.memory.tables import BY_STATUS, as_json, refuse
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 
@@ -62,6 +62,13 @@ class Resources(MemoryUnitOfWork):
         self._change(row, claim=claim)
         self._take(state, cores, memory)
         return True
+
+    def cores_of_jobs_by(self, party_id: str) -> int:
+        theirs = [row.job for row in self._in(OPEN_JOBS) if row.job.initiator.party_id == party_id]
+        job_ids = {job.job_id for job in theirs}
+        workers = (one for status in UNFINISHED_WORKERS for one in self._rows.workers.of(BY_STATUS, status))
+        elastic = sum(one.cores for one in workers if one.is_elastic and one.task.job_id in job_ids)
+        return sum(job.claim.cores for job in theirs if job.holds) + elastic
 
     def renew_claim(self, key: JobKey, round_number: int) -> None:
         row = self._jobs.rows.get(key)

@@ -142,7 +142,9 @@ class Rows:
         self.peers: Table[str, int] = Table(journal)
         self.troubles: Table[str, PeerTrouble] = Table(journal)
         self.intake: Table[str, Hold] = Table(journal)
-        self.permissions: Table[tuple[str, Thing], Thing] = Table(journal)
+        self.permissions: Table[tuple[str, Thing], tuple[Thing, str | None]] = Table(journal)     # text of its limits
+        self.party_limits: Table[str, tuple[str, str, int]] = Table(journal)     # text of the limits, who, when
+        self.table_uses: Table[tuple[str, Thing, str], int] = Table(journal)     # by party, table and share: when
         self.site_keys: Table[str, SiteKey] = Table(journal)
         self.party_keys: Table[str, PartyKeys] = Table(journal)
         self.old_party_keys: Table[int, tuple[str, ReplacedKeyList]] = Table(journal)

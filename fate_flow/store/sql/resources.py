@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from peewee import Case, Value
+from peewee import Case, Value, fn
 
 from fate_flow.core.model.job import EngineState, Hold, Job, JobKey
 from fate_flow.core.model.resources import name_in_fate
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.contract.changes import MOST_PENDING
 from fate_flow.store.database.json_text import to_json
-from fate_flow.store.database.models import EngineRow, IntakeRow, JobRow
+from fate_flow.store.database.models import EngineRow, IntakeRow, JobRow, WorkerRow
 from fate_flow.store.database.prepared import Prepared
-from fate_flow.store.database.queries import hit, insert_new, job_is
+from fate_flow.store.database.queries import hit, insert_new, is_going_on, is_unfinished, job_is
 from fate_flow.store.database.rows import JOB_COLUMNS, date, job_of
 from fate_flow.store.sql.jobs import Jobs
 from fate_flow.store.sql.unit import TakenBack
@@ -87,6 +87,15 @@ class Resources(Jobs):
         except TakenBack:
             return False
         return True
+
+    def cores_of_jobs_by(self, party_id: str) -> int:
+        job, worker = JobRow, WorkerRow
+        theirs = is_unfinished() & (job.f_initiator_party_id == party_id)
+        claimed = job.select(fn.SUM(job.f_cores)).where(theirs & (job.f_resource_in_use == True)).scalar()  # noqa: E712
+        elastic = worker.select(fn.SUM(worker.f_cores)).where(
+            is_going_on() & (worker.f_elastic == True) & worker.f_job_id.in_(job.select(job.f_job_id).where(theirs))  # noqa: E712
+        )
+        return int(claimed or 0) + int(elastic.scalar() or 0)
 
     def renew_claim(self, key: JobKey, round_number: int) -> None:
         held = job_is(key) & (JobRow.f_resource_in_use == True)  # noqa: E712

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +39,46 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         for party in (cluster.guest, cluster.host):
             party.has_table("numbers", csv_text(["id", "x", "y"], {"a": [1, 2], "b": [3, 4]}))
         yield cluster
+
+
+GRANTS = """\
+version: 1
+parties:
+  9999:
+    components: [Reader, SecureSum]
+    tables: [{namespace: it, name: numbers, columns: [y], uses_a_day: 1}]
+    cores: 8
+"""
+
+
+def grants(cluster: Cluster, command: str, *arguments: object, code: int = 0) -> str:
+    """Run `fate_flow grants` at the host, while its server runs; return what it printed."""
+    conf = cluster.host.home / "conf" / "service_conf.yaml"
+    argv = [Path(sys.executable).with_name("fate_flow"), "grants", command, "-c", conf, *arguments]
+    done = subprocess.run([*map(str, argv)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_a_file_of_grants_limits_columns_and_uses_of_a_running_server(strict: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "grants.yaml"
+    file.write_text(GRANTS, encoding="utf-8")
+    assert "+ 9999: table it/numbers (columns y; 1 use a day)\n" in grants(strict, "diff", "-f", file, code=1)
+    grants(strict, "apply", "-f", file, "--by", "ada")
+    grants(strict, "diff", "-f", file)
+    other_column = job_of(
+        {"reader_0": READER, "sum_0": summing("reader_0.raw")}, {"guest": [GUEST], "host": [HOST]},
+        common={"reader_0": table_named("numbers"), "sum_0": {"column": "x"}},
+    )
+    refused = strict.guest.submit(other_column)
+    assert "has not granted party 9999: column 'x' of table it/numbers (flow" in refused["retmsg"]
+    strict.run(SUMS)
+    assert "table it/numbers (columns y; 1 use a day), used 1 time\n" in grants(strict, "show", "-p", GUEST)
+    with strict.unchanged():
+        refused = strict.guest.submit(SUMS)
+    assert "has not granted party 9999: 1 more use of table it/numbers now" in refused["retmsg"]
+    file.write_text("version: 1\nparties: {9999: {}}\n", encoding="utf-8")
+    grants(strict, "apply", "-f", file)
 
 
 def test_what_is_missing_is_named_and_nothing_is_left_until_it_is_granted(strict: Cluster) -> None:

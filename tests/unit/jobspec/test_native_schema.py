@@ -21,8 +21,8 @@ from fate_flow.core.model.retry import Backoff, RetryRule
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.jobspec.formats import NATIVE, parse_or_problems
 from fate_flow.jobspec.native.schema import JOB, schema_text
-from fate_flow.jobspec.native.shape import MESSAGES, check_shape
 from fate_flow.jobspec.text.document import Findings, Node
+from fate_flow.jobspec.text.shape import MESSAGES, Shape
 from tests.kit.jobspec.native_documents import FULL, a_file, wrong_with
 from tests.kit.peak import begin_anew, peak
 
@@ -50,8 +50,12 @@ FOR_PEOPLE = {"$schema", "title", "description", "default", "patternErrorMessage
 
 def shape_problems(document: Any) -> list[str]:
     findings = Findings(strict=True)
-    check_shape(Node(document, "", findings))
+    Shape(JOB).check(Node(document, "", findings))
     return [problem.message for problem in findings.problems]
+
+
+def test_a_key_of_digits_is_a_key() -> None:
+    assert "tasks.1.component: 5 is not text" in shape_problems({"tasks": {"1": {"component": 5}}})
 
 
 def schemas(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

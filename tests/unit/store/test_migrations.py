@@ -8,6 +8,7 @@ RELEASED = {
     1: "7f606f999c06f800b744b370f317f2df539af919ae25ce9e80eb6fa6904851fb",
     2: "41e9b622fc6232d7d40574132a5c3862b8baa150cbd2d1c82d0bc85895caf542",
     3: "c47d222ae9f7e40c0e22918c062e39973e99438d758b242ade8321f08505356c",
+    4: "babfb51953ec251dec0d29c9c473d85c5205348bfaa07e8a86b453538cacad39",
 }
 """The digests of the migrations that users' databases have had: none of them may ever change."""
 

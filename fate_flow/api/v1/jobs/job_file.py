@@ -1,4 +1,4 @@
-"""Read the text of a job file: a safe subset of YAML, to JSON values and the line of each value.
+"""Read the text of a user's file, such as a job file: a safe subset of YAML, to JSON values and the line of each.
 
 An unquoted `no`, `on`, `010`, `12:30` or date is text, as in YAML 1.2. Tags, merge keys and repeated keys are refused.
 """
@@ -36,25 +36,26 @@ class Reading:
     lines: dict[str, int] = field(default_factory=dict)
 
 
-def read_yaml(text: str) -> Reading:
-    """Return the value of a YAML text. Raise BadRequest with the line of the error."""
+def read_yaml(text: str, called: str = "job_file") -> Reading:
+    """Return the value of a YAML text. Raise BadRequest with the line of the error; `called`: its first word."""
     if len(text) > MAX_CHARACTERS:
-        raise BadRequest(f"job_file: has {len(text)} characters, {MAX_CHARACTERS} is the most")
+        raise BadRequest(f"{called}: has {len(text)} characters, {MAX_CHARACTERS} is the most")
     try:
-        return _Builder(yaml.parse(text, Loader=_LOADER)).reading()
+        return _Builder(yaml.parse(text, Loader=_LOADER), called).reading()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
-        raise BadRequest(f"job_file: {where}{error.problem or error.context}") from error
+        raise BadRequest(f"{called}: {where}{error.problem or error.context}") from error
     except (yaml.YAMLError, UnicodeEncodeError) as error:
-        raise BadRequest(f"job_file: is not YAML: {' '.join(str(error).split())[:200]}") from error
+        raise BadRequest(f"{called}: is not YAML: {' '.join(str(error).split())[:200]}") from error
 
 
 class _Builder:
     """Build values from the events of a YAML parser; the values of aliases are shared, not copied."""
 
-    def __init__(self, events: Iterator[Any]) -> None:
+    def __init__(self, events: Iterator[Any], called: str) -> None:
         self._events = events
+        self._called = called
         self._anchors: dict[str, Any] = {}
         self._reading = Reading()
         self._values = 0
@@ -63,7 +64,7 @@ class _Builder:
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if self._reading.lines:
-                    raise _wrong(event, "a second document begins; a file is one job")
+                    raise self._wrong(event, "a second document begins; a file has one")
                 self._reading.lines[""] = _line(event)
                 self._reading.value = self._value(next(self._events), "", 0)
         return self._reading
@@ -71,15 +72,15 @@ class _Builder:
     def _value(self, event: Any, path: str, depth: int) -> Any:
         self._values += 1
         if self._values > MAX_VALUES:
-            raise _wrong(event, f"has more than {MAX_VALUES} values")
+            raise self._wrong(event, f"has more than {MAX_VALUES} values")
         if depth > MAX_DEPTH:
-            raise _wrong(event, f"is more than {MAX_DEPTH} levels deep")
+            raise self._wrong(event, f"is more than {MAX_DEPTH} levels deep")
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
-                raise _wrong(event, f"*{event.anchor} refers to no complete value before it")
+                raise self._wrong(event, f"*{event.anchor} refers to no complete value before it")
             return self._anchors[event.anchor]
         if event.tag is not None:
-            raise _wrong(event, f"tags such as {shown(event.tag)} are not supported")
+            raise self._wrong(event, f"tags such as {shown(event.tag)} are not supported")
         value = self._content(event, path, depth)
         if event.anchor:
             self._anchors[event.anchor] = value
@@ -106,7 +107,7 @@ class _Builder:
             key = self._key(event)
             below = f"{path}.{shown_key(key)}".removeprefix(".")
             if key in found:
-                raise _wrong(event, f"{below} is there twice, first in line {self._reading.lines[below]}")
+                raise self._wrong(event, f"{below} is there twice, first in line {self._reading.lines[below]}")
             self._reading.lines[below] = _line(event)
             found[key] = self._value(next(self._events), below, depth + 1)
         return found
@@ -114,10 +115,13 @@ class _Builder:
     def _key(self, event: Any) -> str:
         """Return the key as text, quoted or not."""
         if not isinstance(event, yaml.ScalarEvent) or event.tag is not None or not event.value:
-            raise _wrong(event, "a key must be a word; quote it if it has special characters")
+            raise self._wrong(event, "a key must be a word; quote it if it has special characters")
         if event.value == "<<" and event.implicit[0]:
-            raise _wrong(event, "merge keys (<<) are not supported; write the values out, or use an alias")
+            raise self._wrong(event, "merge keys (<<) are not supported; write the values out, or use an alias")
         return str(event.value)
+
+    def _wrong(self, event: Any, problem: str) -> BadRequest:
+        return BadRequest(f"{self._called}: line {_line(event)}: {problem}")
 
 
 def _plain(event: Any) -> Any:
@@ -132,7 +136,3 @@ def _plain(event: Any) -> Any:
 
 def _line(event: Any) -> int:
     return int(event.start_mark.line) + 1
-
-
-def _wrong(event: Any, problem: str) -> BadRequest:
-    return BadRequest(f"job_file: line {_line(event)}: {problem}")

@@ -78,6 +78,11 @@ def why_not_applied(job: Job, hold: Hold | None) -> Answer | None:
     return why_not_ready(job, hold)
 
 
+def too_many_cores(job: Job) -> Answer:
+    """Refuse a reservation beyond the cores that the initiator was granted at once. The job waits."""
+    return Answer(NOT_READY, f"the jobs of party {job.initiator.party_id} have no more cores here at once")
+
+
 @dataclass(frozen=True)
 class PendingHead:
     """The seat at the head of the pending requests at this party."""

@@ -58,7 +58,7 @@ def test_each_path_has_its_line() -> None:
     ("a: &x {b: 1}\nc:\n  <<: *x", "line 3: merge keys (<<) are not supported"),
     ("a: *x", "line 1: *x refers to no complete value before it"),
     ("a: &x [*x]", "line 1: *x refers to no complete value before it"),
-    ("a: 1\n---\nb: 2", "line 2: a second document begins; a file is one job"),
+    ("a: 1\n---\nb: 2", "line 2: a second document begins; a file has one"),
     ("a: 1\n---\n", "line 2: a second document begins"),
     ("[" * 100_000, f"line 1: is more than {MAX_DEPTH} levels deep"),
     pytest.param("[" + "0," * 100_001 + "0]", "line 1: has more than 100000 values", marks=pytest.mark.long),

@@ -1,4 +1,4 @@
-"""Check a job file against its JSON Schema, with messages for people: the path, the value, and what would be right.
+"""Check a file against its JSON Schema, with messages for people: the path, the value, and what would be right.
 
 jsonschema-rs finds the errors. Its own messages are for programmers, so this module writes them anew, with the
 schema's `patternErrorMessage` for a pattern.
@@ -7,41 +7,45 @@ schema's `patternErrorMessage` for a pattern.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fate_flow.core.model.grammar import shown
-from fate_flow.jobspec.native.schema import JOB
 from fate_flow.jobspec.text.document import Node
+from fate_flow.jobspec.text.json_schema import Schema
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
-Schema = Mapping[str, Any]
+
+class Shape:
+    """What a JSON Schema allows. It is compiled at the first check: with its library it takes 7 MB, so only a process
+    that checks a file has it."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def check(self, file: Node) -> None:
+        """Add a problem for each part of the file that the schema does not allow."""
+        paths: set[str] = set()
+        for error in self._validator.iter_errors(file.value):
+            node = file
+            for step in error.instance_path:
+                # The library gives a key of digits, such as that of a party, as a number.
+                node = node.element(int(step)) if isinstance(node.value, list) else node.at(str(step))
+            _add(node, error, self._schema, paths)
+
+    @cached_property
+    def _validator(self) -> Validator:
+        from jsonschema_rs import Draft202012Validator
+
+        return Draft202012Validator(dict(self._schema), offline=True)
 
 
-def check_shape(file: Node) -> None:
-    """Add a problem for each part of the file that the schema does not allow."""
-    paths: set[str] = set()
-    for error in _validator().iter_errors(file.value):
-        node = file
-        for step in error.instance_path:
-            node = node.at(step) if isinstance(step, str) else node.element(step)
-        _add(node, error, paths)
-
-
-@cache
-def _validator() -> Validator:
-    """Return the compiled schema. It takes 7 MB with its library, so only a server that gets a job file has it."""
-    from jsonschema_rs import Draft202012Validator
-
-    return Draft202012Validator(dict(JOB), offline=True)
-
-
-def _add(node: Node, error: ValidationError, paths: set[str]) -> None:
+def _add(node: Node, error: ValidationError, root: Schema, paths: set[str]) -> None:
     """Add a problem for an error. `paths`: values that have one, since 0.5 is neither a whole number nor at least 1."""
     keyword, found = error.kind.name, error.kind.as_dict()
-    schema = _schema_at(error.schema_path[:-1])
+    schema = _schema_at(root, error.schema_path[:-1])
     if keyword == "required":
         node.at(found["property"]).wrong("is missing")
     elif keyword == "additionalProperties":
@@ -57,8 +61,8 @@ def _add(node: Node, error: ValidationError, paths: set[str]) -> None:
         node.wrong(MESSAGES[keyword](node.value, schema))
 
 
-def _schema_at(path: list[str | int]) -> Schema:
-    found: Any = JOB
+def _schema_at(root: Schema, path: list[str | int]) -> Schema:
+    found: Any = root
     for step in path:
         found = found[step]
     return found  # type: ignore[no-any-return]
