@@ -44,7 +44,8 @@ def read_site_rule(section: Section) -> SiteRule:
 
 
 def read_approval_rule(section: Section) -> ApprovalRule:
-    found = ApprovalRule(section.flag("required", False), read_party_ids(section, "except_from"))
+    spared = read_party_ids(section, "except_from")
+    found = ApprovalRule(section.flag("required", False), spared, section.whole("people", 1, 1, 2))
     section.refuse_others()
     return found
 

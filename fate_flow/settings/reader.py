@@ -124,6 +124,7 @@ class _Reader:
         if not self.problems:
             self._check_listen(settings)
             self._check_site(settings)
+            self._check_approval(settings)
         return settings
 
     @collected
@@ -241,6 +242,14 @@ class _Reader:
             raise BadSettings(
                 f"authentication.client.switch: is not true, and fateflow.host: {settings.host} is reachable from "
                 "other machines: set it to true, or set host: 127.0.0.1"
+            )
+
+    @collected
+    def _check_approval(self, settings: Settings) -> None:
+        if settings.approval.people > 1 and not settings.clients_sign:
+            raise BadSettings(
+                "approval.people: is 2, but authentication.client.switch is not true: without signatures one person "
+                "could approve under two names; set authentication.client.switch to true"
             )
 
     @collected

@@ -241,6 +241,10 @@ class QueueCases(Cases):
         end = MoveJob(JobStatus.FAILED, Reason.PARTY_REFUSED)
         each.move_job(each.job(a_job("b", HOST).key), end, 6)
         assert each.decide_consent(a_job("b", HOST).key, approved), "for a rerun"
+        first = Consent(Approval.PENDING, "ann", "", 6, "0" * 64)
+        assert [each.decide_consent(a_job(name, HOST).key, first) for name in ("c", "d")] == [True, True]
+        assert (first.is_first, each.job(a_job("c", HOST).key).consent) == (True, first)
+        assert each.decide_consent(a_job("c", HOST).key, pending) is False, "it is under way"
         given = [each.decide_consent(a_job(name, HOST).key, approved) for name in ("c", "c", "d", "d")]
         assert given == [True, False, True, False], "an older release has let them begin"
 

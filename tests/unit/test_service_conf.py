@@ -13,6 +13,7 @@ import yaml
 
 from fate_flow.core.access.permission import PermissionRule
 from fate_flow.core.access.site import SiteRule
+from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.program import ProgramRules, Secret
 from fate_flow.jobspec.ceilings import Ceilings
@@ -73,6 +74,10 @@ def test_the_keys_are_those_that_the_server_reads(bare: Path, monkeypatch: pytes
     ("fateflow: {host: 10.0.0.1}", "parties are not signed .* nothing is encrypted; set fateflow.insec"),
     ("fateflow: {host: 10.0.0.1, insecure_listen: true}\nauthentication: {client: {switch: false}}",
      "authentication.client.switch: is not true, and fateflow.host"),
+    ("approval: {people: 2}\nauthentication: {client: {switch: false}}",
+     "approval.people: is 2, but authentication.client.switch is not true"),
+    ("approval: {people: 3}", "approval.people: 3 is not"),
+    ("approval: {people: 0}", "approval.people: 0 is not"),
 ])
 def test_keys_of_clients(bare: Path, text: str, message: str) -> None:
     bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
@@ -112,6 +117,11 @@ def test_beyond_loopback_clients_sign(bare: Path) -> None:
     found = load_settings(bare)
     assert found.client_keys == ClientKeys("our-clients", "secret.of-9999")
     assert "secret.of-9999" not in repr(found)
+
+
+def test_two_people_may_have_to_approve(bare: Path) -> None:
+    bare.write_text('party_id: "9999"\napproval: {required: true, people: 2}\n', encoding="utf-8")
+    assert load_settings(bare).approval == ApprovalRule(required=True, people=2)
 
 
 def with_site(bare: Path, site: str, more: str = "") -> Settings:

@@ -14,7 +14,9 @@ class Approval(Enum):
 
 @dataclass(frozen=True)
 class Consent:
-    """A party's decision about a job. It is about the job's document, so it applies to every run of the job."""
+    """A party's decision about a job. It is about the job's document, so it applies to every run of the job.
+
+    A pending one has in `by` the first of two people who have to approve, once that one has."""
 
     approval: Approval
     by: str = ""
@@ -31,8 +33,14 @@ class Consent:
         return self.is_given and self.digest == digest
 
     @property
+    def is_first(self) -> bool:
+        """Return whether this is the approval of the first of two people."""
+        return self.approval is Approval.PENDING and bool(self.by)
+
+    @property
     def text(self) -> str:
-        return f"{self.approval.value} by {self.by}" + (f": {self.message}" if self.message else "")
+        done = "approved, as the first of two people," if self.is_first else self.approval.value
+        return f"{done} by {self.by}" + (f": {self.message}" if self.message else "")
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,7 @@ class ApprovalRule:
 
     required: bool = False
     except_from: frozenset[str] = frozenset()      # ids of parties whose jobs need no approval
+    people: int = 1                                # how many different people have to approve: 1 or 2
 
     def asks(self, initiator: str, own: str) -> bool:
         """Return whether a job of this initiator needs approval; the party's own jobs never do."""

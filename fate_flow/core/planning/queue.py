@@ -146,6 +146,8 @@ def fits(asked: Claim, capacity: Claim) -> bool:
 
 def why_a_copy_waits(initiator: str, party: str, consent: Consent | None) -> str:
     """Return text that says why a job waits, at a party that is not its initiator."""
+    if consent is not None and consent.is_first:
+        return f"only {consent.by} at {party} has approved it, and two people have to: flow job approve"
     if consent is not None and consent.approval is Approval.PENDING:
         return f"nobody at {party} has approved it yet: flow job approve, or flow job reject"
     return f"waits for its initiator, {initiator}, which knows its place in the queue"

@@ -79,7 +79,8 @@ class Queue(Protocol):
     def decide_consent(self, key: JobKey, consent: Consent) -> bool:
         """Store a decision; False if the job needs no approval, or if the seat holds a reservation or runs.
 
-        Exception: a seat with a pending approval that an older release started can be approved until it stops."""
+        Exception: a seat with a pending approval that an older release started can be approved until it stops, also by
+        the first of two people."""
 
     def unapproved_jobs(self, limit: int) -> tuple[Job, ...]:
         """Return the seats here that wait for this party's approval, by age; at most 1,000."""

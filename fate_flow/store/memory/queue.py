@@ -128,7 +128,7 @@ class Queue(MemoryUnitOfWork):
         row = self._jobs.rows.get(key)
         if row is None or row.job.consent is None or row.job.status is JobStatus.STOPPING:
             return False
-        is_anew = consent.is_given and row.job.consent.approval is Approval.PENDING
+        is_anew = (consent.is_given or consent.is_first) and row.job.consent.approval is Approval.PENDING
         if (row.job.holds or row.job.status is JobStatus.RUNNING) and not is_anew:
             return False
         self._change(row, consent=consent)

@@ -122,7 +122,7 @@ class Queue(SqlUnitOfWork):
         is_asked = job_is(key) & (JobRow.f_approval != "")
         runs = JobRow.f_status.in_([JobStatus.RUNNING.value, JobStatus.STOPPING.value])
         is_time = (JobRow.f_claim == "") & ~runs
-        if consent.is_given:
+        if consent.is_given or consent.is_first:
             is_time |= (JobRow.f_approval == Approval.PENDING.value) & (JobRow.f_status != JobStatus.STOPPING.value)
         return hit(JobRow.update(**values).where(is_asked & is_time))
 

@@ -224,7 +224,7 @@ class _JobRoutes:
                 "The digest of the reviewed document, or its first 32 digits; any other document is refused.",
             ),
         },
-        data=an_object({"digest": DIGEST, "revision": COUNT}),
+        data=an_object({"digest": DIGEST, "revision": COUNT, "status": one_of({"approved", "pending"})}),
     )
     def approve(self) -> Response:
         """Accept a job of another initiator at this party. This route is ours."""
@@ -234,7 +234,9 @@ class _JobRoutes:
         digest = "" if body.get("digest") is None else check_digest(body["digest"])
         author = read_author(body, self._settings.party_id)
         found = self._use_cases.approvals.approve(read_job_id(body), reason, author, revision, digest)
-        return ok({"digest": found.digest, "revision": found.revision}, "approve job success")
+        text = f"{found.consent.text}; it needs the approval of another person" if found.consent.is_first else ""
+        data = {"digest": found.digest, "revision": found.revision, "status": found.consent.approval.value}
+        return ok(data, text or "approve job success")
 
     @declared(
         "Reject a job at this party: the job ends.", APPROVE, needs=JOB | {"reason": MESSAGE["message"]}, takes=AUTHOR,

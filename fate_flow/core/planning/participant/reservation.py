@@ -53,7 +53,8 @@ def not_approved(job: Job, consent: Consent) -> Answer:
     if consent.approval is Approval.REJECTED:
         return Answer(103, consent.text, rejected_data())
     data = awaits_data(awaits_approval=is_awaited(job))
-    return Answer(NOT_READY, f"nobody at {job.party} has approved job {job.job_id} yet", data)
+    who = "only one of two people" if consent.is_first else "nobody"
+    return Answer(NOT_READY, f"{who} at {job.party} has approved job {job.job_id} yet", data)
 
 
 def is_awaited(job: Job) -> bool:

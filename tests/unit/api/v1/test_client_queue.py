@@ -167,7 +167,7 @@ def test_a_job_of_another_that_has_to_be_approved_says_so(world: World) -> None:
     assert world.ask("job/approve", {"job_id": job_id, "reason": "a\nb"})["retcode"] == 101
     digest, short = described["digest"], described["digest"][:32]
     approved = world.ask("job/approve", {"job_id": job_id, "digest": short})
-    assert approved["data"] == {"digest": digest, "revision": 0}
+    assert approved["data"] == {"digest": digest, "revision": 0, "status": "approved"}
     wrong = [digest.upper(), short[:31], f"{short}0", "0" * 32, "0" * 64, 7]
     assert [world.ask("job/approve", {"job_id": job_id, "digest": one})["retcode"] for one in wrong] == [
         101, 101, 101, 100, 100, 101]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.approval import Approval, Consent
+from fate_flow.core.model.approval import Approval, ApprovalRule, Consent
 from fate_flow.core.model.errors import (
     BadRequest,
     Conflict,
@@ -22,6 +22,8 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import MoveJob
+from fate_flow.core.planning.participant.reservation import why_not_ready
+from fate_flow.core.planning.queue import why_a_copy_waits
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, WayBack
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.tables import stored
@@ -364,6 +366,35 @@ def test_the_initiator_is_told_at_once_that_somebody_has_decided() -> None:
     with harness.server.store.reading() as tx:
         described = [(one.level, one.old, one.new, one.message, one.caused_by) for one in tx.history(JOB_ID)]
     assert described == [(HistoryLevel.JOB, "waiting", "waiting", one, "host 10000") for one in text]
+
+
+def test_two_people_approve_where_two_have_to() -> None:
+    harness = host_harness()
+    harness.server.context = replace(harness.server.context, approval=ApprovalRule(required=True, people=2))
+    harness = Harness(harness.server)
+    approve = harness.use_cases.approvals.approve
+    assert approve(JOB_ID, "contract 7", "anna").consent.is_first
+    assert approve(JOB_ID, "really", "anna (bob)").consent.is_first, "the same person twice is one"
+    first = harness.server.job(HOST)
+    assert (first.consent.is_given, first.consent.by, harness.server.outbox()) == (False, "anna", [])
+    assert why_not_ready(first, None).retmsg == f"only one of two people at host 10000 has approved job {JOB_ID} yet"
+    assert "only anna at host 10000 has approved it" in why_a_copy_waits("guest 9999", "host 10000", first.consent)
+    assert approve(JOB_ID, "", "bob").consent.is_given
+    digest = digest_of(DOCUMENT)
+    assert harness.server.job(HOST).consent == Consent(Approval.APPROVED, "anna and bob", "contract 7", NOW, digest)
+    assert [one.kind for one in harness.server.outbox()] == [K.LOOK_AGAIN]
+    with harness.server.store.reading() as tx:
+        assert [one.message for one in tx.history(JOB_ID)] == [
+            "approved, as the first of two people, by anna: contract 7", "approved by anna and bob: contract 7",
+        ]  # fmt: skip
+
+
+def test_two_people_approve_what_was_rejected_and_has_ended() -> None:
+    harness = ended_harness(Approval.REJECTED, MoveJob(JobStatus.FAILED, Reason.PARTY_REFUSED, "no budget"))
+    harness.server.context = replace(harness.server.context, approval=ApprovalRule(required=True, people=2))
+    harness = Harness(harness.server)
+    for by, is_given in (("anna", False), ("bob", True)):
+        assert harness.use_cases.approvals.approve(JOB_ID, "", by).consent.is_given is is_given
 
 
 @pytest.mark.parametrize(("status", "is_plain_v1"), [(JobStatus.READY, False), (JobStatus.WAITING, True)])
