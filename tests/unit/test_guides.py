@@ -15,6 +15,7 @@ from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.model.document import JobDocument, fate_v1_document
 from fate_flow.core.model.spec import JobParameters, JobSpec
 from fate_flow.jobspec.formats import NATIVE, parse
+from fate_flow.jobspec.grants_file import read_grants
 from fate_flow.settings.reader import load_settings
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -52,11 +53,20 @@ def test_the_two_documents_are_the_job_of_the_file() -> None:
     assert essence(spec) == essence(native(blocks(WRITE_A_JOB, "yaml")[0]))
 
 
-CONFIGURATIONS = [
+YAMLS = [
     (path.name, text)
     for path in (DOCS / "guides" / "operate-a-server.md", DOCS / "guides" / "connect-two-organisations.md")
     for text in blocks(path, "yaml")
 ]
+GRANTS = [(name, text) for name, text in YAMLS if "version" in yaml.safe_load(text)]
+CONFIGURATIONS = [one for one in YAMLS if one not in GRANTS]
+
+
+@pytest.mark.parametrize(("name", "text"), GRANTS)
+def test_a_file_of_grants_is_accepted(name: str, text: str) -> None:
+    reading = read_yaml(text)
+    grants, _ = read_grants(reading.value, CATALOGUE, "10000")
+    assert set(grants) == set(reading.value["parties"]), name
 
 
 @pytest.mark.parametrize(("name", "text"), CONFIGURATIONS)

@@ -318,7 +318,9 @@ def test_while_the_next_attempt_is_far_off_others_have_the_cores(with_numbers: C
     drained = {GUEST: [("running", "stopping"), ("stopping", "failed")], HOST: [("running", "failed")]}
     for party_id, ends in drained.items():
         seen = [one for one in described["moves"] if one["seen_by"] == party_id]
-        assert [(one["old"], one["new"]) for one in seen if one["level"] == "job"][1:] == [
+        # Without the entry that says who has submitted the job, which moves nothing.
+        moves = [(one["old"], one["new"]) for one in seen if one["level"] == "job" and one["old"] != one["new"]]
+        assert moves[1:] == [
             ("ready", "waiting"), ("waiting", "running"), ("running", "waiting"), ("waiting", "running"),
             *ends,
         ]  # fmt: skip

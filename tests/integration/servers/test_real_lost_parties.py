@@ -32,7 +32,7 @@ from tests.kit.waiting import eventually
 pytestmark = pytest.mark.timeout(900)
 
 LIMITS = {
-    "poll_interval": 0.3, "heartbeat_interval": 0.3, "party_silence": 4, "initiator_silence": 12, "drain_timeout": 1,
+    "poll_interval": 0.3, "heartbeat_interval": 0.3, "party_silence": 10, "initiator_silence": 30, "drain_timeout": 1,
     "retry_wait": 0.3,
 }  # fmt: skip
 NOT_HERE = f"this server is party 7777, not {HOST}"
@@ -40,7 +40,8 @@ NOT_HERE = f"this server is party 7777, not {HOST}"
 
 @pytest.fixture(scope="module")
 def impatient_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """Three parties that give each other up after seconds, and would wait for an answer for half a minute."""
+    """Three parties that give each other up soon, but not for the pauses of a busy machine, and would wait for
+    an answer for half a minute."""
     overlay: dict[str, Any] = {"limits": LIMITS, "commands": {"enabled": True, "allow": ["/bin/sh"]}}
     overlays = dict.fromkeys(PARTIES, overlay)
 

@@ -240,9 +240,9 @@ async def settled() -> None:
     await asyncio.sleep(0.001)
 
 
-async def released(gate: asyncio.Event, reply: Reply = (200, [], b"{}")) -> Reply:
+async def released(go_on: asyncio.Event, reply: Reply = (200, [], b"{}")) -> Reply:
     """How an application behaves that answers once it is let."""
-    await gate.wait()
+    await go_on.wait()
     return reply
 
 

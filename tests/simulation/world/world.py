@@ -185,7 +185,7 @@ class World:
         def take() -> None:
             with suppress(FlowError):
                 parsed = ParsedJob(document, parse_document(submits._units.context, document.content))
-                known = submits._units.carry_out(lambda unit: submits._take(unit, job_id, parsed, request_id))
+                known = submits._units.carry_out(lambda unit: submits._take(unit, job_id, parsed, request_id, ""))
                 server.http.at(now + _SUBMIT_TIMEOUT, lambda: submits._give_up(known))
 
         server.http.at(now, take)

@@ -241,10 +241,10 @@ def test_the_own_leaf_is_made_again_while_the_gateway_runs() -> None:
 
 
 def test_requests_under_way_end_when_the_gateway_stops_and_nothing_else_is_waited_for() -> None:
-    gate = asyncio.Event()
+    go_on = asyncio.Event()
 
     async def test() -> None:
-        async with gateway_world(behaves=lambda _: released(gate)) as world:
+        async with gateway_world(behaves=lambda _: released(go_on)) as world:
             idle, working = await world.connect(), await world.connect()
             half = await world.raw()
             await working.send(request())
@@ -252,7 +252,7 @@ def test_requests_under_way_end_when_the_gateway_stops_and_nothing_else_is_waite
             world.task.cancel()
             assert await idle.rest() == b""
             assert await half[0].read() == b""
-            gate.set()
+            go_on.set()
             answer = await working.answer()
             assert (answer.status, answer.head["connection"]) == (200, "close")
             assert seconds() < 1

@@ -173,7 +173,7 @@ def test_a_body_needs_a_least_rate_and_a_slow_one_above_it_is_served() -> None:
 
 def test_an_answer_that_is_not_taken_ends_the_connection() -> None:
     async def test() -> None:
-        async with gateway_world(behaves=lambda _: released(gate, (200, [], b"x" * (8 * MIB)))) as world:
+        async with gateway_world(behaves=lambda _: released(go_on, (200, [], b"x" * (8 * MIB)))) as world:
             _, writer = await asyncio.open_unix_connection(
                 world.address, ssl=client_context(world.parties["10000"].own, [world.own.peer]),
                 server_hostname="gateway", limit=1024,
@@ -181,14 +181,14 @@ def test_an_answer_that_is_not_taken_ends_the_connection() -> None:
             writer.write(request())
             await writer.drain()
             before = seconds()
-            gate.set()
+            go_on.set()
             await world.honest()
             while world.gateway._open:
                 await asyncio.sleep(1)
             assert seconds() - before < 8 * MIB / LIMITS.bytes_per_second
             writer.transport.abort()
 
-    gate = asyncio.Event()
+    go_on = asyncio.Event()
     run(test())
 
 
@@ -273,12 +273,12 @@ def test_a_party_has_a_share_of_connections_and_others_are_served_beside_it() ->
 
 
 def test_a_party_has_a_share_of_the_application_and_others_are_served_beside_it() -> None:
-    gate = asyncio.Event()
+    go_on = asyncio.Event()
 
     async def test() -> None:
         async def slow_for_one(served: Served) -> Reply:
             if served.values("X-Fate-Flow-Peer")[0].startswith(b"10000"):
-                await gate.wait()
+                await go_on.wait()
             return 200, [], b"{}"
 
         async with gateway_world(
@@ -294,7 +294,7 @@ def test_a_party_has_a_share_of_the_application_and_others_are_served_beside_it(
             assert [one.status for one in late] == [503, 503]
             assert {one.text for one in late} == {"the server is busy with requests of other parties: try again later"}
             assert seconds() == pytest.approx(LIMITS.wait_seconds, abs=1)
-            gate.set()
+            go_on.set()
             # The other two were read when the requests before them had ended.
             assert sorted([(await peers[one].answer()).status for one in (0, 1, 4, 5)])[:2] == [200, 200]
             assert world.application.most_at_work == 3
@@ -304,7 +304,7 @@ def test_a_party_has_a_share_of_the_application_and_others_are_served_beside_it(
 
 def test_requests_beyond_the_share_of_a_party_are_not_read_and_refused_later() -> None:
     async def test() -> None:
-        async with gateway_world(behaves=lambda _: released(gate), requests_of_party=2) as world:
+        async with gateway_world(behaves=lambda _: released(go_on), requests_of_party=2) as world:
             peers = [await world.connect() for _ in range(3)]
             for peer in peers:
                 await peer.send(request())
@@ -312,10 +312,10 @@ def test_requests_beyond_the_share_of_a_party_are_not_read_and_refused_later() -
             answer = await peers[2].answer()
             assert answer.status == 429
             assert answer.text.startswith("this party has 2 requests under way")
-            gate.set()
+            go_on.set()
             assert [(await peer.answer()).status for peer in peers[:2]] == [200, 200]
 
-    gate = asyncio.Event()
+    go_on = asyncio.Event()
     run(test())
 
 
