@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from fate_flow.engines.local.programs import unusable
+from fate_flow.settings.people import people_file
 from fate_flow.settings.settings import Settings
 
 
@@ -22,6 +23,11 @@ def start_warnings(settings: Settings) -> Iterator[str]:
             "clients need not sign their requests: every user and program of this machine can send requests as a "
             "client (authentication.client.switch: true makes keys and requires signatures)"
         )
+        if people_file(settings.home).exists():
+            yield (
+                f"the client roles in {people_file(settings.home)} have no effect, since clients need not sign "
+                "(authentication.client.switch)"
+            )
     if settings.host not in ("127.0.0.1", "localhost", "::1"):
         what = "encryption" if settings.site.is_on else "encryption, and without signed requests of other parties"
         yield f"listening on {settings.host} without {what} (insecure_listen)"

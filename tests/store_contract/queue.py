@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fate_flow.core.model.approval import Approval, Consent
@@ -245,6 +247,9 @@ class QueueCases(Cases):
         assert [each.decide_consent(a_job(name, HOST).key, first) for name in ("c", "d")] == [True, True]
         assert (first.is_first, each.job(a_job("c", HOST).key).consent) == (True, first)
         assert each.decide_consent(a_job("c", HOST).key, pending) is False, "it is under way"
+        others = pending, rejected, replace(first, by="bob"), replace(first, digest="1" * 64)
+        assert [each.decide_consent(a_job("c", HOST).key, approved, one) for one in others] == [False] * 4
+        assert each.decide_consent(a_job("d", HOST).key, replace(first, by="eve"), first), "it is as it was known"
         given = [each.decide_consent(a_job(name, HOST).key, approved) for name in ("c", "c", "d", "d")]
         assert given == [True, False, True, False], "an older release has let them begin"
 

@@ -8,7 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from fate_flow.cli.server.main import fate_flow
+from fate_flow.core.access.client_roles import READ
+from fate_flow.server.runtime import with_client_keys
 from fate_flow.server.start_warnings import start_warnings
+from fate_flow.settings.people import add_client
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
 
@@ -55,3 +58,12 @@ def test_secrets_of_an_overlay_are_those_of_its_file(tmp_path: Path) -> None:
 def test_a_home_without_keys_says_so(tmp_path: Path) -> None:
     [message] = start_warnings(Settings("9999", tmp_path))
     assert message.startswith("clients need not sign their requests")
+
+
+def test_client_roles_that_nobody_looks_at(tmp_path: Path) -> None:
+    conf = write(tmp_path / "conf" / "c.yaml", 'party_id: "9999"\n', 0o600)
+    add_client(tmp_path, "anna", READ, 1)
+    assert [one for one in start_warnings(with_client_keys(load_settings(conf))) if "client roles" in one] == []
+    write(conf, 'party_id: "9999"\nauthentication: {client: {switch: false}}\n', 0o600)
+    [text] = [one for one in start_warnings(load_settings(conf)) if "client roles" in one]
+    assert text.startswith(f"the client roles in {tmp_path}/keys/people.yaml have no effect")

@@ -63,7 +63,7 @@ class Approvals:
                 if consent is known:         # this person, or two people, have said so before
                     continue
                 is_changed = True
-                if not unit.tx.decide_consent(row.key, consent):
+                if not unit.tx.decide_consent(row.key, consent, known):
                     raise Conflict(f"{row.key} has moved on: look at it again")
                 party, message = row.party, consent.text
                 unit.moves(

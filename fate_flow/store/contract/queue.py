@@ -76,8 +76,9 @@ class Queue(Protocol):
     def release_job(self, key: JobKey, steady: int) -> bool:
         """Release a job from its hold; False if it is not on hold. The time on hold counts for no limit."""
 
-    def decide_consent(self, key: JobKey, consent: Consent) -> bool:
-        """Store a decision; False if the job needs no approval, or if the seat holds a reservation or runs.
+    def decide_consent(self, key: JobKey, consent: Consent, known: Consent | None = None) -> bool:
+        """Store a decision; False if the job needs no approval, or if the seat holds a reservation or runs. False also
+        if the stored decision is not `known` any more; None: whichever is stored.
 
         Exception: a seat with a pending approval that an older release started can be approved until it stops, also by
         the first of two people."""

@@ -124,9 +124,12 @@ class Queue(MemoryUnitOfWork):
         self._change(row, hold=None, since=row.job.since + lasted, queued=row.job.queued + lasted)
         return True
 
-    def decide_consent(self, key: JobKey, consent: Consent) -> bool:
+    def decide_consent(self, key: JobKey, consent: Consent, known: Consent | None = None) -> bool:
         row = self._jobs.rows.get(key)
         if row is None or row.job.consent is None or row.job.status is JobStatus.STOPPING:
+            return False
+        stored = row.job.consent
+        if known and (stored.approval, stored.by, stored.digest) != (known.approval, known.by, known.digest):
             return False
         is_anew = (consent.is_given or consent.is_first) and row.job.consent.approval is Approval.PENDING
         if (row.job.holds or row.job.status is JobStatus.RUNNING) and not is_anew:

@@ -117,13 +117,16 @@ class Queue(SqlUnitOfWork):
         }  # fmt: skip
         return hit(JobRow.update(**values).where(held))
 
-    def decide_consent(self, key: JobKey, consent: Consent) -> bool:
+    def decide_consent(self, key: JobKey, consent: Consent, known: Consent | None = None) -> bool:
         values = job_columns({"consent": consent})
         is_asked = job_is(key) & (JobRow.f_approval != "")
         runs = JobRow.f_status.in_([JobStatus.RUNNING.value, JobStatus.STOPPING.value])
         is_time = (JobRow.f_claim == "") & ~runs
         if consent.is_given or consent.is_first:
             is_time |= (JobRow.f_approval == Approval.PENDING.value) & (JobRow.f_status != JobStatus.STOPPING.value)
+        if known is not None:
+            is_same = (JobRow.f_approval == known.approval.value) & (JobRow.f_approval_by == known.by)
+            is_asked &= is_same & (JobRow.f_approval_digest == known.digest)
         return hit(JobRow.update(**values).where(is_asked & is_time))
 
     def unapproved_jobs(self, limit: int) -> tuple[Job, ...]:

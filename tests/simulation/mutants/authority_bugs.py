@@ -102,8 +102,8 @@ def _an_approval_outlives_a_change() -> AbstractContextManager[Any]:
     """A change asks for no new approval, and nobody looks at which document it was of."""
     keep = MemoryTransaction.decide_consent
 
-    def decide_consent(self: Any, key: Any, consent: Consent) -> bool:
-        return consent.approval is Approval.PENDING or keep(self, key, consent)
+    def decide_consent(self: Any, key: Any, consent: Consent, known: Consent | None = None) -> bool:
+        return consent.approval is Approval.PENDING or keep(self, key, consent, known)
 
     stack = ExitStack()
     stack.enter_context(patch.object(MemoryTransaction, "decide_consent", decide_consent))
