@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 from typing import Any
 
 from fate_flow.core.access.limits import Grants, PartyLimits, TableLimits
@@ -56,6 +57,10 @@ GRANTS: Schema = {
             ),
             tables=a_list(_TABLE, "Tables of this party."),
             cores=a_whole("How many cores its jobs may hold here at once; by default, as many as there are.", 0),
+            least_intersection=a_whole(
+                "How many ids an intersection must have, or rows a sum, for anything of it to leave this party; by "
+                "default any.", 1,
+            ),
             approval={
                 "description": "Whether each of its jobs needs approval; by default, as the configuration says.",
                 "type": "boolean",
@@ -110,7 +115,7 @@ class _Reader:
             if (found := _limits_of(one)) != TableLimits():
                 limits[table] = found
         values: Mapping[str, Any] = node.value
-        of_party = PartyLimits(cores=values.get("cores"), approval=values.get("approval"))
+        of_party = PartyLimits(**{one.name: values.get(one.name) for one in fields(PartyLimits)})
         return Grants(frozenset(things), limits, of_party)
 
     def _component(self, node: Node) -> Thing | None:

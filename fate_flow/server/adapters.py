@@ -177,6 +177,8 @@ class LocalWorkers:
         role, party_id = key.party.role, key.party.party_id
         parties = [{"role": one[0], "partyid": one[1]} for one in order.parties]
         options = {"data_dir": str(self.settings.data_dir), "task_cores": order.task_cores}
+        if order.least_intersection:
+            options["least_intersection"] = order.least_intersection
         exchange = {"url": self.exchange_url, "token": worker_token(self.secret, order.speaks_as)}
         return {
             "device": {"type": "CPU", "metadata": {}},

@@ -63,7 +63,7 @@ def apply(conf: Path, file: Path, by: str | None, dry_run: bool) -> None:
     who = by if by is not None else getpass.getuser()
     if not who.strip() or len(who) > _LONGEST_NAME:
         raise click.BadParameter(f"is not a name of 1 to {_LONGEST_NAME} characters", param_hint="--by")
-    with _trouble_told(), _files(conf) as (files, own, modules):
+    with _exit_with_trouble(), _files(conf) as (files, own, modules):
         found = files.apply(load_grants(file, modules, own), one_line(who))
     _print_changes(found)
 
@@ -117,7 +117,7 @@ def schema() -> None:
 
 
 def _exit_with_difference(conf: Path, file: Path) -> None:
-    with _trouble_told(), _files(conf) as (files, own, modules):
+    with _exit_with_trouble(), _files(conf) as (files, own, modules):
         found = files.changes(load_grants(file, modules, own))
     _print_changes(found)
     if found:
@@ -125,7 +125,7 @@ def _exit_with_difference(conf: Path, file: Path) -> None:
 
 
 @contextmanager
-def _trouble_told() -> Iterator[None]:
+def _exit_with_trouble() -> Iterator[None]:
     try:
         yield
     except FlowError as error:

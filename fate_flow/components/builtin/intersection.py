@@ -19,6 +19,14 @@ The guarantees hold if every party follows the protocol, even if it looks at eve
   of F.
 Hosts that combine what they saw learn no more than one of them: the guest sends the same points to all of them.
 
+A host may let nothing leave of an intersection below a least size (`least_intersection` of its grants). It then counts
+the common ids before the guest can. For this the guest blinds the host's points, too, and returns them in another
+order; in both, the common ids are the same points, blinded with both keys. The guest cannot make the number larger
+without ids that the host has, because these are the points that it will find its own ids with. So this host learns the
+size of its own intersection with the guest. If there are several hosts, each such host is also asked before F goes to
+the others. All that others learn of a refusal is that the size is below the least one. A guest with such a limit sends
+nothing of F.
+
 There is no protection against a party that lies about its ids: if it includes guessed ids, it learns which of them the
 others hold, as with any intersection. No id and no hash of an id is sent, because hashes of likely ids could be tried
 out. Every point that is sent is blinded with a key that was made for this task and is never stored.
@@ -35,6 +43,7 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from random import SystemRandom
 
 import private_set_intersection.python as psi
@@ -55,6 +64,24 @@ BLOCK = 16
 FIRST_SETUP, FIRST_REQUEST, FIRST_ANSWER = "psi.setup", "psi.request", "psi.answer"
 FINAL_SETUP, FINAL_REQUEST, FINAL_ANSWER = "final.setup", "final.request", "final.answer"
 COUNT = "count"
+SIZE, FINAL_SIZE, FINAL_CONSENT = "size", "final.size", "final.consent"
+SIZE_WANTED = b"size?"
+"""Comes before the first answer, in its topic, if the host has to know the size of the intersection first."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The least size of an intersection that may leave a party; 0: any size."""
+
+    party: Party
+    least: int = 0
+    has_other_hosts: bool = False
+
+    def check(self, size: int) -> None:
+        """Raise ComponentError if the size is too small. Other parties read its message, so it has no number."""
+        if size < self.least:
+            log.error("%s ids are common, of fewer than %s nothing may leave (grants)", size, self.least)
+            raise ComponentError(f"{self.party} lets nothing leave of an intersection of so few ids")
 
 
 def run(task: TaskContext) -> Outcome:
@@ -77,9 +104,12 @@ def run(task: TaskContext) -> Outcome:
 
 
 def meet_as_guest(
-    ids: Collection[str], hosts: Sequence[Party], channel: Channel, threads: int, is_shared: bool = True
-) -> set[str]:
-    """Return the ids that this guest and all hosts hold; if `is_shared`, the hosts learn them, too."""
+    ids: Collection[str], hosts: Sequence[Party], channel: Channel, threads: int, is_shared: bool = True,
+    limit: Limit | None = None,
+) -> set[str]:  # fmt: skip
+    """Return the ids that this guest and all hosts hold; if `is_shared`, the hosts learn them, too.
+
+    Raises ComponentError if a limit of this party or of a host does not allow that."""
     guest = _Guest(ids, channel, is_shared)
     log.info("blinded %s ids", len(ids))
     for host in hosts:   # all requests first, so that the hosts compute in parallel
@@ -89,53 +119,119 @@ def meet_as_guest(
     final = set(ids).intersection(*pairwise)
     if not is_shared:
         return final
+    if limit is not None:
+        limit.check(len(final))
+    if len(hosts) > 1:
+        guest.ask_for_consent(len(final))
     setup = guest.final_setup(final)
     for host in hosts:
         channel.push(FINAL_SETUP, host, setup)
     return final
 
 
-def meet_as_host(ids: Collection[str], guest: Party, channel: Channel, is_shared: bool = True) -> set[str] | None:
-    """Return the ids of this host that all parties hold, by the guest's messages; None if they are not shared."""
-    _answer_first(psi.server.CreateWithNewKey(True), ids, guest, channel)
+def meet_as_host(
+    ids: Collection[str], guest: Party, channel: Channel, is_shared: bool = True, limit: Limit | None = None
+) -> set[str] | None:
+    """Return the ids of this host that all parties hold, by the guest's messages; None if they are not shared.
+
+    Raises ComponentError if there are fewer than the limit allows to leave."""
+    _answer_first(psi.server.CreateWithNewKey(True), ids, guest, channel, limit)
     if not is_shared:
         return None
     client, elements = psi.client.CreateWithNewKey(True), _elements(ids)
     # The request does not depend on the guest's result, so it is sent now; the guest answers while others compute.
     channel.push(FINAL_REQUEST, guest, client.CreateRequest(elements).SerializeToString())
     log.info("answered %s, waiting for what all have in common", guest)
+    if limit is not None and limit.least and limit.has_other_hosts:
+        _consent(limit, guest, channel)
     answer = channel.pop(FINAL_ANSWER, guest)
     setup = channel.pop(FINAL_SETUP, guest)
     return _shared(client, elements, setup, answer, guest)
 
 
-def count_as_guest(ids: Collection[str], host: Party, channel: Channel, is_shared: bool) -> int:
-    """Return how many ids both the guest and the host hold; if `is_shared`, the host learns it, too."""
+def count_as_guest(
+    ids: Collection[str], host: Party, channel: Channel, is_shared: bool, limit: Limit | None = None
+) -> int:
+    """Return how many ids both the guest and the host hold; if `is_shared`, the host learns it, too.
+
+    Raises ComponentError as `meet_as_guest`."""
     client, elements = psi.client.CreateWithNewKey(False), _elements(ids)
     channel.push(FIRST_REQUEST, host, client.CreateRequest(elements).SerializeToString())
-    setup, answer = channel.pop(FIRST_SETUP, host), channel.pop(FIRST_ANSWER, host)
+    setup = channel.pop(FIRST_SETUP, host)
+    answer, _ = _first_answer(client.GetPrivateKeyBytes(), setup, host, channel, is_shared)
     with _blaming(host):
         response = _response(answer, len(elements))
         count: int = client.GetIntersectionSize(psi.ServerSetup.FromString(setup), response)
     if is_shared:
+        if limit is not None:
+            limit.check(count)
         channel.push(COUNT, host, str(count).encode())
     return count
 
 
-def count_as_host(ids: Collection[str], guest: Party, channel: Channel, is_shared: bool) -> int | None:
-    """Return the number of common ids that the guest sends; None if it is not shared."""
-    _answer_first(psi.server.CreateWithNewKey(False), ids, guest, channel)
+def count_as_host(
+    ids: Collection[str], guest: Party, channel: Channel, is_shared: bool, limit: Limit | None = None
+) -> int | None:
+    """Return the number of common ids that the guest sends; None if it is not shared.
+
+    Raises ComponentError as `meet_as_host`."""
+    _answer_first(psi.server.CreateWithNewKey(False), ids, guest, channel, limit)
     if not is_shared:
         return None
     with _blaming(guest):
         return int(channel.pop(COUNT, guest))
 
 
-def _answer_first(server: psi.server, ids: Collection[str], guest: Party, channel: Channel) -> None:
-    """Do the host's part of the first step. It fails if server and client differ in what they reveal."""
-    channel.push(FIRST_SETUP, guest, _setup(server, ids))
+def _answer_first(
+    server: psi.server, ids: Collection[str], guest: Party, channel: Channel, limit: Limit | None
+) -> None:
+    """Do the host's part of the first step. It fails if server and client differ in what they reveal, or if fewer ids
+    are common than may leave."""
+    setup = _setup(server, ids)
+    channel.push(FIRST_SETUP, guest, setup)
     log.info("blinded %s ids, waiting for those of %s", len(ids), guest)
-    channel.push(FIRST_ANSWER, guest, _answered(server, channel.pop(FIRST_REQUEST, guest), guest))
+    answer = _answered(server, channel.pop(FIRST_REQUEST, guest), guest)
+    if limit is not None and limit.least:
+        channel.push(FIRST_ANSWER, guest, SIZE_WANTED)
+        limit.check(_size(setup, answer, channel.pop(SIZE, guest), guest))
+    channel.push(FIRST_ANSWER, guest, answer)
+
+
+def _size(setup: bytes, answer: bytes, returned: bytes, guest: Party) -> int:
+    """Return how many ids are common: the points of the guest that this host has blinded, too, are among its own points
+    that the guest has blinded, too."""
+    with _blaming(guest):
+        own = _response(returned, len(psi.ServerSetup.FromString(setup).raw.encrypted_elements))
+        return len(set(own.encrypted_elements) & set(psi.Response.FromString(answer).encrypted_elements))
+
+
+def _first_answer(
+    key: bytes, setup: bytes, host: Party, channel: Channel, is_shared: bool
+) -> tuple[bytes, bool]:
+    """Return the host's answer in the first step, and whether it had to know the size before. `key`: the client's."""
+    answer = channel.pop(FIRST_ANSWER, host)
+    if answer != SIZE_WANTED:
+        return answer, False
+    if not is_shared:
+        raise ComponentError(
+            f"{host} lets an intersection leave only if it knows its size, and the parameters keep that from it "
+            "(sync_intersect_ids, sync_cardinality)"
+        )
+    with _blaming(host):
+        request = psi.Request(reveal_intersection=False)
+        request.encrypted_elements.extend(psi.ServerSetup.FromString(setup).raw.encrypted_elements)
+        # This server answers in an order that tells the host nothing about which of its ids are common.
+        returned = psi.server.CreateFromKey(key, False).ProcessRequest(request).SerializeToString()
+    channel.push(SIZE, host, returned)
+    return channel.pop(FIRST_ANSWER, host), True
+
+
+def _consent(limit: Limit, guest: Party, channel: Channel) -> None:
+    """Answer the guest whether what all parties have in common may go to the other hosts."""
+    with _blaming(guest):
+        size = int(channel.pop(FINAL_SIZE, guest))
+    channel.push(FINAL_CONSENT, guest, b"yes" if size >= limit.least else b"no")
+    limit.check(size)
 
 
 class _Guest:
@@ -146,6 +242,7 @@ class _Guest:
         self._is_shared = is_shared
         self._elements = _elements(ids)
         client = psi.client.CreateWithNewKey(True)
+        self._asks: set[Party] = set()       # hosts that have to know sizes
         self._client_key: bytes = client.GetPrivateKeyBytes()
         self._server_key: bytes = psi.server.CreateWithNewKey(True).GetPrivateKeyBytes()
         self.request: bytes = client.CreateRequest(self._elements).SerializeToString()
@@ -153,7 +250,9 @@ class _Guest:
     def meet(self, host: Party) -> set[str]:
         """Return the ids shared with this host, and answer its second request. Any thread may call this."""
         setup = self._channel.pop(FIRST_SETUP, host)
-        answer = self._channel.pop(FIRST_ANSWER, host)
+        answer, has_asked = _first_answer(self._client_key, setup, host, self._channel, self._is_shared)
+        if has_asked:
+            self._asks.add(host)
         client = psi.client.CreateFromKey(self._client_key, True)
         shared = _shared(client, self._elements, setup, answer, host)
         if self._is_shared:
@@ -166,6 +265,16 @@ class _Guest:
         request = self._channel.pop(FINAL_REQUEST, host)
         # The host cannot use this answer before it has the setup message of the final set.
         self._channel.push(FINAL_ANSWER, host, _answered(server, request, host))
+
+    def ask_for_consent(self, size: int) -> None:
+        """Ask the hosts that have to know sizes whether the final set may go to the other hosts.
+
+        Raises ComponentError."""
+        for host in sorted(self._asks):
+            self._channel.push(FINAL_SIZE, host, str(size).encode())
+        for host in sorted(self._asks):
+            if self._channel.pop(FINAL_CONSENT, host) != b"yes":
+                raise ComponentError(f"{host} lets nothing leave of an intersection of so few ids")
 
     def final_setup(self, final: Collection[str]) -> bytes:
         """Return the message by which the hosts find their ids in the final set; the same for all hosts."""
@@ -224,18 +333,24 @@ def _blaming(sender: Party) -> Iterator[None]:
 
 def _meet(task: TaskContext, ids: Collection[str], disclosure: Disclosure) -> set[str] | None:
     guest, hosts = _seats(task)
+    is_shared, limit = disclosure.ids_are_shared, _limit(task, hosts)
     if task.me == guest:
-        return meet_as_guest(ids, hosts, task.open_channel(), task.cores, disclosure.ids_are_shared)
-    return meet_as_host(ids, guest, task.open_channel(), disclosure.ids_are_shared)
+        return meet_as_guest(ids, hosts, task.open_channel(), task.cores, is_shared, limit)
+    return meet_as_host(ids, guest, task.open_channel(), is_shared, limit)
+
+
+def _limit(task: TaskContext, hosts: Sequence[Party]) -> Limit:
+    return Limit(task.me, task.least_intersection, has_other_hosts=len(hosts) > 1)
 
 
 def _count(task: TaskContext, ids: Collection[str], disclosure: Disclosure) -> int | None:
     guest, hosts = _seats(task)
     if len(hosts) > 1:
         raise ComponentError(f"cardinality_only works with one host, not with {len(hosts)}")
+    is_shared, limit = disclosure.count_is_shared, _limit(task, hosts)
     if task.me == guest:
-        return count_as_guest(ids, hosts[0], task.open_channel(), disclosure.count_is_shared)
-    return count_as_host(ids, guest, task.open_channel(), disclosure.count_is_shared)
+        return count_as_guest(ids, hosts[0], task.open_channel(), is_shared, limit)
+    return count_as_host(ids, guest, task.open_channel(), is_shared, limit)
 
 
 def _seats(task: TaskContext) -> tuple[Party, Sequence[Party]]:

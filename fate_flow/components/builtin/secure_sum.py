@@ -5,6 +5,8 @@ share, and sends one to each other party. Each party adds up the shares that it 
 others; the partial sums add up to the total. The protocol is for semi-honest parties: apart from the total, all that a
 party sees of the others is uniformly random, even if all but two parties combine what they saw. With two parties, the
 total minus one's own sum is of course the sum of the other.
+
+A party whose grants have a least size sends nothing if it has fewer rows than that.
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ def run(task: TaskContext) -> Outcome:
     precision = task.parameters.get("precision")
     precision = DEFAULT_PRECISION if precision is None else precision
     with task.input_table() as table:
+        if table.count < task.least_intersection:
+            log.error("%s rows, of fewer than %s nothing may leave (grants)", table.count, task.least_intersection)
+            raise ComponentError(f"{task.me} lets no sum of so few rows leave")
         own = scaled_sum(table.column(task.parameters["column"]), precision)
         log.info("added up %s rows", table.count)
     _check_range(own, len(task.parties))

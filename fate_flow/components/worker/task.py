@@ -64,6 +64,7 @@ class TaskContext:
     data_dir: Path = Path("data")
     storage: Mapping[str, Any] = field(default_factory=dict, repr=False)    # a database server that the task uses
     cores: int = 1
+    least_intersection: int = 0                   # ids or rows below which nothing computed of them may leave; 0: any
     open_channel: Callable[[], Channel] = _no_channel
 
     def __str__(self) -> str:
@@ -127,6 +128,7 @@ def read_task(config: object) -> TaskContext:
         storage=conf.mapping("storage"),
         data_dir=Path(options.text("data_dir")),
         cores=int(options.value("task_cores") or 1),
+        least_intersection=int(options.value("least_intersection") or 0),
         open_channel=_channel_maker(federation),
     )
 

@@ -35,6 +35,7 @@ class PartyLimits:
 
     cores: int | None = None                   # that its jobs may hold here at once
     approval: bool | None = None               # whether each of its jobs needs approval; None: as configured
+    least_intersection: int | None = None      # ids or rows below which nothing that is computed of them may leave
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,11 @@ def described(grants: Grants) -> dict[Hashable, str]:
     for thing in sorted(grants.things - set(EVERYTHING.values()), key=lambda one: (one.kind.value, str(one))):
         limits = grants.limits_of(thing)
         lines[thing, limits] = f"{thing}{_limits_text(limits)}"
-    cores, approval = grants.limits.cores, grants.limits.approval
+    cores, approval, least = grants.limits.cores, grants.limits.approval, grants.limits.least_intersection
     if cores is not None:
         lines["cores", cores] = f"at most {counted(cores, 'core')} at once"
+    if least is not None:
+        lines["least_intersection", least] = f"intersections of at least {counted(least, 'id')}"
     if approval is not None:
         lines["approval", approval] = "approval of each job" if approval else "no approval of jobs"
     return lines

@@ -56,6 +56,7 @@ class LaunchOrder:
     timeout_seconds: int
     stop_seconds: float
     speaks_as: str                               # the worker whose token all workers of the party task use
+    least_intersection: int = 0                  # ids or rows below which nothing computed of them may leave; 0: any
     stage: str = "default"
     program: Program | None = None               # None: the component's own code
     collects: tuple[Worker, ...] = ()            # for the collector: the workers of the program, by rank

@@ -101,6 +101,12 @@ def cores_left(unit: UnitOfWork, initiator: str) -> int | None:
     return None if most is None else most - unit.tx.cores_of_jobs_by(initiator)
 
 
+def least_intersection(unit: UnitOfWork, spec: JobSpec) -> int:
+    """Return how many ids or rows a result of the job must be computed of to leave this party; 0: any number."""
+    initiator = spec.initiator.party_id
+    return 0 if _is_own(unit, initiator) else unit.tx.grants(initiator).limits.least_intersection or 0
+
+
 def needs_approval(unit: UnitOfWork, initiator: str) -> bool:
     """Return whether a job of this party needs approval here: as its grants say, else as the configuration does."""
     if _is_own(unit, initiator):

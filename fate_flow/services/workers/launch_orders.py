@@ -10,6 +10,7 @@ from fate_flow.core.planning.replicas import COLLECTOR, newest
 from fate_flow.services.artifacts.inputs import inputs_of
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.workers.allowed import least_intersection
 from fate_flow.services.workers.ending import stop_seconds
 from fate_flow.store.contract.transaction import Transaction
 
@@ -34,6 +35,7 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         timeout_seconds=unit.context.ceilings.timeout_of(task_spec.timeout_at(key.party)),
         stop_seconds=stop_seconds(unit, key),
         speaks_as=task.worker_id or worker.worker_id,
+        least_intersection=least_intersection(unit, spec),
         stage=task_spec.stage,
         program=_program(spec, worker, task, parameters.task_cores),
         collects=_collected(unit.tx, worker),

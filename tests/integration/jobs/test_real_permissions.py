@@ -20,6 +20,7 @@ from tests.kit.servers.party_servers import (
     running_cluster,
     summing,
     table_named,
+    taking_from,
 )
 
 pytestmark = pytest.mark.timeout(900)
@@ -28,6 +29,7 @@ SUMS = job_of(
     {"reader_0": READER, "sum_0": summing("reader_0.raw")}, {"guest": [GUEST], "host": [HOST]},
     common={"reader_0": table_named("numbers"), "sum_0": {"column": "y"}},
 )
+PSI = {"module": "Intersection", "input": taking_from("reader_0.raw"), "output": {"data": ["common"]}}
 MISSING = "host 10000 has not granted party 9999: component Reader, table it/numbers, component SecureSum"
 
 
@@ -77,6 +79,27 @@ def test_a_file_of_grants_limits_columns_and_uses_of_a_running_server(strict: Cl
     with strict.unchanged():
         refused = strict.guest.submit(SUMS)
     assert "has not granted party 9999: 1 more use of table it/numbers now" in refused["retmsg"]
+    file.write_text("version: 1\nparties: {9999: {}}\n", encoding="utf-8")
+    grants(strict, "apply", "-f", file)
+
+
+def test_a_small_intersection_does_not_leave_a_host(strict: Cluster, tmp_path: Path) -> None:
+    """Two ids are common; a third one is not."""
+    file = tmp_path / "grants.yaml"
+    intersecting = job_of(
+        {"reader_0": READER, "psi_0": PSI}, {"guest": [GUEST], "host": [HOST]},
+        common={"reader_0": table_named("numbers")},
+    )
+    for least, seen in ((3, "failed"), (2, "success")):
+        limit = f'components: ["*"], tables: ["*"], least_intersection: {least}'
+        file.write_text(f"version: 1\nparties: {{9999: {{{limit}}}}}\n", encoding="utf-8")
+        grants(strict, "apply", "-f", file)
+        answer = strict.guest.submit(intersecting)
+        assert answer["retcode"] == 0, answer
+        row = strict.guest.wait(answer["jobId"], seen)
+        if seen == "failed":
+            assert "host 10000 lets nothing leave of an intersection of so few ids" in row["f_message"]
+            assert strict.guest.metrics(answer["jobId"], "psi_0") == {}
     file.write_text("version: 1\nparties: {9999: {}}\n", encoding="utf-8")
     grants(strict, "apply", "-f", file)
 

@@ -166,6 +166,19 @@ def test_a_reservation_that_another_process_made_meanwhile_is_undone() -> None:
     assert (answer.retcode, host.job().holds, host.free_cores()) == (NOT_READY, False, 8)
 
 
+# ------------------------------------------------------------------ least intersection
+
+
+def test_the_worker_of_this_party_gets_its_own_limit() -> None:
+    host = limited(PartyLimits(least_intersection=100))
+    begun(host, reading("a", "b"))
+    assert host.handle(task_command(K.TASK_START)).is_ok
+    grants = Grants(frozenset({Thing(Kind.COMPONENT, "Work"), TABLE}), limits=PartyLimits(least_intersection=7))
+    GrantFiles(host.context).apply({"9999": grants}, "ada")
+    assert host.handle(task_command(K.TASK_START, "b")).is_ok
+    assert [order.least_intersection for order in host.engine.launched] == [100, 7], "as it is when a worker starts"
+
+
 # ------------------------------------------------------------------ approval
 
 
