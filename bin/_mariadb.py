@@ -47,6 +47,11 @@ SERVER_OPTIONS = (
     "--performance-schema=0", "--skip-log-bin", "--innodb-buffer-pool-dump-at-shutdown=0",
     "--innodb-buffer-pool-load-at-startup=0",
 )
+THROW_AWAY_OPTIONS = (
+    "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--sync-frm=0", "--innodb-fast-shutdown=2",
+    "--loose-innodb-flush-method=nosync",    # `loose`: versions to come may not know it
+)
+"""For data that need not outlive the server: it waits for no disk. These options replace those above."""
 
 
 class NotToBeHad(Exception):
@@ -93,8 +98,10 @@ def find_binaries() -> Binaries:
     return _installed() or _fetched()
 
 
-def start(folder: Path) -> dict[str, Any]:
-    """Start a server unless it runs, on its earlier port if it had one; return its state when it answers."""
+def start(folder: Path, options: Sequence[str] = ()) -> dict[str, Any]:
+    """Start a server unless it runs, on its earlier port if it had one; return its state when it answers.
+
+    `options` follow those that every server has here."""
     for name in ("data", "tmp"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     state = _read_state(folder)
@@ -106,7 +113,7 @@ def start(folder: Path) -> dict[str, Any]:
     ports = [int(state["port"])] if "port" in state else random.sample(PORTS, PORT_ATTEMPTS)
     for port in ports:
         if _is_free(port):
-            return _run(binaries, folder, port)
+            return _run(binaries, folder, port, options)
     raise Failed(f"port {ports[0]} is taken" if "port" in state else "no free port was found")
 
 
@@ -143,9 +150,9 @@ def _initialise(binaries: Binaries, folder: Path) -> None:
         raise Failed(f"the system tables could not be made:\n{_last_lines(made.stdout)}")
 
 
-def _run(binaries: Binaries, folder: Path, port: int) -> dict[str, Any]:
+def _run(binaries: Binaries, folder: Path, port: int, options: Sequence[str]) -> dict[str, Any]:
     log = folder / "mariadbd.log"
-    argv = [*binaries.argv(folder / "data"), f"--port={port}", *SERVER_OPTIONS]
+    argv = [*binaries.argv(folder / "data"), f"--port={port}", *SERVER_OPTIONS, *options]
     with log.open("ab") as output:
         process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
@@ -404,6 +411,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("verb", choices=["start", "stop", "kill", "restart"],
                         help="kill sends SIGKILL; start after stop or kill uses the same data and port")
     parser.add_argument("--dir", required=True, type=Path, help="folder of its data; created if missing")
+    parser.add_argument("--throw-away", action="store_true",
+                        help="start or restart a server that waits for no disk: its data may be lost if it is killed")
     asked = parser.parse_args(arguments)
     folder = asked.dir.resolve()
     if asked.verb in ("stop", "kill") and not folder.is_dir():
@@ -416,7 +425,7 @@ def main(arguments: Sequence[str]) -> int:
                 was_running = stop(folder, signal.SIGKILL if asked.verb == "kill" else signal.SIGTERM)
                 sys.stderr.write(f"MariaDB {'has ended' if was_running else 'was not running'}\n")
             if asked.verb in ("start", "restart"):
-                state = start(folder)
+                state = start(folder, THROW_AWAY_OPTIONS if asked.throw_away else ())
                 sys.stdout.write(json.dumps({"url": state["url"], "pid": state["pid"]}) + "\n")
     except NotToBeHad as error:
         sys.stderr.write(f"MariaDB is not available: {error}\n")
