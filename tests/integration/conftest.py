@@ -61,3 +61,12 @@ def site(tmp_path: Path) -> Iterator[Site]:
     site.start_spawner()
     yield site
     site.close()
+
+
+@pytest.fixture
+def executed(tmp_path: Path) -> Iterator[Site]:
+    """The same with a spawner that is no fork."""
+    site = Site(tmp_path)
+    site.execute_spawner()
+    yield site
+    site.close()

@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -105,13 +104,13 @@ def test_a_file_that_cannot_be_opened_is_a_launch_that_failed(site):
     assert (end.cause, str(spec.stdout) in end.message, "directory" in end.message) == ("not_started", True, True), end
 
 
-def test_a_builtin_runs_without_exec_as_in_a_fresh_python(site):
-    folder = site.builtin("report", env={"FLAVOUR": "mint"}, cwd=Path("/usr"))
-    assert site.end_of(folder) == Exit(0, None, "exited")
-    seen = json.loads(site.output_of(folder))
+def test_a_builtin_runs_without_exec_as_in_a_fresh_python(executed):
+    folder = executed.builtin("report", env={"FLAVOUR": "mint"}, cwd=Path("/usr"))
+    assert executed.end_of(folder) == Exit(0, None, "exited")
+    seen = json.loads(executed.output_of(folder))
     assert (seen["env"], seen["cwd"], seen["gc"]) == ("mint", "/usr", True)
     assert (seen["blocked"], seen["term"]) == ([], True)
-    logs = [str(site.home / "logs" / "w" / name) for name in ("std.log", "err.log")]
+    logs = [str(executed.home / "logs" / "w" / name) for name in ("std.log", "err.log")]
     assert [seen["fds"][number] for number in ("0", "1", "2")] == [os.devnull, *logs]
     assert {target for number, target in seen["fds"].items() if int(number) > 2} <= {os.devnull}
 
@@ -244,12 +243,12 @@ def test_living_workers_are_those_that_run(site):
     assert living_workers(site.home / "jobs") == [running]
 
 
-def test_a_spawner_ends_at_sigterm_and_workers_stay(site):
-    folder = site.shell("sleep 600")
+def test_a_spawner_ends_at_sigterm_and_workers_stay(executed):
+    folder = executed.shell("sleep 600")
     started(folder)
-    site.spawner.terminate()
-    assert site.spawner.wait(90) == 0
-    assert site.engine.observe(folder).state == "running"
+    executed.spawner.terminate()
+    assert executed.spawner.wait(90) == 0
+    assert executed.engine.observe(folder).state == "running"
 
 
 def test_a_spawner_ends_with_its_parent(site):
@@ -257,7 +256,7 @@ def test_a_spawner_ends_with_its_parent(site):
     end = site.at_spawner.fileno()
     log = site.home / "second.log"
     argv = ["/bin/sh", "-c", '"$@" & echo $!; read word', "sh",
-            sys.executable, "-c", SPAWNER, str(end), str(end), str(log), str(site.home / "jobs")]
+            *SPAWNER, str(end), str(end), str(log), str(site.home / "jobs")]
     site.spawner.kill()
     site.spawner.wait()    # or it might still take what is meant for the second one
     parent = subprocess.Popen(argv, pass_fds=[end], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

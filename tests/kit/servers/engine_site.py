@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import psutil
 
 from fate_flow.engines.local.engine import LocalEngine, living_workers
 from fate_flow.engines.local.worker import Exit, Started, WorkerSpec
-from tests.kit.waiting import eventually
+from tests.kit.servers.warm import WarmProcess
+from tests.kit.waiting import SECONDS, eventually
 
 # Python and not a shell: one that forks loses a SIGTERM now and then between the fork and the exec.
 POLITE = """
@@ -26,54 +32,75 @@ print("done", flush=True)
 sys.exit(5)
 """
 
-SPAWNER = """
-import gc, json, logging, os, pathlib, signal, socket, sys, types
+SPAWNER = [sys.executable, "-P", str(Path(__file__).with_name("spawner_process.py"))]
+"""With descriptors of two sockets, a log file and the folder of its workers: a spawner."""
 
-def main(argv):
-    logging.getLogger("spawner").error("through an inherited handler")
-    verb, *rest = argv
-    if verb == "report":
-        kept = {int(n): os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd")
-                if os.path.exists(f"/proc/self/fd/{n}")}
-        json.dump({"env": os.environ.get("FLAVOUR"), "cwd": os.getcwd(), "fds": kept, "gc": gc.isenabled(),
-                   "blocked": [int(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, ())],
-                   "term": signal.getsignal(signal.SIGTERM) is signal.SIG_DFL}, sys.stdout)
-    elif verb == "return":
-        return int(rest[0])
-    elif verb == "exit":
-        sys.exit(rest[0])
-    elif verb == "raise":
-        raise OSError("the component's own error")
-    elif verb == "print":
-        sys.stdout.write("x" * int(rest[0]))
-        sys.stderr.write("e" * int(rest[0]))
-    elif verb == "sleep":
-        signal.pause()
 
-module = types.ModuleType("fate_flow.components.__main__")
-module.main = main
-sys.modules[module.__name__] = module
-logging.basicConfig(filename=sys.argv[3])
-from fate_flow.engines.local.spawner import Spawner
-ends = [socket.socket(fileno=int(number)) for number in sys.argv[1:3]]
-Spawner(*ends, jobs_dir=pathlib.Path(sys.argv[4])).serve()
-"""
+class ForkedSpawner:
+    """As `subprocess.Popen`, for a process that is no child of this one."""
+
+    _forks: ClassVar = WarmProcess(Path(SPAWNER[-1]))
+
+    def __init__(self, log: Path, jobs: Path, ends: tuple[int, int]) -> None:
+        self._said, said = os.pipe()
+        try:
+            self._forks.ask([str(log), str(jobs), dict(os.environ), os.getcwd()], [*ends, 1, 2, said])
+        finally:
+            os.close(said)
+        ready, _, _ = select.select([self._said], [], [], SECONDS)
+        number = os.read(self._said, 20) if ready else b""
+        assert number, "no spawner was forked"
+        self.pid = int(number.split()[0])
+        self._process = os.pidfd_open(self.pid)
+
+    def send_signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._process, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, timeout: float = SECONDS) -> int | None:
+        """Its exit code, once it has ended; None when a signal ended it."""
+        ended, _, _ = select.select([self._process], [], [], timeout)
+        assert ended, "the spawner does not end"
+        os.set_blocking(self._said, False)
+        with suppress(BlockingIOError):
+            code = os.read(self._said, 20)
+            return int(code) if code else None
+        return None
+
+    def close(self) -> None:
+        os.close(self._process)
+        os.close(self._said)
+
 
 @dataclass
 class Site:
     """One engine, the spawner it orders from, and a folder for its workers."""
 
     home: Path
-    spawner: subprocess.Popen[bytes] | None = None
+    spawner: subprocess.Popen[bytes] | ForkedSpawner | None = None
 
     def __post_init__(self) -> None:
         self.to_spawner, self.at_spawner = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.wakeup, self.wakeup_of_runners = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.engine = LocalEngine(self.to_spawner)
+        self._forked: list[ForkedSpawner] = []
 
     def start_spawner(self) -> None:
+        """One that is forked from a process with its modules, so that it is there at once."""
         ends = (self.at_spawner.fileno(), self.wakeup_of_runners.fileno())
-        argv = [sys.executable, "-c", SPAWNER, *map(str, ends), str(self.home / "spawner.log"), str(self.home / "jobs")]
+        self.spawner = ForkedSpawner(self.home / "spawner.log", self.home / "jobs", ends)
+        self._forked.append(self.spawner)
+
+    def execute_spawner(self) -> None:
+        """One that is an interpreter of its own, as a server has it."""
+        ends = (self.at_spawner.fileno(), self.wakeup_of_runners.fileno())
+        argv = [*SPAWNER, *map(str, ends), str(self.home / "spawner.log"), str(self.home / "jobs")]
         self.spawner = subprocess.Popen(argv, pass_fds=ends)
 
     def spec(self, *argv: str, name: str = "w", **fields) -> WorkerSpec:
@@ -111,7 +138,7 @@ class Site:
             self.spawner.kill()
             self.spawner.wait()
         eventually(self.is_quiet)
-        for end in (self.to_spawner, self.at_spawner, self.wakeup, self.wakeup_of_runners):
+        for end in (self.to_spawner, self.at_spawner, self.wakeup, self.wakeup_of_runners, *self._forked):
             end.close()
 
     def is_quiet(self) -> bool:

@@ -9,6 +9,9 @@ executed as ever: forked with all the modules of a server, it would take longer 
 a quarter of a second to import and next to nothing to run, is forked as well; it ends with the same code and prints the
 same as the executed one (the same test).
 
+The spawners of tests of an engine alone are forked as well, from a process that has nothing but their modules
+(`engine_site.py`).
+
 A test of a command itself, of a start that may fail, of the wheel or of what a page tells users to type executes the
 command (tests/integration/servers/test_cluster_command.py, test_real_start.py, test_installed_wheel.py).
 """
@@ -49,7 +52,8 @@ class Done:
 class WarmProcess:
     """One process that forks, from its first use to the end of this one."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Path = PROGRAM) -> None:
+        self._program = program
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -60,7 +64,7 @@ class WarmProcess:
             read, said = os.pipe()
             try:
                 try:
-                    self._ask([name, arguments, dict(os.environ), str(cwd)], [out.fileno(), err.fileno(), said])
+                    self.ask([name, arguments, dict(os.environ), str(cwd)], [out.fileno(), err.fileno(), said])
                 finally:
                     os.close(said)
                 code = _code(read, seconds, " ".join((name, *arguments)))
@@ -69,7 +73,8 @@ class WarmProcess:
             texts = [file.seek(0) or file.read().decode() for file in (out, err)]
         return Done(code, *texts)
 
-    def _ask(self, request: object, streams: Sequence[int]) -> None:
+    def ask(self, request: object, streams: Sequence[int]) -> None:
+        """Have its program fork for this request, which it gets as JSON, and these descriptors."""
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._start()
@@ -81,7 +86,7 @@ class WarmProcess:
         with its_end:
             # In a session of its own: Ctrl-C reaches the tests, which then take down their servers by it.
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(PROGRAM), str(its_end.fileno()), SPACE],
+                [sys.executable, "-P", str(self._program), str(its_end.fileno()), SPACE],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[its_end.fileno()], cwd="/",
                 start_new_session=True,
             )
