@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -77,13 +78,29 @@ def upload_conf(file: str) -> dict[str, Any]:
     }
 
 
-def refill(world: World) -> None:
-    """All as it was before the first request, but for files that requests have added."""
-    database, table, disabled = world.store.database, _table(world, "site_a"), _table(world, "site_d")
-    database.execute_sql("PRAGMA synchronous = OFF")      # a test need not outlive the machine
-    for name in _TABLES:
-        database.execute_sql(f"DELETE FROM {name}")
-    world.peers.answers = {"/task/log": _PRINTED, "/output/table": _OUTPUT_TABLES}
+class Filled:
+    """The database of a server as it was before the first request; it is filled once and then copied back."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        _fill(world)
+        # Its threads have connections of their own, and any of them may refill.
+        self._copy = sqlite3.connect(":memory:", check_same_thread=False)
+        world.store.database.connection().backup(self._copy)
+
+    def refill(self) -> None:
+        """All as it was, but for files that requests have added."""
+        self._world.peers.answers = dict(_ANSWERS)
+        for name in _TABLES:
+            _table(self._world, name)
+        self._copy.backup(self._world.store.database.connection())
+
+    def close(self) -> None:
+        self._copy.close()
+
+
+def _fill(world: World) -> None:
+    table, disabled = (_table(world, name) for name in _TABLES)
     world.add_job(WAITING)
     world.add_seats(WAITING)
     world.add_job(RUNNING, JobStatus.RUNNING, f_start_time=START, f_cores=4, f_resource_in_use=True, f_claim="c1")
@@ -112,11 +129,7 @@ def refill(world: World) -> None:
             tx.add_worker(_worker(world, f"{number:032x}", job_id, slot))
 
 
-_TABLES = (
-    "t_job", "t_task", "t_seat", "t_worker", "t_outbox", "t_history", "t_submission", "t_intake",
-    "t_tracking_output_data_info", "t_tracking_metric", "t_component_summary", "t_storage_table_meta",
-    "t_permission", "t_storage_connector", "t_site_key_info", "t_job_binding",
-)  # fmt: skip
+_TABLES = ("site_a", "site_d")
 _TASKS = {WAITING: "waiting", HELD: "waiting", CANCELED: "canceled", RUNNING: "running", DONE: "success"}
 _ENDS = {
     "success": {"f_end_time": START, "f_reason": "done"},
@@ -133,6 +146,7 @@ _PRINTED = Answer(data={
     }],
 })  # fmt: skip
 _OUTPUT_TABLES = Answer(data=[{"table_name": "t", "table_namespace": "n", "data_name": "made"}])
+_ANSWERS = {"/task/log": _PRINTED, "/output/table": _OUTPUT_TABLES}
 
 
 def add_files(world: World) -> None:

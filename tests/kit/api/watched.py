@@ -10,6 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from flask import Response, g, request
@@ -160,11 +161,11 @@ def _problems(
         yield f"reads {sorted(undeclared)}: name them in needs or takes of @declared above its handler"
     if request.mimetype == "multipart/form-data" or validator is None:
         return
-    wrong = [*_wrong_in_headers(operation), *_wrong_in_body(validator)]
+    wrong = next(chain(_wrong_in_headers(operation), _wrong_in_body(validator)), None)
     refusal = g.get("refusal")
-    if wrong and _has_worked(response):
-        yield f"took {_sent()!r}, which is not as its document says: {wrong[0]}"
-    if not wrong and isinstance(refusal, BadRequest | HttpError) and not _is_beyond_schemas(refusal):
+    if wrong is not None and _has_worked(response):
+        yield f"took {_sent()!r}, which is not as its document says: {wrong}"
+    if wrong is None and isinstance(refusal, BadRequest | HttpError) and not _is_beyond_schemas(refusal):
         yield f"refused {_sent()!r}, which is as its document says: {refusal.message}"
 
 

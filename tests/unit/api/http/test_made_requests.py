@@ -7,7 +7,6 @@ to be what the document says (`watched.py`). Nothing is left to chance: the requ
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from random import Random
 from typing import Any
 
@@ -20,7 +19,7 @@ from schemathesis.engine import events, from_schema
 
 from fate_flow.settings.limits import Limits
 from tests.kit.api.client_world import World, make_world
-from tests.kit.api.filled_world import add_files, known, refill
+from tests.kit.api.filled_world import Filled, add_files, known
 from tests.kit.api.watched import Watched, schema_of
 
 pytestmark = pytest.mark.long
@@ -54,9 +53,16 @@ def watched(world: World) -> Watched:
     return Watched(world)
 
 
+@pytest.fixture(scope="module")
+def database(world: World) -> Iterator[Filled]:
+    filled = Filled(world)
+    yield filled
+    filled.close()
+
+
 @pytest.fixture(autouse=True)
-def filled(world: World, watched: Watched) -> Iterator[None]:
-    refill(world)
+def filled(database: Filled, watched: Watched) -> Iterator[None]:
+    database.refill()
     yield
     problems, watched.problems = watched.problems, []
     assert problems == []
@@ -71,9 +77,9 @@ def sent(world: World, label: str, operation: dict[str, Any], names: dict[str, A
     world.client.open(path, method=method, json=body)
 
 
-def test_every_operation_works(world: World, watched: Watched) -> None:
+def test_every_operation_works(world: World, database: Filled, watched: Watched) -> None:
     for label, operation in watched.operations():
-        refill(world)
+        database.refill()
         for names in known(world):
             sent(world, label, operation, names)
     assert {label for label, _ in watched.operations()} - watched.taken == NEEDS_MORE.keys()
@@ -100,8 +106,8 @@ def own_chance(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("own_chance")
-def test_what_schemathesis_makes_of_the_document(world: World, watched: Watched) -> None:
-    watched.refill = partial(refill, world)
+def test_what_schemathesis_makes_of_the_document(world: World, database: Filled, watched: Watched) -> None:
+    watched.refill = database.refill
     schema = schemathesis.openapi.from_wsgi("/v1/openapi.json", world.app.wsgi_app, config=config(watched))
 
     @schema.hook
