@@ -7,9 +7,10 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
-from tests.division import FromBothEnds
+from tests.division import FromBothEnds, is_brief, is_to_be_told
 
 pytest.register_assert_rewrite("tests.kit", "tests.store_contract")   # a failure shows its values, as in a test
 
@@ -28,6 +29,17 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """As pytest's own; but a process of xdist sends what is to be told, and not six messages for each test."""
+    if not is_brief(item.config):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if is_to_be_told(report):
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 # A busy machine makes no test fail: nothing is judged by how long it took.

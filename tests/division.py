@@ -11,9 +11,11 @@ a bad one only starts more of them.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
@@ -57,8 +59,36 @@ def _folder(name: str) -> str:
     return name.removeprefix("tests/").partition("/")[0].partition(" ")[0]
 
 
+def is_brief(config: pytest.Config) -> bool:
+    """Whether this is a process of xdist, and nobody has asked for more than dots and failures."""
+    option = config.option
+    asks_for_more = option.verbose > 0 or option.durations or option.maxfail or option.xmlpath
+    return hasattr(config, "workerinput") and not asks_for_more and not {"P", "A"} & set(option.reportchars)
+
+
+def is_to_be_told(report: pytest.TestReport) -> bool:
+    """Of a test that passes, only that; its set-up and take-down when something is wrong with them."""
+    return report.when == "call" or not report.passed
+
+
+class Numbered(list[str]):
+    """A collection that knows where each of its tests stands: xdist asks for each test, and a list would search."""
+
+    def __init__(self, nodeids: Sequence[str]) -> None:
+        super().__init__(nodeids)
+        self._numbers = {nodeid: number for number, nodeid in enumerate(nodeids)}
+
+    def index(self, nodeid: str, *_: object) -> int:  # type: ignore[override]
+        return self._numbers[nodeid]
+
+
 class FromBothEnds(LoadScopeScheduling):
     """Whichever process is free takes the next group: half of them from the beginning, the others from the end."""
+
+    def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
+        super().add_node_collection(node, collection)
+        if node in self.registered_collections:
+            self.registered_collections[node] = Numbered(collection)
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
@@ -68,4 +98,7 @@ class FromBothEnds(LoadScopeScheduling):
         take = min if takes_servers else max
         wanted = take(self.workqueue, key=lambda group: place(group, len(self.workqueue[group])))
         self.workqueue.move_to_end(wanted, last=False)
+        given = self.assigned_work.get(node, {})
+        for group in [group for group, tests in given.items() if all(tests.values())]:
+            del given[group]        # or xdist would count through all tests that have run, after each test
         super()._assign_work_unit(node)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
-from tests.division import group_of, place
+from tests.division import Numbered, group_of, is_brief, is_to_be_told, place
 
 SQLITE, OF_SERVERS = "integration of jobs on sqlite", "integration of servers on sqlite"
 MARIADB, OWN = "integration on mariadb", "tests/integration/jobs/test_real_native.py"
@@ -36,3 +39,30 @@ def test_what_waits_stands_at_one_end_and_what_works_at_the_other() -> None:
         MARIADB, "genuine", SQLITE, OF_SERVERS, OWN, "tests/chaos/test_chaos.py", "tests/unit/test_layers.py",
         "tests/simulation/test_chaos.py", "tests/simulation/test_mutants.py",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("when", "outcome", "is_told"), [
+    ("setup", "passed", False), ("setup", "failed", True), ("setup", "skipped", True), ("call", "passed", True),
+    ("call", "failed", True), ("call", "skipped", True), ("teardown", "passed", False), ("teardown", "failed", True),
+])
+def test_a_process_tells_what_a_test_came_to_and_what_is_wrong_with_it(when: Any, outcome: Any, is_told: bool) -> None:
+    report = pytest.TestReport("tests/a.py::test_a", ("tests/a.py", 1, "test_a"), {}, outcome, None, when)
+    assert is_to_be_told(report) is is_told
+
+
+@pytest.mark.parametrize("asked", [
+    {"verbose": 1}, {"durations": 5}, {"maxfail": 1}, {"xmlpath": "x.xml"}, {"reportchars": "P"}, {"reportchars": "A"},
+], ids=str)
+def test_a_process_tells_all_when_it_is_asked_to(asked: dict[str, Any]) -> None:
+    usual = {"verbose": -1, "durations": None, "maxfail": 0, "xmlpath": None, "reportchars": "fE"}
+    of_xdist, alone = ({"workerinput": {}}, {})
+    assert is_brief(cast("Any", SimpleNamespace(option=SimpleNamespace(**usual), **of_xdist)))
+    assert not is_brief(cast("Any", SimpleNamespace(option=SimpleNamespace(**usual), **alone)))
+    assert not is_brief(cast("Any", SimpleNamespace(option=SimpleNamespace(**usual | asked), **of_xdist)))
+
+
+def test_a_collection_finds_its_tests_as_a_list_does() -> None:
+    names = ["a::b", "a::c", "d::e"]
+    numbered = Numbered(names)
+    assert [numbered.index(name) for name in names] == [0, 1, 2]
+    assert numbered == names
