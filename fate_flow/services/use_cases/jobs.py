@@ -71,6 +71,10 @@ class Jobs:
 
         self._units.carry_out(rerun, is_repeatable=False)
 
+    def note_rerun_elsewhere(self, job_id: str, by: str) -> None:
+        """Note that a client had the initiator, another party, run the job again."""
+        self._units.carry_out(lambda unit: note_who_asked(unit, job_id, "rerun requested", by))
+
     def resume(self, job_id: str, by: str = "") -> None:
         """Continue a canceled job where it was stopped. Raises JobNotFound; Conflict if it is not canceled."""
 

@@ -22,26 +22,35 @@ class Tables:
     def __init__(self, units: Units) -> None:
         self._units = units
 
-    def drop_table(self, namespace: str, name: str) -> None:
+    def drop_table(self, namespace: str, name: str, by: str = "") -> None:
         """Remove a table, row and file. Raises NotFound."""
 
         def drop(unit: UnitOfWork) -> None:
             table = _table(unit, namespace, name)
             unit.tx.drop_table(namespace, name)
             unit.after_commit(RemoveArtifacts((stored(table),)))
+            _note(unit, namespace, name, "deleted", by)
 
         self._units.carry_out(drop, is_repeatable=False)
 
-    def drop_disabled_tables(self) -> tuple[TableMeta, ...]:
+    def drop_disabled_tables(self, by: str = "") -> tuple[TableMeta, ...]:
         """Remove all tables that jobs may not read, and return them. Raises NotFound if there is none."""
-        return self._units.carry_out(drop_disabled_tables, is_repeatable=False)
 
-    def allow_table(self, namespace: str, name: str, is_allowed: bool) -> None:
+        def drop(unit: UnitOfWork) -> tuple[TableMeta, ...]:
+            dropped = drop_disabled_tables(unit)
+            for table in dropped:
+                _note(unit, table.namespace, table.name, "deleted", by)
+            return dropped
+
+        return self._units.carry_out(drop, is_repeatable=False)
+
+    def allow_table(self, namespace: str, name: str, is_allowed: bool, by: str = "") -> None:
         """Set whether jobs may read the table. Raises NotFound."""
 
         def allow(unit: UnitOfWork) -> None:
             table = _table(unit, namespace, name)
             unit.tx.save_table(replace(table, is_disabled=not is_allowed), table.create_time)
+            _note(unit, namespace, name, "enabled" if is_allowed else "disabled", by)
 
         self._units.carry_out(allow)
 
@@ -54,6 +63,11 @@ class Tables:
             unit.note(Event.DETECT_NOTE, text=with_client(text, by))
 
         self._units.carry_out(save)
+
+
+def _note(unit: UnitOfWork, namespace: str, name: str, done: str, by: str) -> None:
+    text = f"table {shown(name)} of namespace {shown(namespace)} was {done}"
+    unit.note(Event.DETECT_NOTE, text=with_client(text, by))
 
 
 def _table(unit: UnitOfWork, namespace: str, name: str) -> TableMeta:

@@ -180,7 +180,10 @@ class _JobRoutes:
             return ok(retmsg="rerun job success")
         asked = Command(CommandKind.ASK_RERUN, job_id, initiator, body=read_rerun(body).as_body(job_id))
         answer = self._services.ask_party(initiator, endpoint_of(asked), asked.body)
-        return ok(retmsg="rerun job success") if answer.is_ok else reply(answer)
+        if not answer.is_ok:
+            return reply(answer)
+        self._jobs.note_rerun_elsewhere(job_id, caller())
+        return ok(retmsg="rerun job success")
 
     def _initiator_elsewhere(self, job_id: str) -> Party | None:
         """Return the initiator of a known job of another party; None if this server answers the request itself."""

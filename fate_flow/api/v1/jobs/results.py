@@ -16,6 +16,7 @@ from fate_flow.api.http.arguments import (
     read_party,
     read_text,
 )
+from fate_flow.api.http.caller import caller
 from fate_flow.api.http.declared import COUNT, NOTHING, TEXT, Arguments, Schema, a_list, an_object, declared, described
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok
@@ -72,7 +73,7 @@ class _ResultRoutes:
     )
     def clean_job(self) -> Response:
         """Delete the results of the whole job, or of the seat and the component that the body names."""
-        removed = self._use_cases.results.clean_job(_read_scope(arguments("job_id")))
+        removed = self._use_cases.results.clean_job(_read_scope(arguments("job_id")), caller())
         tables = [_named(one.metadata["namespace"], one.metadata["name"]) for one in removed[TABLE].artifacts]
         return ok({"tables": tables, "metrics": removed[METRIC].rows})
 
@@ -95,7 +96,7 @@ class _ResultRoutes:
         body = arguments()
         day, job_id = body.get("model"), read_job_id(body) if body.get("job_id") is not None else ""
         if day is None and job_id:
-            return _done_or_nothing(self._use_cases.results.drop_metrics(Scope(job_id)) > 0)
+            return _done_or_nothing(self._use_cases.results.drop_metrics(Scope(job_id), caller()) > 0)
         if day is None:
             raise BadRequest("required argument are missing: job_id or model, a day such as 20260131")
         if not _DAY.fullmatch(str(day)):
@@ -108,13 +109,13 @@ class _ResultRoutes:
     def _drops_metrics(self, job_id: str) -> bool:
         """Delete the metrics of a job unless it has not ended; return whether it had any."""
         try:
-            return self._use_cases.results.drop_metrics(Scope(job_id)) > 0
+            return self._use_cases.results.drop_metrics(Scope(job_id), caller()) > 0
         except (JobNotFound, OperationFailed):
             return False
 
     @declared("Delete all disabled tables.", OPERATE, data=_TABLES)
     def delete_disabled_tables(self) -> Response:
-        dropped = self._use_cases.tables.drop_disabled_tables()
+        dropped = self._use_cases.tables.drop_disabled_tables(caller())
         return ok([_named(one.namespace, one.name) for one in dropped])
 
 

@@ -26,6 +26,7 @@ from fate_flow.api.http.arguments import (
     read_whole,
     whole,
 )
+from fate_flow.api.http.caller import caller
 from fate_flow.api.http.client_auth import check_fields_are_signed
 from fate_flow.api.http.declared import (
     ANYTHING,
@@ -326,7 +327,7 @@ class _DataRoutes:
     )
     def delete_table(self) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
-        self._tables.drop_table(namespace, name)
+        self._tables.drop_table(namespace, name, caller())
         return ok({"namespace": namespace, "table_name": name})
 
     @declared("Forbid jobs to read a table.", OPERATE | GRANT, needs=TABLE, data=a_list(_TABLE_ONLY))
@@ -370,7 +371,7 @@ class _DataRoutes:
 
     def _allow_table(self, is_allowed: bool) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
-        self._tables.allow_table(namespace, name, is_allowed)
+        self._tables.allow_table(namespace, name, is_allowed, caller())
         return ok([{"namespace": namespace, "table_name": name}])
 
 

@@ -10,12 +10,16 @@ import pytest
 
 from fate_flow.core.access.client_roles import ALL_ROLES
 from fate_flow.core.access.recorded_names import LONGEST_GIVEN, client_in, recorded_name
+from fate_flow.core.model.job import Answer
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import Client, add_client
 from tests.kit.api.client_world import GUEST, World, make_world
 from tests.kit.api.signed_requests import asked
 from tests.kit.site_keys import write_private_key
 
+HOST_HERE = Party("host", "9999")
 KEYS = ClientKeys("our-clients", "secret-of-9999")
 
 
@@ -99,6 +103,35 @@ def test_a_request_without_a_signature_is_named_as_before(tmp_path: Path) -> Non
         "on hold by party 9999: m", "on hold by ann: m",
     ]  # fmt: skip
     world.store.close()
+
+
+def test_who_removes_something_is_named(world: World, anna: Client) -> None:
+    job_id = world.add_job(status=JobStatus.SUCCESS)
+    done(world, anna, "job/clean", job_id=job_id)
+    done(world, anna, "tracking/component/metric/delete", job_id=job_id)
+    named = ["removal of results requested by anna", "removal of metrics requested by anna"]
+    assert texts(world, job_id) == named
+    for name in ("t1", "t2"):
+        world.add_table("n", name, [("1", "2", "3")])
+    before = len(world.record.lines)
+    for path, table in (("disable", "t1"), ("enable", "t1"), ("disable", "t2"), ("delete", "t1")):
+        done(world, anna, f"table/{path}", namespace="n", table_name=table)
+    done(world, anna, "table/disable/delete")
+    assert world.record.lines[before:] == [
+        f"table '{table}' of namespace 'n' was {what} (by anna)"
+        for table, what in (
+            ("t1", "disabled"), ("t1", "enabled"), ("t2", "disabled"), ("t1", "deleted"), ("t2", "deleted"),
+        )
+    ]  # fmt: skip
+
+
+def test_a_rerun_that_the_initiator_carries_out_is_noted_here(world: World, anna: Client) -> None:
+    job_id = world.add_job(status=JobStatus.FAILED, party=HOST_HERE, initiator=Party("guest", "10000"))
+    done(world, anna, "job/rerun", job_id=job_id)
+    assert texts(world, job_id) == ["rerun requested by anna"]
+    world.peers.answer = Answer(103, "it is not over")
+    assert asked(world, anna, "/v1/job/rerun", {"job_id": job_id}).json["retcode"] == 103
+    assert texts(world, job_id) == ["rerun requested by anna"], "refused: nothing has happened"
 
 
 def test_grants_keys_and_connectors_are_logged_with_their_client(world: World, anna: Client, tmp_path: Path) -> None:
