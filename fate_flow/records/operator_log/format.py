@@ -54,15 +54,21 @@ def time_text(at: float) -> str:
     known = _second
     if known[0] != second:
         known = _second = (second, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second)))
-    return f"{known[1]},{int((at - second) * 1000):03d}"
+    return known[1] + _MILLISECONDS[int((at - second) * 1000)]
 
 
 _second = (-1, "")             # replaced as a whole: threads see the old pair or the new one
+_MILLISECONDS = tuple(f",{number:03d}" for number in range(1001))      # 1000: a product that was rounded up
 
 
 def origin_here() -> str:
     """Return process and thread of the caller."""
-    return f"{os.getpid()}:{get_ident()}"
+    thread = get_ident()
+    return _origins.get(thread) or _origins.setdefault(thread, f"{os.getpid()}:{thread}")
+
+
+_origins: dict[int, str] = {}
+os.register_at_fork(after_in_child=_origins.clear)
 
 
 def source_here(depth: int) -> tuple[str, int]:
