@@ -10,7 +10,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
-from tests.division import FromBothEnds, is_brief, is_to_be_told
+from tests.division import FromBothEnds, is_brief, is_reported
 
 pytest.register_assert_rewrite("tests.kit", "tests.store_contract")   # a failure shows its values, as in a test
 
@@ -33,11 +33,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """As pytest's own; but a process of xdist sends what is to be told, and not six messages for each test."""
+    """As pytest's own; but a process of xdist sends what matters, and not six messages for each test."""
     if not is_brief(item.config):
         return None
     for report in runtestprotocol(item, log=False, nextitem=nextitem):
-        if is_to_be_told(report):
+        if is_reported(report):
             item.ihook.pytest_runtest_logreport(report=report)
     return True
 

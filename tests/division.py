@@ -66,7 +66,7 @@ def is_brief(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput") and not asks_for_more and not {"P", "A"} & set(option.reportchars)
 
 
-def is_to_be_told(report: pytest.TestReport) -> bool:
+def is_reported(report: pytest.TestReport) -> bool:
     """Of a test that passes, only that; its set-up and take-down when something is wrong with them."""
     return report.when == "call" or not report.passed
 

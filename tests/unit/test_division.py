@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.division import Numbered, group_of, is_brief, is_to_be_told, place
+from tests.division import Numbered, group_of, is_brief, is_reported, place
 
 SQLITE, OF_SERVERS = "integration of jobs on sqlite", "integration of servers on sqlite"
 MARIADB, OWN = "integration on mariadb", "tests/integration/jobs/test_real_native.py"
@@ -41,13 +41,13 @@ def test_what_waits_stands_at_one_end_and_what_works_at_the_other() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("when", "outcome", "is_told"), [
+@pytest.mark.parametrize(("when", "outcome", "is_wanted"), [
     ("setup", "passed", False), ("setup", "failed", True), ("setup", "skipped", True), ("call", "passed", True),
     ("call", "failed", True), ("call", "skipped", True), ("teardown", "passed", False), ("teardown", "failed", True),
 ])
-def test_a_process_tells_what_a_test_came_to_and_what_is_wrong_with_it(when: Any, outcome: Any, is_told: bool) -> None:
+def test_a_process_tells_what_a_test_came_to_and_what_is_wrong_with_it(when: Any, outcome: Any, is_wanted: bool) -> None:
     report = pytest.TestReport("tests/a.py::test_a", ("tests/a.py", 1, "test_a"), {}, outcome, None, when)
-    assert is_to_be_told(report) is is_told
+    assert is_reported(report) is is_wanted
 
 
 @pytest.mark.parametrize("asked", [
