@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -70,10 +70,6 @@ class GenuineClient:
     def flow(self, *text: str) -> Printed:
         return self._call([self._script("flow"), *text])
 
-    def script(self, path: Path, *text: str) -> Printed:
-        """Runs a Python script that uses the client."""
-        return self._call([str(self._python), str(path), *text])
-
     @contextmanager
     def sdk(self, url: str, *keys: str) -> Iterator[Sdk]:
         """A FlowClient of this server, in one process that lives as long as the block."""
@@ -81,11 +77,18 @@ class GenuineClient:
         with self._served_by("sdk_script.py", str(address.hostname), str(address.port), *keys) as ask:
             yield lambda name, arguments: ask([name, arguments])[0]
 
-    @contextmanager
-    def forked_flow(self) -> Iterator[Flow]:
+    def forked_flow(self) -> AbstractContextManager[Flow]:
         """`flow`, one command after another, each in a process of its own that is forked from one that has the client
         imported: what is asked and printed is the same, and it takes a tenth of the time."""
-        with self._served_by("flow_forks.py") as ask:
+        return self._forked("flow_forks.py")
+
+    def forked_pipeline(self) -> AbstractContextManager[Flow]:
+        """The same for the steps of `pipeline_script.py`."""
+        return self._forked("pipeline_script.py")
+
+    @contextmanager
+    def _forked(self, script: str) -> Iterator[Flow]:
+        with self._served_by(script) as ask:
             yield lambda *text: Printed(*ask(list(text)))
 
     @contextmanager

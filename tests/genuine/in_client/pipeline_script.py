@@ -1,8 +1,9 @@
-"""Runs in the client's environment: what a notebook does with the pipeline. The last line of stdout is JSON."""
+"""Runs in the client's environment: what a notebook does with the pipeline, a process for each line with a step and its
+arguments (`forking.py`). The last line that a step prints is JSON."""
 
 import json
-import sys
 
+from forking import serve
 from pipeline.backend.pipeline import PipeLine
 from pipeline.component import Intersection, Reader
 from pipeline.interface import Data
@@ -74,4 +75,4 @@ def deploy(dump):
 
 
 DOES = {"upload": upload, "bind": bind, "fit": fit, "follow": follow, "read": read, "deploy": deploy}
-print("\n" + json.dumps(DOES[sys.argv[1]](*sys.argv[2:])))
+serve(lambda words: print("\n" + json.dumps(DOES[words[0]](*words[1:]))))
