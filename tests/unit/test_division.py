@@ -45,7 +45,9 @@ def test_what_waits_stands_at_one_end_and_what_works_at_the_other() -> None:
     ("setup", "passed", False), ("setup", "failed", True), ("setup", "skipped", True), ("call", "passed", True),
     ("call", "failed", True), ("call", "skipped", True), ("teardown", "passed", False), ("teardown", "failed", True),
 ])
-def test_a_process_tells_what_a_test_came_to_and_what_is_wrong_with_it(when: Any, outcome: Any, is_wanted: bool) -> None:
+def test_a_process_tells_what_a_test_came_to_and_what_is_wrong_with_it(
+    when: Any, outcome: Any, is_wanted: bool
+) -> None:
     report = pytest.TestReport("tests/a.py::test_a", ("tests/a.py", 1, "test_a"), {}, outcome, None, when)
     assert is_reported(report) is is_wanted
 
