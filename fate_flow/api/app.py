@@ -15,6 +15,7 @@ from fate_flow.api.http.caller import CALLER
 from fate_flow.api.http.client_auth import WINDOW_MS, ClientAuth
 from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.nonces import Nonces
+from fate_flow.api.http.party_connection import PartyConnectionCheck, address_of
 from fate_flow.api.http.request_origin import OriginCheck
 from fate_flow.api.http.sender import SenderCheck
 from fate_flow.api.http.services import Services
@@ -45,6 +46,7 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = services.settings.limits.max_request_bytes
     app.request_class = request_class(services.settings)
     app.teardown_request(drop_part)
+    app.before_request(PartyConnectionCheck(services.settings.party_id).check)
     refusal.install(app)
     _check_callers(app, services)
     clients, parties = tuple(_for_clients(services)), party.blueprint(services)
@@ -114,5 +116,5 @@ class AccessLog:
 
     def _note(self, environ: WSGIEnvironment, status: str) -> None:
         # Without the query: that of an upload is its whole configuration.
-        address, path = environ.get("REMOTE_ADDR", "-"), environ.get("PATH_INFO", "")
-        self._record.access(address, environ["REQUEST_METHOD"], path, int(status[:3]), environ.get(CALLER) or "-")
+        path, caller = environ.get("PATH_INFO", ""), environ.get(CALLER) or "-"
+        self._record.access(address_of(environ), environ["REQUEST_METHOD"], path, int(status[:3]), caller)

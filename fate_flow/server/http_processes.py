@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -52,11 +52,11 @@ class HttpProcesses:
     effect_runner: EffectRunner
     signature: SiteSignature | None
 
-    def run_public(self, listener: socket.socket) -> None:
+    def run_public(self, *listeners: socket.socket) -> None:
         """Serve clients and other parties until SIGTERM."""
         limits = self.settings
         try:
-            gunicorn = _Gunicorn(listener, limits.http_workers, limits.http_threads, limits.run_dir, self._public_app)
+            gunicorn = _Gunicorn(listeners, limits.http_workers, limits.http_threads, limits.run_dir, self._public_app)
             if limits.client_keys is not None:
                 gunicorn.cfg.set("header_map", "dangerous")      # clients of FATE write APP_KEY with an underscore
             gunicorn.run()
@@ -65,7 +65,7 @@ class HttpProcesses:
 
     def run_for_workers(self, listener: socket.socket) -> None:
         """Serve this party's own workers until SIGTERM."""
-        _Gunicorn(listener, 1, self.settings.worker_threads, self.settings.run_dir, self._worker_app).run()
+        _Gunicorn((listener,), 1, self.settings.worker_threads, self.settings.run_dir, self._worker_app).run()
 
     def _public_app(self) -> Flask:
         settings = self.settings
@@ -106,14 +106,21 @@ def _listen_for_messages(wakeup: Wakeup, spool: Any) -> None:
             spool.notify()
 
 
+def _keep_sockets(arbiter: Any) -> None:
+    """Tell gunicorn that it does not own its sockets. Otherwise it would remove the file of a Unix socket when it ends,
+    and the supervisor uses that for the next one."""
+    arbiter.systemd = True
+
+
 class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
-    """gunicorn on a bound socket, with an application that each of its workers builds."""
+    """gunicorn on bound sockets, with an application that each of its workers builds."""
 
     def __init__(
-        self, listener: socket.socket, workers: int, threads: int, run_dir: Path, make_app: Callable[[], Flask]
-    ) -> None:
+        self, listeners: Sequence[socket.socket], workers: int, threads: int, run_dir: Path,
+        make_app: Callable[[], Flask],
+    ) -> None:  # fmt: skip
         self._options = {
-            "bind": f"fd://{listener.fileno()}",
+            "bind": [f"fd://{listener.fileno()}" for listener in listeners],
             "workers": workers,
             "worker_class": worker_class(error_body),
             "threads": threads,
@@ -125,6 +132,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
             "control_socket_disable": True,
             "limit_request_line": 8190,      # the query of an upload is its whole configuration
             "loglevel": "warning",
+            "when_ready": _keep_sockets,
             "post_fork": lambda arbiter, _worker: proc.die_with_parent(arbiter.pid),
         }
         self._make_app = make_app

@@ -32,7 +32,9 @@ from fate_flow.peers.signature import SiteSignature
 from fate_flow.records.operator_log.events import Event
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.crash_points import crash_points_of
+from fate_flow.server.gateway_parts import GatewayParts
 from fate_flow.server.http_processes import HttpProcesses
+from fate_flow.server.listening import listen
 from fate_flow.server.probes import answers, serves_workers
 from fate_flow.server.runtime import (
     EffectRunner,
@@ -161,8 +163,9 @@ class Supervisor:
         self._pid = os.getpid()
         self._watchdog = Watchdog(self.settings.alive_file)
         self._wakeups = Wakeups(Wakeup(), Wakeup(), Wakeup())
-        self._http = _listen(self.settings.host, self.settings.http_port, "fateflow.http_port")
-        self._workers = _listen("127.0.0.1", self.settings.worker_port, "fateflow.worker_port")
+        self._http = listen(self.settings.host, self.settings.http_port, "fateflow.http_port")
+        self._workers = listen("127.0.0.1", self.settings.worker_port, "fateflow.worker_port")
+        self._gateway = GatewayParts.of(self.settings)
         self._worker_url = f"http://127.0.0.1:{self._workers.getsockname()[1]}"
         self._http_processes = HttpProcesses(
             self.settings, self._wakeups, self._worker_url,
@@ -174,6 +177,7 @@ class Supervisor:
             _Child("scheduler", self._run_scheduler),
             _Child("workers", self._run_workers),
             _Child("http", self._run_http),
+            *([_Child("gateway", self._run_gateway)] if self._gateway else []),
         ]
 
     # ------------------------------------------------------------------ the supervisor itself
@@ -286,6 +290,8 @@ class Supervisor:
         url = f"http://{f'[{host}]' if ':' in host else host}:{self.settings.http_port}"
         if not (answers(url) and serves_workers(self._worker_url)):
             return False
+        if self._gateway is not None and not self._gateway.is_ready():
+            return False
         stat = proc.read_stat(os.getpid())
         document = {
             "pid": os.getpid(),
@@ -302,9 +308,9 @@ class Supervisor:
         return True
 
     def _shut_down(self) -> None:
-        """End the listeners first, both at once, since each waits a second for kept-alive connections; then the other
-        processes."""
-        for names in (("http", "workers"), ("scheduler",), ("spawner",)):
+        """End the gateway first, whose requests under way need the others; then the listeners, both at once, since each
+        waits a second for kept-alive connections; then the other processes."""
+        for names in (("gateway",), ("http", "workers"), ("scheduler",), ("spawner",)):
             ending = [child for child in self._children if child.name in names and child.pid]
             for child in ending:
                 with suppress(ProcessLookupError):
@@ -313,6 +319,8 @@ class Supervisor:
                 self._await_end(child)
         with suppress(OSError):      # on a full disk the file stays, and names a dead process
             (self.settings.run_dir / "server.json").unlink()
+        if self._gateway is not None:
+            self._gateway.remove()
 
     def _await_end(self, child: _Child) -> None:
         deadline = time.monotonic() + _STOP_SECONDS
@@ -333,35 +341,34 @@ class Supervisor:
         )
 
     def _run_scheduler(self) -> None:
-        self._http.close()
-        self._workers.close()
+        self._close_listeners()
         SchedulerLoop(
             self.settings, self._wakeups, self._worker_url, home_id_of(self.settings), self.signature
         ).run()
 
     def _run_http(self) -> None:
-        self._workers.close()
-        self._http_processes.run_public(self._http)
+        own = (self._http, *((self._gateway.behind,) if self._gateway else ()))
+        self._close_listeners(*own)
+        self._http_processes.run_public(*own)
 
     def _run_workers(self) -> None:
-        self._http.close()
+        self._close_listeners(self._workers)
         self._http_processes.run_for_workers(self._workers)
+
+    def _run_gateway(self) -> None:
+        assert self._gateway is not None
+        self._close_listeners(self._gateway.listener)
+        self._gateway.run()
+
+    def _close_listeners(self, *kept: socket.socket) -> None:
+        """Close the sockets of other processes, so that no port stays open after its process."""
+        of_gateway = (self._gateway.listener, self._gateway.behind) if self._gateway else ()
+        for listener in (self._http, self._workers, *of_gateway):
+            if listener not in kept:
+                listener.close()
 
 
 def _say(text: str) -> None:
     """Print a message on stderr: the supervisor opens no log, so that its forks share none."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
-
-
-def _listen(host: str, port: int, key: str) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise FlowError(f"{key}: cannot listen on {host}:{port}: {error.strerror}") from error
-    listener.listen(1024)
-    return listener

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
 
 from fate_flow.core.access.site import SiteRule
@@ -19,6 +20,32 @@ class Route:
 
     url: str
     ca_file: str = ""        # certificates for checking an https server, instead of the system's authorities
+
+
+@dataclass(frozen=True)
+class Listen:
+    """Where the gateway listens for other parties."""
+
+    host: str
+    port: int
+
+
+def read_parties_listen(section: Section) -> Listen | None:
+    """Return None if there is no gateway."""
+    listen = section.section("listen")
+    found = Listen(listen.text("host", "0.0.0.0"), listen.whole("port", 0, 0, 65535))  # noqa: S104  # it speaks mutual TLS
+    listen.refuse_others()
+    section.refuse_others()
+    return _checked(listen, found) if found.port else None
+
+
+@collected
+def _checked(section: Section, listen: Listen) -> Listen:
+    try:
+        ip_address(listen.host)
+    except ValueError as error:
+        raise BadSettings(f"{section.name('host')}: {listen.host!r} is not an IP address") from error
+    return listen
 
 
 def read_routes(section: Section) -> dict[str, Route]:

@@ -21,7 +21,13 @@ from fate_flow.settings.client_keys import ClientKeys, check_client_keys, choose
 from fate_flow.settings.connectors import read_connectors
 from fate_flow.settings.limits import read_ceilings, read_limits, read_retention
 from fate_flow.settings.logs import read_log_limits
-from fate_flow.settings.parties import read_approval_rule, read_party_id, read_routes, read_site_rule
+from fate_flow.settings.parties import (
+    read_approval_rule,
+    read_parties_listen,
+    read_party_id,
+    read_routes,
+    read_site_rule,
+)
 from fate_flow.settings.people import read_people
 from fate_flow.settings.programs import read_commands
 from fate_flow.settings.section import Section, collected, resolved, split_url
@@ -99,6 +105,7 @@ class _Reader:
             makes_client_keys=is_due,
             site=read_site_rule(site),
             site_key_file=Path(site.full_path("private_key")),
+            parties_listen=read_parties_listen(root.section("parties")),
             database_url=self._database(root.section("database")),
             engines={LOCAL: self._local_engine(root.section("fate_on_standalone"))},
             routes=read_routes(root.section("routes")),

@@ -19,7 +19,7 @@ from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.connectors import MysqlServer
 from fate_flow.settings.limits import Limits, Retention
 from fate_flow.settings.logs import LogLimits
-from fate_flow.settings.parties import Route
+from fate_flow.settings.parties import Listen, Route
 
 PART = ".part"
 """The suffix of a file in `uploads_dir` during its transfer."""
@@ -56,6 +56,7 @@ class Settings:
     makes_client_keys: bool = False       # the next start makes a file with them in the home (`client_keys.py`)
     site: SiteRule = field(default_factory=SiteRule)
     site_key_file: Path = Path()          # the file of this party's private key; empty: below the home
+    parties_listen: Listen | None = None  # the listener for other parties alone; None: they use http_port
     database_url: str = ""                # empty: SQLite in the home folder
     engines: Mapping[str, EngineSettings] = field(default_factory=_only_local)   # jobs reserve on the first
     routes: Mapping[str, Route] = field(default_factory=dict)
@@ -95,6 +96,11 @@ class Settings:
     @property
     def uploads_dir(self) -> Path:
         return self.home / "uploads"
+
+    @property
+    def parties_socket(self) -> Path:
+        """Return the Unix socket at which the gateway passes on requests of other parties."""
+        return self.run_dir / "parties.sock"
 
     @property
     def alive_file(self) -> Path:

@@ -19,7 +19,7 @@ from fate_flow.core.model.program import ProgramRules, Secret
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.connectors import MysqlServer
-from fate_flow.settings.parties import Route
+from fate_flow.settings.parties import Listen, Route
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.section import Section
 from fate_flow.settings.settings import Settings
@@ -83,6 +83,29 @@ def test_keys_of_clients(bare: Path, text: str, message: str) -> None:
     bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
     with pytest.raises(BadSettings, match=message):
         load_settings(bare)
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("parties: {listen: {host: example.org, port: 9390}}", "parties.listen.host: 'example.org' is not an IP address"),
+    ("parties: {listen: {port: 70000}}", "parties.listen.port: 70000 is not a whole number from 0 to 65535"),
+    ("parties: {listen: 9390}", "parties.listen: 9390 is not a mapping of keys"),
+    ("parties: {listen: {prot: 9390}}", "parties.listen.prot: no such key"),
+    ("parties: {listens: {}}", "parties.listens: no such key"),
+])
+def test_a_wrong_listener_for_other_parties_is_told(bare: Path, text: str, message: str) -> None:
+    bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
+    with pytest.raises(BadSettings, match=message):
+        load_settings(bare)
+
+
+@pytest.mark.parametrize(("text", "listen"), [
+    ("", None), ("parties:", None), ("parties: {listen: {host: 10.0.0.1}}", None),
+    ("parties: {listen: {port: 9390}}", Listen("0.0.0.0", 9390)),
+    ("parties: {listen: {host: '::', port: 1}}", Listen("::", 1)),
+])  # fmt: skip
+def test_a_listener_for_other_parties_needs_no_more_than_a_port(bare: Path, text: str, listen: Listen | None) -> None:
+    bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
+    assert load_settings(bare).parties_listen == listen
 
 
 @pytest.mark.parametrize(("text", "message"), [

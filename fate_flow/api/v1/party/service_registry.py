@@ -19,8 +19,8 @@ from fate_flow.core.model.resources import LOCAL
 from fate_flow.settings.settings import Settings
 
 _SECTIONS = (
-    "FATEFLOW", "AUTHENTICATION", "DATABASE", "FATE_ON_STANDALONE", "ROUTES", "LOG", "JOB_DEFAULT_CONFIG", "LIMITS",
-    "RETENTION", "CEILINGS", "COMMANDS", "APPROVAL", "PERMISSION", "CONNECTORS",
+    "FATEFLOW", "PARTIES", "AUTHENTICATION", "DATABASE", "FATE_ON_STANDALONE", "ROUTES", "LOG", "JOB_DEFAULT_CONFIG",
+    "LIMITS", "RETENTION", "CEILINGS", "COMMANDS", "APPROVAL", "PERMISSION", "CONNECTORS",
 )  # fmt: skip
 
 
@@ -46,6 +46,7 @@ def sections(settings: Settings) -> dict[str, dict[str, Any]]:
             "http_workers": settings.http_workers, "worker_threads": settings.worker_threads,
             "insecure_listen": settings.insecure_listen,
         },
+        "PARTIES": {"listen": asdict(settings.parties_listen)} if settings.parties_listen else {},
         "AUTHENTICATION": {"client": {"switch": settings.client_keys is not None}},
         "DATABASE": {"engine": urlsplit(settings.database_url).scheme.partition("+")[0] or "sqlite"},
         "FATE_ON_STANDALONE": {"standalone": asdict(settings.engines[LOCAL].size)},

@@ -1,0 +1,75 @@
+"""Requests that the gateway passes on: it has verified the key of the party behind the connection.
+
+They come over a Unix socket that only this user can reach. On any other socket, the same headers are text that anybody
+can send, and mean nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Response, request
+
+from fate_flow.api.http.client_auth import NotAuthenticated, is_for_clients
+from fate_flow.core.access.authority import PARTY_0
+from fate_flow.core.model.grammar import shown
+from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
+
+_PEER, _ADDRESS = "HTTP_X_FATE_FLOW_PEER", "HTTP_X_FATE_FLOW_ADDRESS"
+_IDENTITY = re.compile(r"([0-9]{1,20}) ([0-9a-f]{64})")
+
+
+@dataclass(frozen=True)
+class PartyConnection:
+    """Whose key is behind a connection."""
+
+    party_id: str
+    key_id: str
+
+
+def is_from_gateway(environ: Mapping[str, Any]) -> bool:
+    """Return whether the gateway passed this request on."""
+    sock = environ.get("gunicorn.socket")
+    return sock is not None and sock.family == socket.AF_UNIX
+
+
+def connection_of(environ: Mapping[str, Any]) -> PartyConnection | None:
+    """Return whose connection a request came over; None if not over the gateway. Raise NotAuthenticated if the gateway
+    does not say whose it is."""
+    if not is_from_gateway(environ):
+        return None
+    found = _IDENTITY.fullmatch(str(environ.get(_PEER, "")))
+    if found is None:
+        raise NotAuthenticated("the request does not say over whose connection it came")
+    return PartyConnection(found[1], found[2])
+
+
+def address_of(environ: Mapping[str, Any]) -> str:
+    """Return the address of the caller, for the log."""
+    return str(environ.get(_ADDRESS if is_from_gateway(environ) else "REMOTE_ADDR") or "-")
+
+
+class PartyConnectionCheck:
+    """The check of each request that the gateway passes on: only other parties come that way, each for itself."""
+
+    def __init__(self, own_party_id: str) -> None:
+        self._own = own_party_id
+
+    def check(self) -> Response | None:
+        """Return an answer if the route is not for other parties. Raise NotAuthenticated."""
+        if not is_from_gateway(request.environ):
+            return None
+        if request.url_rule is None or is_for_clients(request.url_rule.rule):
+            return Response(f"{shown(request.path)}: other parties have no such route", 404, mimetype="text/plain")
+        connection = connection_of(request.environ)
+        source = request.headers.get(SRC_PARTY_ID, "")
+        if connection is None or connection.party_id in (PARTY_0, self._own) or source != connection.party_id:
+            raise NotAuthenticated(
+                f"{SRC_PARTY_ID}: is {shown(source)}, but the connection belongs to party "
+                f"{connection.party_id if connection else shown('')}: a party speaks for itself alone"
+            )
+        return None

@@ -1,0 +1,271 @@
+"""A real server with a listener for other parties: who gets through, to what, and what is left when processes end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPSConnection
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+import yaml
+
+from fate_flow.cli.server import service
+from fate_flow.cli.server.cluster_plan import Ports
+from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.peers.tls import PeerKey, client_context, load_tls_key, public_pem
+from tests.kit.key_lists import signed_list
+from tests.kit.peers.handshakes import TlsParty, tls_party
+from tests.kit.servers.party_servers import PartyServer
+from tests.kit.site_keys import private_key
+from tests.kit.waiting import eventually
+
+pytestmark = pytest.mark.timeout(900)
+
+HEARTBEAT = "/v1/party/heartbeat"
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass
+class Gatewayed:
+    """A server of party 9999 with a gateway, and parties that may know it."""
+
+    home: Path
+    conf: Path
+    port: int
+    server: PartyServer
+    parties: dict[str, TlsParty]
+
+    @property
+    def own(self) -> PeerKey:
+        return PeerKey.of("9999", public_pem(load_tls_key(self.home / "keys" / "tls.pem").public_key()))
+
+    def join(self, party_id: str, number: int = 1) -> None:
+        """Store the key list of this party."""
+        text = signed_list(party_id, number, private_key(int(party_id[-1])), tls=self.parties[party_id]).text()
+        self.server.ask("key/public/save", {"party_id": party_id, "key": text})
+
+    def context(self, party_id: str) -> ssl.SSLContext:
+        return client_context(self.parties[party_id].own, [self.own])
+
+    def connection(self, party_id: str) -> HTTPSConnection:
+        return HTTPSConnection("127.0.0.1", self.port, context=self.context(party_id), timeout=60)
+
+    def ask(
+        self, party_id: str, path: str = HEARTBEAT, head: Mapping[str, str] | None = None, body: object = None
+    ) -> tuple[int, dict[str, object]]:
+        with closing(self.connection(party_id)) as connection:
+            return asked(connection, party_id, path, head, body)
+
+    def is_let_in(self, party_id: str) -> bool:
+        try:
+            return self.ask(party_id)[1].get("retcode") == 0
+        except (OSError, HTTPException):
+            return False
+
+    def processes(self, name: str) -> list[psutil.Process]:
+        """The processes of this server that hold this socket."""
+        held = self.port if name == "gateway" else int(self.server.url.rpartition(":")[2])
+        members = [psutil.Process(one.pid) for one in service.server_processes(self.home)]
+        listening = [
+            one for one in members
+            if any(found.laddr.port == held and found.status == psutil.CONN_LISTEN for found in one.net_connections())
+        ]
+        return [one for one in listening if one.pid != service.find(self.home).supervisor.pid]
+
+
+def asked(
+    connection: HTTPSConnection, party_id: str, path: str = HEARTBEAT, head: Mapping[str, str] | None = None,
+    body: object = None,
+) -> tuple[int, dict[str, object]]:
+    fields = {"SRC-PARTY-ID": party_id, "DEST-PARTY-ID": "9999", "Content-Type": "application/json", **(head or {})}
+    connection.request("POST", path, json.dumps({"jobs": []} if body is None else body), fields)
+    answer = connection.getresponse()
+    content = answer.read()
+    return answer.status, json.loads(content) if content else {}
+
+
+def write_conf(folder: Path, ports: Ports) -> tuple[Path, Path, int, int]:
+    """The home and the configuration of a server that is not started yet, with its ports."""
+    home = folder / ("a long path " * 9).strip()            # the path of a Unix socket has at most 107 bytes
+    home.mkdir(parents=True)
+    free = filter(ports.is_free, range(24000 + os.getpid() % 400 * 5, 65536))
+    port, parties = next(free), next(free)
+    conf = folder / "service_conf.yaml"
+    listen = {"host": "127.0.0.1", "port": parties}
+    conf.write_text(yaml.safe_dump({
+        "party_id": "9999", "home": str(home), "fateflow": {"http_port": port}, "parties": {"listen": listen},
+        "authentication": {"site": {"switch": True}, "client": {"switch": True}},
+    }))
+    return home, conf, port, parties
+
+
+@pytest.fixture(scope="module")
+def gatewayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatewayed]:
+    ports = Ports()
+    home, conf, port, parties_port = write_conf(tmp_path_factory.mktemp("gateway"), ports)
+    OwnKeys("9999", home / "keys", home / "keys" / "message.pem", now_ms).make()
+    try:
+        service.start(conf, home)
+        server = PartyServer("9999", f"http://127.0.0.1:{port}", home)
+        parties = {one: tls_party(one, clock=now_ms) for one in ("10000", "10001", "10002", "10003")}
+        found = Gatewayed(home, conf, parties_port, server, parties)
+        for party_id in ("10000", "10001"):
+            found.join(party_id)
+        eventually(lambda: found.is_let_in("10000") and found.is_let_in("10001"), "the parties to be let in")
+        yield found
+    finally:
+        service.kill(home)
+        ports.close()
+
+
+def test_a_party_with_a_known_key_reaches_routes_of_parties_and_none_of_clients(gatewayed: Gatewayed) -> None:
+    with closing(gatewayed.connection("10000")) as connection:
+        assert asked(connection, "10000")[1]["retcode"] == 0
+        for path in ("/v1/version/get", "/v1/job/query", "/v1/party/list", "/v1/key/query", "/index.html", "/v2/x"):
+            connection.request("POST", path, "{}", {"SRC-PARTY-ID": "10000"})
+            refusal = connection.getresponse()
+            assert (refusal.status, refusal.read()) == (404, f"'{path}': other parties have no such route".encode())
+        assert asked(connection, "10000")[1]["retcode"] == 0           # the same connection
+    assert any('POST /v1/party/heartbeat HTTP/1.1" 200' in line and line_address(line) == "127.0.0.1"
+               for line in gatewayed.server.log("fate_flow", "fate_flow_access.log"))
+
+
+def line_address(line: str) -> str:
+    return line.rpartition(" - - [")[0].rpartition(" ")[2] if " - - [" in line else ""
+
+
+def test_a_party_speaks_for_nobody_else_whatever_its_headers_say(gatewayed: Gatewayed) -> None:
+    status, answer = gatewayed.ask("10000", head={"SRC-PARTY-ID": "10001"})
+    assert (status, answer["retcode"]) == (200, 109)
+    identity = f"10001 {gatewayed.parties['10001'].peer.key_id}"
+    for name in ("X-Fate-Flow-Peer", "X_FATE_FLOW_PEER", "x-fate_flow-peer"):
+        status, answer = gatewayed.ask("10000", head={"SRC-PARTY-ID": "10001", name: identity})
+        assert (status, answer["retcode"]) == (200, 109)
+        assert "the connection belongs to party 10000" in str(answer["retmsg"])
+        assert gatewayed.ask("10000", head={name: identity})[1]["retcode"] == 0
+
+
+def test_the_identity_of_a_connection_means_nothing_on_the_port_of_clients(gatewayed: Gatewayed) -> None:
+    identity = f"10000 {gatewayed.parties['10000'].peer.key_id}"
+    answer = requests.post(
+        f"{gatewayed.server.url}{HEARTBEAT}", json={"jobs": []}, timeout=60,
+        headers={"SRC-PARTY-ID": "10000", "DEST-PARTY-ID": "9999", "X-Fate-Flow-Peer": identity},
+    ).json()
+    assert answer["retcode"] == 109
+    assert "requires signed requests" in answer["retmsg"]
+
+
+def test_a_stranger_is_not_let_in_and_the_log_says_so(gatewayed: Gatewayed) -> None:
+    assert not gatewayed.is_let_in("10002")
+    with pytest.raises((OSError, HTTPException)):
+        requests.post(f"http://127.0.0.1:{gatewayed.port}{HEARTBEAT}", json={}, timeout=60)
+    eventually(lambda: any("refused 127.0.0.1: no TLS connection" in line
+                           for line in gatewayed.server.log("fate_flow", "fate_flow_stat.log")), "the line")
+
+
+def test_a_key_that_is_deleted_ends_its_open_connections(gatewayed: Gatewayed) -> None:
+    gatewayed.join("10003")
+    eventually(lambda: gatewayed.is_let_in("10003"), "the party to be let in")
+    with closing(gatewayed.connection("10003")) as revoked, closing(gatewayed.connection("10000")) as other:
+        for connection, party_id in ((revoked, "10003"), (other, "10000")):
+            assert asked(connection, party_id)[1]["retcode"] == 0
+        gatewayed.server.ask("key/public/delete", {"party_id": "10003"})
+        assert revoked.sock.recv(1) == b""          # nothing was sent: the gateway ends it by itself
+        assert not gatewayed.is_let_in("10003")
+        assert asked(other, "10000")[1]["retcode"] == 0
+
+
+def test_clients_are_served_while_a_peer_floods(gatewayed: Gatewayed) -> None:
+    slow = []
+    try:
+        for _ in range(64):
+            found = gatewayed.context("10000").wrap_socket(
+                socket.create_connection(("127.0.0.1", gatewayed.port), timeout=60)
+            )
+            found.sendall(
+                b"POST /v1/party/batch HTTP/1.1\r\nHost: x\r\nSRC-PARTY-ID: 10000\r\nContent-Length: 100000\r\n\r\nx"
+            )
+            slow.append(found)
+        assert gatewayed.server.ask("version/get") is not None
+        assert gatewayed.is_let_in("10001")
+    finally:
+        for one in slow:
+            one.close()
+
+
+def test_a_gateway_that_is_killed_is_started_again_and_leaves_nothing(gatewayed: Gatewayed) -> None:
+    [killed] = gatewayed.processes("gateway")
+    connection = gatewayed.connection("10000")
+    assert asked(connection, "10000")[1]["retcode"] == 0
+    killed.send_signal(signal.SIGKILL)
+    assert connection.sock.recv(1) == b""
+    assert gatewayed.server.ask("version/get") is not None
+    eventually(lambda: gatewayed.is_let_in("10000"), "the party to be let in again")
+    [another] = gatewayed.processes("gateway")
+    assert another.pid != killed.pid
+    connection.close()
+
+
+def test_the_gateway_reaches_an_application_that_was_started_again(gatewayed: Gatewayed) -> None:
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        arbiter = min(gatewayed.processes("http"), key=lambda process: process.create_time())
+        arbiter.send_signal(number)
+        eventually(lambda: not arbiter.is_running() or arbiter.status() == psutil.STATUS_ZOMBIE, "its end")  # noqa: B023
+        eventually(lambda: gatewayed.is_let_in("10000"), "the party to be let in again")
+
+
+def test_only_the_servers_user_reaches_the_socket_behind_the_gateway(gatewayed: Gatewayed) -> None:
+    path = gatewayed.home / "run" / "parties.sock"
+    assert stat.S_ISSOCK(path.stat().st_mode)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_server_that_stops_leaves_neither_process_nor_socket_and_starts_again(tmp_path: Path) -> None:
+    ports = Ports()
+    home, conf, _, parties_port = write_conf(tmp_path, ports)
+    OwnKeys("9999", home / "keys", home / "keys" / "message.pem", now_ms).make()
+    try:
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            running = service.start(conf, home)
+            members = service.server_processes(home)
+            assert running.supervisor.send(number)
+            eventually(lambda: not any(one.is_alive() for one in members), "the end of all processes")  # noqa: B023
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", parties_port), timeout=60)
+        assert not (home / "run" / "parties.sock").exists()
+        assert sorted(path.name for path in (home / "run").iterdir() if path.name.startswith("tmp")) == []
+    finally:
+        service.kill(home)
+        ports.close()
+
+
+def test_a_server_without_keys_for_its_gateway_says_what_to_do(tmp_path: Path) -> None:
+    ports = Ports()
+    _, conf, _, _ = write_conf(tmp_path, ports)
+    conf.write_text(conf.read_text().replace("switch: true", "switch: false"))
+    done = subprocess.run(
+        [Path(sys.executable).with_name("fate_flow"), "serve", "-c", conf], capture_output=True, text=True, timeout=120,
+        check=False,
+    )
+    ports.close()
+    assert done.returncode == 1
+    assert "parties.listen: " in done.stderr
+    assert "there is no private key of this party: fate_flow key make -c CONF" in done.stderr
+    assert "Traceback" not in done.stderr

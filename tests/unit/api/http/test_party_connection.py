@@ -1,0 +1,97 @@
+"""Whose connection a request came over: believed on the Unix socket of the gateway, and nowhere else."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from fate_flow.core.access.site import SiteRule
+from tests.kit.api.client_world import World, make_world
+
+KEY = "ab" * 32
+HEARTBEAT = "/v1/party/heartbeat"
+PATHS_OF_CLIENTS = (
+    "/v1/version/get", "/v1/party/list", "/v1/party/list/", "/v1/nothing/here", "/", "/v2",
+    "/v1/job/submit", "/index.html", "/v1/openapi.json", "/v2/x",
+)  # fmt: skip
+
+
+@pytest.fixture(params=[False, True], ids=["unsigned", "signed"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    (tmp_path / "home").mkdir()
+    return make_world(tmp_path / "home", site=SiteRule(is_on=request.param))
+
+
+@pytest.fixture(params=[socket.AF_UNIX])
+def unix(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
+    with socket.socket(request.param) as found:
+        yield found
+
+
+@pytest.fixture
+def tcp() -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_INET) as found:
+        yield found
+
+
+def asked(world: World, over: socket.socket, path: str = HEARTBEAT, **head: str) -> TestResponse:
+    fields = {name.replace("_", "-"): value for name, value in head.items()}
+    environ: dict[str, Any] = {"gunicorn.socket": over}
+    client = FlaskClient(world.app, world.app.response_class)      # what the gateway sees is not in the document
+    return client.post(path, json={"jobs": []}, headers=fields, environ_overrides=environ)
+
+
+def test_a_party_speaks_for_itself_over_its_connection(world: World, unix: socket.socket) -> None:
+    answer = asked(world, unix, X_Fate_Flow_Peer=f"10000 {KEY}", SRC_PARTY_ID="10000")
+    assert answer.get_json()["retcode"] == 0
+    assert answer.headers["SRC-PARTY-ID"] == "9999"
+
+
+@pytest.mark.parametrize("source", ["10001", "9999", "0", "", "10000,10000", "010000"])
+def test_a_party_speaks_for_nobody_else(world: World, unix: socket.socket, source: str) -> None:
+    answer = asked(world, unix, X_Fate_Flow_Peer=f"10000 {KEY}", SRC_PARTY_ID=source)
+    assert answer.get_json()["retcode"] == 109
+    assert "the connection belongs to party 10000" in answer.get_json()["retmsg"]
+
+
+@pytest.mark.parametrize("identity", ["", "10000", f"10000 {KEY}x", f"10000  {KEY}", f"10000 {KEY},10001 {KEY}", "x"])
+def test_a_connection_of_nobody_is_refused(world: World, unix: socket.socket, identity: str) -> None:
+    answer = asked(world, unix, X_Fate_Flow_Peer=identity, SRC_PARTY_ID="10000")
+    assert answer.get_json()["retcode"] == 109
+
+
+@pytest.mark.parametrize("identity", ["9999", "0"])
+def test_no_key_speaks_for_this_party(world: World, unix: socket.socket, identity: str) -> None:
+    answer = asked(world, unix, X_Fate_Flow_Peer=f"{identity} {KEY}", SRC_PARTY_ID=identity)
+    assert answer.get_json()["retcode"] == 109
+
+
+@pytest.mark.parametrize("path", PATHS_OF_CLIENTS)
+def test_no_route_of_clients_exists_there(world: World, unix: socket.socket, path: str) -> None:
+    answer = asked(world, unix, path, X_Fate_Flow_Peer=f"10000 {KEY}", SRC_PARTY_ID="10000")
+    assert answer.status_code == 404
+    assert (answer.mimetype, answer.text) == ("text/plain", f"'{path}': other parties have no such route")
+
+
+def test_the_same_headers_on_the_port_of_clients_mean_nothing(tmp_path: Path, tcp: socket.socket) -> None:
+    (tmp_path / "home").mkdir()
+    world = make_world(tmp_path / "home", site=SiteRule(is_on=True))
+    answer = asked(world, tcp, X_Fate_Flow_Peer=f"10000 {KEY}", SRC_PARTY_ID="10000")
+    assert answer.get_json()["retcode"] == 109
+    assert "requires signed requests of party 10000" in answer.get_json()["retmsg"]
+
+
+def test_the_log_has_the_address_that_the_gateway_names(
+    tmp_path: Path, unix: socket.socket, tcp: socket.socket
+) -> None:
+    (tmp_path / "home").mkdir()
+    world = make_world(tmp_path / "home")
+    asked(world, unix, X_Fate_Flow_Peer=f"10000 {KEY}", SRC_PARTY_ID="10000", X_Fate_Flow_Address="10.0.0.2")
+    asked(world, tcp, SRC_PARTY_ID="10000", X_Fate_Flow_Address="10.0.0.3")
+    assert [call[0] for call in world.record.served] == ["10.0.0.2", "127.0.0.1"]
