@@ -49,6 +49,7 @@ SERVER_OPTIONS = (
 )
 THROW_AWAY_OPTIONS = (
     "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--sync-frm=0", "--innodb-fast-shutdown=2",
+    "--innodb-file-per-table=0",             # tests make and drop many databases
     "--loose-innodb-flush-method=nosync",    # `loose`: versions to come may not know it
 )
 """For data that need not outlive the server: it waits for no disk. These options replace those above."""
