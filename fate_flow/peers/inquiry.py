@@ -20,6 +20,7 @@ from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE
 from fate_flow.core.wire.v1.queries import intake_query
 from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp
+from fate_flow.peers.pinned import PinnedParties
 
 _SECONDS = 5.0               # how long a thread may wait for another party
 _LONGEST_TEXT = 250          # characters of another server's text in a message
@@ -32,14 +33,15 @@ class Inquirer:
 
     def __init__(
         self, own_party_id: str, urls: Mapping[str, str], seconds: float = _SECONDS, auth: AuthBase | None = None,
-        ca_files: Mapping[str, str] | None = None,
+        ca_files: Mapping[str, str] | None = None, pinned: PinnedParties | None = None,
     ) -> None:  # fmt: skip
-        """`ca_files`: by party id, the certificates for its https server instead of the usual authorities."""
+        """`ca_files`: by party id, the certificates for its https server instead of the usual authorities. `pinned`
+        recognises https servers by keys."""
         self._own = own_party_id
         self._urls = urls
         self._seconds = seconds
         self._ca_files = ca_files or {}
-        self._http = PeerHttp(auth)
+        self._http = PeerHttp(auth, pinned=pinned)
 
     def ask(self, to: Party, endpoint: str, body: Mapping[str, Any]) -> Answer:
         """Return the party's answer at this path below `/v1`; retcode 104 if it does not answer or has no route."""

@@ -22,6 +22,11 @@ _BY_NUMBER = {
     errno.ENETUNREACH: "no route to its network",
 }
 
+_BY_ALERT = {
+    "TLSV1_ALERT_UNKNOWN_CA": "it accepts none of our keys; its operator needs our newest key list: fate_flow key show",
+}
+"""By the reason of an SSLError: what the other server has said."""
+
 
 def describe_network_error(error: Exception) -> str:
     """Return text that says why there is no readable answer."""
@@ -42,8 +47,11 @@ def _describe_cause(cause: BaseException) -> str:
     """Return text about one exception; empty if it only wraps another."""
     if isinstance(cause, socket.gaierror):
         return f"the name of its host cannot be resolved ({cause.strerror})"
+    if isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return "connection lost"
     if isinstance(cause, ssl.SSLError):
-        return f"no TLS connection ({cause.reason or cause.strerror})"
+        reason = getattr(cause, "reason", None) or ""         # one of ours has only a text
+        return f"no TLS connection ({_BY_ALERT.get(reason) or reason or cause.strerror})"
     if isinstance(cause, TimeoutError | ReadTimeoutError):
         return "no answer in time"
     if isinstance(cause, OSError) and cause.errno:

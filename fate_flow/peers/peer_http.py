@@ -29,7 +29,10 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NameResolutionError, NewConnectionError, ReadTimeoutError
 from urllib3.util.ssl_ import create_urllib3_context
 
-from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
+from fate_flow.core.model.errors import FlowError
+from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID, SRC_PARTY_ID
+from fate_flow.peers.pinned import Pinned, PinnedParties
+from fate_flow.peers.tls import NotAPeer
 
 CONNECT_SECONDS = 5.0
 _LATE_SECONDS = 1.0          # for reading an answer that is there already, if this process stood still until too late
@@ -69,15 +72,17 @@ class AnswerTooLong(ValueError):
 class PeerHttp:
     """Kept-alive connections to other parties' servers; may be shared by threads."""
 
-    def __init__(self, auth: AuthBase | None = None, connections: int = 10) -> None:
-        """`auth` signs each request; at most `connections` to one server are kept open."""
-        self._session = _Session()
-        self._session.trust_env = False          # a proxy in the environment is not for requests between parties
-        self._session.auth = auth
-        self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        adapter = _Adapter(pool_connections=_MOST_SERVERS, pool_maxsize=connections)
-        self._session.mount("http://", adapter)
-        self._session.mount("https://", adapter)
+    def __init__(
+        self, auth: AuthBase | None = None, connections: int = 10, pinned: PinnedParties | None = None
+    ) -> None:  # fmt: skip
+        """`auth` signs each request; at most `connections` to one server are kept open. `pinned`: the parties whose
+        https servers are recognised by their keys, instead of by certificates of an authority."""
+        self._auth = auth
+        self._connections = connections
+        self._pinned = pinned
+        self._session = self._make_session(_Adapter(pool_connections=_MOST_SERVERS, pool_maxsize=connections))
+        self._sessions: dict[str, tuple[Pinned, _Session]] = {}
+        self._lock = threading.Lock()
 
     def post(
         self, url: str, data: bytes, head: Mapping[str, str], *, seconds: float, most_bytes: int, ca_file: str = "",
@@ -85,32 +90,66 @@ class PeerHttp:
     ) -> PeerResponse:
         """Send a request and return the answer, with any status, within `seconds` and `most_bytes` altogether.
 
-        Redirects are not followed. `ca_file`: certificates for the https server instead of the usual authorities.
+        Redirects are not followed. `ca_file`: certificates for the https server instead of keys and usual authorities.
+        `head` names the party (DEST-PARTY-ID).
         If the server has closed a kept connection meanwhile, the request is sent again; it may arrive twice.
         Raises requests.RequestException if there is no complete answer in time; ValueError for an answer that is not
         accepted."""
         bounds = _Bounds(seconds, most_bytes)
         request: dict[str, Any] = {"data": data, "params": query, "headers": head, "verify": ca_file or True}
+        is_pinned = url.startswith("https:") and not ca_file
+        session = self._session_of(head.get(DEST_PARTY_ID, "")) if is_pinned else self._session
         outer, _current.bounds = getattr(_current, "bounds", None), bounds
         try:
             try:
-                return self._exchange(url, request, bounds)
+                return self._exchange(session, url, request, bounds)
             except requests.exceptions.ConnectionError as error:
                 if isinstance(error, requests.exceptions.Timeout) or bounds.has_connected:
                     raise
-                return self._exchange(url, request, bounds)
+                return self._exchange(session, url, request, bounds)
         finally:
             _current.bounds = outer
 
     def close(self) -> None:
-        self._session.close()
+        for session in (self._session, *(session for _, session in self._sessions.values())):
+            session.close()
 
-    def _exchange(self, url: str, request: Mapping[str, Any], bounds: _Bounds) -> PeerResponse:
+    def _session_of(self, party_id: str) -> _Session:
+        """Return the session of a party with the keys and the own certificate of this moment, without connections that
+        were made with older ones. Raises requests.RequestException."""
+        try:
+            pinned = self._pinned.of(party_id) if self._pinned else None
+        except (FlowError, NotAPeer) as error:
+            raise requests.exceptions.SSLError(_no_tls(str(error))) from error
+        with self._lock:
+            before = self._sessions.get(party_id)
+            if pinned is None:
+                return self._session
+            if before is not None and before[0] is pinned:
+                return before[1]
+            session = self._make_session(_PinnedAdapter(pinned, self._connections))
+            self._sessions[party_id] = (pinned, session)
+        if before is not None:
+            before[1].close()        # a connection in use ends after its request
+        return session
+
+    def _make_session(self, adapter: HTTPAdapter) -> _Session:
+        session = _Session()
+        session.trust_env = False          # a proxy in the environment is not for requests between parties
+        session.auth = self._auth
+        session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        session.mount("http://", adapter)
+        session.mount("https://", adapter)
+        return session
+
+    def _exchange(
+        self, session: _Session, url: str, request: Mapping[str, Any], bounds: _Bounds
+    ) -> PeerResponse:  # fmt: skip
         try:
             seconds = bounds.wait_seconds()
         except TimeoutError as error:
             raise requests.exceptions.ReadTimeout(error) from error
-        response = self._session.post(
+        response = session.post(
             url, **request, stream=True, allow_redirects=False, timeout=(min(CONNECT_SECONDS, seconds), seconds)
         )
         with closing(response):
@@ -157,6 +196,24 @@ class _Adapter(HTTPAdapter):
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+
+
+class _PinnedAdapter(HTTPAdapter):
+    """Uses connections to the server of one party, which is recognised by its keys."""
+
+    def __init__(self, pinned: Pinned, connections: int) -> None:
+        self._pinned = pinned
+        pinned.context.sslsocket_class = _TlsSocket
+        super().__init__(pool_connections=1, pool_maxsize=connections)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = {"https": self._pool}
+
+    def _pool(self, host: str, port: int, **options: Any) -> _PinnedPool:
+        pool = _PinnedPool(host, port, **options)
+        pool.pinned = self._pinned
+        return pool
 
 
 # ---------------------------------------------------------------------- limits of one request
@@ -274,3 +331,41 @@ class _Pool(HTTPConnectionPool):
 
 class _TlsPool(HTTPSConnectionPool):
     ConnectionCls = _TlsConnection
+
+
+class _PinnedConnection(HTTPSConnection):
+    """Makes TLS of the pinned context alone: what `requests` and urllib3 know of authorities is not used."""
+
+    pinned: Pinned
+
+    def connect(self) -> None:
+        sock = _connect(self)
+        sock.settimeout(min(CONNECT_SECONDS, _bounds().wait_seconds()))      # for the whole handshake
+        try:
+            made = self.pinned.context.wrap_socket(sock, server_hostname=self._dns_host.rstrip("."))
+        except ssl.SSLCertVerificationError as error:
+            raise _no_tls(
+                f"its server shows no valid key of party {self.pinned.party_id}; if a proxy in front of it has a "
+                f"certificate of an authority, name the authorities in routes.{self.pinned.party_id}.ca"
+            ) from error
+        try:
+            self.pinned.check(made.getpeercert(binary_form=True))
+        except NotAPeer as error:
+            made.close()
+            raise _no_tls(str(error)) from error
+        self.sock = made
+        self.is_verified = True
+
+
+class _PinnedPool(HTTPSConnectionPool):
+    ConnectionCls = _PinnedConnection
+    pinned: Pinned
+
+    def _new_conn(self) -> Any:
+        connection: Any = super()._new_conn()
+        connection.pinned = self.pinned
+        return connection
+
+
+def _no_tls(text: str) -> ssl.SSLError:
+    return ssl.SSLError(ssl.SSL_ERROR_SSL, text)

@@ -38,6 +38,7 @@ from fate_flow.core.wire.v1.paths import BATCH, HEARTBEAT
 from fate_flow.core.wire.v1.plain_v1 import body_for_unknown
 from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp, PeerResponse
+from fate_flow.peers.pinned import PinnedParties
 from fate_flow.peers.send_queue import CLOSED, Jobs, SendQueue, Work
 
 log = logging.getLogger(__name__)
@@ -110,12 +111,13 @@ class PeerSender:
     says_who: bool = False           # whether its answers are known to name its party
     longest_gap: float = inf         # seconds between calls of `report_silence`, unless this process stood still
     ca_file: str = ""                # certificates for its https server instead of the usual authorities
+    pinned: PinnedParties | None = None      # recognises https servers by keys
     _wake: threading.Condition = field(default_factory=threading.Condition)
     _is_closed: bool = False
 
     def __post_init__(self) -> None:
         self._queue = SendQueue(self.party_silence, self.first_pause, self.probe_pause, self.timeout, self.longest_gap)
-        self._http = PeerHttp(self.auth, connections=1)
+        self._http = PeerHttp(self.auth, connections=1, pinned=self.pinned)
         self._thread = threading.Thread(target=self._run, name=f"lane-{self.party_id}", daemon=True)
         self._thread.start()
 

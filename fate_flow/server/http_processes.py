@@ -22,6 +22,7 @@ from fate_flow.engines.local import proc
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.crash_points import crash_points_of
+from fate_flow.server.peer_tls import pinned_parties
 from fate_flow.server.runtime import (
     EffectRunner,
     Forwarder,
@@ -72,7 +73,7 @@ class HttpProcesses:
         record = open_log(settings)
         store = open_store(settings, record)
         context = build_context(settings, self.wakeups, self.worker_url, record, store, self.effect_runner)
-        inquirer, call_back = inquirers(settings, self.signature)
+        inquirer, call_back = inquirers(settings, self.signature, pinned_parties(settings, store))
         use_cases = UseCases(
             context,
             wake_scheduler(self.wakeups.scheduler),
@@ -93,7 +94,7 @@ class HttpProcesses:
         Thread(target=_listen_for_messages, args=(self.wakeups.exchange, spool), daemon=True).start()
         wake = wake_scheduler(self.wakeups.scheduler)
         return create_worker_app(
-            spool, Forwarder(settings, self.signature), settings.worker_threads // 2,
+            spool, Forwarder(settings, self.signature, pinned_parties(settings, store)), settings.worker_threads // 2,
             lambda job_id: wake((job_id,), False, False, "", ()),
             settings.limits.max_request_bytes, store, lambda: time.time_ns() // 1_000_000,
             settings.data_dir,

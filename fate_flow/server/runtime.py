@@ -34,6 +34,7 @@ from fate_flow.engines.local.programs import ConfiguredProgramPolicy
 from fate_flow.peers.inquiry import Inquirer
 from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp, PeerResponse
+from fate_flow.peers.pinned import PinnedParties
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.site_key import load_private_key
 from fate_flow.records.operator_log.events import Event
@@ -322,9 +323,9 @@ class SenderLog:
 class Forwarder:
     """Forward a chunk of this party's worker to the server of another party, over kept-alive connections."""
 
-    def __init__(self, settings: Settings, auth: AuthBase | None) -> None:
+    def __init__(self, settings: Settings, auth: AuthBase | None, pinned: PinnedParties | None = None) -> None:
         self._settings = settings
-        self._http = PeerHttp(auth, connections=settings.worker_threads)
+        self._http = PeerHttp(auth, settings.worker_threads, pinned)
 
     def __call__(
         self, session: Session, role: str, party_id: str, topic: str, seq: int, last: bool, data: bytes
@@ -359,13 +360,15 @@ def call_backs_at_once(http_threads: int) -> int:
     return max(1, min(4, http_threads // 8))
 
 
-def inquirers(settings: Settings, signature: AuthBase | None) -> tuple[Inquirer, CallBack]:
+def inquirers(
+    settings: Settings, signature: AuthBase | None, pinned: PinnedParties
+) -> tuple[Inquirer, CallBack]:  # fmt: skip
     """Return the inquirer that asks other parties for clients, and the check whether an initiator can be reached."""
     urls = {party_id: route.url for party_id, route in settings.routes.items()}
     ca_files = {party_id: route.ca_file for party_id, route in settings.routes.items()}
-    caller = Inquirer(settings.party_id, urls, _CALL_BACK_SECONDS, signature, ca_files)
+    caller = Inquirer(settings.party_id, urls, _CALL_BACK_SECONDS, signature, ca_files, pinned)
     call_back = CallBack(caller.why_unreached, call_backs_at_once(settings.http_threads))
-    return Inquirer(settings.party_id, urls, auth=signature, ca_files=ca_files), call_back
+    return Inquirer(settings.party_id, urls, auth=signature, ca_files=ca_files, pinned=pinned), call_back
 
 
 _CALL_BACK_SECONDS = 3.0         # the longest time that a party delays its answer to `create`

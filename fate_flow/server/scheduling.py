@@ -30,6 +30,7 @@ from fate_flow.peers.peer_senders import PartyState, PeerListener, PeerSender, P
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.crash_points import crash_points_of
 from fate_flow.server.log_keeper import LogKeeper
+from fate_flow.server.peer_tls import pinned_parties
 from fate_flow.server.runtime import (
     EffectRunner,
     SenderLog,
@@ -86,6 +87,7 @@ class SchedulerLoop:
         self._senders = PeerSenders(self._sender, listener)
         self._listener = listener
         self._auth = auth
+        self._pinned = pinned_parties(settings, store)
         owner = f"{home_id}-{secrets.token_hex(8)}"
         self._clock = AwakeClock(time.monotonic)
         self._scheduler = Scheduler(context, self._senders, owner, home_id, self._clock)
@@ -116,6 +118,7 @@ class SchedulerLoop:
             limits.longest_answer, limits.party_silence, auth=self._auth,
             says_who=self._scheduler.context.read(lambda tx: tx.says_who(party_id)),
             longest_gap=limits.heartbeat_interval + min(_LONGEST_WORK, limits.party_silence / 2), ca_file=route.ca_file,
+            pinned=self._pinned,
         )  # fmt: skip
 
     def _on_answers(self, answers: list[tuple[Command, Answer]]) -> None:

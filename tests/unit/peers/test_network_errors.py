@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import ssl
 from collections.abc import Callable
 from json import JSONDecodeError
 
@@ -46,6 +47,8 @@ def test_a_port_where_nobody_listens() -> None:
     (lambda: requests.ConnectionError(ProtocolError("Connection aborted.", ConnectionResetError(104, "x"))),
      "connection lost"),
     (lambda: requests.ConnectionError(ProtocolError("Connection aborted.")), "connection lost"),
+    (lambda: wrapped(ssl.SSLEOFError(8, "EOF occurred in violation of protocol")), "connection lost"),
+    (lambda: wrapped(ssl.SSLError(1, "no valid key")), "no TLS connection (no valid key)"),
     (lambda: requests.ConnectionError(ReadTimeoutError(None, "/", "x")), "no answer in time"),  # type: ignore[arg-type]
     (lambda: requests.ConnectTimeout(), "no connection in time"),
     (lambda: requests.ReadTimeout(), "no answer in time"),

@@ -1,0 +1,70 @@
+"""Which TLS context a request to another party uses: one that trusts the keys of its key list and nothing else."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.peers.tls import Clock, Leaf, NotAPeer, OwnTls, PeerKey, client_context, peer_of
+
+KeysOf = Callable[[str], tuple[PeerKey, ...] | None]
+"""Returns the tls keys of a party that are valid now; None for a party without a key list. Raises FlowError."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pinned:
+    """How the server of one party is recognised, and what this party shows it."""
+
+    party_id: str
+    context: ssl.SSLContext
+    _keys: tuple[PeerKey, ...]
+    _leaf: Leaf
+    _clock: Clock
+
+    def check(self, shown: bytes | None) -> None:
+        """Check the certificate (DER) that the server has shown. Raises NotAPeer."""
+        peer_of(shown, self._keys, self._clock())
+
+    def is_of(self, keys: tuple[PeerKey, ...], leaf: Leaf) -> bool:
+        return self._keys == keys and self._leaf is leaf
+
+
+class PinnedParties:
+    """The contexts for all parties; may be shared by threads."""
+
+    def __init__(self, own: Callable[[], OwnTls], keys_of: KeysOf, clock: Clock) -> None:
+        """`own` reads the tls key of this party when it is first needed, and may raise BadSettings."""
+        self._read_own = own
+        self._own: OwnTls | None = None
+        self._keys_of = keys_of
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._made: dict[str, Pinned] = {}
+
+    def of(self, party_id: str) -> Pinned | None:
+        """Return the same value until keys or the own leaf change; None for a party that has no key list here.
+
+        Raises NotAPeer if no connection to the party can be good now; FlowError if its keys cannot be read."""
+        keys = self._keys_of(party_id)
+        if keys is None:
+            return None
+        if not keys:
+            raise NotAPeer(f"no tls key of party {party_id} is valid here (flow key save --list)")
+        with self._lock:
+            leaf = self._own_tls().leaf()
+            made = self._made.get(party_id)
+            if made is None or not made.is_of(keys, leaf):
+                context = client_context(self._own_tls(), keys)
+                made = self._made[party_id] = Pinned(party_id, context, keys, leaf, self._clock)
+            return made
+
+    def _own_tls(self) -> OwnTls:
+        if self._own is None:
+            try:
+                self._own = self._read_own()
+            except BadSettings as error:
+                raise NotAPeer(error.message) from error
+        return self._own
