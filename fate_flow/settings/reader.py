@@ -88,10 +88,11 @@ class _Reader:
         site = authentication.section("site")
         home = self._path(root.text("home", ".."))
         client_keys, is_due = self._client_keys(authentication.section("client"), home) or (None, True)
+        host = flow.text("host", "127.0.0.1")
         settings = Settings(
             party_id=self._own_id(root),
             home=home,
-            host=flow.text("host", "127.0.0.1"),
+            host=host,
             http_port=flow.whole("http_port", 9380, 1, 65535),
             worker_port=flow.whole("worker_port", 0, 0, 65535),
             http_threads=flow.whole("http_threads", 32, 4, 1024),
@@ -119,7 +120,7 @@ class _Reader:
             ceilings=read_ceilings(root.section("ceilings")),
             commands=read_commands(root.section("commands")),
             approval=read_approval_rule(root.section("approval")),
-            permission=self._permission(root.section("permission")),
+            permission=self._permission(root.section("permission"), host),
             connectors=read_connectors(root.section("connectors")),
             conf_path=self._path_of_all,
         )
@@ -223,23 +224,24 @@ class _Reader:
         return found
 
     @collected
-    def _permission(self, section: Section) -> PermissionRule:
-        is_on = section.flag("switch", False)
-        rule = PermissionRule(section.flag("component", False), section.flag("dataset", False))
+    def _permission(self, section: Section, host: str) -> PermissionRule:
+        """Return which grants are required. Without a switch, other machines that reach the server need all."""
+        is_stated = section.get("switch") is not None
+        is_on = section.flag("switch", False) if is_stated else not _is_loopback(host)
+        default = is_on and not is_stated
+        rule = PermissionRule(section.flag("component", default), section.flag("dataset", default), not is_stated)
         section.refuse_others()
         if is_on and not rule.is_on:
+            what = "is true" if is_stated else f"is not set, and fateflow.host: {host} is reachable from other machines"
             raise BadSettings(
-                f"{section.name('switch')}: is true, but neither {section.name('component')} nor "
-                f"{section.name('dataset')} is: nothing would be checked"
+                f"{section.name('switch')}: {what}, but neither {section.name('component')} nor "
+                f"{section.name('dataset')} is true: nothing would be checked; {section.name('switch')}: false says so"
             )
         return rule if is_on else PermissionRule()
 
     @collected
     def _check_listen(self, settings: Settings) -> None:
-        try:
-            is_loopback = settings.host == "localhost" or ip_address(settings.host).is_loopback
-        except ValueError as error:
-            raise BadSettings(f"fateflow.host: {settings.host!r} is not an IP address or localhost") from error
+        is_loopback = _is_loopback(settings.host)
         if not is_loopback and not settings.insecure_listen:
             raise BadSettings(
                 f"fateflow.host: {settings.host} is reachable from other machines, and {_open_to(settings)}; set "
@@ -272,6 +274,14 @@ class _Reader:
                     f"routes.{party_id}.url: {route.url} has a path: signatures cover the path (authentication.site), "
                     "and that party's server would see another one; remove the path"
                 )
+
+
+def _is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches a server on this address. Raise BadSettings."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError as error:
+        raise BadSettings(f"fateflow.host: {host!r} is not an IP address or localhost") from error
 
 
 def _open_to(settings: Settings) -> str:

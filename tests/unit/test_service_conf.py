@@ -315,10 +315,39 @@ def test_permissions_are_looked_at_where_the_switch_is_on(bare: Path, text: str,
     assert load_settings(bare).permission == rule
 
 
+REACHABLE = "fateflow: {host: %s, insecure_listen: true}\nauthentication: {client: {switch: true}}"
+
+
+@pytest.mark.parametrize(
+    ("host", "text", "rule"),
+    [
+        ("10.0.0.1", "", PermissionRule(True, True, is_default=True)),
+        ("0.0.0.0", "", PermissionRule(True, True, is_default=True)),
+        ("'::'", "permission: {switch: null}", PermissionRule(True, True, is_default=True)),
+        ("10.0.0.1", "permission: {dataset: false}", PermissionRule(components=True, is_default=True)),
+        ("10.0.0.1", "permission: {switch: false}", PermissionRule()),
+        ("10.0.0.1", "permission: {switch: true, component: true}", PermissionRule(components=True)),
+        ("127.0.0.1", "", PermissionRule()),
+        ("localhost", "permission: {component: true, dataset: true}", PermissionRule()),
+        ("'::1'", "permission: {switch: null}", PermissionRule()),
+    ],
+)
+def test_beyond_loopback_grants_are_required_unless_the_configuration_says_otherwise(
+    bare: Path, host: str, text: str, rule: PermissionRule
+) -> None:
+    bare.write_text(f'party_id: "9999"\n{REACHABLE % host}\n{text}\n', encoding="utf-8")
+    assert load_settings(bare).permission == rule
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("permission: {switch: true}", "permission.switch: is true, but neither permission.component nor"),
+        (
+            "fateflow: {host: 10.0.0.1, insecure_listen: true}\nauthentication: {client: {switch: true}}\n"
+            "permission: {component: false, dataset: false}",
+            "permission.switch: is not set, and fateflow.host: 10.0.0.1 is reachable from other machines, but neither",
+        ),
         ("permission: {switch: 1}", "permission.switch: 1 is neither true nor false"),
         ("permission: {switch: true, role: true}", "permission.role: no such key"),
     ],

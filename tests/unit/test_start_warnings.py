@@ -67,3 +67,16 @@ def test_client_roles_that_nobody_looks_at(tmp_path: Path) -> None:
     write(conf, 'party_id: "9999"\nauthentication: {client: {switch: false}}\n', 0o600)
     [text] = [one for one in start_warnings(load_settings(conf)) if "client roles" in one]
     assert text.startswith(f"the client roles in {tmp_path}/keys/people.yaml have no effect")
+
+
+@pytest.mark.parametrize(("permission", "warns"), [
+    ("", True), ("permission: {switch: true, component: true}", False), ("permission: {switch: false}", False),
+])  # fmt: skip
+def test_grants_that_are_required_by_default_are_named_at_the_start(
+    tmp_path: Path, permission: str, warns: bool
+) -> None:
+    text = f'party_id: "9999"\nfateflow: {{host: 10.0.0.1, insecure_listen: true}}\n{permission}\n'
+    conf = write(tmp_path / "conf" / "c.yaml", text, 0o600)
+    found = [one for one in start_warnings(load_settings(conf)) if one.startswith("permission.switch is not set")]
+    assert bool(found) == warns
+    assert not found or "also those that run (fate_flow grants show); set permission.switch to true" in found[0]

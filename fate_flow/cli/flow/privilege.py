@@ -16,7 +16,8 @@ from fate_flow.cli.output.lists import print_granted, show_as
 
 @click.group()
 def privilege() -> None:
-    """Control what jobs of another party may use here. Checked only if permission.switch is true.
+    """Control what jobs of another party may use here. Required only if permission.switch is true,
+    or if it is not set and other machines reach the server.
 
     `fate_flow grants` does the same by a file, with limits.
 

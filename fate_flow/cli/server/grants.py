@@ -100,7 +100,7 @@ def show(conf: Path, party_id: str | None, as_json: bool) -> None:
         print_json({one: _as_json(grants) for one, grants in found.items()})
         return
     if not settings.permission.is_on:
-        tell("permission.switch is not true: what is not granted is allowed, too; limits hold")
+        tell("no grants are required here (permission.switch): what is not granted is allowed, too; limits hold")
     for one, grants in found.items():
         _print_party(one, grants)
     if not found:

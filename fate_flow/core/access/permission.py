@@ -49,6 +49,7 @@ class PermissionRule:
 
     components: bool = False
     datasets: bool = False
+    is_default: bool = False             # because the server is reachable, and the configuration states nothing else
 
     @property
     def is_on(self) -> bool:

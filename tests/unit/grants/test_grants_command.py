@@ -54,7 +54,7 @@ def test_a_file_is_compared_applied_and_shown(run: Run) -> None:
     again = run("diff")
     assert (again.exit_code, again.stdout, again.stderr) == (0, "", "nothing differs\n")
     shown = run("show", "-p", "9999")
-    assert "permission.switch is not true" in shown.stderr
+    assert "no grants are required here (permission.switch)" in shown.stderr
     head, *lines = shown.stdout.splitlines()
     assert head.startswith("party 9999 (file applied by ada at 20")
     assert lines == [
