@@ -61,6 +61,11 @@ GRANTS: Schema = {
                 "How many ids an intersection must have, or rows a sum, for anything of it to leave this party; by "
                 "default any.", 1,
             ),
+            programs=a_list(
+                a_text("The SHA-256 of a program.", "^sha256:[0-9a-f]{64}$", "sha256: and 64 hex digits"),
+                "The programs that the component Command may run for it, which commands.allow has to allow, too; by "
+                "default all that commands.allow does.", uniqueItems=True,
+            ),
             approval={
                 "description": "Whether each of its jobs needs approval; by default, as the configuration says.",
                 "type": "boolean",
@@ -115,7 +120,10 @@ class _Reader:
             if (found := _limits_of(one)) != TableLimits():
                 limits[table] = found
         values: Mapping[str, Any] = node.value
-        of_party = PartyLimits(**{one.name: values.get(one.name) for one in fields(PartyLimits)})
+        given = {one.name: values.get(one.name) for one in fields(PartyLimits)}
+        if given["programs"] is not None:
+            given["programs"] = frozenset(given["programs"])
+        of_party = PartyLimits(**given)
         return Grants(frozenset(things), limits, of_party)
 
     def _component(self, node: Node) -> Thing | None:

@@ -26,11 +26,16 @@ def table_limits(text: str) -> TableLimits:
 
 def party_limits_text(limits: PartyLimits) -> str:
     """Return the text of `t_party_limits.f_limits`."""
-    return json.dumps(_set(asdict(limits)))
+    found = _set(asdict(limits))
+    if limits.programs is not None:
+        found["programs"] = sorted(limits.programs)
+    return json.dumps(found)
 
 
 def party_limits(text: str) -> PartyLimits:
-    return PartyLimits(**json.loads(text))
+    found = json.loads(text)
+    programs = found.get("programs")
+    return PartyLimits(**{**found, "programs": None if programs is None else frozenset(programs)})
 
 
 def _set(values: Mapping[str, Any]) -> dict[str, Any]:

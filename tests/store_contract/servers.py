@@ -93,7 +93,8 @@ class PermissionCases(Cases):
         reader, table = Thing(Kind.COMPONENT, "Reader"), Thing(Kind.DATASET, "t", "demo")
         other = EVERYTHING[Kind.DATASET]
         limits = {table: TableLimits(frozenset({"a", "ä b"}), 3)}
-        wanted = Grants(frozenset({reader, table}), limits, PartyLimits(8, approval=True), "ada", 7)
+        party_limits = PartyLimits(8, True, 5, frozenset({"sha256:b", "sha256:a"}))
+        wanted = Grants(frozenset({reader, table}), limits, party_limits, "ada", 7)
         assert each.grants("9999") == Grants()
         each.grant("9999", [other])
         each.replace_grants("9999", wanted)

@@ -7,7 +7,7 @@ import json
 import os
 import resource
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -40,11 +40,12 @@ def program(tmp_path: Path) -> Path:
 
 
 def objection(
-    allow: list[str], argv: list[str] | str, policy: dict[str, Any] | None = None, of: str = "10000", **said: Any
-) -> str:
+    allow: list[str], argv: list[str] | str, policy: dict[str, Any] | None = None, of: str = "10000",
+    granted: Collection[str] | None = None, **said: Any,
+) -> str:  # fmt: skip
     """What party 10000 says to a job of its own, or of the party `of`."""
     rules = ProgramRules(**{"enabled": True, "allow": tuple(allow), **(policy or {})})
-    return ConfiguredProgramPolicy(rules, "10000").objection(read_program({"command": argv, **said}), of)
+    return ConfiguredProgramPolicy(rules, "10000").objection(read_program({"command": argv, **said}), of, granted)
 
 
 # ---------------------------------------------------------------------- what may begin
@@ -179,6 +180,26 @@ def test_a_program_policy_that_needs_no_content_says_so(
         ConfiguredProgramPolicy(ProgramRules(enabled=enabled, allow=tuple(allow), files_root=root)).reads_programs
         is reads
     )
+
+
+@pytest.mark.parametrize(
+    ("granted", "is_run"),
+    [(None, True), ([f"sha256:{SHA256}"], True), ([], False), ([f"sha256:{SHA256[::-1]}"], False)],
+)
+def test_a_program_that_is_allowed_has_to_be_granted_as_well(
+    program: Path, tmp_path: Path, granted: list[str] | None, is_run: bool
+) -> None:
+    (tmp_path / "tool").write_text(CONTENT)
+    root, allow = {"files_root": str(tmp_path)}, [f"sha256:{SHA256}"]
+    said = [
+        objection([str(program)], [str(program)], of="9999", granted=granted),
+        objection(allow, ["./go"], of="9999", granted=granted, files=[{"name": "go", "content": CONTENT}]),
+        objection(allow, ["./go"], root, of="9999", granted=granted, files=[{"name": "go", "path": "tool"}]),
+    ]
+    names = [str(program), "go", "tool"]
+    refused = [f"command: {name} was not granted to the initiator (fate_flow grants, there)" for name in names]
+    assert said == ([""] * 3 if is_run else refused)
+    assert objection([], [str(program)], granted=[f"sha256:{SHA256}"]), "what is granted has to be allowed as well"
 
 
 def test_a_name_is_looked_for_in_the_path(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,6 +352,20 @@ def test_files_are_copies_that_nobody_writes_and_what_is_in_them_is_kept(
     assert json.loads((folder / "files.json").read_text())["named"] == {
         "bytes": 12, "sha256": hashlib.sha256(b"of the party").hexdigest(), "path": "own",
     }  # fmt: skip
+
+
+def test_a_worker_looks_again_at_what_was_granted(folder: Path, program: Path) -> None:
+    named, sent = InputFile("go", path="tool"), InputFile("go", content=CONTENT)
+    rules = {"files_root": str(program.parent), "allow": (f"sha256:{SHA256}",)}
+    ways: list[dict[str, Any]] = [{}, *({"argv": ("./go",), "files": (file,)} for file in (named, sent))]
+    for way in ways:
+        assert ready(folder, program, rules, granted=(f"sha256:{SHA256}",), **way)
+        for file in (folder / "work").iterdir():
+            file.unlink()
+        with pytest.raises(NotAllowed, match="was not granted to the initiator"):
+            ready(folder, program, rules, granted=(), initiator="9999", own="10000", **way)
+        for file in (folder / "work").iterdir():
+            file.unlink()
 
 
 def test_the_program_may_be_one_of_them_and_is_looked_at_as_it_was_copied(folder: Path, program: Path) -> None:

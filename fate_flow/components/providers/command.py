@@ -72,7 +72,7 @@ def _order(launch: Launch, wanted: Program) -> Order:
     }
     return Order(
         command.argv, env, launch.rules, command.files, command.volumes, command.core_dumps, command.secrets,
-        wanted.initiator, launch.party_id,
+        wanted.initiator, launch.party_id, None if wanted.granted is None else tuple(sorted(wanted.granted)),
     )  # fmt: skip
 
 

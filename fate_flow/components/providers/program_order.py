@@ -32,6 +32,7 @@ class Order:
     secrets: tuple[str, ...] = ()        # names; the worker reads the texts itself
     initiator: str = ""                  # the id of the job's initiator
     own: str = ""                        # the id of the party that runs it
+    granted: tuple[str, ...] | None = None       # sha256:DIGEST of the programs that it was granted; None: any
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -50,5 +51,10 @@ class Order:
         return cls(
             tuple(value["argv"]), value["env"], ProgramRules(**policy),
             tuple(InputFile(**one) for one in value["files"]), tuple(value["volumes"]), value["core_dumps"],
-            tuple(value["secrets"]), value["initiator"], value["own"],
+            tuple(value["secrets"]), value["initiator"], value["own"], _granted(value.get("granted")),
         )  # fmt: skip
+
+
+def _granted(value: list[str] | None) -> tuple[str, ...] | None:
+    """Return the digests in an order; one of an earlier release has none."""
+    return None if value is None else tuple(value)

@@ -36,6 +36,7 @@ class PartyLimits:
     cores: int | None = None                   # that its jobs may hold here at once
     approval: bool | None = None               # whether each of its jobs needs approval; None: as configured
     least_intersection: int | None = None      # ids or rows below which nothing that is computed of them may leave
+    programs: frozenset[str] | None = None     # sha256:DIGEST of the programs that it may run; None: as configured
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,10 @@ def described(grants: Grants) -> dict[Hashable, str]:
         lines["least_intersection", least] = f"intersections of at least {counted(least, 'id')}"
     if approval is not None:
         lines["approval", approval] = "approval of each job" if approval else "no approval of jobs"
+    if grants.limits.programs is not None:
+        lines["only listed programs"] = "no programs but those that are listed"
+        for digest in sorted(grants.limits.programs):
+            lines["program", digest] = f"program {digest}"
     return lines
 
 

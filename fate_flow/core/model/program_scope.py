@@ -38,6 +38,7 @@ class Program:
     env: Mapping[str, str]
     peers: tuple[Mapping[str, Any], ...]
     initiator: str         # the party id of the job's initiator
+    granted: frozenset[str] | None = None     # sha256:DIGEST of the programs that it was granted; None: any
 
 
 def environment(task: TaskSpec, place: Place) -> dict[str, str]:

@@ -14,6 +14,7 @@ import resource
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from fate_flow.engines.local.programs import (
     NotAllowed,
     check_allowed,
     check_content,
+    check_granted,
+    digest_of,
     find_program,
     read_secret,
     source_of,
@@ -85,6 +88,7 @@ def _program(order: Order, folder: Path, digests: Mapping[str, str]) -> Path:
     if file is None:
         program = find_program(name)
         check_allowed(program, name, order.policy.allow)
+        check_granted(name, partial(digest_of, os.path.realpath(program)), order.granted)
         return program
     if file.path:
         try:
@@ -93,6 +97,7 @@ def _program(order: Order, folder: Path, digests: Mapping[str, str]) -> Path:
             check_allowed(source_of(file, order.policy.files_root), file.path, order.policy.allow)
     else:
         check_content(file.name, digests[file.name], order.policy.allow)
+    check_granted(file.name, lambda: digests[file.name], order.granted)
     (folder / WORK / file.name).chmod(0o500)
     return folder / WORK / file.name
 

@@ -14,6 +14,7 @@ import shutil
 import stat
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from fate_flow.components.base.regular_file import open_regular
@@ -56,9 +57,9 @@ class ConfiguredProgramPolicy:
         by_content = any(one.startswith(DIGEST) for one in self.policy.allow)
         return self.policy.enabled and (by_content or bool(self.policy.files_root))
 
-    def objection(self, command: ProgramSpec, initiator: str) -> str:
+    def objection(self, command: ProgramSpec, initiator: str, granted: Collection[str] | None = None) -> str:
         """Return why this party does not run the program for this initiator, with the configuration key; empty if it
-        does."""
+        does. `granted`: the digests of the programs that were granted to it; None: it has no such limit."""
         if not self.policy.enabled:
             return "commands.enabled is false in its service_conf.yaml: this party runs no programs of others"
         try:
@@ -67,23 +68,27 @@ class ConfiguredProgramPolicy:
                     check_file(one, source_of(one, self.policy.files_root), self._digests.of)
             for name in command.secrets:
                 read_secret(name, self.policy, initiator, self.own)
-            self._check_program(command)
+            self._check_program(command, granted)
         except NotAllowed as refusal:
             log.info("a program of party %s is not run: %s", initiator, refusal)
             return refusal.orders(initiator, self.own)
         return ""
 
-    def _check_program(self, command: ProgramSpec) -> None:
+    def _check_program(self, command: ProgramSpec, granted: Collection[str] | None) -> None:
         file = command.program_file
         if file is None:
             program = find_program(command.argv[0])
             check_allowed(program, command.argv[0], self.policy.allow, self._digests.of)
+            check_granted(command.argv[0], partial(self._digests.of, os.path.realpath(program)), granted)
             check_runnable(program, command.argv[0])         # last, so that a job cannot test which files exist
         elif (sent := file.sent) is not None:
-            check_content(file.name, hashlib.sha256(sent).hexdigest(), self.policy.allow)
+            digest = hashlib.sha256(sent).hexdigest()
+            check_content(file.name, digest, self.policy.allow)
+            check_granted(file.name, lambda: digest, granted)
         else:
             source = source_of(file, self.policy.files_root)
             check_allowed(source, file.path, self.policy.allow, self._digests.of)
+            check_granted(file.path, partial(self._digests.of, str(source)), granted)
 
 
 class Digests:
@@ -142,6 +147,14 @@ def check_allowed(program: Path, name: str, allow: Collection[str], digest: Call
         f"commands.allow names neither {name} nor its sha256",
         f"; it is {real}; allowed is {_listed(allow)}" if real != name else f"; allowed is {_listed(allow)}",
     )
+
+
+def check_granted(name: str, digest: Callable[[], str], granted: Collection[str] | None) -> None:
+    """Check that an allowed program was granted to the initiator by its content; `name` is its name in the job.
+
+    Raises NotAllowed."""
+    if granted is not None and f"{DIGEST}{digest()}" not in granted:
+        raise NotAllowed(f"command: {name} was not granted to the initiator (fate_flow grants, there)")
 
 
 def check_runnable(program: Path, name: str) -> None:

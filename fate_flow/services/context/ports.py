@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -222,9 +222,9 @@ class ProgramPolicy(Protocol):
     def reads_programs(self) -> bool:
         """Whether `objection` may take long for a program or file that it has not seen before."""
 
-    def objection(self, command: ProgramSpec, initiator: str) -> str:
+    def objection(self, command: ProgramSpec, initiator: str, granted: Collection[str] | None = None) -> str:
         """Return why this party does not run the program for this initiator, naming the configuration key; empty if
-        it does."""
+        it does. `granted`: sha256:DIGEST of the programs that were granted to it; None: it has no such limit."""
 
 
 class DenyAll:
@@ -232,7 +232,9 @@ class DenyAll:
 
     reads_programs = False
 
-    def objection(self, command: ProgramSpec, initiator: str) -> str:  # noqa: ARG002  # whatever it is
+    def objection(
+        self, command: ProgramSpec, initiator: str, granted: Collection[str] | None = None  # noqa: ARG002
+    ) -> str:
         return "this server runs no commands"
 
 

@@ -21,7 +21,7 @@ from fate_flow.services.context.documents import digest_of_received, for_rows, p
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.rows import plain_v1_incarnation
-from fate_flow.services.workers.allowed import above_ceilings, not_granted
+from fate_flow.services.workers.allowed import above_ceilings, granted_programs, not_granted
 from fate_flow.services.workers.tables import TablesAtSubmit
 from fate_flow.store.contract.party_keys import message_keys
 from fate_flow.store.values import Document
@@ -66,8 +66,9 @@ def _accept(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
 
 
 def _check_programs(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
+    initiator = spec.initiator.party_id
     for task, program in _programs_of(spec, party):
-        objection = unit.context.program_policy.objection(program, spec.initiator.party_id)
+        objection = unit.context.program_policy.objection(program, initiator, granted_programs(unit, initiator))
         if objection:
             raise OperationFailed(f"{task.name} ({task.module}) is not run at {party}: {objection}")
 

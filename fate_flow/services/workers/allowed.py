@@ -107,6 +107,11 @@ def least_intersection(unit: UnitOfWork, spec: JobSpec) -> int:
     return 0 if _is_own(unit, initiator) else unit.tx.grants(initiator).limits.least_intersection or 0
 
 
+def granted_programs(unit: UnitOfWork, initiator: str) -> frozenset[str] | None:
+    """Return sha256:DIGEST of the programs that jobs of this party may run here; None: it has no such limit."""
+    return None if _is_own(unit, initiator) else unit.tx.grants(initiator).limits.programs
+
+
 def needs_approval(unit: UnitOfWork, initiator: str) -> bool:
     """Return whether a job of this party needs approval here: as its grants say, else as the configuration does."""
     if _is_own(unit, initiator):

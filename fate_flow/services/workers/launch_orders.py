@@ -10,7 +10,7 @@ from fate_flow.core.planning.replicas import COLLECTOR, newest
 from fate_flow.services.artifacts.inputs import inputs_of
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.workers.allowed import least_intersection
+from fate_flow.services.workers.allowed import granted_programs, least_intersection
 from fate_flow.services.workers.ending import stop_seconds
 from fate_flow.store.contract.transaction import Transaction
 
@@ -37,7 +37,7 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         speaks_as=task.worker_id or worker.worker_id,
         least_intersection=least_intersection(unit, spec),
         stage=task_spec.stage,
-        program=_program(spec, worker, task, parameters.task_cores),
+        program=_program(unit, spec, worker, task, parameters.task_cores),
         collects=_collected(unit.tx, worker),
     )
 
@@ -49,7 +49,9 @@ def _collected(tx: Transaction, worker: Worker) -> tuple[Worker, ...]:
     return tuple(ranked[rank] for rank in sorted(ranked))
 
 
-def _program(spec: JobSpec, worker: Worker, task: Task, cores: int) -> Program | None:
+def _program(
+    unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task, cores: int
+) -> Program | None:
     """Return the user's own program with its place among the others; None for the component's own code."""
     of_task = spec.tasks[worker.task.name]
     command = of_task.programs.get(worker.task.party)
@@ -58,7 +60,8 @@ def _program(spec: JobSpec, worker: Worker, task: Task, cores: int) -> Program |
     own_cores = worker.cores if worker.is_elastic else None
     place = Place(worker.task, task.incarnation, worker.slot, worker.rank, worker.attempt, cores, own_cores)
     known = tuple(peers(of_task, task.without))
-    return Program(command, environment(of_task, place), known, spec.initiator.party_id)
+    initiator = spec.initiator.party_id
+    return Program(command, environment(of_task, place), known, initiator, granted_programs(unit, initiator))
 
 
 def _running(task: TaskSpec, without: tuple[str, ...]) -> tuple[Party, ...]:

@@ -19,7 +19,7 @@ class ProgramPolicy:
     def __init__(self, said: str = "") -> None:
         self.said = said
 
-    def objection(self, command: ProgramSpec, initiator: str) -> str:
+    def objection(self, command: ProgramSpec, initiator: str, granted: object = None) -> str:
         return self.said
 
 

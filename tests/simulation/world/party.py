@@ -346,5 +346,5 @@ class _Open:
 
     reads_programs = False
 
-    def objection(self, command: ProgramSpec, initiator: str) -> str:
+    def objection(self, command: ProgramSpec, initiator: str, granted: object = None) -> str:
         return ""

@@ -63,6 +63,7 @@ def test_what_a_file_says(party: Any, grants: Grants) -> None:
     [
         ({"corse": 4}, "parties.9999.corse: is not known; did you mean cores"),
         ({"cores": "4"}, "parties.9999.cores: '4' is not a whole number"),
+        ({"programs": ["/bin/sh"]}, "parties.9999.programs[0]: '/bin/sh' is not sha256: and 64 hex digits"),
         ({"least_intersection": 0}, "parties.9999.least_intersection: 0 is less than 1"),
         ({"cores": -1}, "parties.9999.cores: -1 is less than 0"),
         ({"approval": "yes"}, "parties.9999.approval: 'yes' is not true or false"),
@@ -140,6 +141,7 @@ _PARTIES = st.fixed_dictionaries(
         "tables": st.lists(_TABLES, unique_by=lambda one: one["name"]),
         "cores": st.integers(0, 99),
         "least_intersection": st.integers(1, 9),
+        "programs": st.lists(st.sampled_from("ab").map(lambda digit: f"sha256:{64 * digit}"), unique=True),
         "approval": st.booleans(),
     },
 )

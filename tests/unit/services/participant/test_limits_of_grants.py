@@ -11,6 +11,7 @@ from fate_flow.core.access.permission import Kind, PermissionRule, Thing
 from fate_flow.core.model.approval import Approval, ApprovalRule
 from fate_flow.core.model.job import NOT_READY, Command, TaskKey
 from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, TaskStatus
@@ -23,6 +24,7 @@ from tests.kit.services.hand_scheduler import chosen, job_of, submit
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.hand_use_cases import Harness
 from tests.kit.services.party_commands import HOLD, JOIN, command, create, task_command
+from tests.kit.services.replicas import ProgramPolicy, a_server
 from tests.kit.values import HOST
 
 NO_LIMITS = PartyLimits()
@@ -177,6 +179,30 @@ def test_the_worker_of_this_party_gets_its_own_limit() -> None:
     GrantFiles(host.context).apply({"9999": grants}, "ada")
     assert host.handle(task_command(K.TASK_START, "b")).is_ok
     assert [order.least_intersection for order in host.engine.launched] == [100, 7], "as it is when a worker starts"
+
+
+# ------------------------------------------------------------------ programs
+
+
+@pytest.mark.parametrize("granted", [None, frozenset[str](), frozenset({f"sha256:{64 * '0'}"})])
+def test_programs_are_looked_at_with_what_was_granted(granted: frozenset[str] | None) -> None:
+    class Recorded(ProgramPolicy):
+        reads_programs = False
+
+        def objection(self, command: ProgramSpec, initiator: str, granted: object = None) -> str:
+            seen.append((initiator, granted))
+            return super().objection(command, initiator, granted)
+
+    seen: list[tuple[str, object]] = []
+    host = a_server(Recorded())
+    GrantFiles(host.context).apply({"9999": Grants(limits=PartyLimits(programs=granted))}, "ada")
+    document = job({"guest": ["9999"], "host": ["10000"]}, {"a": []}, commands={"a": {"command": ["tool"]}})
+    begun(host, document)
+    assert seen[-1] == ("9999", granted)
+    assert host.handle(task_command(K.TASK_START)).is_ok
+    [order] = host.engine.launched
+    assert order.program is not None
+    assert order.program.granted == granted
 
 
 # ------------------------------------------------------------------ approval
