@@ -33,9 +33,9 @@ def start_warnings(settings: Settings) -> Iterator[str]:
         yield f"listening on {settings.host} without {what} (insecure_listen)"
     if settings.permission.is_on and settings.permission.is_default:
         yield (
-            f"permission.switch is not set, and fateflow.host: {settings.host} is reachable from other machines: jobs "
-            "of other parties may use only what was granted to them, also those that run (fate_flow grants show); set "
-            "permission.switch to true to keep that, or to false to allow everything"
+            "permission.switch is not set, and other machines reach this server (fateflow.host or parties.listen): "
+            "jobs of other parties may use only what was granted to them, also those that run (fate_flow grants show); "
+            "set permission.switch to true to keep that, or to false to allow everything"
         )
     for party_id in sorted(settings.site.unsigned_from if settings.site.is_on else ()):
         yield (

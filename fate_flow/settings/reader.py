@@ -22,6 +22,7 @@ from fate_flow.settings.connectors import read_connectors
 from fate_flow.settings.limits import read_ceilings, read_limits, read_retention
 from fate_flow.settings.logs import read_log_limits
 from fate_flow.settings.parties import (
+    Listen,
     read_approval_rule,
     read_parties_listen,
     read_party_id,
@@ -88,7 +89,7 @@ class _Reader:
         site = authentication.section("site")
         home = self._path(root.text("home", ".."))
         client_keys, is_due = self._client_keys(authentication.section("client"), home) or (None, True)
-        host = flow.text("host", "127.0.0.1")
+        host, parties_listen = flow.text("host", "127.0.0.1"), read_parties_listen(root.section("parties"))
         settings = Settings(
             party_id=self._own_id(root),
             home=home,
@@ -106,7 +107,7 @@ class _Reader:
             makes_client_keys=is_due,
             site=read_site_rule(site),
             site_key_file=Path(site.full_path("private_key")),
-            parties_listen=read_parties_listen(root.section("parties")),
+            parties_listen=parties_listen,
             database_url=self._database(root.section("database")),
             engines={LOCAL: self._local_engine(root.section("fate_on_standalone"))},
             routes=read_routes(root.section("routes")),
@@ -120,7 +121,7 @@ class _Reader:
             ceilings=read_ceilings(root.section("ceilings")),
             commands=read_commands(root.section("commands")),
             approval=read_approval_rule(root.section("approval")),
-            permission=self._permission(root.section("permission"), host),
+            permission=self._permission(root.section("permission"), host, parties_listen),
             connectors=read_connectors(root.section("connectors")),
             conf_path=self._path_of_all,
         )
@@ -224,15 +225,16 @@ class _Reader:
         return found
 
     @collected
-    def _permission(self, section: Section, host: str) -> PermissionRule:
+    def _permission(self, section: Section, host: str, listen: Listen | None) -> PermissionRule:
         """Return which grants are required. Without a switch, other machines that reach the server need all."""
         is_stated = section.get("switch") is not None
-        is_on = section.flag("switch", False) if is_stated else not _is_loopback(host)
+        is_loopback = _is_loopback(host) and (listen is None or _is_loopback(listen.host))
+        is_on = section.flag("switch", False) if is_stated else not is_loopback
         default = is_on and not is_stated
         rule = PermissionRule(section.flag("component", default), section.flag("dataset", default), not is_stated)
         section.refuse_others()
         if is_on and not rule.is_on:
-            what = "is true" if is_stated else f"is not set, and fateflow.host: {host} is reachable from other machines"
+            what = "is true" if is_stated else "is not set, and other machines reach this server"
             raise BadSettings(
                 f"{section.name('switch')}: {what}, but neither {section.name('component')} nor "
                 f"{section.name('dataset')} is true: nothing would be checked; {section.name('switch')}: false says so"

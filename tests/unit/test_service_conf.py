@@ -328,6 +328,8 @@ REACHABLE = "fateflow: {host: %s, insecure_listen: true}\nauthentication: {clien
         ("10.0.0.1", "permission: {switch: false}", PermissionRule()),
         ("10.0.0.1", "permission: {switch: true, component: true}", PermissionRule(components=True)),
         ("127.0.0.1", "", PermissionRule()),
+        ("127.0.0.1", "parties: {listen: {port: 9390}}", PermissionRule(True, True, is_default=True)),
+        ("127.0.0.1", "parties: {listen: {host: 127.0.0.1, port: 9390}}", PermissionRule()),
         ("localhost", "permission: {component: true, dataset: true}", PermissionRule()),
         ("'::1'", "permission: {switch: null}", PermissionRule()),
     ],
@@ -346,7 +348,7 @@ def test_beyond_loopback_grants_are_required_unless_the_configuration_says_other
         (
             "fateflow: {host: 10.0.0.1, insecure_listen: true}\nauthentication: {client: {switch: true}}\n"
             "permission: {component: false, dataset: false}",
-            "permission.switch: is not set, and fateflow.host: 10.0.0.1 is reachable from other machines, but neither",
+            "permission.switch: is not set, and other machines reach this server, but neither",
         ),
         ("permission: {switch: 1}", "permission.switch: 1 is neither true nor false"),
         ("permission: {switch: true, role: true}", "permission.role: no such key"),
