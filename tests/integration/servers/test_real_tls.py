@@ -1,0 +1,100 @@
+"""Two parties that know each other by their key lists: their servers talk over mutual TLS alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fate_flow.cli.server.cluster_plan import Ports
+from fate_flow.core.access.fingerprint import fingerprint_of
+from fate_flow.peers.own_keys import OwnKeys
+from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, running_cluster, toy
+from tests.kit.servers.wire_recorder import WireRecorder
+from tests.kit.waiting import eventually
+
+pytestmark = pytest.mark.timeout(900)
+
+MARKER = "sums-that-nobody-else-reads"
+PARTIES = (GUEST, HOST)
+
+
+@dataclass
+class Joined:
+    """Two running servers, the keys of both, and what passes from one to the other."""
+
+    cluster: Cluster
+    keys: Mapping[str, OwnKeys]
+    wires: Mapping[str, WireRecorder]            # by the party that is called
+
+    def save(self, at: str, of: str) -> dict[str, Any]:
+        keys = self.keys[of]
+        body = {"party_id": of, "key": keys.signed_list().text(), "fingerprint": fingerprint_of(keys.root().key_id)}
+        return dict(self.cluster.parties[at].post("key/public/save", body))
+
+    def submitted(self, document: Mapping[str, Any]) -> str:
+        """Return the id of the job; empty if a party does not answer, so that the submit is refused."""
+        answer = self.cluster.guest.post("job/submit", document)
+        return str(answer["jobId"]) if answer["retcode"] == 0 else ""
+
+
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Joined]:
+    root, ports = tmp_path_factory.mktemp("servers") / "over TLS", Ports()
+    free = filter(ports.is_free, range(BASE_PORT + 180, 65536))
+    listening = {party_id: next(free) for party_id in PARTIES}
+    wires = {party_id: WireRecorder() for party_id in PARTIES}
+    keys = {party_id: own_keys(root, party_id) for party_id in PARTIES}
+    overlays = {}
+    for party_id, other in zip(PARTIES, reversed(PARTIES), strict=True):
+        wires[party_id].target = listening[party_id]
+        keys[party_id].make()
+        overlays[party_id] = {
+            "parties": {"listen": {"host": "127.0.0.1", "port": listening[party_id]}},
+            "routes": {other: {"url": f"https://127.0.0.1:{wires[other].port}"}},
+        }
+    ports.close()
+    try:
+        with running_cluster(root, PARTIES, base_port=BASE_PORT + 190, overlays=overlays) as cluster:
+            found = Joined(cluster, keys, wires)
+            for at, of in (PARTIES, PARTIES[::-1]):
+                assert found.save(at, of)["data"] == "save success"
+            yield found
+    finally:
+        for wire in wires.values():
+            wire.close()
+
+
+def own_keys(root: Path, party_id: str) -> OwnKeys:
+    folder = root / party_id / "keys"
+    return OwnKeys(party_id, folder, folder / "message.pem", lambda: time.time_ns() // 1_000_000)
+
+
+def test_a_job_runs_and_nobody_between_the_servers_reads_anything(joined: Joined) -> None:
+    before = {party_id: wire.count() for party_id, wire in joined.wires.items()}
+    document = toy()
+    document["job_runtime_conf"]["job_parameters"]["common"]["name"] = MARKER
+    job_id = eventually(lambda: joined.submitted(document), "the parties to reach each other")
+    joined.cluster.wait(job_id, "success")
+    assert joined.cluster.guest.metrics(job_id, "toy_0")
+    for party_id, wire in joined.wires.items():
+        assert wire.count() > before[party_id] + 10_000
+        for text in (job_id, MARKER, "toy_0", "SRC-PARTY-ID", "HTTP/1.1", "application/json"):
+            assert not wire.has_seen(text.encode())
+
+
+def test_a_party_that_is_deleted_is_cut_off_and_comes_back_with_a_compared_fingerprint(joined: Joined) -> None:
+    host = joined.cluster.parties[HOST]
+    eventually(lambda: joined.submitted(toy()), "the parties to reach each other")
+    assert host.post("key/public/delete", {"party_id": GUEST})["retcode"] == 0
+    eventually(lambda: not joined.submitted(toy()), "the guest to be refused")
+    text = joined.keys[GUEST].signed_list().text()
+    without = host.post("key/public/save", {"party_id": GUEST, "key": text})
+    assert (without["retcode"], "was removed here" in without["retmsg"]) == (100, True)
+    assert joined.save(HOST, GUEST)["retcode"] == 0
+    job_id = eventually(lambda: joined.submitted(toy()), "the guest to be let in again")
+    joined.cluster.wait(job_id, "success")
