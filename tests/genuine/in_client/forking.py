@@ -1,4 +1,4 @@
-"""Runs in the client's environment: for each line with words, a process that does what they say.
+"""Runs in the client's environment: for each line with argv, a process that does what they say.
 
 Each has a current folder of its own. It is forked when the client is imported already: that import takes longer than
 all that a command does. The answer to a line is another, [exit code, stdout, stderr].
@@ -13,14 +13,14 @@ import traceback
 
 
 def serve(command):
-    """Calls command(words) in a process of its own for each line."""
+    """Calls command(argv) in a process of its own for each line."""
     gc.freeze()     # or else a collection in a child would copy the memory of all objects
     for line in sys.stdin:
         answer = _run(command, json.loads(line))
         print("\n" + json.dumps(answer), flush=True)
 
 
-def _run(command, words):
+def _run(command, argv):
     folder = tempfile.mkdtemp(dir=".")      # what a command unpacks stays there
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = os.fork()
@@ -30,7 +30,7 @@ def _run(command, words):
                 os.dup2(nothing.fileno(), 0)       # the next lines are for other commands
             os.dup2(out.fileno(), 1)
             os.dup2(err.fileno(), 2)
-            _end_with(command, words)
+            _end_with(command, argv)
         _, status = os.waitpid(child, 0)
         texts = []
         for file in (out, err):
@@ -39,12 +39,12 @@ def _run(command, words):
     return [os.waitstatus_to_exitcode(status), *texts]
 
 
-def _end_with(command, words):
+def _end_with(command, argv):
     """Ends the process as a Python would that runs this, without taking down what was imported: that would copy all of
     its memory."""
     code = 1
     try:
-        command(words)
+        command(argv)
         code = 0
     except SystemExit as end:
         code = end.code or 0

@@ -75,4 +75,4 @@ def deploy(dump):
 
 
 DOES = {"upload": upload, "bind": bind, "fit": fit, "follow": follow, "read": read, "deploy": deploy}
-serve(lambda words: print("\n" + json.dumps(DOES[words[0]](*words[1:]))))
+serve(lambda argv: print("\n" + json.dumps(DOES[argv[0]](*argv[1:]))))
