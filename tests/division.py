@@ -45,14 +45,21 @@ def place(group: str, tests: int) -> tuple[int, int, str]:
         # A test on MariaDB takes several times as long as others: its group, begun late, would end last.
         return (-2 if group.endswith(ON_MARIADB) else -1, -tests, group)
     if folder in WITH_SERVERS:
-        return (WITH_SERVERS.index(folder), -tests, group)
-    return (len(WITH_SERVERS) + (folder == "simulation"), tests, group)
+        # A file that starts servers of its own takes long for its few tests: it must not be begun last.
+        return (WITH_SERVERS.index(folder) if _starts(group) else len(WITH_SERVERS), -tests, group)
+    return (len(WITH_SERVERS) + 1 + (folder == "simulation"), tests, group)
 
 
 @cache
 def _borrows(file: str) -> bool:
     text = (TESTS.parent / file).read_text(encoding="utf-8")
     return not _OWN.search(text) and bool(_BORROWED.search(text))
+
+
+@cache
+def _starts(file: str) -> bool:
+    has_cluster = "running_cluster(" in (TESTS.parent / file).read_text(encoding="utf-8")
+    return has_cluster or "/servers/" in file or _folder(file) == "chaos"
 
 
 def _folder(name: str) -> str:

@@ -11,6 +11,7 @@ from tests.division import Numbered, group_of, is_brief, is_reported, place
 
 SQLITE, OF_SERVERS = "integration of jobs on sqlite", "integration of servers on sqlite"
 MARIADB, OWN = "integration on mariadb", "tests/integration/jobs/test_real_native.py"
+BRIEF = "tests/integration/engine/test_engine.py"
 
 
 @pytest.mark.parametrize(("nodeid", "group"), [
@@ -33,10 +34,11 @@ def test_tests_that_borrow_the_same_servers_stay_together(nodeid: str, group: st
 def test_what_waits_stands_at_one_end_and_what_works_at_the_other() -> None:
     groups = {
         "tests/unit/test_layers.py": 300, "tests/simulation/test_chaos.py": 5, "tests/chaos/test_chaos.py": 40,
-        "genuine": 1000, OWN: 8, SQLITE: 168, OF_SERVERS: 100, MARIADB: 33, "tests/simulation/test_mutants.py": 50,
+        "genuine": 1000, OWN: 8, BRIEF: 90, SQLITE: 168, OF_SERVERS: 100, MARIADB: 33,
+        "tests/simulation/test_mutants.py": 50,
     }  # fmt: skip
     assert sorted(groups, key=lambda group: place(group, groups[group])) == [
-        MARIADB, "genuine", SQLITE, OF_SERVERS, OWN, "tests/chaos/test_chaos.py", "tests/unit/test_layers.py",
+        MARIADB, "genuine", SQLITE, OF_SERVERS, OWN, "tests/chaos/test_chaos.py", BRIEF, "tests/unit/test_layers.py",
         "tests/simulation/test_chaos.py", "tests/simulation/test_mutants.py",
     ]  # fmt: skip
 
