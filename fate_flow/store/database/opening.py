@@ -86,6 +86,8 @@ class _MySqlConnection(pymysql.connections.Connection):
     _context: Any = None
 
     def _create_ssl_ctx(self, sslp: Any) -> Any:
+        if sslp:        # options of its own, such as an authority: a shared context would not have them
+            return super()._create_ssl_ctx(sslp)  # type: ignore[misc]
         if _MySqlConnection._context is None:
             _MySqlConnection._context = super()._create_ssl_ctx(sslp)  # type: ignore[misc]
         return _MySqlConnection._context
