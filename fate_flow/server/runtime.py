@@ -230,6 +230,7 @@ def build_context(
         defaults=settings.defaults,
         rules=rules_of(settings),
         ceilings=settings.ceilings,
+        quotas=settings.quotas,
         routes=frozenset(settings.routes),
         clock=_wall_clock,
         fresh_id=lambda: secrets.token_hex(16),

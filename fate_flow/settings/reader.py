@@ -31,6 +31,7 @@ from fate_flow.settings.parties import (
 )
 from fate_flow.settings.people import read_people
 from fate_flow.settings.programs import read_commands
+from fate_flow.settings.quotas import read_quotas
 from fate_flow.settings.section import Section, collected, resolved, split_url
 from fate_flow.settings.security import read_host_names
 from fate_flow.settings.settings import EngineSettings, Settings
@@ -90,8 +91,9 @@ class _Reader:
         home = self._path(root.text("home", ".."))
         client_keys, is_due = self._client_keys(authentication.section("client"), home) or (None, True)
         host, parties_listen = flow.text("host", "127.0.0.1"), read_parties_listen(root.section("parties"))
+        own_id = self._own_id(root)
         settings = Settings(
-            party_id=self._own_id(root),
+            party_id=own_id,
             home=home,
             host=host,
             http_port=flow.whole("http_port", 9380, 1, 65535),
@@ -119,6 +121,7 @@ class _Reader:
             limits=read_limits(root.section("limits")),
             retention=read_retention(root.section("retention")),
             ceilings=read_ceilings(root.section("ceilings")),
+            quotas=read_quotas(root.section("quotas"), own_id),
             commands=read_commands(root.section("commands")),
             approval=read_approval_rule(root.section("approval")),
             permission=self._permission(root.section("permission"), host, parties_listen),

@@ -14,6 +14,7 @@ from fate_flow.core.model.grammar import LAST
 from fate_flow.core.model.program import ProgramRules
 from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.core.model.spec import JobParameters
+from fate_flow.core.quotas.quota import Quotas
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.connectors import MysqlServer
@@ -70,6 +71,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
     ceilings: Ceilings = NO_CEILINGS
+    quotas: Quotas = field(default_factory=Quotas)
     commands: ProgramRules = field(default_factory=ProgramRules)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     permission: PermissionRule = field(default_factory=PermissionRule)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.job import Claim
 from fate_flow.core.model.reasons import Reason
@@ -211,6 +212,17 @@ class ResourceCases(Cases):
         assert each.cores_of_jobs_by("10001") == 6
         each.give_back(seat.key, None, 3)
         assert each.cores_of_jobs_by("10001") == 4
+
+    def test_open_jobs_of_an_initiator_are_counted_once_each(self, each: Each) -> None:
+        theirs = (a_job("j1", HOST, initiator=OTHER_HOST), a_job("j1", ARBITER, initiator=OTHER_HOST))
+        over, own, unbound = a_job("j2", initiator=OTHER_HOST), a_job("j3"), a_job("j4", initiator=OTHER_HOST)
+        with_jobs(each, *theirs, over, own, unbound)
+        assert each.open_jobs_by("10001") == 0
+        for job in (*theirs, over, own):
+            each.bind(JobBinding(job.job_id, job.initiator, frozenset({job.initiator}), "d" * 64))
+        assert [each.open_jobs_by(one) for one in ("10001", "9999", "10000")] == [2, 1, 0]
+        each.move_job(over, MoveJob(JobStatus.FAILED, Reason.STOPPED), 5)
+        assert each.open_jobs_by("10001") == 1
 
     def test_seats_of_one_job_reserve_each_for_itself(self, each: Each) -> None:
         host, arbiter = a_job(party=HOST), a_job(party=ARBITER)

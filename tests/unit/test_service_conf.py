@@ -16,6 +16,7 @@ from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.program import ProgramRules, Secret
+from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.connectors import MysqlServer
@@ -368,3 +369,30 @@ def test_no_request_to_a_party_outlasts_its_silence(bare: Path, limits: str, sec
     """Else the initiator would know of it after 30 s, and the others would have given up after 22."""
     bare.write_text(f'party_id: "9999"\nlimits: {{{limits}}}\n', encoding="utf-8")
     assert load_settings(bare).limits.longest_answer == seconds
+
+
+# ---------------------------------------------------------------------- quotas
+
+
+def with_quotas(bare: Path, text: str) -> Quotas:
+    bare.write_text(f'party_id: "9999"\nquotas: {text}\n', encoding="utf-8")
+    return load_settings(bare).quotas
+
+
+def test_a_party_without_a_quota_of_its_own_has_the_default(bare: Path) -> None:
+    assert with_quotas(bare, "{}") == Quotas("9999")
+    found = with_quotas(bare, "{default: {unfinished_jobs: 5}, parties: {10000: {document_bytes: 99}}}")
+    assert found == Quotas("9999", PartyQuota(unfinished_jobs=5), {"10000": PartyQuota(5, 99)})
+
+
+@pytest.mark.parametrize(("text", "problem"), [
+    ("{default: {unfinished_jobs: 0}}", "quotas.default.unfinished_jobs: 0 is not a whole number from 1 to"),
+    ("{parties: {10000: {document_bytes: 1.5}}}", "quotas.parties.10000.document_bytes: 1.5 is not a whole number"),
+    ("{parties: {ten: {}}}", "quotas.parties.ten: 'ten' is not a party id"),
+    ("{parties: [10000]}", "quotas.parties: [10000] is not a mapping of keys"),
+    ("{default: {jobs: 3}}", "quotas.default.jobs: no such key"),
+    ("{10000: {unfinished_jobs: 3}}", "quotas.10000: no such key"),
+])  # fmt: skip
+def test_quotas_that_make_no_sense_are_refused(bare: Path, text: str, problem: str) -> None:
+    with pytest.raises(BadSettings, match=re.escape(problem)):
+        with_quotas(bare, text)

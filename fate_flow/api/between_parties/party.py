@@ -6,8 +6,12 @@ A party speaks only for itself. A header names it; if requests are signed, its s
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 from flask import Blueprint, Response, request
 
+from fate_flow.api.between_parties.quota_log import QuotaLog
 from fate_flow.api.http.declared import declared
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import PARTIES
@@ -16,7 +20,7 @@ from fate_flow.api.v1.jobs.explain import hold_of, recounted
 from fate_flow.api.v1.party.parties import known_parties
 from fate_flow.core.access.authority import TO_INITIATORS, JobBinding, Query, Said, is_local, objection
 from fate_flow.core.access.client_roles import READ
-from fate_flow.core.model.errors import BadRequest, JobNotFound, PermissionDenied
+from fate_flow.core.model.errors import BadRequest, JobNotFound, PermissionDenied, TooLarge
 from fate_flow.core.model.grammar import check_component_name, check_job_id, check_party_id, check_role
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Answer, Command, JobKey
@@ -28,6 +32,7 @@ from fate_flow.core.wire.v1.envelope import (
     check_fate_version,
     document_of,
     read_batch,
+    to_json,
 )
 from fate_flow.core.wire.v1.heartbeat import read_heartbeat
 from fate_flow.core.wire.v1.paths import (
@@ -48,6 +53,7 @@ from fate_flow.core.wire.v1.queries import (
     read_validate,
     wants_call_back,
 )
+from fate_flow.core.wire.v1.retcodes import retcode_of
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import binding_of
 from fate_flow.store.contract.transaction import Transaction, published
@@ -79,6 +85,7 @@ class _PartyRoutes:
         self._context = services.context
         self._own = services.settings.party_id
         self._services = services
+        self._quota_log = QuotaLog(time.monotonic)
 
     def sign(self, response: Response) -> Response:
         """Name the answering party, also in refusals: a caller sees whether it has reached the intended party."""
@@ -92,25 +99,25 @@ class _PartyRoutes:
         return self._one(f"/initiator/{rest}")
 
     def _one(self, endpoint: str) -> Response:
-        return reply(self._carry_out([Asked(endpoint, read_command(endpoint, silent_json()))])[0])
+        return reply(self._carry_out([Asked(endpoint, read_command(endpoint, self._json()))])[0])
 
     def batch(self) -> Response:
         """Carry out several commands in order; answer with a list of envelopes, one for each."""
-        listed = read_batch(silent_json())
+        listed = [self._bounded(one) for one in read_batch(silent_json())]
         done = iter(self._carry_out([one for one in listed if isinstance(one, Asked)]))
         return ok([document_of(next(done) if isinstance(one, Asked) else one) for one in listed])
 
     def heartbeat(self) -> Response:
         """Receive the heartbeat of an initiator, with the jobs that it believes to run here; answer with those that do
         not run, and with reports that it has not received."""
-        jobs = read_heartbeat(silent_json())
+        jobs = read_heartbeat(self._json())
         caller = self._caller()
         self._check(Query.HEARTBEAT, caller)
         return ok(self._commands.heartbeat(caller, jobs).as_data())
 
     def validate(self) -> Response:
         """Answer as to a `create` with this body, without storing anything."""
-        command = read_validate(silent_json())
+        command = read_validate(self._json())
         party = command.to
         caller = self._caller()
         self._check_whom([command])
@@ -121,7 +128,7 @@ class _PartyRoutes:
 
     def history(self) -> Response:
         """Return this party's history of a job, for its initiator, which merges it with those of the others."""
-        job_id, caller = read_history_query(silent_json()), self._caller()
+        job_id, caller = read_history_query(self._json()), self._caller()
 
         def entries(tx: Transaction) -> tuple[HistoryEntry, ...]:
             jobs = tx.jobs_here(job_id)
@@ -148,7 +155,7 @@ class _PartyRoutes:
         self._check(Query.INTAKE, caller)
         if caller not in self._settings.routes:
             raise PermissionDenied(f"party {caller} has no route here (routes in service_conf.yaml)")
-        problem = self._commands.reach(caller) if wants_call_back(silent_json()) else ""
+        problem = self._commands.reach(caller) if wants_call_back(self._json()) else ""
         return ok(intake_data(hold_of(self._context.read(lambda tx: tx.intake_hold())), problem))
 
     def output_table(self, job_id: str, component: str, role: str, party_id: str) -> Response:
@@ -166,6 +173,29 @@ class _PartyRoutes:
         found = self._context.read(outputs)
         return ok(output_table_data((one.name, one.namespace, one.data_name) for one in found))
 
+    def _json(self) -> dict[str, Any]:
+        """Return the body, which is parsed only if the caller may send so much. Raises TooLarge, BadRequest."""
+        self._check_size(len(request.get_data()))
+        return silent_json()
+
+    def _bounded(self, one: Asked | Answer) -> Asked | Answer:
+        """Return a command of a batch, or the answer to it if the caller may not send so much."""
+        try:
+            if isinstance(one, Asked) and len(request.get_data()) > self._context.quotas.least_document_bytes:
+                self._check_size(len(to_json(one.command.body).encode()))
+        except TooLarge as error:
+            return Answer(retcode_of(error), error.message)
+        return one
+
+    def _check_size(self, size: int) -> None:
+        """Raise TooLarge if the caller may not send a command with so many bytes."""
+        caller = request.headers.get(SRC_PARTY_ID, "")
+        try:
+            self._context.quotas.check_document(caller, size)
+        except TooLarge as error:
+            self._quota_log.note(caller, retcode_of(error), error.message)
+            raise
+
     def _carry_out(self, asked: list[Asked]) -> list[Answer]:
         caller = self._caller()
         check_fate_version(request.headers.get(SRC_FATE_VER, ""))
@@ -175,6 +205,7 @@ class _PartyRoutes:
         for one, answer in zip(asked, answers, strict=True):
             text = f"answered party {caller}: /v1{one.endpoint} {answer.retcode} {answer.retmsg}"
             self._record.emit(Event.SERVED, job_id=one.command.job_id, text=text)
+            self._quota_log.note(caller, answer.retcode, answer.retmsg)
         return answers
 
     def _check_whom(self, asked: list[Command]) -> None:

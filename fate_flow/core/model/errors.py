@@ -51,6 +51,14 @@ class Refused(OperationFailed):
     """A party refused."""
 
 
+class TooLarge(Refused):
+    """What was sent is larger than it may be."""
+
+
+class TooMany(Refused):
+    """The caller has as much here as it may have at once."""
+
+
 class NotEffective(FlowError):
     """The request changed nothing: the row has moved on."""
 

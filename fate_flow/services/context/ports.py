@@ -19,6 +19,7 @@ from fate_flow.core.model.resources import EngineSize
 from fate_flow.core.model.spec import JobParameters, JobSpec
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.participant.share_end import WorkerExit
+from fate_flow.core.quotas.quota import Quotas
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.kinds import KINDS, Kinds
@@ -362,6 +363,7 @@ class Context:
     carry_out: Callable[[Sequence[BoundEffect]], None] = in_place
     retry: Retry = field(default_factory=Retry)
     ceilings: Ceilings = NO_CEILINGS
+    quotas: Quotas = field(default_factory=Quotas)
     program_policy: ProgramPolicy = field(default_factory=DenyAll)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     permission: PermissionRule = field(default_factory=PermissionRule)

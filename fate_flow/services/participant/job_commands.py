@@ -33,6 +33,7 @@ from fate_flow.services.participant.ends import (
 )
 from fate_flow.services.participant.next_run import (
     begin_again,
+    check_may_run_again,
     end_last_run,
     missing_shares,
     requeue_job,
@@ -60,6 +61,7 @@ def in_later_run(unit: UnitOfWork, command: Command, job: Job) -> Answer:
         return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}", still_ends_data())
     if missing := missing_shares(unit, command, job):
         return Answer(103, f"{job.key} has not kept its share of {', '.join(missing)}", missing_data(missing))
+    check_may_run_again(unit, job)
     job = with_parameters(unit, command, unit.tx.job(job.key) or job)
     document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     assert document is not None, "a job row has its document"

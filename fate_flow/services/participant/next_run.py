@@ -12,6 +12,7 @@ from fate_flow.core.wire.v1.job_answers import still_ends_data
 from fate_flow.core.wire.v1.job_bodies import parameters_in, read_kept, read_last_run, read_new_tasks, read_parameters
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.participant.admission import check_unfinished_jobs
 from fate_flow.services.participant.ends import close_tasks, end_job_here, has_workers, release, with_code
 from fate_flow.services.participant.parameters import take_parameters
 from fate_flow.services.participant.rows import OK, new_task
@@ -65,6 +66,12 @@ def begin_again(unit: UnitOfWork, job: Job, run: int, wait_reason: str = "", *, 
     unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)
 
 
+def check_may_run_again(unit: UnitOfWork, job: Job) -> None:
+    """Check that an ended job may be unfinished again; its first seat here decides. Raises TooMany."""
+    if all(row.is_final for row in unit.tx.jobs_here(job.job_id)):
+        check_unfinished_jobs(unit, job.initiator.party_id)
+
+
 def tasks_anew(unit: UnitOfWork, command: Command, job: Job) -> list[Task]:
     """Return the new versions of tasks in the command of a rerun. Raises BadRequest."""
     spec = unit.spec(job.job_id)
@@ -100,6 +107,7 @@ def rerun_of_plain_v1(unit: UnitOfWork, job: Job) -> Answer:
         return OK
     if has_workers(unit, job):
         return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}")
+    check_may_run_again(unit, job)
     begin_again(unit, job, job.run + 1)
     return OK
 

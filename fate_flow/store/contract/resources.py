@@ -34,6 +34,9 @@ class Resources(Protocol):
     def cores_of_jobs_by(self, party_id: str) -> int:
         """Return how many cores the jobs of this initiator hold here, with those of their elastic workers."""
 
+    def open_jobs_by(self, party_id: str) -> int:
+        """Return how many jobs of this initiator are bound here and not over, each once."""
+
     def renew_claim(self, key: JobKey, round_number: int) -> None:
         """Renew a claim that was requested again in this reservation round or a later one: its lease begins again."""
 

@@ -70,6 +70,10 @@ class Resources(MemoryUnitOfWork):
         elastic = sum(one.cores for one in workers if one.is_elastic and one.task.job_id in job_ids)
         return sum(job.claim.cores for job in theirs if job.holds) + elastic
 
+    def open_jobs_by(self, party_id: str) -> int:
+        theirs = {row.job.job_id for row in self._in(OPEN_JOBS) if row.job.initiator.party_id == party_id}
+        return len(theirs & self._rows.bindings.rows.keys())
+
     def renew_claim(self, key: JobKey, round_number: int) -> None:
         row = self._jobs.rows.get(key)
         if row is not None and row.job.holds and row.job.claim.round_number <= round_number:

@@ -12,7 +12,7 @@ from fate_flow.core.model.resources import name_in_fate
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.contract.changes import MOST_PENDING
 from fate_flow.store.database.json_text import to_json
-from fate_flow.store.database.models import EngineRow, IntakeRow, JobRow, WorkerRow
+from fate_flow.store.database.models import BindingRow, EngineRow, IntakeRow, JobRow, WorkerRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit, insert_new, is_going_on, is_unfinished, job_is
 from fate_flow.store.database.rows import JOB_COLUMNS, date, job_of
@@ -96,6 +96,10 @@ class Resources(Jobs):
             is_going_on() & (worker.f_elastic == True) & worker.f_job_id.in_(job.select(job.f_job_id).where(theirs))  # noqa: E712
         )
         return int(claimed or 0) + int(elastic.scalar() or 0)
+
+    def open_jobs_by(self, party_id: str) -> int:
+        row = _OPEN_JOBS_BY.row(self._database, party_id)
+        return int(row[0]) if row else 0
 
     def renew_claim(self, key: JobKey, round_number: int) -> None:
         held = job_is(key) & (JobRow.f_resource_in_use == True)  # noqa: E712
@@ -181,6 +185,19 @@ def _pending_query(asked_after: str | int, limit: int) -> Any:
     )
 
 
+_OPEN_JOBS_BY = Prepared(
+    # The rows of bindings are small and found by their key. Those of jobs have documents before the initiator, so they
+    # are counted by an index alone.
+    lambda party_id: JobRow.select(fn.COUNT(JobRow.f_job_id.distinct())).where(
+        is_unfinished()
+        & fn.EXISTS(
+            BindingRow.select(Value(1)).where(
+                (BindingRow.f_job_id == JobRow.f_job_id) & (BindingRow.f_initiator_party_id == party_id)
+            )
+        )
+    ),
+    1,
+)
 _FIRST_PENDING = Prepared(lambda asked_after: _pending_query(asked_after, 1), 1)
 _PENDING = Prepared(lambda asked_after: _pending_query(asked_after, MOST_PENDING), 1)
 

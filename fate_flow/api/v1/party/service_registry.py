@@ -20,7 +20,7 @@ from fate_flow.settings.settings import Settings
 
 _SECTIONS = (
     "FATEFLOW", "PARTIES", "AUTHENTICATION", "DATABASE", "FATE_ON_STANDALONE", "ROUTES", "LOG", "JOB_DEFAULT_CONFIG",
-    "LIMITS", "RETENTION", "CEILINGS", "COMMANDS", "APPROVAL", "PERMISSION", "CONNECTORS",
+    "LIMITS", "QUOTAS", "RETENTION", "CEILINGS", "COMMANDS", "APPROVAL", "PERMISSION", "CONNECTORS",
 )  # fmt: skip
 
 
@@ -54,6 +54,10 @@ def sections(settings: Settings) -> dict[str, dict[str, Any]]:
         "LOG": {"level": settings.log_level, "sql": settings.log_sql},
         "JOB_DEFAULT_CONFIG": _job_defaults(settings),
         "LIMITS": asdict(settings.limits),
+        "QUOTAS": {
+            "default": asdict(settings.quotas.default),
+            "parties": {party_id: asdict(one) for party_id, one in settings.quotas.parties.items()},
+        },
         "RETENTION": asdict(settings.retention),
         "CEILINGS": asdict(settings.ceilings),
         "COMMANDS": {"enabled": settings.commands.enabled, "share_logs": settings.commands.share_logs},

@@ -19,6 +19,8 @@ from fate_flow.core.model.errors import (
     PeerUnreachable,
     PermissionDenied,
     StorageFailed,
+    TooLarge,
+    TooMany,
 )
 from fate_flow.core.model.job import NOT_EFFECTIVE, NOT_READY, UNREACHABLE
 
@@ -42,6 +44,8 @@ RETCODE_OF: Mapping[type[FlowError], int] = {
     BadRequest: 101,
     JobNotFound: 102,
     NotFound: 101,
+    TooLarge: 413,
+    TooMany: 429,
     OperationFailed: 103,
     PeerUnreachable: UNREACHABLE,
     NotReady: NOT_READY,

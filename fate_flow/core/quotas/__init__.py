@@ -1,0 +1,1 @@
+"""Quotas: how much of this server one other party may take."""

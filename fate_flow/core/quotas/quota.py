@@ -1,0 +1,63 @@
+"""The quotas of other parties, and what a party reads that has used up one of them.
+
+A quota holds for every party that the configuration does not name. This party's own jobs and requests have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fate_flow.core.model.errors import TooLarge, TooMany
+from fate_flow.core.text.phrases import counted
+
+
+@dataclass(frozen=True)
+class PartyQuota:
+    """The most that one other party may take at once. Sizes are in bytes."""
+
+    # A coordinator with 1,000 waiting jobs is an ordinary one (docs/explanation/performance.md). With documents of a
+    # few kilobytes, twice as many are some ten megabytes of rows and 80,000 small files.
+    unfinished_jobs: int = 2_000
+    # The largest document that is read has 4,000,000 characters, and a job file is sent together with its form in
+    # FATE's documents. Real ones have kilobytes. In memory JSON may take twenty times its text.
+    document_bytes: int = 16 << 20
+
+
+@dataclass(frozen=True)
+class Quotas:
+    """The quotas at the party `own`; `parties` has those that the configuration names."""
+
+    own: str = ""
+    default: PartyQuota = PartyQuota()
+    parties: Mapping[str, PartyQuota] = field(default_factory=dict)
+
+    def of(self, party_id: str) -> PartyQuota:
+        return self.parties.get(party_id, self.default)
+
+    @property
+    def least_document_bytes(self) -> int:
+        """Return what every party may send: no command in a smaller request has to be measured."""
+        return min(one.document_bytes for one in (self.default, *self.parties.values()))
+
+    def check_unfinished_jobs(self, party_id: str, count: int) -> None:
+        """Raise TooMany if a party with so many unfinished jobs here may not have one more."""
+        if count >= self.of(party_id).unfinished_jobs:
+            raise TooMany(
+                f"party {party_id} has {counted(count, 'unfinished job')} at party {self.own}, and may have "
+                f"{self._limit(party_id, 'unfinished_jobs')}: submit again when some of them have ended"
+            )
+
+    def check_document(self, party_id: str, size: int) -> None:
+        """Raise TooLarge if a party may not send a command with so many bytes, most of which are a document."""
+        if size > self.of(party_id).document_bytes:
+            raise TooLarge(
+                f"the document has {size} bytes with the rest of its command, and party {party_id} may send "
+                f"{self._limit(party_id, 'document_bytes')}"
+            )
+
+    def _limit(self, party_id: str, key: str) -> str:
+        """Return a quota with its key, and who can change it."""
+        place = f"parties.{party_id}" if party_id in self.parties else "default"
+        most = getattr(self.of(party_id), key)
+        return f"at most {most} (quotas.{place}.{key}, which only an operator of party {self.own} can change)"

@@ -1,0 +1,31 @@
+"""The section `quotas`: how much of this server each other party may take."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from fate_flow.core.quotas.quota import PartyQuota, Quotas
+from fate_flow.settings.parties import read_party_id
+from fate_flow.settings.section import Section, collected
+
+
+def read_quotas(section: Section, own_party_id: str) -> Quotas:
+    default = _quota(section.section("default"), PartyQuota())
+    parties = section.section("parties")
+    found = (_named(parties, key, default) for key in parties.names())
+    quotas = Quotas(own_party_id, default, dict(filter(None, found)))
+    section.refuse_others()
+    return quotas
+
+
+@collected
+def _named(section: Section, key: Any, default: PartyQuota) -> tuple[str, PartyQuota]:
+    """Return the quota of one party; what its section does not have is that of `default`."""
+    return read_party_id(str(key), section.name(key)), _quota(section.section(key), default)
+
+
+def _quota(section: Section, default: PartyQuota) -> PartyQuota:
+    found = {one.name: section.whole(one.name, getattr(default, one.name), 1) for one in fields(PartyQuota)}
+    section.refuse_others()
+    return PartyQuota(**found)
