@@ -90,8 +90,12 @@ class SpoolLimits:
 class Spool:
     """The messages of all sessions of this server, for all its processes and threads at once."""
 
-    def __init__(self, root: Path, limits: SpoolLimits, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, root: Path, limits: SpoolLimits, wake: Callable[[], None], why_closed: Callable[[], str] = lambda: "",
+    ) -> None:  # fmt: skip
+        """`why_closed` returns why no further chunk is stored now, whatever the limits; empty if they alone count."""
         self.limits = limits
+        self._why_closed = why_closed
         self._root = str(root)
         self._wake = wake
         self._total = Total(os.path.join(self._root, "total"))
@@ -253,10 +257,12 @@ class Spool:
         return self._full()
 
     def _full(self) -> Refusal:
-        return Refusal(Problem.FULL, f"the spool is full: {self.limits.total_bytes} bytes")
+        return Refusal(Problem.FULL, self._why_closed() or f"the spool is full: {self.limits.total_bytes} bytes")
 
     def _has_space(self, cost: int) -> bool:
         """Return whether the chunk fits; if the spool seems full, count it again first."""
+        if self._why_closed():
+            return False
         if self._total.has_space(cost, self.limits.total_bytes):
             return True
         if time.monotonic() < self._recount_at:

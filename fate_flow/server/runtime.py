@@ -25,6 +25,7 @@ from fate_flow.core.model.artifact import TABLE
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.resources import LOCAL
 from fate_flow.core.model.spec import Party
+from fate_flow.core.quotas.disk_space import text_for_parties
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.wire.v1.chunks import Chunk
 from fate_flow.core.wire.v1.envelope import headers, read_answer
@@ -45,6 +46,7 @@ from fate_flow.relay.spool_session import Session
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.adapters import JobFiles, LocalWorkers, SpoolExchange
 from fate_flow.server.crash_points import crash_points_of
+from fate_flow.server.home_disk import HomeDisk
 from fate_flow.server.log_keeper import bounds_of
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import BoundEffect, Context, Engine, Engines, Keep, PartyEngine, Rules
@@ -189,9 +191,16 @@ def _made_once(path: Path, size: int) -> bytes:
     return path.read_bytes()
 
 
+def _disk_of(settings: Settings) -> HomeDisk:
+    return HomeDisk(settings.home, settings.limits.least_free)
+
+
 def open_spool(settings: Settings, wakeup: Wakeup) -> Spool:
-    limits = SpoolLimits(total_bytes=settings.limits.spool_max_bytes)
-    return Spool(settings.spool_dir, limits, wakeup.wake)
+    limits, disk = SpoolLimits(total_bytes=settings.limits.spool_max_bytes), _disk_of(settings)
+    return Spool(
+        settings.spool_dir, limits, wakeup.wake,
+        lambda: text_for_parties(settings.party_id) if disk().is_short() else "",
+    )
 
 
 def build_engines(settings: Settings, wakeups: Wakeups, exchange_url: str, secret: bytes) -> Engines:
@@ -231,6 +240,7 @@ def build_context(
         rules=rules_of(settings),
         ceilings=settings.ceilings,
         quotas=settings.quotas,
+        disk=_disk_of(settings),
         routes=frozenset(settings.routes),
         clock=_wall_clock,
         fresh_id=lambda: secrets.token_hex(16),

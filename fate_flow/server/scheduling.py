@@ -29,6 +29,7 @@ from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.peers.peer_senders import PartyState, PeerListener, PeerSender, PeerSenders
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.crash_points import crash_points_of
+from fate_flow.server.home_disk import LOOK_SECONDS, DiskWatch
 from fate_flow.server.log_keeper import LogKeeper
 from fate_flow.server.peer_tls import pinned_parties
 from fate_flow.server.runtime import (
@@ -100,6 +101,7 @@ class SchedulerLoop:
         self._ticks.every(limits.poll_interval, self._poll_due)
         self._ticks.every(limits.heartbeat_interval, self._beat_due)
         self._ticks.every(ALIVE_SECONDS, self._show_alive)
+        self._ticks.every(LOOK_SECONDS, DiskWatch(settings.party_id, context.disk).look)
         # With its own cache of parsed documents: another thread must not change that of the scheduler.
         retention = RetentionSweeper(replace(context, specs={}), keep_of(settings))
         self._tidier = Tidier(retention, lambda: self._scheduler.is_in_charge, store.close)

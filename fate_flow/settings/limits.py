@@ -7,6 +7,7 @@ from typing import Any
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.policy import PolicyAction
+from fate_flow.core.quotas.disk_space import LeastFree
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.settings.section import Section, collected
 
@@ -39,6 +40,13 @@ class Limits:
     max_request_bytes: int = 64 * 1024 * 1024
     upload_max_bytes: int = 4 * 1024 * 1024 * 1024
     spool_max_bytes: int = 4 * 1024 * 1024 * 1024
+    least_free_disk: int | float | None = None   # bytes, or a share below 1; None: as `LeastFree` says
+
+    @property
+    def least_free(self) -> LeastFree:
+        """Return how much of the disk with the home stays free."""
+        found = self.least_free_disk
+        return LeastFree(share=found) if isinstance(found, float) else LeastFree(found)
 
     @property
     def longest_answer(self) -> float:
@@ -78,7 +86,9 @@ def read_limits(section: Section) -> Limits:
     found: dict[str, Any] = {}
     for one in fields(Limits):
         default, may_be_zero = getattr(Limits(), one.name), one.name in _MAY_BE_ZERO
-        if one.type == "int":
+        if one.name == "least_free_disk":
+            found[one.name] = _least_free_disk(section)
+        elif one.type == "int":
             found[one.name] = section.whole(one.name, default, 0 if may_be_zero else 1)
         else:
             found[one.name] = section.number(one.name, default, 0 if may_be_zero else 0.01)
@@ -99,6 +109,18 @@ def read_limits(section: Section) -> Limits:
             f"limits.queue_ageing: {limits.queue_ageing:g} is more than {_LONGEST_AGEING:g} seconds a level"
         )
     return limits
+
+
+def _least_free_disk(section: Section) -> int | float | None:
+    value: int | float | None = section.get("least_free_disk")
+    is_share = isinstance(value, float) and 0 < value < 1
+    is_bytes = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if value is None or is_share or is_bytes:
+        return value
+    raise BadSettings(
+        f"{section.name('least_free_disk')}: {value!r} is neither a whole number of bytes nor a share above 0 and "
+        "below 1, such as 0.05"
+    )
 
 
 def read_retention(section: Section) -> Retention:

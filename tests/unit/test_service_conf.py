@@ -16,6 +16,7 @@ from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.program import ProgramRules, Secret
+from fate_flow.core.quotas.disk_space import LeastFree
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.settings.client_keys import ClientKeys
@@ -396,3 +397,18 @@ def test_a_party_without_a_quota_of_its_own_has_the_default(bare: Path) -> None:
 def test_quotas_that_make_no_sense_are_refused(bare: Path, text: str, problem: str) -> None:
     with pytest.raises(BadSettings, match=re.escape(problem)):
         with_quotas(bare, text)
+
+
+@pytest.mark.parametrize(("text", "least"), [
+    ("null", LeastFree()), ("0", LeastFree(0)), ("1073741824", LeastFree(1 << 30)), ("0.05", LeastFree(share=0.05)),
+])  # fmt: skip
+def test_what_stays_free_of_the_disk_is_bytes_or_a_share(bare: Path, text: str, least: LeastFree) -> None:
+    bare.write_text(f'party_id: "9999"\nlimits: {{least_free_disk: {text}}}\n', encoding="utf-8")
+    assert load_settings(bare).limits.least_free == least
+
+
+@pytest.mark.parametrize("text", ["1.0", "1.5", "-1", "5 %", "true", "0.0"])
+def test_what_is_neither_is_refused(bare: Path, text: str) -> None:
+    bare.write_text(f'party_id: "9999"\nlimits: {{least_free_disk: {text}}}\n', encoding="utf-8")
+    with pytest.raises(BadSettings, match=r"limits\.least_free_disk: .* is neither a whole number of bytes nor"):
+        load_settings(bare)

@@ -1,4 +1,4 @@
-"""The lines with which the operator of this server sees that a quota has refused another party."""
+"""The lines with which the operator of this server sees that a quota, or a full disk, has refused another party."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from fate_flow.core.model.errors import TooLarge, TooMany
+from fate_flow.core.model.errors import NoSpace, TooLarge, TooMany
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.quotas.seldom import Seldom
 from fate_flow.core.text.phrases import counted
@@ -14,7 +14,7 @@ from fate_flow.core.wire.v1.retcodes import retcode_of_kind
 
 LOG = logging.getLogger(__name__)
 
-OF_QUOTAS = frozenset(map(retcode_of_kind, (TooLarge, TooMany)))
+OF_QUOTAS = frozenset(map(retcode_of_kind, (NoSpace, TooLarge, TooMany)))
 """The retcodes of refusals by quotas."""
 
 

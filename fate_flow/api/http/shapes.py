@@ -167,6 +167,7 @@ EXPLAINED = an_object({
     "restarts": COUNT,
     "pending_policies": a_list(_PENDING_POLICY),
     "unconfirmed_parties": _NAMES,
+    "no_space": described(TEXT, "Why this party takes nothing new, messages between workers included; empty: it does."),
 }, title="ExplainedJob")  # fmt: skip
 
 MOVE = an_object({

@@ -13,7 +13,7 @@ from fate_flow.cli.output.lists import print_facts, print_sections, show_as
 
 @click.group()
 def server() -> None:
-    """Show the versions of the server; compare its configuration with its files.
+    """Show the versions and the state of the server; compare its configuration with its files.
 
     Example: flow server versions
     """
@@ -28,6 +28,19 @@ def versions(client: Client, as_json: bool | None) -> None:
     Example: flow server versions
     """
     show_as(client.post("server/version/get", {}), as_json, print_facts)
+
+
+@server.command()
+@options.form()
+@with_client
+def info(client: Client, as_json: bool | None) -> None:
+    """Show whether the server takes new jobs, uploads and messages, and how much of its disk is free.
+
+    It takes none while less of the disk is free than limits.least_free_disk.
+
+    Example: flow server info
+    """
+    show_as(client.post("server/info", {}), as_json, print_facts)
 
 
 @server.command()

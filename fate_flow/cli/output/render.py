@@ -35,6 +35,8 @@ def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
         print_line(approval)
     if unconfirmed := data.get("unconfirmed_parties"):
         print_line(f"parties that did not confirm the end: {', '.join(map(party_name, unconfirmed))}")
+    if no_space := data.get("no_space"):
+        print_line(one_line(no_space))
     if missing := data.get("missing_parties"):
         print_line(f"succeeded without: {', '.join(map(party_name, missing))}")
     for pending in data.get("pending_policies") or ():

@@ -59,6 +59,10 @@ class TooMany(Refused):
     """The caller has as much here as it may have at once."""
 
 
+class NoSpace(Refused):
+    """The disk is nearly full."""
+
+
 class NotEffective(FlowError):
     """The request changed nothing: the row has moved on."""
 

@@ -19,6 +19,7 @@ from fate_flow.core.model.resources import EngineSize
 from fate_flow.core.model.spec import JobParameters, JobSpec
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.participant.share_end import WorkerExit
+from fate_flow.core.quotas.disk_space import DiskSpace
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.records.operator_log.events import Event
@@ -364,6 +365,7 @@ class Context:
     retry: Retry = field(default_factory=Retry)
     ceilings: Ceilings = NO_CEILINGS
     quotas: Quotas = field(default_factory=Quotas)
+    disk: Callable[[], DiskSpace] = lambda: DiskSpace(0, 0)
     program_policy: ProgramPolicy = field(default_factory=DenyAll)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     permission: PermissionRule = field(default_factory=PermissionRule)

@@ -15,6 +15,7 @@ from fate_flow.core.wire.v1.job_bodies import Create
 from fate_flow.core.wire.v1.queries import effective_in
 from fate_flow.jobspec.effective import capped_text
 from fate_flow.services.context.documents import ParsedJob, completed, digest_of
+from fate_flow.services.context.space import check_space_for_client
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.plan_actions import Dispatch
 from fate_flow.services.participant.participant import Participant
@@ -27,14 +28,15 @@ def take_submit(
 ) -> str:
     """Take a job, and return its id; if the request id was used before, return the job id that it got then.
 
-    Raises BadDocument if this party cannot initiate the job; Refused if this party itself cannot take part; Conflict if
-    the request id was used for other content."""
+    Raises BadDocument if this party cannot initiate the job; Refused if this party itself cannot take part; NoSpace if
+    it takes nothing new; Conflict if the request id was used for other content."""
     document, spec, digest = parsed.document, parsed.spec, digest_of(parsed.document)
     known = unit.tx.begin_submission(Submission(request_id, job_id, digest), unit.now)
     if known is not None:
         if known.digest != digest:
             raise Conflict(f"request id {request_id} was used for other content, by job {known.job_id}")
         return known.job_id
+    check_space_for_client(unit.context)
     check_own(unit, spec)
     _take_seat(unit, party, dispatch, job_id, completed(document, spec, job_id), spec)
     unit.touch(job_id)

@@ -15,6 +15,7 @@ from fate_flow.core.planning.rerun import plan_rerun, why_nothing
 from fate_flow.core.planning.view import JobView
 from fate_flow.core.wire.v1.initiator_bodies import RerunRequest
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.space import check_space_for_client
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.job_view import view_of
 from fate_flow.services.initiator.plan_actions import PlanActions
@@ -93,8 +94,10 @@ def begin_rerun(
 ) -> None:
     """Run an ended job again; `only`: only if it has ended with this status.
 
-    Raises JobNotFound; BadRequest for an unknown component; Conflict if the job cannot run again or need not."""
+    Raises JobNotFound; BadRequest for an unknown component; Conflict if the job cannot run again or need not; NoSpace
+    if this party takes nothing new."""
     job = _to_rerun(unit, job_id, only)
+    check_space_for_client(unit.context)
     spec = unit.spec(job_id)
     assert spec is not None, "it was parsed when it was taken"
     unit.note(Event.RERUN_ASKED, job_id=job_id, **place_of(job.party))

@@ -19,6 +19,7 @@ from fate_flow.jobspec.effective import Effective, effective_at
 from fate_flow.jobspec.formats import FORMATS
 from fate_flow.services.context.documents import digest_of_received, for_rows, parse_document, remember_accepted
 from fate_flow.services.context.ports import Context
+from fate_flow.services.context.space import check_space_for_party
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.rows import plain_v1_incarnation
 from fate_flow.services.workers.allowed import above_ceilings, granted_programs, not_granted
@@ -139,10 +140,11 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
     """Return the job in a `create`, if this party takes part in it with all its seats.
 
     Raises BadDocument or BadRequest if the job is wrong; PermissionDenied if this caller may not create it, or not
-    with this content; TooMany if it has too many jobs here; and the errors of `accept`."""
+    with this content; TooMany if it has too many jobs here; NoSpace; and the errors of `accept`."""
     create = read_create(command.body, FORMATS)
     if not unit.tx.jobs_here(command.job_id):
         check_unfinished_jobs(unit, caller)
+        check_space_for_party(unit.context)
     digest = digest_of_received(create.document)
     spec = unit.parsed(create.document, digest)
     offered = JobBinding(command.job_id, spec.initiator, frozenset(spec.parties), digest, create.revision)

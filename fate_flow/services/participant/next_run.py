@@ -11,6 +11,7 @@ from fate_flow.core.planning.queue import pausing
 from fate_flow.core.wire.v1.job_answers import still_ends_data
 from fate_flow.core.wire.v1.job_bodies import parameters_in, read_kept, read_last_run, read_new_tasks, read_parameters
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.space import check_space_for_party
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.admission import check_unfinished_jobs
 from fate_flow.services.participant.ends import close_tasks, end_job_here, has_workers, release, with_code
@@ -67,9 +68,10 @@ def begin_again(unit: UnitOfWork, job: Job, run: int, wait_reason: str = "", *, 
 
 
 def check_may_run_again(unit: UnitOfWork, job: Job) -> None:
-    """Check that an ended job may be unfinished again; its first seat here decides. Raises TooMany."""
+    """Check that an ended job may be unfinished again; its first seat here decides. Raises TooMany, NoSpace."""
     if all(row.is_final for row in unit.tx.jobs_here(job.job_id)):
         check_unfinished_jobs(unit, job.initiator.party_id)
+        check_space_for_party(unit.context)
 
 
 def tasks_anew(unit: UnitOfWork, command: Command, job: Job) -> list[Task]:

@@ -26,6 +26,7 @@ from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.wire.v1.retcodes import DecidedBefore
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.documents import ParsedJob
+from fate_flow.services.context.space import check_space_for_client
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.unanswered import unanswered_text
@@ -80,7 +81,9 @@ class Submits:
     def examine(self, spec: JobSpec) -> None:
         """Check all that this server can check of a submit by itself, and store nothing.
 
-        Raises BadDocument if this party cannot initiate the job; the errors of `accept` if it cannot take part."""
+        Raises BadDocument if this party cannot initiate the job; NoSpace if it takes nothing new; the errors of
+        `accept` if it cannot take part."""
+        check_space_for_client(self._units.context)
         check_early(self._units.context, spec)
 
         def check(unit: UnitOfWork) -> None:

@@ -49,12 +49,13 @@ def needs_spec(snapshot: JobSnapshot, modules: Mapping[str, ModuleInfo]) -> bool
 
 def explained(
     snapshot: JobSnapshot, spec: JobSpec | None = None, *, now: int, order: Sequence[str] = (), limit: int = 0,
-    least_ttl: int = 0,
+    least_ttl: int = 0, no_space: str = "",
 ) -> dict[str, Any]:
     """Return the state of the job, its reason, and the state of each of its parties; `spec`: needed if `needs_spec`.
 
     `now`: the time of this server's clock. `order`: the order of the tasks. `limit`: milliseconds after which a silent
-    party is given up. `least_ttl`: seconds for which this party keeps every ended job."""
+    party is given up. `least_ttl`: seconds for which this party keeps every ended job. `no_space`: why
+    this party takes nothing new."""
     job, condition = snapshot.jobs[0], _condition(snapshot, spec, limit)
     place = 0 if job.rerun_signal else snapshot.place      # a job that will begin again later is not in the queue yet
     return {
@@ -95,6 +96,7 @@ def explained(
         "restarts": job.restarts,
         "pending_policies": _pending_policies(snapshot, spec),
         "unconfirmed_parties": list(job.unconfirmed),
+        "no_space": no_space,
     }
 
 

@@ -81,6 +81,7 @@ from fate_flow.core.wire.v1.initiator_bodies import read_rerun
 from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.jobspec.sources import Sources
 from fate_flow.services.context.documents import spec_in_row
+from fate_flow.services.context.space import no_space
 from fate_flow.services.use_cases.jobs import STOPS
 from fate_flow.store.views.lists import MOST_ROWS, JobQuery
 
@@ -335,7 +336,7 @@ class _JobRoutes:
         spec = spec_in_row(context, document) if document is not None else None
         return ok(explained(
             snapshot, spec, now=context.clock(), order=self._order.of(job_id), limit=context.rules.party_silence,
-            least_ttl=context.ceilings.ttl_of(0),
+            least_ttl=context.ceilings.ttl_of(0), no_space=no_space(context),
         ))  # fmt: skip
 
     @declared(

@@ -15,7 +15,7 @@ from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import SUCCESS, UNCAUGHT, require
 from fate_flow.api.v1.jobs.job_file import read_yaml
 from fate_flow.core.model.document import JobDocument
-from fate_flow.core.model.errors import BadRequest, Busy, FlowError, OperationFailed, StorageFailed
+from fate_flow.core.model.errors import BadRequest, Busy, FlowError, NoSpace, OperationFailed, StorageFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import Answer
@@ -171,7 +171,7 @@ def hand_over(
 ) -> Submitted:
     """Hand a job to the use case, with a new id.
 
-    Raise SubmitFailed; Busy and StorageFailed unchanged, since a later try may succeed."""
+    Raise SubmitFailed; Busy, StorageFailed and NoSpace unchanged, since a later try may succeed."""
     job, job_id = sent.job, services.new_job_id()
     if job is None:
         raise SubmitFailed(sent.problems[0])
@@ -179,7 +179,7 @@ def hand_over(
         if check is not None:
             check(job.spec)
         return Submitted(services.use_cases.submits.submit(job_id, job, request_id, caller()), job.spec)
-    except (Busy, StorageFailed):
+    except (Busy, StorageFailed, NoSpace):
         raise
     except FlowError as error:
         raise SubmitFailed(sent.lines.in_message(error.message)) from error

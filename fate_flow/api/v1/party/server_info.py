@@ -32,6 +32,7 @@ from fate_flow.api.http.declared import (
     NOTHING,
     TEXT,
     WHOLE,
+    YES_NO,
     a_list,
     an_object,
     by_name,
@@ -49,6 +50,7 @@ from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.wire.v1.envelope import FATE_VERSION
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
 from fate_flow.jobspec.native.schema import schema_text
+from fate_flow.services.context.space import no_space
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
 
@@ -92,6 +94,7 @@ def blueprint(services: Services) -> Blueprint:
         "/version/get": routes.versions,
         "/info/version": routes.versions,
         "/info/common": routes.common,
+        "/server/info": routes.info,
         "/server/config/job/default": routes.job_defaults,
         "/server/reload": routes.reload,
         "/component/get": routes.components,
@@ -111,6 +114,7 @@ class _ServerRoutes:
         self._settings = services.settings
         self._defaults = services.context.defaults
         self._modules = services.context.modules
+        self._context = services.context
 
     # ------------------------------------------------------------------ versions
 
@@ -131,6 +135,20 @@ class _ServerRoutes:
     )
     def common(self) -> Response:
         return ok(instances.described(self._settings))
+
+    @declared(
+        "Show whether this server takes new jobs, uploads and messages, and how much of its disk is free.", READ,
+        data=an_object({
+            "party_id": TEXT, "takes_new": YES_NO, "why_not": TEXT, "free_disk": described(COUNT, "In bytes."),
+            "least_free_disk": described(COUNT, "In bytes: with less than this free, nothing new is taken."),
+        }),
+    )  # fmt: skip
+    def info(self) -> Response:
+        space, why_not = self._context.disk(), no_space(self._context)
+        return ok({
+            "party_id": self._settings.party_id, "takes_new": not why_not, "why_not": why_not,
+            "free_disk": space.free, "least_free_disk": space.least,
+        })  # fmt: skip
 
     @declared("The parameters of jobs that say nothing else.", READ, data=FREE)
     def job_defaults(self) -> Response:

@@ -52,6 +52,7 @@ from fate_flow.components.providers.description import ComponentInfo
 from fate_flow.core.access.client_roles import GRANT, OPERATE, READ, SUBMIT
 from fate_flow.core.model.errors import BadRequest, Conflict, NotFound
 from fate_flow.core.model.grammar import DUPLICATE_IDS, shown
+from fate_flow.services.context.space import check_space_for_client
 from fate_flow.store.values import Document, TableMeta
 from fate_flow.store.views.lists import MOST_ROWS
 
@@ -163,6 +164,7 @@ class _DataRoutes:
         data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
     )
     def upload(self) -> Response:
+        check_space_for_client(self._services.context, incoming=request.content_length or 0)
         conf = _json_conf()
         if not is_upload():
             said = silent_json() or conf or request.args.to_dict()

@@ -17,8 +17,8 @@ KINDS = [one for one in vars(errors).values() if isinstance(one, type) and issub
     (errors.OperationFailed(), 103), (errors.Refused(), 103), (errors.NotEffective(), 10), (errors.NotReady(), 106),
     (errors.PeerUnreachable(), 104), (errors.PermissionDenied(), 108), (errors.Busy(), 503),
     (errors.StorageFailed(), 500), (errors.StorageUnavailable(), 500), (errors.CommitUnknown(), 500),
-    (errors.BadSettings(), 100), (errors.TooLarge(), 413), (errors.TooMany(), 429), (TooOld(), 107),
-    (DecidedBefore(108, "no"), 108),
+    (errors.BadSettings(), 100), (errors.TooLarge(), 413), (errors.TooMany(), 429), (errors.NoSpace(), 507),
+    (TooOld(), 107), (DecidedBefore(108, "no"), 108),
 ])  # fmt: skip
 def test_each_error_has_one(error: FlowError, retcode: int) -> None:
     assert retcode_of(error) == retcode
