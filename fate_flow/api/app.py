@@ -28,6 +28,7 @@ from fate_flow.api.v1.party import instances, keys, not_offered, permission, res
 from fate_flow.api.v1.tables import connectors, data, tables, template, tracking
 from fate_flow.api.v2 import refusal
 from fate_flow.core.access.site import SiteKey
+from fate_flow.peers.site_key import PrivateKey
 from fate_flow.relay.spool import Spool
 from fate_flow.services.context.ports import Record
 from fate_flow.settings.people import People
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 
-def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
-    """Return the application for `fateflow.http_port`; `spool` stores messages of other parties' workers to ours."""
+def create_public_app(
+    services: Services, spool: Spool | None = None, message_key: PrivateKey | None = None
+) -> Flask:  # fmt: skip
+    """Return the application for `fateflow.http_port`; `spool` stores messages of other parties' workers to ours.
+    `message_key` signs answers; with authentication.site it is needed."""
     app = Flask("fate_flow", static_folder=None)
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False       # else Flask sends an HTML redirect to the address in the Host header
@@ -48,7 +52,7 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     app.teardown_request(drop_part)
     app.before_request(PartyConnectionCheck(services.settings.party_id).check)
     refusal.install(app)
-    _check_callers(app, services)
+    _check_callers(app, services, message_key)
     clients, parties = tuple(_for_clients(services)), party.blueprint(services)
     for blueprint in (*clients, parties):
         blueprint.before_request(read_ignored_body)
@@ -74,7 +78,7 @@ def _for_clients(services: Services) -> Iterator[Blueprint]:
     yield openapi.blueprint(is_signed=settings.client_keys is not None)
 
 
-def _check_callers(app: Flask, services: Services) -> None:
+def _check_callers(app: Flask, services: Services, message_key: PrivateKey | None) -> None:
     """Install the checks of callers: no web page of another site may call. The routes of clients and those of other
     parties are separate, and have separate checks."""
     settings, context = services.settings, services.context
@@ -84,13 +88,16 @@ def _check_callers(app: Flask, services: Services) -> None:
         people = People(settings.home, settings.client_keys)
         app.before_request(ClientAuth(people, of_clients, now_on_the_wall).check)
     if settings.site.is_on:
+        if message_key is None:
+            raise ValueError("authentication.site.switch: is true, and there is no message key")
         of_parties = Nonces(settings.run_dir / "site_nonces", WINDOW_MS)
 
         def keys_of(party_id: str) -> tuple[SiteKey, ...]:
             return context.read(lambda tx: message_keys(tx, party_id, now_on_the_wall()))
 
-        site = SiteAuth(settings.party_id, settings.site, keys_of, of_parties, now_on_the_wall)
+        site = SiteAuth(settings.party_id, settings.site, message_key, keys_of, of_parties, now_on_the_wall)
         app.before_request(site.check)
+        app.after_request(site.sign_answer)
     else:
         app.before_request(SenderCheck(settings.party_id).check)
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import requests
-from requests.auth import AuthBase
 
 from fate_flow.core.model.job import NOT_AUTHENTICATED, UNREACHABLE, Answer
 from fate_flow.core.model.spec import Party
@@ -21,6 +20,7 @@ from fate_flow.core.wire.v1.queries import intake_query
 from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp
 from fate_flow.peers.pinned import PinnedParties
+from fate_flow.peers.signature import SiteSignature
 
 _SECONDS = 5.0               # how long a thread may wait for another party
 _LONGEST_TEXT = 250          # characters of another server's text in a message
@@ -32,7 +32,7 @@ class Inquirer:
     """Asks the servers of other parties, over kept-alive connections."""
 
     def __init__(
-        self, own_party_id: str, urls: Mapping[str, str], seconds: float = _SECONDS, auth: AuthBase | None = None,
+        self, own_party_id: str, urls: Mapping[str, str], seconds: float = _SECONDS, auth: SiteSignature | None = None,
         ca_files: Mapping[str, str] | None = None, pinned: PinnedParties | None = None,
     ) -> None:  # fmt: skip
         """`ca_files`: by party id, the certificates for its https server instead of the usual authorities. `pinned`

@@ -23,7 +23,6 @@ from typing import Any
 
 import requests
 from requests.adapters import HTTPAdapter
-from requests.auth import AuthBase
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NameResolutionError, NewConnectionError, ReadTimeoutError
@@ -32,6 +31,7 @@ from urllib3.util.ssl_ import create_urllib3_context
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID, SRC_PARTY_ID
 from fate_flow.peers.pinned import Pinned, PinnedParties
+from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.tls import NotAPeer
 
 CONNECT_SECONDS = 5.0
@@ -73,10 +73,11 @@ class PeerHttp:
     """Kept-alive connections to other parties' servers; may be shared by threads."""
 
     def __init__(
-        self, auth: AuthBase | None = None, connections: int = 10, pinned: PinnedParties | None = None
+        self, auth: SiteSignature | None = None, connections: int = 10, pinned: PinnedParties | None = None
     ) -> None:  # fmt: skip
-        """`auth` signs each request; at most `connections` to one server are kept open. `pinned`: the parties whose
-        https servers are recognised by their keys, instead of by certificates of an authority."""
+        """`auth` signs each request, and checks the answers that have to be signed; at most `connections` to one
+        server are kept open. `pinned`: the parties whose https servers are recognised by their keys, instead of by
+        certificates of an authority."""
         self._auth = auth
         self._connections = connections
         self._pinned = pinned
@@ -154,13 +155,14 @@ class PeerHttp:
         )
         with closing(response):
             try:
-                return PeerResponse(
-                    response.status_code, _body_of(response, bounds.most_bytes), response.headers.get(SRC_PARTY_ID, "")
-                )
+                body = _body_of(response, bounds.most_bytes)
             except ReadTimeoutError as error:
                 raise requests.exceptions.ReadTimeout(error) from error
             except HTTPError as error:
                 raise requests.exceptions.ChunkedEncodingError(error) from error
+        if self._auth is not None:
+            self._auth.check_answer(str(request["headers"].get(DEST_PARTY_ID, "")), response, body)
+        return PeerResponse(response.status_code, body, response.headers.get(SRC_PARTY_ID, ""))
 
 
 def _body_of(response: requests.Response, most_bytes: int) -> bytes:

@@ -18,7 +18,6 @@ from math import inf
 from typing import Any, Protocol
 
 import requests
-from requests.auth import AuthBase
 
 from fate_flow.core.model.job import NOT_AUTHENTICATED, UNREACHABLE, Answer, Command, CommandKind
 from fate_flow.core.text.phrases import sanitized
@@ -40,6 +39,7 @@ from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp, PeerResponse
 from fate_flow.peers.pinned import PinnedParties
 from fate_flow.peers.send_queue import CLOSED, Jobs, SendQueue, Work
+from fate_flow.peers.signature import SiteSignature
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class PeerSender:
     party_silence: float             # seconds after which the party counts as lost
     first_pause: float = 0.25        # seconds until the first retry; each further one waits twice as long
     probe_pause: float = 1.0         # seconds after a failed request in which not even `create` is sent
-    auth: AuthBase | None = None     # signs each request
+    auth: SiteSignature | None = None     # signs each request
     says_who: bool = False           # whether its answers are known to name its party
     longest_gap: float = inf         # seconds between calls of `report_silence`, unless this process stood still
     ca_file: str = ""                # certificates for its https server instead of the usual authorities

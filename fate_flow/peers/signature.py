@@ -1,7 +1,8 @@
 """Signing and reading signatures of requests between parties: HTTP Message Signatures (RFC 9421), in one fixed form.
 
 docs/reference/signatures.md says what a signature covers, and why. It is a classic weakness of such schemes that the
-sender may choose what the signature covers, or the algorithm. Therefore a header must match the form here exactly.
+sender may choose what the signature covers, or the algorithm. Therefore a header must match a form here exactly. There
+are two: a request of the second asks for an answer that is signed, too (signed_answers.py).
 """
 
 from __future__ import annotations
@@ -9,26 +10,36 @@ from __future__ import annotations
 import re
 import secrets
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Protocol
 
-from requests import PreparedRequest
+from requests import PreparedRequest, Response
 from requests.auth import AuthBase
 
 from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID, SRC_PARTY_ID
-from fate_flow.peers.site_key import PrivateKey, PublicKey
+from fate_flow.peers.site_key import ALGORITHMS, PrivateKey, PublicKey
 
 DIGEST, INPUT, SIGNATURE = "Content-Digest", "Signature-Input", "Signature"
 NAMES = ("@method", "@path", "@query", "content-digest", "src-party-id", "dest-party-id")
+LABEL = "site"
+VALID_SECONDS = 60           # after `created`
 
 _LIST = f"({' '.join(f'{chr(34)}{name}{chr(34)}' for name in NAMES)})"
-_TAG = "fate_flow"
-_INPUT = re.compile(
-    rf'site=({re.escape(_LIST)};created=([0-9]{{1,12}});keyid="([0-9a-f]{{64}})";nonce="([A-Za-z0-9_-]{{22,64}})"'
-    rf';tag="{_TAG}")'
+_TAG, _TAG_TO_ANSWER = "fate_flow", "fate_flow-request"
+_CREATED, _EXPIRES = "created=(?P<created>[0-9]{1,12})", "expires=(?P<expires>[0-9]{1,12})"
+_NONCE = 'nonce="(?P<nonce>[A-Za-z0-9_-]{22,64})"'
+KEY_ID = 'keyid="(?P<keyid>[0-9a-f]{64})"'
+ALGORITHM = f'alg="(?P<alg>{"|".join(ALGORITHMS.values())})"'
+_INPUTS = tuple(
+    re.compile(f"{LABEL}=(?P<parameters>{';'.join((re.escape(_LIST), *parameters))})")
+    for parameters in (
+        (_CREATED, KEY_ID, _NONCE, f'tag="{_TAG}"'),
+        (_CREATED, KEY_ID, ALGORITHM, _EXPIRES, _NONCE, f'tag="{_TAG_TO_ANSWER}"'),
+    )
 )
-_SIGNATURE = re.compile(r"site=:([A-Za-z0-9+/]{16,2000}={0,2}):")
+_SIGNATURE = re.compile(rf"{LABEL}=:([A-Za-z0-9+/]{{16,2000}}={{0,2}}):")
 _NONCE_BYTES = 18
 
 Clock = Callable[[], int]
@@ -49,8 +60,13 @@ class Covered:
         """Return the text that is signed. Raises UnicodeEncodeError if it is not ASCII."""
         path, _, query = self.target.partition("?")
         values = (self.method, path, f"?{query}", self.digest, self.source, self.destination)
-        lines = [f'"{name}": {value}' for name, value in zip(NAMES, values, strict=True)]
-        return "\n".join((*lines, f'"@signature-params": {parameters}')).encode("ascii")
+        return signature_base(zip((f'"{name}"' for name in NAMES), values, strict=True), parameters)
+
+
+def signature_base(lines: Iterable[tuple[str, str]], parameters: str) -> bytes:
+    """Return the text that is signed, of component identifiers with their values. Raises UnicodeEncodeError."""
+    texts = [f"{identifier}: {value}" for identifier, value in lines]
+    return "\n".join((*texts, f'"@signature-params": {parameters}')).encode("ascii")
 
 
 @dataclass(frozen=True)
@@ -59,12 +75,17 @@ class SignatureInput:
 
     parameters: str
     created: int                     # seconds since 1970, by the sender's clock
+    expires: int
     key_id: str
+    algorithm: str                   # empty: that of the key
     nonce: str
     signature: bytes
+    asks: bool                       # for a signed answer
 
     def holds(self, key: PublicKey, covered: Covered) -> bool:
         """Return whether the owner of this key has signed `covered`."""
+        if self.algorithm not in ("", key.algorithm):
+            return False
         try:
             return key.has_signed(covered.base(self.parameters), self.signature)
         except UnicodeEncodeError:
@@ -77,40 +98,79 @@ def digest_of(body: bytes) -> str:
 
 
 def read_signature_input(signature_input: str, signature: str) -> SignatureInput | None:
-    """Read the signature headers; None if they have another form."""
-    input_match, signed = _INPUT.fullmatch(signature_input), _SIGNATURE.fullmatch(signature)
-    if input_match is None or signed is None:
+    """Read the signature headers of a request; None if they have another form."""
+    found = next(filter(None, (form.fullmatch(signature_input) for form in _INPUTS)), None)
+    signed = read_signature(signature)
+    if found is None or signed is None:
         return None
+    parts, created = found.groupdict(), int(found["created"])
+    return SignatureInput(
+        parts["parameters"], created, int(parts.get("expires", created + VALID_SECONDS)), parts["keyid"],
+        parts.get("alg", ""), parts["nonce"], signed, asks="alg" in parts,
+    )  # fmt: skip
+
+
+def read_signature(field: str) -> bytes | None:
+    """Return the signature in a field `Signature`; None if it has another form."""
+    found = _SIGNATURE.fullmatch(field)
     try:
-        return SignatureInput(
-            input_match[1], int(input_match[2]), input_match[3], input_match[4], b64decode(signed[1], validate=True)
-        )
+        signature = b64decode(found[1], validate=True) if found else None
     except ValueError:
         return None
+    # base64 has several texts for the same bytes
+    return signature if signature and found and b64encode(signature).decode() == found[1] else None
 
 
-def sign(key: PrivateKey, covered: Covered, created: int, nonce: str) -> dict[str, str]:
-    """Return the signature headers; `created` is in seconds."""
-    parameters = f'{_LIST};created={created};keyid="{key.public.key_id}";nonce="{nonce}";tag="{_TAG}"'
-    signature = b64encode(key.sign(covered.base(parameters))).decode()
-    return {DIGEST: covered.digest, INPUT: f"site={parameters}", SIGNATURE: f"site=:{signature}:"}
+def sign(key: PrivateKey, covered: Covered, created: int, nonce: str, *, asks: bool = False) -> dict[str, str]:
+    """Return the signature headers; `created` is in seconds. `asks`: for a signed answer."""
+    more = f';alg="{key.public.algorithm}";expires={created + VALID_SECONDS}' if asks else ""
+    tag = _TAG_TO_ANSWER if asks else _TAG
+    parameters = f'{_LIST};created={created};keyid="{key.public.key_id}"{more};nonce="{nonce}";tag="{tag}"'
+    return {DIGEST: covered.digest, **signature_fields(key, parameters, covered.base(parameters))}
+
+
+def signature_fields(key: PrivateKey, parameters: str, base: bytes) -> dict[str, str]:
+    """Return both signature headers of a message with these parameters and this base."""
+    signature = b64encode(key.sign(base)).decode()
+    return {INPUT: f"{LABEL}={parameters}", SIGNATURE: f"{LABEL}=:{signature}:"}
+
+
+class AnswerCheck(Protocol):
+    """Which parties have to sign their answers, and whether they did (signed_answers.py)."""
+
+    def is_asked(self, party_id: str) -> bool: ...
+
+    def check(self, party_id: str, response: Response, body: bytes) -> None:
+        """Raise ValueError if this complete answer to a request of ours does not count."""
 
 
 class SiteSignature(AuthBase):
     """Signs each request of a session, and each retry again. The headers must name both parties."""
 
-    def __init__(self, key: PrivateKey, clock: Clock) -> None:
-        self._key = key
+    def __init__(self, key: PrivateKey, clock: Clock, answers: AnswerCheck | None = None) -> None:
+        self.key = key
         self._clock = clock
+        self._answers = answers
 
     def __call__(self, request: PreparedRequest) -> PreparedRequest:
         head = request.headers
+        to = str(head[DEST_PARTY_ID])
+        asks = self._answers is not None and self._answers.is_asked(to)
         covered = Covered(
-            str(request.method), request.path_url, digest_of(_body_of(request)), str(head[SRC_PARTY_ID]),
-            str(head[DEST_PARTY_ID]),
+            str(request.method), request.path_url, digest_of(_body_of(request)), str(head[SRC_PARTY_ID]), to
         )
-        head.update(sign(self._key, covered, self._clock() // 1000, secrets.token_urlsafe(_NONCE_BYTES)))
+        nonce = secrets.token_urlsafe(_NONCE_BYTES)
+        head.update(sign(self.key, covered, self._clock() // 1000, nonce, asks=asks))
         return request
+
+    def expecting(self, answers: AnswerCheck) -> SiteSignature:
+        """Return one that asks parties for signed answers, and checks these."""
+        return SiteSignature(self.key, self._clock, answers)
+
+    def check_answer(self, party_id: str, response: Response, body: bytes) -> None:
+        """Raise ValueError if the party had to sign this answer, and did not."""
+        if self._answers is not None and self._answers.is_asked(party_id):
+            self._answers.check(party_id, response, body)
 
 
 def _body_of(request: PreparedRequest) -> bytes:

@@ -29,6 +29,8 @@ from fate_flow.peers.key_files import read_private, write_private
 
 ED25519, RSA = "ed25519", "rsa"
 KINDS = (ED25519, RSA)
+ALGORITHMS = {ED25519: "ed25519", RSA: "rsa-pss-sha512"}
+"""By the kind of a key, the name of its algorithm in RFC 9421."""
 _RSA_BITS, _LEAST_RSA_BITS, _MOST_RSA_BITS = 3072, 2048, 8192
 _LONGEST_PEM = 10_000
 _PSS = PSS(mgf=MGF1(SHA512()), salt_length=64)          # rsa-pss-sha512 of RFC 9421
@@ -46,6 +48,10 @@ class PublicKey:
     @property
     def kind(self) -> str:
         return ED25519 if isinstance(self._key, Ed25519PublicKey) else RSA
+
+    @property
+    def algorithm(self) -> str:
+        return ALGORITHMS[self.kind]
 
     def has_signed(self, text: bytes, signature: bytes) -> bool:
         try:

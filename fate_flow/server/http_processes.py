@@ -21,6 +21,7 @@ from fate_flow.api.workers.worker import create_worker_app
 from fate_flow.engines.local import proc
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.relay.wakeup import Wakeup
+from fate_flow.server.answer_keys import expecting_answers
 from fate_flow.server.crash_points import crash_points_of
 from fate_flow.server.peer_tls import pinned_parties
 from fate_flow.server.runtime import (
@@ -73,7 +74,8 @@ class HttpProcesses:
         record = open_log(settings)
         store = open_store(settings, record)
         context = build_context(settings, self.wakeups, self.worker_url, record, store, self.effect_runner)
-        inquirer, call_back = inquirers(settings, self.signature, pinned_parties(settings, store))
+        signature = expecting_answers(self.signature, settings, store)
+        inquirer, call_back = inquirers(settings, signature, pinned_parties(settings, store))
         use_cases = UseCases(
             context,
             wake_scheduler(self.wakeups.scheduler),
@@ -81,7 +83,9 @@ class HttpProcesses:
             submit_timeout=settings.limits.submit_timeout, reach=call_back,
         )
         services = Services(settings, context, use_cases, Views(store.database), JobIds(), inquirer.ask)
-        app = create_public_app(services, open_spool(settings, self.wakeups.exchange))
+        app = create_public_app(
+            services, open_spool(settings, self.wakeups.exchange), self.signature.key if self.signature else None
+        )
         points = crash_points_of(settings)
         if points:
             app.wsgi_app = points.around_replies(app.wsgi_app)  # type: ignore[assignment,method-assign]  # Flask's own hook
@@ -93,8 +97,9 @@ class HttpProcesses:
         spool = open_spool(settings, self.wakeups.exchange)
         Thread(target=_listen_for_messages, args=(self.wakeups.exchange, spool), daemon=True).start()
         wake = wake_scheduler(self.wakeups.scheduler)
+        signature = expecting_answers(self.signature, settings, store)
         return create_worker_app(
-            spool, Forwarder(settings, self.signature, pinned_parties(settings, store)), settings.worker_threads // 2,
+            spool, Forwarder(settings, signature, pinned_parties(settings, store)), settings.worker_threads // 2,
             lambda job_id: wake((job_id,), False, False, "", ()),
             settings.limits.max_request_bytes, store, lambda: time.time_ns() // 1_000_000,
             settings.data_dir,

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import requests
-from requests.auth import AuthBase
 
 from fate_flow.api.between_parties.exchange import ForwardReply
 from fate_flow.components.providers.table import PROVIDERS
@@ -334,7 +333,7 @@ class SenderLog:
 class Forwarder:
     """Forward a chunk of this party's worker to the server of another party, over kept-alive connections."""
 
-    def __init__(self, settings: Settings, auth: AuthBase | None, pinned: PinnedParties | None = None) -> None:
+    def __init__(self, settings: Settings, auth: SiteSignature | None, pinned: PinnedParties | None = None) -> None:
         self._settings = settings
         self._http = PeerHttp(auth, settings.worker_threads, pinned)
 
@@ -372,7 +371,7 @@ def call_backs_at_once(http_threads: int) -> int:
 
 
 def inquirers(
-    settings: Settings, signature: AuthBase | None, pinned: PinnedParties
+    settings: Settings, signature: SiteSignature | None, pinned: PinnedParties
 ) -> tuple[Inquirer, CallBack]:  # fmt: skip
     """Return the inquirer that asks other parties for clients, and the check whether an initiator can be reached."""
     urls = {party_id: route.url for party_id, route in settings.routes.items()}

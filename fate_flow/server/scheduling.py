@@ -20,14 +20,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from apscheduler.schedulers.background import BackgroundScheduler
-from requests.auth import AuthBase
 
 from fate_flow.core.model.errors import StorageUnavailable
 from fate_flow.core.model.job import Answer, Command, TaskKey
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
 from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.peers.peer_senders import PartyState, PeerListener, PeerSender, PeerSenders
+from fate_flow.peers.signature import SiteSignature
 from fate_flow.relay.wakeup import Wakeup
+from fate_flow.server.answer_keys import expecting_answers
 from fate_flow.server.crash_points import crash_points_of
 from fate_flow.server.home_disk import LOOK_SECONDS, DiskWatch
 from fate_flow.server.log_keeper import LogKeeper
@@ -74,7 +75,7 @@ class SchedulerLoop:
     """The loop that owns a server's scheduler and passes events to it."""
 
     def __init__(
-        self, settings: Settings, wakeups: Wakeups, worker_url: str, home_id: str, auth: AuthBase | None = None
+        self, settings: Settings, wakeups: Wakeups, worker_url: str, home_id: str, auth: SiteSignature | None = None
     ) -> None:
         self._settings = settings
         self._wakeup: Wakeup = wakeups.scheduler
@@ -87,7 +88,7 @@ class SchedulerLoop:
         listener = PeerListener(self._on_answers, self._on_heartbeat, self._on_silence, self._on_failure)
         self._senders = PeerSenders(self._sender, listener)
         self._listener = listener
-        self._auth = auth
+        self._auth = expecting_answers(auth, settings, store)
         self._pinned = pinned_parties(settings, store)
         owner = f"{home_id}-{secrets.token_hex(8)}"
         self._clock = AwakeClock(time.monotonic)

@@ -42,7 +42,21 @@ def start_warnings(settings: Settings) -> Iterator[str]:
             f"party {party_id} is accepted without a signature (authentication.site.unsigned_from): anybody who "
             "reaches the port can impersonate it"
         )
+    if unproved := [party_id for party_id in sorted(settings.routes) if _is_unproved(settings, party_id)]:
+        yield (
+            f"answers of {', '.join(f'party {one}' for one in unproved)} are not proved: a proxy, or whoever is "
+            f"between the servers, can answer in that name (routes.{unproved[0]}.signed_answers: true)"
+        )
     yield from unusable(settings.commands)
+
+
+def _is_unproved(settings: Settings, party_id: str) -> bool:
+    """Return whether a party has to sign its requests, and neither its answers nor its connections prove who it is."""
+    route = settings.routes[party_id]
+    parts = urlsplit(route.url)
+    is_far = parts.hostname not in ("127.0.0.1", "localhost", "::1")
+    is_pinned = parts.scheme == "https" and not route.ca_file
+    return settings.site.needs_key(party_id) and not route.signed_answers and is_far and not is_pinned
 
 
 def readable_secrets(conf: Path) -> Iterator[str]:

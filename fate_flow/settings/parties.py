@@ -20,6 +20,7 @@ class Route:
 
     url: str
     ca_file: str = ""        # certificates for checking an https server, instead of the system's authorities
+    signed_answers: bool = False      # whether only answers that the party has signed count
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,14 @@ def read_routes(section: Section) -> dict[str, Route]:
 def _route(section: Section, key: Any) -> tuple[str, Route]:
     party_id, one = read_party_id(str(key), section.name(key)), section.section(key)
     url, ca_file = one.text("url").rstrip("/"), one.full_path("ca")
+    signed_answers = one.flag("signed_answers", False)
     one.refuse_others()
     parts = split_url(url, one.name("url"))
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise BadSettings(f"{one.name('url')}: {url!r} is not an address such as http://10.0.0.2:9380")
     if ca_file:
         check_authorities(ca_file, parts.scheme, one.name("ca"))
-    return party_id, Route(url, ca_file)
+    return party_id, Route(url, ca_file, signed_answers)
 
 
 def read_site_rule(section: Section) -> SiteRule:

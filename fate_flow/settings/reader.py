@@ -279,6 +279,12 @@ class _Reader:
                     f"routes.{party_id}.url: {route.url} has a path: signatures cover the path (authentication.site), "
                     "and that party's server would see another one; remove the path"
                 )
+            if route.signed_answers and not settings.site.needs_key(party_id):
+                why = (
+                    f"party {party_id} is in authentication.site.unsigned_from: remove it there"
+                    if settings.site.is_on else "authentication.site.switch is not: set it to true"
+                )
+                raise BadSettings(f"routes.{party_id}.signed_answers: is true, but {why}")
 
 
 def _is_loopback(host: str) -> bool:

@@ -180,6 +180,20 @@ def test_a_signed_path_is_the_whole_path(bare: Path) -> None:
     assert with_site(bare, "{switch: true}", "routes: {10000: {url: 'http://proxy/'}}").site.is_on
 
 
+def test_signed_answers_need_signed_requests(bare: Path) -> None:
+    route = "routes: {10000: {url: 'https://ten', signed_answers: true}}"
+    assert with_site(bare, "{switch: true}", route).routes["10000"].signed_answers
+    assert not with_site(bare, "{switch: true}", "routes: {10000: {url: 'https://ten'}}").routes["10000"].signed_answers
+    for site, why in (
+        ("{switch: false}", r"authentication\.site\.switch is not: set it to true"),
+        ("{switch: true, unsigned_from: [10000]}", r"party 10000 is in authentication\.site\.unsigned_from: remove it"),
+    ):
+        with pytest.raises(BadSettings, match=rf"routes\.10000\.signed_answers: is true, but {why}"):
+            with_site(bare, site, route)
+    with pytest.raises(BadSettings, match=r"routes\.10000\.signed_answers: 'yes please' is neither true nor false"):
+        with_site(bare, "{switch: true}", route.replace("true", "yes please"))
+
+
 def test_a_route_may_have_an_authority_of_its_own(bare: Path, tmp_path: Path) -> None:
     def route(text: str) -> Route:
         bare.write_text(f'party_id: "9999"\nroutes: {{10000: {text}}}\n', encoding="utf-8")

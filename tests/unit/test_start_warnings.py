@@ -80,3 +80,23 @@ def test_grants_that_are_required_by_default_are_named_at_the_start(
     found = [one for one in start_warnings(load_settings(conf)) if one.startswith("permission.switch is not set")]
     assert bool(found) == warns
     assert not found or "also those that run (fate_flow grants show); set permission.switch to true" in found[0]
+
+
+@pytest.mark.parametrize(("site", "route", "warns"), [
+    ("switch: true", "url: 'http://10.0.0.2:9380'", True),
+    ("switch: true", "url: 'http://10.0.0.2:9380', signed_answers: true", False),
+    ("switch: true", "url: 'https://10.0.0.2:9390'", False),
+    ("switch: true", "url: 'http://127.0.0.1:9380'", False),
+    ("switch: true, unsigned_from: [10000]", "url: 'http://10.0.0.2:9380'", False),
+    ("switch: false", "url: 'http://10.0.0.2:9380'", False),
+])  # fmt: skip
+def test_answers_that_nothing_proves_are_named_at_the_start(
+    tmp_path: Path, site: str, route: str, warns: bool
+) -> None:
+    text = f'party_id: "9999"\nauthentication: {{site: {{{site}}}}}\nroutes: {{10000: {{{route}}}}}\n'
+    conf = write(tmp_path / "conf" / "c.yaml", text, 0o600)
+    found = [one for one in start_warnings(with_client_keys(load_settings(conf))) if one.startswith("answers of")]
+    assert found == ([
+        "answers of party 10000 are not proved: a proxy, or whoever is between the servers, can answer in that name "
+        "(routes.10000.signed_answers: true)"
+    ] if warns else [])

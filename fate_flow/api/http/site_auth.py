@@ -1,7 +1,8 @@
 """Authentication of other parties: a request is signed with the key saved for its party (docs/reference/signatures.md).
 
 The headers are checked first. Only the body of a signed request is read, up to the server's size limit, and compared
-with the signed digest. A request is accepted once.
+with the signed digest. A request is accepted once. The answer to an accepted request is signed if the request asks for
+that.
 """
 
 from __future__ import annotations
@@ -9,48 +10,73 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from flask import request
+from flask import Response, g, request
 
 from fate_flow.api.http.client_auth import WINDOW_MS, NotAuthenticated, is_for_clients
 from fate_flow.api.http.nonces import Nonces
 from fate_flow.api.http.party_connection import is_from_gateway
-from fate_flow.core.access.site import SiteKey, SiteRule
+from fate_flow.core.access.site import SiteKey, SiteRule, short_key_id
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_party_id, shown
 from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID, SRC_PARTY_ID
-from fate_flow.peers.signature import DIGEST, INPUT, SIGNATURE, Covered, SignatureInput, digest_of, read_signature_input
-from fate_flow.peers.site_key import read_public_key
+from fate_flow.peers.signature import (
+    DIGEST,
+    INPUT,
+    SIGNATURE,
+    VALID_SECONDS,
+    Covered,
+    SignatureInput,
+    digest_of,
+    read_signature_input,
+)
+from fate_flow.peers.signed_answers import CoveredAnswer, sign_answer
+from fate_flow.peers.site_key import PrivateKey, read_public_key
 
 LOG = logging.getLogger(__name__)
-
-_SHOWN = 16              # number of digits shown of the 64 of a key id
 
 
 class SiteAuth:
     """The check of each request on a route of other parties. `clock` returns milliseconds since 1970."""
 
     def __init__(
-        self, own_party_id: str, rule: SiteRule, keys_of: Callable[[str], tuple[SiteKey, ...]], nonces: Nonces,
-        clock: Callable[[], int],
+        self, own_party_id: str, rule: SiteRule, key: PrivateKey, keys_of: Callable[[str], tuple[SiteKey, ...]],
+        nonces: Nonces, clock: Callable[[], int],
     ) -> None:  # fmt: skip
+        """`key` signs the answers."""
         self._own = own_party_id
         self._rule = rule
+        self._key = key
         self._keys_of = keys_of
         self._nonces = nonces
         self._clock = clock
 
     def check(self) -> None:
         """Raise NotAuthenticated; StorageFailed if the check cannot be made."""
-        if request.url_rule is None or is_for_clients(request.url_rule.rule) or is_from_gateway(request.environ):
+        if request.url_rule is None or is_for_clients(request.url_rule.rule):
+            return
+        signature_input = read_signature_input(request.headers.get(INPUT, ""), request.headers.get(SIGNATURE, ""))
+        asks = signature_input is not None and signature_input.asks
+        if is_from_gateway(request.environ) and not asks:
             return      # the gateway has verified a key
         try:
             source = self._source()
             if self._rule.needs_key(source):
-                self._check(source)
+                self._check(source, signature_input)
+                g.signs_answer = asks
         except NotAuthenticated as error:
             caller = shown(request.headers.get(SRC_PARTY_ID, ""))
             LOG.warning("refused %s of party %s: %s", shown(request.path), caller, error.message)
             raise
+
+    def sign_answer(self, response: Response) -> Response:
+        """Sign the answer to an accepted request that asks for it; no other, not even a refusal."""
+        if g.pop("signs_answer", False):
+            body = response.get_data()
+            covered = CoveredAnswer(
+                response.status_code, digest_of(body), self._own, request.headers[INPUT], request.headers[SIGNATURE]
+            )
+            response.headers.update(sign_answer(self._key, covered))
+        return response
 
     def _source(self) -> str:
         try:
@@ -61,8 +87,7 @@ class SiteAuth:
             raise NotAuthenticated(f"{SRC_PARTY_ID}: party {source} is this server, which sends itself no requests")
         return source
 
-    def _check(self, source: str) -> None:
-        signature_input = read_signature_input(request.headers.get(INPUT, ""), request.headers.get(SIGNATURE, ""))
+    def _check(self, source: str, signature_input: SignatureInput | None) -> None:
         if signature_input is None:
             raise NotAuthenticated(
                 f"party {self._own} requires signed requests of party {source} (docs/reference/signatures.md): turn on "
@@ -86,6 +111,11 @@ class SiteAuth:
                 f"created: is {abs(away)} s {'after' if away > 0 else 'before'} the time of party {self._own}, at most "
                 f"{WINDOW_MS // 1000} s are allowed: correct the clocks"
             )
+        if not 0 < signature_input.expires - signature_input.created <= VALID_SECONDS:
+            raise NotAuthenticated(f"expires: is not within {VALID_SECONDS} s after created")
+        if signature_input.expires * 1000 < now:
+            late = now // 1000 - signature_input.expires
+            raise NotAuthenticated(f"expires: is {late} s before the time of party {self._own}: correct the clocks")
         return now
 
     def _check_signature(self, source: str, signature_input: SignatureInput) -> None:
@@ -94,9 +124,9 @@ class SiteAuth:
             raise NotAuthenticated(f"party {self._own} has no public key of party {source}: run flow key save there")
         key = known.get(signature_input.key_id)
         if key is None:
-            has = " and ".join(f"{key_id[:_SHOWN]}..." for key_id in known)
+            has = " and ".join(short_key_id(key_id) for key_id in known)
             raise NotAuthenticated(
-                f"keyid: the request was signed with key {signature_input.key_id[:_SHOWN]}..., and party {self._own} "
+                f"keyid: the request was signed with key {short_key_id(signature_input.key_id)}, and party {self._own} "
                 f"has the key {has} of party {source}: run flow key save there if the new key is right"
             )
         covered = Covered(

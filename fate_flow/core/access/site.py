@@ -9,6 +9,7 @@ from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown
 
 _KEY_ID = re.compile(r"[0-9a-f]{64}")
+_SHOWN_DIGITS = 16       # of the 64
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class SiteRule:
     def needs_key(self, party_id: str) -> bool:
         """Return whether requests of this other party must be signed."""
         return self.is_on and party_id not in self.unsigned_from
+
+
+def short_key_id(key_id: str) -> str:
+    """Return the beginning of a key id, for a message."""
+    return f"{key_id[:_SHOWN_DIGITS]}..."
 
 
 def check_key_id(value: object, key: str) -> str:

@@ -45,6 +45,7 @@ from fate_flow.store.values import Document, OutputTable, TableMeta
 from fate_flow.store.views.views import Views
 from tests.kit.api.documented import DocumentedClient
 from tests.kit.api.routes_compiled_once import with_routes_compiled_once
+from tests.kit.site_keys import private_key
 from tests.kit.store.migrated_sqlite import migrated_sqlite
 
 GUEST, HOST, LOCAL = Party("guest", "9999"), Party("host", "10000"), Party("local", "0")
@@ -256,6 +257,7 @@ class World:
 
 
 UNSIGNED = SiteRule()
+OWN_KEY = private_key(99)       # of the party, for its answers
 FORM_TYPE = "multipart/form-data; boundary=frontier"
 
 
@@ -293,7 +295,7 @@ def make_world(
     services = Services(
         settings, context, use_cases, Views(database), lambda: f"2026010112000000000{next(ids):02d}", peers.ask
     )
-    app = with_routes_compiled_once(lambda: create_public_app(services))
+    app = with_routes_compiled_once(lambda: create_public_app(services, message_key=OWN_KEY))
     app.test_client_class = DocumentedClient
     return World(services, store, record, app, rung, peers)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from fate_flow.peers.signature import (
     digest_of,
     read_signature_input,
 )
+from fate_flow.peers.signed_answers import SignedAnswers
 from fate_flow.peers.site_key import ED25519, KINDS, PrivateKey, load_private_key, make_private_key
 
 URL = "http://127.0.0.1:9380/v1/exchange/deliver/x?topic=a%2Fb&seq=0"
@@ -56,31 +57,41 @@ def key(path: Path) -> PrivateKey:
     return load_private_key(path)
 
 
-def prepared(key: PrivateKey | None, body: bytes = b"{}") -> requests.PreparedRequest:
+def prepared(key: PrivateKey | None, body: bytes = b"{}", *, asks: bool = False) -> requests.PreparedRequest:
     now = int(datetime.now(UTC).timestamp() * 1000)
-    auth = SiteSignature(key, lambda: now) if key else None
+    answers = SignedAnswers({"10000"} if asks else (), lambda _: ())
+    auth = SiteSignature(key, lambda: now, answers) if key else None
     return requests.Request("POST", URL, data=body, headers=headers("9999", "10000"), auth=auth).prepare()
 
 
-def test_others_find_our_signature_right(path: Path, key: PrivateKey, kind: str) -> None:
+FORMS = {False: "fate_flow", True: "fate_flow-request"}
+
+
+@pytest.mark.parametrize("asks", list(FORMS))
+def test_others_find_our_signature_right(path: Path, key: PrivateKey, kind: str, asks: bool) -> None:
     verifier = HTTPMessageVerifier(
         signature_algorithm=ALGORITHMS[kind], key_resolver=Keys(path, key.public.pem)
     )
-    [found] = verifier.verify(prepared(key), expect_tag="fate_flow", body=b"{}", require_components=NAMES)
+    ours = prepared(key, asks=asks)
+    [found] = verifier.verify(ours, expect_tag=FORMS[asks], body=b"{}", require_components=NAMES)
     assert list(found.covered_components) == [*(f'"{name}"' for name in NAMES), '"@signature-params"']
     assert found.parameters["keyid"] == key.public.key_id
 
 
-def test_we_find_the_signature_of_others_right(path: Path, key: PrivateKey, kind: str) -> None:
+@pytest.mark.parametrize("asks", list(FORMS))
+def test_we_find_the_signature_of_others_right(path: Path, key: PrivateKey, kind: str, asks: bool) -> None:
     message = prepared(None)
     message.headers[DIGEST] = digest_of(b"{}")
     signer = HTTPMessageSigner(signature_algorithm=ALGORITHMS[kind], key_resolver=Keys(path, key.public.pem))
+    now = datetime.now(UTC)
     signer.sign(
-        message, key_id=key.public.key_id, created=datetime.now(UTC), nonce="n" * 24, label="site", tag="fate_flow",
-        include_alg=False, covered_component_ids=NAMES, use_existing_digest=True,
+        message, key_id=key.public.key_id, created=now, expires=now + timedelta(seconds=60) if asks else None,
+        nonce="n" * 24, label="site", tag=FORMS[asks], include_alg=asks, covered_component_ids=NAMES,
+        use_existing_digest=True,
     )
     signature_input = read_signature_input(message.headers[INPUT], message.headers[SIGNATURE])
     assert signature_input is not None
+    assert signature_input.asks is asks
     covered = Covered("POST", message.path_url, digest_of(b"{}"), "9999", "10000")
     assert signature_input.holds(key.public, covered)
     assert not signature_input.holds(key.public, Covered("POST", message.path_url, digest_of(b"{}"), "9999", "10001"))

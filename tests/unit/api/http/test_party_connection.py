@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from fate_flow.core.access.site import SiteRule
+from fate_flow.peers.signature import SIGNATURE, Covered, digest_of, sign
 from tests.kit.api.client_world import World, make_world
+from tests.kit.site_keys import private_key, site_key
 
 KEY = "ab" * 32
 HEARTBEAT = "/v1/party/heartbeat"
@@ -85,6 +88,22 @@ def test_the_same_headers_on_the_port_of_clients_mean_nothing(tmp_path: Path, tc
     answer = asked(world, tcp, X_Fate_Flow_Peer=f"10000 {KEY}", SRC_PARTY_ID="10000")
     assert answer.get_json()["retcode"] == 109
     assert "requires signed requests of party 10000" in answer.get_json()["retmsg"]
+
+
+def test_a_connection_may_have_signed_answers_too(tmp_path: Path, unix: socket.socket) -> None:
+    """A route that requires them may lead to a gateway; the signature of the request has to be right then."""
+    (tmp_path / "home").mkdir()
+    world, key = make_world(tmp_path / "home", site=SiteRule(is_on=True)), private_key(1)
+    with world.store.transaction() as tx:
+        tx.add_site_key(site_key("10000", key), 1)
+    body = b'{"jobs": []}'
+    covered = Covered("POST", HEARTBEAT, digest_of(body), "10000", "9999")
+    client = FlaskClient(world.app, world.app.response_class)
+    for signer, retcode in ((key, 0), (private_key(2), 109)):
+        fields = sign(signer, covered, int(time.time()), "n" * 24, asks=True)
+        head = {"X-Fate-Flow-Peer": f"10000 {KEY}", "SRC-PARTY-ID": "10000", "DEST-PARTY-ID": "9999", **fields}
+        answer = client.post(HEARTBEAT, data=body, headers=head, environ_overrides={"gunicorn.socket": unix})
+        assert (answer.get_json()["retcode"], SIGNATURE in answer.headers) == (retcode, retcode == 0)
 
 
 def test_the_log_has_the_address_that_the_gateway_names(

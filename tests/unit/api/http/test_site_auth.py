@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+from requests.structures import CaseInsensitiveDict
 from werkzeug.test import TestResponse
 
 from fate_flow.api import app as public
@@ -21,10 +23,11 @@ from fate_flow.core.access.key_list import MESSAGE, KeyState, PartyKeys
 from fate_flow.core.access.site import SiteKey, SiteRule
 from fate_flow.core.wire.v1.envelope import headers
 from fate_flow.peers.signature import DIGEST, INPUT, NAMES, SIGNATURE, SiteSignature, digest_of
+from fate_flow.peers.signed_answers import NotProved, SignedAnswers
 from fate_flow.peers.site_key import PrivateKey, make_private_key
 from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.settings.client_keys import ClientKeys
-from tests.kit.api.client_world import World, make_world
+from tests.kit.api.client_world import OWN_KEY, World, make_world
 from tests.kit.api.routes_compiled_once import with_routes_compiled_once
 from tests.kit.key_lists import ROOT, listed, signed_list
 from tests.kit.site_keys import private_pem, site_key, write_private_key
@@ -80,10 +83,10 @@ def with_keys(world: World, *keys: SiteKey) -> World:
 
 def signed(
     key: PrivateKey, *, path: str = HEARTBEAT, body: bytes = BODY, source: str = "10000", to: str = "9999",
-    at: int = NOW, method: str = "POST",
+    at: int = NOW, method: str = "POST", asks: bool = False,
 ) -> Head:  # fmt: skip
-    """The headers of a request as a server sends it."""
-    sender = SiteSignature(key, lambda: at)
+    """The headers of a request as a server sends it; `asks`: for a signed answer."""
+    sender = SiteSignature(key, lambda: at, SignedAnswers({to} if asks else (), lambda _: (site_key(to, OWN_KEY),)))
     prepared = requests.Request(
         method, f"http://127.0.0.1{path}", data=body, headers=headers(source, to), auth=sender
     ).prepare()
@@ -163,8 +166,8 @@ CHANGES: dict[str, Callable[[Head], tuple[Head, dict[str, Any]]]] = {
     "created": lambda head: ({**head, INPUT: head[INPUT].replace(f"={NOW // 1000};", f"={NOW // 1000 + 1};")}, {}),
     "nonce": lambda head: ({**head, INPUT: head[INPUT].replace('nonce="', 'nonce="a')}, {}),
     "keyid": lambda head: ({**head, INPUT: head[INPUT].replace('keyid="', 'keyid="0')}, {}),
-    "tag": lambda head: ({**head, INPUT: head[INPUT].replace('tag="fate_flow"', 'tag="other"')}, {}),
-    "no tag": lambda head: ({**head, INPUT: head[INPUT].replace(';tag="fate_flow"', "")}, {}),
+    "tag": lambda head: ({**head, INPUT: re.sub(r'tag="[^"]*"', 'tag="other"', head[INPUT])}, {}),
+    "no tag": lambda head: ({**head, INPUT: re.sub(r';tag="[^"]*"', "", head[INPUT])}, {}),
     "an algorithm": lambda head: ({**head, INPUT: f'{head[INPUT]};alg="hmac-sha256"'}, {}),
     "the signature": lambda head: ({**head, SIGNATURE: head[SIGNATURE].replace("=:", "=:AAAA")}, {}),
     "no signature": lambda head: ({**head, SIGNATURE: ""}, {}),
@@ -262,7 +265,7 @@ def test_a_key_that_is_deleted_is_not_believed_any_more(world: World, key: Priva
 
 def test_every_route_of_other_parties_is_checked(world: World, tmp_path: Path) -> None:
     """And none of clients: `/v1/party/list` is for them, whatever it looks like."""
-    app = with_routes_compiled_once(lambda: create_public_app(world.services, a_spool(tmp_path)))
+    app = with_routes_compiled_once(lambda: create_public_app(world.services, a_spool(tmp_path), OWN_KEY))
     checked = 0
     for rule in app.url_map.iter_rules():
         path = rule.rule
@@ -276,6 +279,101 @@ def test_every_route_of_other_parties_is_checked(world: World, tmp_path: Path) -
     assert checked >= 10
 
 
+# ---------------------------------------------------------------------- signed answers
+
+
+ANSWERS = SignedAnswers({"9999"}, lambda _: (site_key("9999", OWN_KEY),))
+
+
+def check(head: Head, response: TestResponse, body: bytes = b"") -> None:
+    """Take an answer as the server that has sent these headers does. Raises NotProved."""
+    found = requests.Response()
+    found.request = requests.PreparedRequest()
+    found.request.headers = CaseInsensitiveDict(head)
+    found.status_code, found.headers = response.status_code, CaseInsensitiveDict(response.headers.items())
+    ANSWERS.check("9999", found, body or response.data)
+
+
+def is_signed(response: TestResponse) -> bool:
+    return any(name in response.headers for name in (INPUT, SIGNATURE, DIGEST))
+
+
+def test_the_answer_to_a_request_that_asks_for_it_is_signed(world: World, key: PrivateKey) -> None:
+    head = signed(key, asks=True)
+    response = post(world, head)
+    check(head, response)
+    assert response.get_json()["retcode"] == 0
+    with pytest.raises(NotProved, match="Content-Digest"):
+        check(head, response, b"{}")
+    with pytest.raises(NotProved, match="signature: does not match its answer to this request"):
+        check(signed(key, asks=True), response)
+
+
+def test_an_older_peer_gets_the_answer_of_before(world: World, key: PrivateKey) -> None:
+    assert not is_signed(post(world, signed(key)))
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_what_is_changed_on_the_way_gets_no_signature(world: World, key: PrivateKey, change: Any) -> None:
+    """A signed answer to it would be one to the request that was sent: both have the same signature."""
+    head, more = change(signed(key, asks=True))
+    response = post(world, head, **more)
+    assert refusal(response)
+    assert not is_signed(response)
+
+
+def test_a_replay_gets_no_signature(world: World, key: PrivateKey) -> None:
+    """Whoever sends a request a second time must not get what proves that it was refused."""
+    head = signed(key, asks=True)
+    check(head, post(world, head))
+    again = post(world, head)
+    assert ("already accepted" in refusal(again), is_signed(again)) == (True, False)
+
+
+def test_another_method_and_another_path_get_no_signature(world: World, key: PrivateKey) -> None:
+    for path in ("/v1/nothing", "/v1/party/list", "/v1/version/get"):
+        assert not is_signed(post(world, signed(key, asks=True, path=path), path=path))
+    kept = {name: value for name, value in signed(key, asks=True).items() if name != "Content-Length"}
+    assert not is_signed(world.client.get(HEARTBEAT, data=BODY, headers=kept))
+
+
+def test_refusals_and_errors_of_an_accepted_request_are_signed(
+    world: World, key: PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = b'{"jobs": 7}'
+    head = signed(key, asks=True, body=body)
+    refused = post(world, head, body)
+    check(head, refused)
+    assert refused.get_json()["retcode"] != 0
+    monkeypatch.setattr(type(world.services.use_cases.commands), "heartbeat", lambda *_: 1 // 0)
+    head = signed(key, asks=True)
+    failed = post(world, head)
+    check(head, failed)
+    assert failed.get_json()["retcode"] != 0
+
+
+@pytest.mark.parametrize(("created", "expires", "why"), [
+    (0, -1, "expires: is not within 60 s after created"),
+    (0, 0, "expires: is not within 60 s after created"),
+    (0, 61, "expires: is not within 60 s after created"),
+    (-30, -29, "expires: is 29 s before the time of party 9999: correct the clocks"),
+    (-61, -1, "created: is 61 s before the time of party 9999"),
+    (61, 121, "created: is 61 s after the time of party 9999"),
+    (-30, 0, ""), (60, 61, ""), (0, 60, ""),
+])  # fmt: skip
+def test_a_request_expires_when_its_sender_says(
+    world: World, key: PrivateKey, created: int, expires: int, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fate_flow.peers.signature.VALID_SECONDS", expires - created)
+    head = signed(key, asks=True, at=NOW + created * 1000)
+    assert f"expires={NOW // 1000 + expires};" in head[INPUT]
+    response = post(world, head)
+    if why:
+        assert why in refusal(response)
+    else:
+        check(head, response)
+
+
 # ---------------------------------------------------------------------- the exchange
 
 
@@ -285,7 +383,7 @@ def a_spool(folder: Path) -> Spool:
 
 def deliver(world: World, folder: Path, head: Head, body: bytes, path: str) -> TestResponse:
     kept = {name: value for name, value in head.items() if name != "Content-Length"}
-    app = with_routes_compiled_once(lambda: create_public_app(world.services, a_spool(folder)))
+    app = with_routes_compiled_once(lambda: create_public_app(world.services, a_spool(folder), OWN_KEY))
     return app.test_client().post(path, data=body, headers=kept)
 
 
@@ -296,6 +394,8 @@ def test_chunks_of_the_exchange_are_signed_with_their_query_and_body(
     good = signed(key, path=path, body=body)
     taken = deliver(world, tmp_path, good, body, path)
     assert taken.status_code == 425, taken.data          # believed; the session has not begun here
+    asking = signed(key, path=path, body=body, asks=True)
+    check(asking, deliver(world, tmp_path, asking, body, path))
     for changed_path, changed_body in ((path.replace("seq=0", "seq=1"), body), (path, body + b"\x00")):
         head = signed(key, path=path, body=body)
         refused = deliver(world, tmp_path, head, changed_body, changed_path)

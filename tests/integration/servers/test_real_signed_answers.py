@@ -1,0 +1,179 @@
+"""Two servers that require signed answers of each other, with a proxy between them that reads all messages, as one that
+ends the TLS does: what it leaves as it is counts, and nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from fate_flow.cli.connection.signature import Signature
+from fate_flow.core.wire.v1.paths import INTAKE
+from fate_flow.peers.signature import digest_of
+from tests.kit.servers.changing_proxy import ChangingProxy, Replied, Sent
+from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, running_cluster, toy
+from tests.kit.site_keys import write_private_key
+from tests.kit.waiting import eventually
+
+pytestmark = pytest.mark.timeout(900)
+
+PARTIES = {GUEST: 1, HOST: 2}
+AUTHENTICATION = {
+    "client": {"switch": True, "http_app_key": "our-clients", "http_secret_key": "secret-of-all"},
+    "site": {"switch": True},
+}
+
+
+@dataclass
+class Between:
+    """Both servers, and the proxy in front of each."""
+
+    cluster: Cluster
+    proxies: Mapping[str, ChangingProxy]
+
+    def seen(self) -> str:
+        """What the guest says of the host, which it asks through the proxy."""
+        [found] = self.cluster.guest.ask("party/list", {})["parties"]
+        return f"{found['status']}: {found['message']}"
+
+
+@pytest.fixture(scope="module")
+def between(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Between]:
+    root = tmp_path_factory.mktemp("servers") / "behind proxies"
+    proxies = {party_id: ChangingProxy() for party_id in PARTIES}
+    overlays: dict[str, dict[str, Any]] = {}
+    for party_id, other in ((GUEST, HOST), (HOST, GUEST)):
+        write_private_key(root / party_id / "keys" / "message.pem", PARTIES[party_id])
+        overlays[party_id] = {
+            "authentication": AUTHENTICATION,
+            "routes": {other: {"url": proxies[other].url, "signed_answers": True}},
+        }
+    try:
+        with running_cluster(root, tuple(PARTIES), base_port=BASE_PORT + 170, overlays=overlays) as cluster:
+            for party_id, other in ((GUEST, HOST), (HOST, GUEST)):
+                party = cluster.parties[party_id]
+                party._session.auth = Signature("our-clients", "secret-of-all")
+                proxies[party_id].target = int(party.url.rpartition(":")[2])
+                pem = write_private_key(root / f"{other}.pem", PARTIES[other]).public.pem
+                assert party.post("key/public/save", {"party_id": other, "key": pem})["data"] == "save success"
+            found = Between(cluster, proxies)
+            eventually(lambda: found.seen() == "answers: ", found.seen)
+            yield found
+    finally:
+        for proxy in proxies.values():
+            proxy.close()
+
+
+def test_a_job_runs_through_a_proxy_that_changes_nothing(between: Between) -> None:
+    job_id = between.cluster.run(toy())
+    assert between.cluster.guest.metrics(job_id, "toy_0")
+    for party_id, proxy in between.proxies.items():
+        tasks = [one for one in proxy.passed if job_id in one.to.target or job_id.encode() in one.to.body]
+        assert tasks
+        for one in tasks:
+            assert 'tag="fate_flow-request"' in one.to.head["signature-input"]
+            assert 'tag="fate_flow-answer"' in one.head["signature-input"], one
+            assert one.head["src-party-id"] == party_id
+    assert any("/exchange/deliver/" in one.to.target for proxy in between.proxies.values() for one in proxy.passed)
+    between.cluster.check_idle()
+
+
+def with_head(message: Any, **changed: str) -> Any:
+    """The message with other headers; an empty value removes one."""
+    head = message.head | {name.replace("_", "-"): value for name, value in changed.items()}
+    return replace(message, head={name: value for name, value in head.items() if value})
+
+
+UNSIGNED = "its answer is not signed, as routes.10000.signed_answers requires (HTTP status "
+OTHER = "signature: does not match its answer to this request"
+FORGED = b'{"retcode": 0, "retmsg": "success", "data": {}}'
+
+OF_REQUESTS: dict[str, tuple[Callable[[Sent], Sent], str]] = {
+    "method": (lambda sent: replace(sent, method="PUT"), f"{UNSIGNED}405"),
+    "path": (
+        lambda sent: replace(sent, target="/v1/party/heartbeat"), f"{UNSIGNED}200, says: signature: does not match"),
+    "query": (lambda sent: replace(sent, target=f"{sent.target}?a=1"), "says: signature: does not match this request"),
+    "body": (lambda sent: replace(sent, body=b"{}"), "says: Content-Digest: is not the digest of the body"),
+    "no signature": (
+        lambda sent: with_head(sent, signature="", signature_input=""), "says: party 10000 requires signed requests"),
+    "downgrade to requests alone": (
+        lambda sent: with_head(sent, signature_input=sent.head["signature-input"].replace("-request", "")),
+        "says: party 10000 requires signed requests"),
+}  # fmt: skip
+OF_ANSWERS: dict[str, tuple[Callable[[Replied], Replied], str]] = {
+    "status": (lambda replied: replace(replied, status=201), OTHER),
+    "body": (lambda replied: replace(replied, body=FORGED), "Content-Digest: is not that of its answer"),
+    "body and digest": (
+        lambda replied: with_head(replace(replied, body=FORGED), content_digest=digest_of(FORGED)), OTHER),
+    "party": (lambda replied: with_head(replied, src_party_id=GUEST), OTHER),
+    "no signature": (
+        lambda replied: with_head(replied, signature="", signature_input=""), f"{UNSIGNED}200, says: success"),
+    "its own answer": (lambda replied: Replied(200, {}, FORGED, replied.to), f"{UNSIGNED}200, says: success"),
+    "its own error": (lambda replied: Replied(502, {}, b"Bad Gateway", replied.to), f"{UNSIGNED}502, says: Bad Ga"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "why"), OF_REQUESTS.values(), ids=list(OF_REQUESTS))
+def test_a_changed_request_is_refused_and_its_answer_does_not_count(
+    between: Between, change: Callable[[Sent], Sent], why: str
+) -> None:
+    proxy = between.proxies[HOST]
+    proxy.change_request = lambda sent: change(sent) if sent.target.endswith(INTAKE) else sent
+    try:
+        assert between.seen().startswith("does not answer: ")
+        assert why in between.seen()
+    finally:
+        proxy.leave_as_it_is()
+    eventually(lambda: between.seen() == "answers: ", between.seen)
+
+
+@pytest.mark.parametrize(("change", "why"), OF_ANSWERS.values(), ids=list(OF_ANSWERS))
+def test_a_changed_answer_does_not_count(
+    between: Between, change: Callable[[Replied], Replied], why: str
+) -> None:
+    proxy = between.proxies[HOST]
+    proxy.change_answer = lambda replied: change(replied) if replied.to.target.endswith(INTAKE) else replied
+    try:
+        assert why in between.seen()
+    finally:
+        proxy.leave_as_it_is()
+    eventually(lambda: between.seen() == "answers: ", between.seen)
+
+
+def test_an_answer_counts_for_its_own_request_alone(between: Between) -> None:
+    proxy = between.proxies[HOST]
+    assert between.seen() == "answers: "
+    earlier = next(one for one in reversed(proxy.passed) if one.to.target.endswith(INTAKE))
+    proxy.change_answer = lambda replied: earlier if replied.to.target.endswith(INTAKE) else replied
+    try:
+        assert OTHER in between.seen()
+    finally:
+        proxy.leave_as_it_is()
+
+
+def test_what_the_proxy_sends_again_is_refused(between: Between) -> None:
+    """And the refusal of the second does not count as one of the first."""
+    proxy = between.proxies[HOST]
+    proxy.sends_twice = True
+    try:
+        assert f"{UNSIGNED}200, says: nonce: a request with this nonce was already accepted)" in between.seen()
+    finally:
+        proxy.leave_as_it_is()
+    eventually(lambda: between.seen() == "answers: ", between.seen)
+
+
+def test_a_command_counts_only_with_a_signed_answer(between: Between) -> None:
+    """A proxy that accepts a job in the name of the host is not believed; without it the job runs."""
+    proxy = between.proxies[HOST]
+    proxy.change_answer = lambda replied: Replied(200, {"src-party-id": HOST}, FORGED, replied.to)
+    try:
+        refused = between.cluster.guest.submit(toy())
+        assert refused["retcode"] != 0
+        assert UNSIGNED in refused["retmsg"]
+    finally:
+        proxy.leave_as_it_is()
+    job_id = eventually(lambda: between.cluster.guest.submit(toy()).get("jobId"), "the host to be asked again")
+    between.cluster.wait(job_id, "success")
+    between.cluster.check_idle()

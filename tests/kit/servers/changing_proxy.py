@@ -1,0 +1,96 @@
+"""A proxy between two servers that reads what they send each other, and changes what a test wants changed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+_OF_ONE_HOP = ("connection", "keep-alive", "transfer-encoding", "content-length", "server", "date")
+
+Head = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request. Names in `head` are in small letters."""
+
+    method: str
+    target: str
+    head: Head
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Replied:
+    """An answer, and the request that it belongs to."""
+
+    status: int
+    head: Head
+    body: bytes
+    to: Sent
+
+
+class ChangingProxy:
+    """Passes requests on to the port `target` of this machine. Without changes, messages arrive as they were sent."""
+
+    def __init__(self) -> None:
+        self.target = 0
+        self.change_request: Callable[[Sent], Sent] = lambda sent: sent
+        self.change_answer: Callable[[Replied], Replied] = lambda replied: replied
+        self.sends_twice = False             # passes on the second answer
+        self.passed: list[Replied] = []      # as they came from the server
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                sent = Sent(
+                    "POST", self.path, _kept(self.headers), self.rfile.read(int(self.headers["Content-Length"] or 0))
+                )
+                proxy._answer(self, sent)
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def leave_as_it_is(self) -> None:
+        self.change_request, self.change_answer = lambda sent: sent, lambda replied: replied
+        self.sends_twice = False
+
+    def _answer(self, handler: BaseHTTPRequestHandler, sent: Sent) -> None:
+        changed = self.change_request(sent)
+        if self.sends_twice:
+            self._pass_on(changed)
+        replied = self._pass_on(changed)
+        self.passed.append(replied)
+        given = self.change_answer(replied)
+        handler.send_response_only(given.status)
+        for name, value in (*given.head.items(), ("Content-Length", str(len(given.body)))):
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(given.body)
+
+    def _pass_on(self, sent: Sent) -> Replied:
+        connection = HTTPConnection("127.0.0.1", self.target, timeout=60)
+        try:
+            connection.request(sent.method, sent.target, sent.body, sent.head)
+            response = connection.getresponse()
+            return Replied(response.status, _kept(response.headers), response.read(), sent)
+        finally:
+            connection.close()
+
+
+def _kept(headers: Any) -> Head:
+    return {name.lower(): value for name, value in headers.items() if name.lower() not in _OF_ONE_HOP}
