@@ -1,25 +1,29 @@
-"""Two servers that require signed answers of each other, with a proxy between them that reads all messages, as one that
-ends the TLS does: what it leaves as it is counts, and nothing else does."""
+"""Two servers that require signed answers of each other, with a proxy between them that ends the TLS and reads all
+messages: what it leaves as it is counts, and nothing else does."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fate_flow.cli.connection.signature import Signature
+from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.wire.v1.paths import INTAKE
+from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.peers.signature import digest_of
 from tests.kit.servers.changing_proxy import ChangingProxy, Replied, Sent
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, running_cluster, toy
-from tests.kit.site_keys import write_private_key
+from tests.kit.tls import Authority
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 
-PARTIES = {GUEST: 1, HOST: 2}
+PARTIES = (GUEST, HOST)
 AUTHENTICATION = {
     "client": {"switch": True, "http_app_key": "our-clients", "http_secret_key": "secret-of-all"},
     "site": {"switch": True},
@@ -41,29 +45,35 @@ class Between:
 
 @pytest.fixture(scope="module")
 def between(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Between]:
-    root = tmp_path_factory.mktemp("servers") / "behind proxies"
-    proxies = {party_id: ChangingProxy() for party_id in PARTIES}
+    folder = tmp_path_factory.mktemp("servers")
+    root, authority = folder / "behind proxies", Authority(folder)
+    proxies = {party_id: ChangingProxy(authority.server_context()) for party_id in PARTIES}
+    keys = {party_id: own_keys(root / party_id / "keys", party_id) for party_id in PARTIES}
     overlays: dict[str, dict[str, Any]] = {}
-    for party_id, other in ((GUEST, HOST), (HOST, GUEST)):
-        write_private_key(root / party_id / "keys" / "message.pem", PARTIES[party_id])
+    for party_id, other in (PARTIES, PARTIES[::-1]):
+        keys[party_id].make()
         overlays[party_id] = {
             "authentication": AUTHENTICATION,
-            "routes": {other: {"url": proxies[other].url, "signed_answers": True}},
+            "routes": {other: {"url": proxies[other].url, "ca": str(authority.file), "signed_answers": True}},
         }
     try:
-        with running_cluster(root, tuple(PARTIES), base_port=BASE_PORT + 170, overlays=overlays) as cluster:
-            for party_id, other in ((GUEST, HOST), (HOST, GUEST)):
-                party = cluster.parties[party_id]
+        with running_cluster(root, PARTIES, base_port=BASE_PORT + 170, overlays=overlays) as cluster:
+            for party_id, other in (PARTIES, PARTIES[::-1]):
+                party, text = cluster.parties[party_id], keys[other].signed_list().text()
                 party._session.auth = Signature("our-clients", "secret-of-all")
                 proxies[party_id].target = int(party.url.rpartition(":")[2])
-                pem = write_private_key(root / f"{other}.pem", PARTIES[other]).public.pem
-                assert party.post("key/public/save", {"party_id": other, "key": pem})["data"] == "save success"
+                body = {"party_id": other, "key": text, "fingerprint": fingerprint_of(keys[other].root().key_id)}
+                assert party.post("key/public/save", body)["data"] == "save success"
             found = Between(cluster, proxies)
             eventually(lambda: found.seen() == "answers: ", found.seen)
             yield found
     finally:
         for proxy in proxies.values():
             proxy.close()
+
+
+def own_keys(folder: Path, party_id: str) -> OwnKeys:
+    return OwnKeys(party_id, folder, folder / "message.pem", lambda: time.time_ns() // 1_000_000)
 
 
 def test_a_job_runs_through_a_proxy_that_changes_nothing(between: Between) -> None:

@@ -1,7 +1,8 @@
-"""A proxy between two servers that reads what they send each other, and changes what a test wants changed."""
+"""A proxy that ends the TLS between two servers: it reads what they send each other, and changes what a test wants."""
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,9 +36,10 @@ class Replied:
 
 
 class ChangingProxy:
-    """Passes requests on to the port `target` of this machine. Without changes, messages arrive as they were sent."""
+    """Passes requests on to the port `target` of this machine. Without changes, messages arrive as they were sent.
+    `context`: with the certificate that it shows."""
 
-    def __init__(self) -> None:
+    def __init__(self, context: ssl.SSLContext) -> None:
         self.target = 0
         self.change_request: Callable[[Sent], Sent] = lambda sent: sent
         self.change_answer: Callable[[Replied], Replied] = lambda replied: replied
@@ -58,7 +60,8 @@ class ChangingProxy:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"https://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def close(self) -> None:
