@@ -22,7 +22,6 @@ from fate_flow.engines.local import proc
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.answer_keys import expecting_answers
-from fate_flow.server.crash_points import crash_points_of
 from fate_flow.server.peer_tls import pinned_parties
 from fate_flow.server.runtime import (
     EffectRunner,
@@ -83,13 +82,9 @@ class HttpProcesses:
             submit_timeout=settings.limits.submit_timeout, reach=call_back,
         )
         services = Services(settings, context, use_cases, Views(store.database), JobIds(), inquirer.ask)
-        app = create_public_app(
+        return create_public_app(
             services, open_spool(settings, self.wakeups.exchange), self.signature.key if self.signature else None
         )
-        points = crash_points_of(settings)
-        if points:
-            app.wsgi_app = points.around_replies(app.wsgi_app)  # type: ignore[assignment,method-assign]  # Flask's own hook
-        return app
 
     def _worker_app(self) -> Flask:
         settings = self.settings

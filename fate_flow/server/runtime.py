@@ -44,7 +44,6 @@ from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.relay.spool_session import Session
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.adapters import JobFiles, LocalWorkers, SpoolExchange
-from fate_flow.server.crash_points import crash_points_of
 from fate_flow.server.home_disk import HomeDisk
 from fate_flow.server.log_keeper import bounds_of
 from fate_flow.services.context.pending import CapacityNotice
@@ -225,11 +224,10 @@ def build_context(
 ) -> Context:
     """Return the dependencies that the use cases of one process share."""
     secret = secret_of(settings)
-    points = crash_points_of(settings)
     return Context(
         party_id=settings.party_id,
         url=settings.url,
-        store=points.around_store(store) if points else store,
+        store=store,
         engines=build_engines(settings, wakeups, f"{worker_url}/v1/exchange", secret),
         exchange=SpoolExchange(open_spool(settings, wakeups.exchange), secret),
         files=JobFiles(settings),
@@ -244,7 +242,7 @@ def build_context(
         clock=_wall_clock,
         fresh_id=lambda: secrets.token_hex(16),
         program_policy=ConfiguredProgramPolicy(settings.commands, settings.party_id),
-        carry_out=points.around_effects(effect_runner.take) if points else effect_runner.take,
+        carry_out=effect_runner.take,
         approval=settings.approval,
         permission=settings.permission,
         site=settings.site,

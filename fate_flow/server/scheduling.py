@@ -29,7 +29,6 @@ from fate_flow.peers.peer_senders import PartyState, PeerListener, PeerSender, P
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.answer_keys import expecting_answers
-from fate_flow.server.crash_points import crash_points_of
 from fate_flow.server.home_disk import LOOK_SECONDS, DiskWatch
 from fate_flow.server.log_keeper import LogKeeper
 from fate_flow.server.peer_tls import pinned_parties
@@ -114,10 +113,9 @@ class SchedulerLoop:
         route = self._settings.routes.get(party_id)
         if route is None:
             return None
-        limits, points, record = self._settings.limits, crash_points_of(self._settings), SenderLog(self._record)
+        limits, record = self._settings.limits, SenderLog(self._record)
         return PeerSender(
-            party_id, route.url, self._settings.party_id, endpoint_of, self._listener,
-            points.around_sender_log(record) if points else record,
+            party_id, route.url, self._settings.party_id, endpoint_of, self._listener, record,
             limits.longest_answer, limits.party_silence, auth=self._auth,
             says_who=self._scheduler.context.read(lambda tx: tx.says_who(party_id)),
             longest_gap=limits.heartbeat_interval + min(_LONGEST_WORK, limits.party_silence / 2), ca_file=route.ca_file,

@@ -31,7 +31,6 @@ from fate_flow.engines.local.spawner import become_spawner
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.records.operator_log.events import Event
 from fate_flow.relay.wakeup import Wakeup
-from fate_flow.server.crash_points import crash_points_of
 from fate_flow.server.gateway_parts import GatewayParts
 from fate_flow.server.http_processes import HttpProcesses
 from fate_flow.server.listening import listen
@@ -76,8 +75,6 @@ def serve(conf_path: Path) -> int:
         signature = signature_of(settings)
         for text in start_warnings(settings):
             _say(f"WARNING: {text}")
-        if crash_points_of(settings):
-            _say("WARNING: crash points are on: a test may kill this server")
         return Supervisor(settings, signature).run()
 
 

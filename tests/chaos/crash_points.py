@@ -1,8 +1,8 @@
 """A server dies at each point of the way of a job in turn: each commit, each message, each reply, each effect.
 
-The hooks are in `fate_flow/server/crash_points.py`. One toy job over two parties is run for each point; the victim dies
-there, is brought back, and the job has to end well, or its submit is refused with the true reason; then the books
-have to balance at both parties. Guest and host have a pair of servers each, side by side.
+The points are those of `tests/kit/servers/crash_points.py`. One toy job over two parties is run for each point; the
+victim dies there, is brought back, and the job has to end well, or its submit is refused with the true reason; then the
+books have to balance at both parties. Guest and host have a pair of servers each, side by side.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from fate_flow.engines.local.worker import write_atomically
-from fate_flow.server.crash_points import FILE, KINDS, ON, SWITCH
 from tests.chaos import books
 from tests.chaos.load import NO_ANSWER, pair_job
 from tests.chaos.parties import DATABASE_ERRORS, Party, own_database, running_parties, wait_until
+from tests.kit.servers.crash_points import FILE, KINDS, SWITCH
 
 GUEST, HOST = "9999", "10000"
 SIDES = {"guest": GUEST, "host": HOST}
@@ -102,7 +102,7 @@ def run(root: Path, seed: int, step: int, with_mariadb: bool, tell: Callable[[st
     folder.mkdir(parents=True)
     outcome.homes = str(folder)
     is_ending = threading.Event()
-    os.environ[SWITCH] = ON
+    os.environ[SWITCH] = "1"
     try:
         with (
             own_database(folder, with_mariadb) as (_, url), ThreadPoolExecutor(len(SIDES)) as pool,

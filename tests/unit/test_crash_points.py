@@ -1,25 +1,30 @@
-"""Crash points: off without the switch of the tests, and where they are on, one death at the point that was named."""
+"""Crash points: one death at the point that was named."""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from flask import Flask
 
-from fate_flow.core.model.errors import BadSettings
-from fate_flow.server.crash_points import FILE, ON, SWITCH, CrashPoints, crash_points_of
-from fate_flow.settings.settings import Settings
+from fate_flow.server import http_processes, scheduling
+from fate_flow.store.contract.transaction import Store
 from fate_flow.store.memory.store import MemoryStore
+from tests.kit.servers.crash_points import FILE, CrashPoints
+from tests.kit.servers.crashing_server import install
 
 PASSING = """
 import sys
 from pathlib import Path
-from fate_flow.server.crash_points import CrashPoints
+from tests.kit.servers.crash_points import CrashPoints
 
 points = CrashPoints(Path(sys.argv[1]))
 for kind in sys.argv[2:]:
@@ -27,9 +32,7 @@ for kind in sys.argv[2:]:
 """
 
 
-def settings(home: Path) -> Settings:
-    (home / "run").mkdir()
-    return Settings(party_id="9999", home=home)
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 def armed(path: Path, at: str) -> Path:
@@ -45,30 +48,17 @@ def state(path: Path) -> dict[str, Any]:
 
 def passing(path: Path, *kinds: str) -> int:
     """How a process group of its own ended that passed these points."""
-    argv = [sys.executable, "-c", PASSING, str(path), *kinds]
-    return subprocess.run(argv, start_new_session=True, check=False, timeout=180).returncode
+    argv = [sys.executable, "-P", "-c", PASSING, str(path), *kinds]
+    return subprocess.run(argv, start_new_session=True, check=False, timeout=180, env=ENVIRONMENT).returncode
 
 
-def test_there_are_none_without_the_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(SWITCH, raising=False)
-    assert crash_points_of(settings(tmp_path)) is None
-
-
-def test_a_switch_that_says_something_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SWITCH, "1")
-    with pytest.raises(BadSettings, match=f"{SWITCH}: '1' is not '{ON}'"):
-        crash_points_of(settings(tmp_path))
-
-
-def test_nothing_happens_where_no_point_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SWITCH, ON)
-    points = crash_points_of(settings(tmp_path))
-    assert points is not None
+def test_nothing_happens_where_no_point_is_named(tmp_path: Path) -> None:
+    points = CrashPoints(tmp_path / FILE)
     points.reached("commit")
-    armed(tmp_path / "run" / FILE, "")
+    armed(tmp_path / FILE, "")
     points.reached("commit")
     points.reached("send")
-    assert state(tmp_path / "run" / FILE)["counts"] == {"commit": 1, "send": 1}
+    assert state(tmp_path / FILE)["counts"] == {"commit": 1, "send": 1}
 
 
 def test_the_group_dies_at_the_point_and_only_once(tmp_path: Path) -> None:
@@ -107,3 +97,40 @@ def test_replies_to_parties_count_and_heartbeats_do_not(tmp_path: Path) -> None:
     for path, caller in (("/v1/party/batch", "1"), ("/v1/party/heartbeat", "1"), ("/v1/job/submit", "")):
         served({"PATH_INFO": path, **({"HTTP_SRC_PARTY_ID": caller} if caller else {})}, lambda *_: lambda _: None)
     assert state(tmp_path / FILE)["counts"] == {"reply": 1}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Those of the use cases that have points."""
+
+    store: Store = field(default_factory=MemoryStore)
+    carry_out: Callable[[Sequence[Callable[[], object]]], object] = lambda effects: [effect() for effect in effects]
+
+
+class NoLog:
+    def requested(self, job_id: str, url: str) -> None:
+        pass
+
+    def answered(self, job_id: str, endpoint: str, body: Mapping[str, Any]) -> None:
+        pass
+
+
+def test_a_server_has_them_at_its_store_effects_senders_and_replies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run").mkdir()
+    armed(tmp_path / "run" / FILE, "")
+    for module, name, part in (
+        (http_processes, "build_context", Parts), (scheduling, "build_context", Parts),
+        (scheduling, "SenderLog", NoLog), (http_processes, "create_public_app", lambda: Flask(__name__)),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, part)
+    install(tmp_path)
+    for module in (http_processes, scheduling):
+        with module.build_context().store.transaction():
+            pass
+        module.build_context().carry_out([lambda: None])
+    scheduling.SenderLog().requested("j", "u")
+    scheduling.SenderLog().answered("j", "u", {})
+    http_processes.create_public_app().test_client().get("/", headers={"SRC-PARTY-ID": "1"})
+    assert state(tmp_path / "run" / FILE)["counts"] == {"commit": 2, "effect": 2, "send": 1, "answer": 1, "reply": 1}

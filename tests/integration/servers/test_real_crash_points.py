@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.crash_points import SIDES, run
+from tests.kit.servers.crash_points import KINDS
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -26,4 +27,6 @@ def test_a_server_that_dies_at_any_point_of_a_job_leaves_the_books_balanced(tmp_
     outcome = run(tmp_path, SEED, STEP, with_mariadb=False, tell=tell)
     print(outcome.figures())
     assert not outcome.problems, outcome.figures()
-    assert {one.side for one in outcome.passages if one.has_died} == set(SIDES), outcome.figures()
+    dead = [one for one in outcome.passages if one.has_died]
+    assert {one.side for one in dead} == set(SIDES), outcome.figures()
+    assert {one.point.split(":")[0] for one in dead} == set(KINDS), outcome.figures()

@@ -1,8 +1,9 @@
 """The process behind `warm.py`: it has imported what a server needs, and forks commands and servers.
 
-It is a script and imports nothing of the tests. It must keep a single thread, and opens no file, no database and no
-connection, as the product's own processes that fork (`fate_flow/server/supervisor.py`). It ends when the other end of
-its socket is closed, which the end of the tests' process does however it comes.
+It is a script and imports nothing of the tests; only a fork that is to be a server with crash points does. It must keep
+a single thread, and opens no file, no database and no connection, as the product's own processes that fork
+(`fate_flow/server/supervisor.py`). It ends when the other end of its socket is closed, which the end of the tests'
+process does however it comes.
 
 A fork becomes what the product would have executed: see `_command` and `_become_server`.
 """
@@ -19,6 +20,7 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -75,11 +77,18 @@ def _become_server(argv: Sequence[str], console: IO[bytes], cwd: Path) -> NoRetu
         proc.set_name(Path(argv[0]).name)
         _show([sys.executable, *argv])
         sys.argv = list(argv)
+        if "FATE_FLOW_CRASH_POINTS" in os.environ:
+            _install_crash_points(cwd)
         server_command.main()
     except BaseException as error:  # noqa: BLE001  # the frames above must not see it
         code = _code_of(error)
     finally:
         _leave(code)
+
+
+def _install_crash_points(home: Path) -> None:
+    sys.path.append(str(Path(__file__).resolve().parents[3]))
+    import_module("tests.kit.servers.crashing_server").install(home)
 
 
 def _command(

@@ -1,8 +1,7 @@
-"""Points at which a test kills the whole server, to check that nothing is lost there (tests/chaos/crash_points.py).
+"""Points at which a test kills a whole server, to check that nothing is lost there (tests/chaos/crash_points.py).
 
-They are off by default and then have no effect: a server wraps its parts in these classes only if the environment has
-`FATE_FLOW_CRASH_POINTS=kill-this-server`. Any other value keeps the server
-from starting.
+The product knows nothing of them. `crashing_server.py` puts them around parts of a server that `warm_process.py` forks,
+if the environment has `FATE_FLOW_CRASH_POINTS`.
 
 `<home>/run/crash_points.json` says where: `{"at": "commit:17"}` is the 17th commit after the file was written. It also
 keeps the count of each kind for all processes of the server together, and whether it has happened: it does once. With
@@ -27,34 +26,24 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fate_flow.core.model.errors import BadSettings
-from fate_flow.peers.peer_senders import RequestLog
-from fate_flow.services.context.ports import BoundEffect
-from fate_flow.settings.settings import Settings
-from fate_flow.store.contract.transaction import Store, Transaction
-
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+    from flask import Flask
 
-SWITCH, ON = "FATE_FLOW_CRASH_POINTS", "kill-this-server"
+    from fate_flow.peers.peer_senders import RequestLog
+    from fate_flow.services.context.ports import BoundEffect, Context
+    from fate_flow.store.contract.transaction import Store, Transaction
+
+SWITCH = "FATE_FLOW_CRASH_POINTS"
 FILE = "crash_points.json"
 KINDS = ("commit", "effect", "send", "answer", "reply")
 
 Kind = Literal["commit", "effect", "send", "answer", "reply"]
-CarryOut = Callable[[Sequence[BoundEffect]], None]
-
-
-def crash_points_of(settings: Settings) -> CrashPoints | None:
-    """Return the crash points if the environment has the switch, else None. Raise BadSettings for an unknown value."""
-    text = os.environ.get(SWITCH, "")
-    if not text:
-        return None
-    if text != ON:
-        raise BadSettings(f"{SWITCH}: {text!r} is not {ON!r}, with which tests kill a server; unset it")
-    return CrashPoints(settings.run_dir / FILE)
+CarryOut = Callable[[Sequence["BoundEffect"]], None]
 
 
 class CrashPoints:
@@ -84,6 +73,10 @@ class CrashPoints:
             if is_here:
                 os.killpg(os.getpgrp(), signal.SIGKILL)    # the supervisor leads the group; workers have left it
 
+    def around_context(self, context: Context) -> Context:
+        carry_out = self.around_effects(context.carry_out)
+        return replace(context, store=self.around_store(context.store), carry_out=carry_out)
+
     def around_store(self, store: Store) -> Store:
         return _Store(store, self)
 
@@ -99,6 +92,10 @@ class CrashPoints:
 
     def around_sender_log(self, record: RequestLog) -> RequestLog:
         return _SenderLog(record, self)
+
+    def around_app(self, app: Flask) -> Flask:
+        app.wsgi_app = self.around_replies(app.wsgi_app)  # type: ignore[assignment,method-assign]  # Flask's own hook
+        return app
 
     def around_replies(self, app: WSGIApplication) -> WSGIApplication:
         def served(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
