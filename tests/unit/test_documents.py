@@ -301,12 +301,24 @@ def each_test_named_in(text: str) -> Iterator[tuple[str, str]]:
             yield file, found[2] or ""
 
 
-def test_every_test_that_is_named_for_the_life_cycle_is_there() -> None:
-    files = {path.name: path for path in (CHECKOUT / "tests").rglob("test_*.py")}
-    named_tests = set(each_test_named_in(prose_of(LIFECYCLE))) | set(each_test_named_in(prose_of(ORIGINS)))
+THREATS = CHECKOUT / "docs" / "security.md"
+
+
+@pytest.mark.parametrize("pages", [(LIFECYCLE, ORIGINS), (THREATS,)], ids=["the life cycle", "threats"])
+def test_every_test_that_is_named_is_there(pages: tuple[Path, ...]) -> None:
+    files: dict[str, str] = {}
+    for path in (CHECKOUT / "tests").rglob("test_*.py"):
+        files[path.name] = files.get(path.name, "") + path.read_text(encoding="utf-8")
+    named_tests = {one for page in pages for one in each_test_named_in(prose_of(page))}
     assert len(named_tests) > 50
     contract = "".join(path.read_text("utf-8") for path in (CHECKOUT / "tests" / "store_contract").glob("*.py"))
     for file, function in sorted(named_tests):
         assert file in files, f"{file} is not there"
-        text = files[file].read_text(encoding="utf-8") + contract
-        assert not function or f"def {function}(" in text, f"{file} has no {function}"
+        assert not function or f"def {function}(" in files[file] + contract, f"{file} has no {function}"
+
+
+def test_each_threat_names_a_test() -> None:
+    section = prose_of(THREATS).partition("\n## Threats\n")[2].partition("\n## ")[0]
+    rows = [row for row in section.splitlines() if row.startswith("| ") and not row.startswith("| attack |")]
+    assert len(rows) > 30
+    assert [row for row in rows if not NAMED_TEST.search(row)] == []
