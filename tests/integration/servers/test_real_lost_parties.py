@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from fate_flow.cli.server import service
-from fate_flow.settings.limits import Limits
 from tests.kit.servers.lending import PARTIES, Servers, a_root
 from tests.kit.servers.party_servers import (
     BASE_PORT,
@@ -33,7 +32,7 @@ pytestmark = pytest.mark.timeout(900)
 
 LIMITS = {
     "poll_interval": 0.3, "heartbeat_interval": 0.3, "party_silence": 10, "initiator_silence": 30, "drain_timeout": 1,
-    "retry_wait": 0.3,
+    "retry_wait": 0.3, "remote_request_timeout": 120,
 }  # fmt: skip
 NOT_HERE = f"this server is party 7777, not {HOST}"
 
@@ -41,7 +40,7 @@ NOT_HERE = f"this server is party 7777, not {HOST}"
 @pytest.fixture(scope="module")
 def impatient_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """Three parties that give each other up soon, but not for the pauses of a busy machine, and would wait for
-    an answer for half a minute."""
+    an answer for two minutes."""
     overlay: dict[str, Any] = {"limits": LIMITS, "commands": {"enabled": True, "allow": ["/bin/sh"]}}
     overlays = dict.fromkeys(PARTIES, overlay)
 
@@ -226,6 +225,6 @@ def test_an_initiator_gives_a_host_up_that_stands_still_before_its_request_would
         servers.parties[party_id].worker_of(job_id, "wait")
     with standing_still(servers.host):
         for party_id in (GUEST, OTHER):
-            row = servers.parties[party_id].wait(job_id, "failed", seconds=Limits().remote_request_timeout / 2)
+            row = servers.parties[party_id].wait(job_id, "failed", seconds=LIMITS["remote_request_timeout"] / 2)
             assert (row["f_reason"], row["f_caused_by"]) == ("party_unreachable", f"host {HOST}")
     servers.host.wait(job_id, "failed")

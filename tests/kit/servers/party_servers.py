@@ -297,8 +297,15 @@ class Cluster:
                 party.has_table(name, csv_text(["id", "x"], {"a": [1], "b": [2]}))
 
     def submit(self, document: Mapping[str, Any], **headers: str) -> str:
-        """The id of a job that every party has accepted."""
-        answer = self.guest.submit(document, **headers)
+        """The id of a job that every party has accepted. A server that found no turn to write, because the disk or the
+        processors stood still for as long, has taken nothing: it is asked again, as its answer says."""
+        answer: Answer = {}
+
+        def is_decided() -> bool:
+            answer.update(self.guest.submit(document, **headers))
+            return not str(answer["retmsg"]).startswith("the database refused for the moment")
+
+        eventually(is_decided, lambda: str(answer))
         assert answer["retcode"] == 0, answer
         return str(answer["jobId"])
 
