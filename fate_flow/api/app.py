@@ -11,6 +11,7 @@ from flask import Blueprint, Flask
 from fate_flow.api.between_parties import party
 from fate_flow.api.between_parties.envelope import PARTIES
 from fate_flow.api.between_parties.exchange import ExchangeEnvelope, deliver_blueprint
+from fate_flow.api.between_parties.request_rate import RequestRate
 from fate_flow.api.http.caller import CALLER
 from fate_flow.api.http.client_auth import WINDOW_MS, ClientAuth
 from fate_flow.api.http.errors import Api, register_apis
@@ -100,11 +101,17 @@ def _check_callers(app: Flask, services: Services, message_key: PrivateKey | Non
         app.after_request(site.sign_answer)
     else:
         app.before_request(SenderCheck(settings.party_id).check)
+    app.before_request(RequestRate(context.quotas, steady_now).check)
 
 
 def now_on_the_wall() -> int:
     """Return wall clock time in milliseconds: others sign the time of their own clocks, so only it can be compared."""
     return time.time_ns() // 1_000_000
+
+
+def steady_now() -> float:
+    """Return seconds that only grow."""
+    return time.monotonic()
 
 
 class AccessLog:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from fate_flow.core.quotas.quota import Quotas
 
 MIB = 1 << 20
 
@@ -49,11 +51,14 @@ class Limits:
     reload_seconds: float = 0.5             # a revoked key is noticed in less than a second
     stop_seconds: float = 5.0               # for requests that are under way when the server stops
 
+    quotas: Quotas = field(default_factory=Quotas)
+
     @classmethod
-    def of_server(cls, threads: int, body_bytes: int) -> Limits:
+    def of_server(cls, threads: int, body_bytes: int, quotas: Quotas) -> Limits:
         """Return the limits beside an application with so many threads and this limit for bodies."""
         shared = max(2, threads // 2)
         return cls(
+            quotas=quotas,
             body_bytes=body_bytes,
             stored_bytes_of_party=max(cls.stored_bytes_of_party, body_bytes),
             application_requests=shared,

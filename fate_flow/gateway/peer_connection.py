@@ -152,6 +152,7 @@ class PeerConnection:
     async def _serve(self, request: h11.Request, share: Share) -> None:
         shares, body = self._all.shares, Body(self._limits.memory_bytes, self._all.folder)
         try:
+            await shares.pace(share)
             with shares.stored(share) as stored:
                 async with shares.request(share):
                     await self._body(request, body, stored)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+from fate_flow.core.quotas.pace import TokenBucket
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.refusals import Refused
 
@@ -13,7 +14,9 @@ from fate_flow.gateway.refusals import Refused
 class Share:
     """What one party has in use."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, party_id: str, pace: TokenBucket) -> None:
+        self.party_id = party_id
+        self.pace = pace
         self.connections = 0
         self.stored_bytes = 0
         self.requests = asyncio.Semaphore(limits.requests_of_party)
@@ -26,12 +29,14 @@ class Shares:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._of: dict[str, Share] = {}
+        self._paces: dict[str, TokenBucket] = {}      # they outlive connections; there is one for each known party
         self._application = asyncio.Semaphore(limits.application_requests)
 
     @contextmanager
     def connection(self, party_id: str) -> Iterator[Share]:
         """Yield the share of a party for one more connection. Raises Refused."""
-        share = self._of.setdefault(party_id, Share(self._limits))
+        share = self._of.get(party_id) or Share(self._limits, party_id, self._pace_of(party_id))
+        self._of[party_id] = share
         if share.connections >= self._limits.connections_of_party:
             raise Refused(429, f"party {party_id} has {share.connections} open connections, the most that it may have")
         share.connections += 1
@@ -41,6 +46,20 @@ class Shares:
             share.connections -= 1
             if not share.connections:
                 del self._of[party_id]
+
+    def _pace_of(self, party_id: str) -> TokenBucket:
+        if party_id not in self._paces:
+            quota, now = self._limits.quotas.of(party_id), asyncio.get_running_loop().time()
+            self._paces[party_id] = TokenBucket(quota.requests_per_second, quota.requests_at_once, now)
+        return self._paces[party_id]
+
+    async def pace(self, share: Share) -> None:
+        """Wait until the party may send one more request. Raises Refused if that is too long."""
+        wait = share.pace.take(asyncio.get_running_loop().time(), self._limits.wait_seconds)
+        if wait is None:
+            raise Refused(429, self._limits.quotas.too_many_requests(share.party_id))
+        if wait:
+            await asyncio.sleep(wait)
 
     @asynccontextmanager
     async def request(self, share: Share) -> AsyncIterator[None]:

@@ -59,7 +59,8 @@ class GatewayParts:
         from fate_flow.gateway.process import GatewayProcess
 
         settings = self.settings
-        limits = Limits.of_server(settings.http_threads * settings.http_workers, settings.limits.max_request_bytes)
+        threads = settings.http_threads * settings.http_workers
+        limits = Limits.of_server(threads, settings.limits.max_request_bytes, settings.quotas)
         open_log(settings)
         # Its statements are not logged: there are two a second.
         store = SqlStore(open_database(settings.database_url, settings.home))

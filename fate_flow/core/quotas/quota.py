@@ -22,6 +22,10 @@ class PartyQuota:
     # The largest document that is read has 4,000,000 characters, and a job file is sent together with its form in
     # FATE's documents. Real ones have kilobytes. In memory JSON may take twenty times its text.
     document_bytes: int = 16 << 20
+    # A request takes about 4 ms of a processor, in the gateway and behind it, so this is one processor. Up to 64
+    # commands travel in one request, and chunks of messages have up to 4 MiB.
+    requests_per_second: int = 250
+    requests_at_once: int = 5_000
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,13 @@ class Quotas:
                 f"the document has {size} bytes with the rest of its command, and party {party_id} may send "
                 f"{self._limit(party_id, 'document_bytes')}"
             )
+
+    def too_many_requests(self, party_id: str) -> str:
+        """Return what a party reads that sends requests faster than it may."""
+        return (
+            f"party {party_id} sends more requests to party {self.own} than it may, "
+            f"{self._limit(party_id, 'requests_per_second')}: try again later"
+        )
 
     def _limit(self, party_id: str, key: str) -> str:
         """Return a quota with its key, and who can change it."""

@@ -32,6 +32,7 @@ from fate_flow.core.model.resources import LOCAL as LOCAL_ENGINE
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.core.model.status import TASK_END, JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.quotas.quota import Quotas
 from fate_flow.engines.local.engine import printed_in
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.services.context.ports import Context, Engines, LaunchOrder, Observation, PartyEngine, Rules
@@ -271,6 +272,7 @@ def make_world(
     home: Path, limits: Limits | None = None, data_roots: tuple[Path, ...] = (), ceilings: Ceilings = NO_CEILINGS,
     client_keys: ClientKeys | None = None, duplicate_ids: str = LAST, site: SiteRule = UNSIGNED,
     allowed_hosts: frozenset[str] = frozenset(), modules: Mapping[str, ModuleInfo] = CATALOGUE,
+    quotas: Quotas | None = None,
 ) -> World:
     settings = Settings(
         party_id="9999", home=home, log_dir=home / "logs", limits=limits or Limits(submit_timeout=0.05),
@@ -289,6 +291,7 @@ def make_world(
         files=FakeFiles(), record=record, modules=modules,
         defaults=JobParameters(), rules=Rules(), routes=frozenset({"10000"}),
         clock=lambda: next(clock), fresh_id=lambda: f"{next(fresh):032x}", ceilings=ceilings, site=site,
+        quotas=quotas or Quotas("9999"),
     )  # fmt: skip
     use_cases = UseCases(context, lambda jobs, *_: rung.append(jobs), 4, settings.limits.submit_timeout)
     peers = FakePeers()

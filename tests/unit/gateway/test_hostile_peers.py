@@ -11,6 +11,7 @@ import ssl
 
 import pytest
 
+from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.gateway.limits import MIB, Limits
 from fate_flow.peers.tls import client_context
 from tests.kit.gateway.gateway_world import (
@@ -316,6 +317,40 @@ def test_requests_beyond_the_share_of_a_party_are_not_read_and_refused_later() -
             assert [(await peer.answer()).status for peer in peers[:2]] == [200, 200]
 
     go_on = asyncio.Event()
+    run(test())
+
+
+def test_requests_that_follow_too_fast_wait_and_are_refused_if_they_would_wait_too_long() -> None:
+    quotas = Quotas("9999", PartyQuota(requests_per_second=2, requests_at_once=2))
+
+    async def test() -> None:
+        async with gateway_world(quotas=quotas, wait_seconds=1.0) as world:
+            peers = [await world.connect() for _ in range(5)]
+            for peer in peers:
+                await peer.send(request())
+                await settled()
+            assert [(await peer.answer()).status for peer in peers[:4]] == [200] * 4
+            assert seconds() == pytest.approx(1.0, abs=0.2), "two at once, then one each half second"
+            refused = await peers[4].answer()
+            assert (refused.status, refused.head["retry-after"]) == (429, "1")
+            assert refused.text.startswith("party 10000 sends more requests to party 9999 than it may, at most 2 (")
+            assert await peers[4].rest() == b""
+            await world.honest()
+
+    run(test())
+
+
+def test_a_new_connection_does_not_begin_a_new_count_of_requests() -> None:
+    async def test() -> None:
+        async with gateway_world(
+            quotas=Quotas("9999", PartyQuota(requests_per_second=1, requests_at_once=1)), wait_seconds=0.5
+        ) as world:
+            for status in (200, 429, 429):
+                peer = await world.connect()
+                assert (await peer.ask()).status == status
+                peer.close()
+                await settled()
+
     run(test())
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from fate_flow.core.quotas.quota import Quotas
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.refusals import RefusalLog
 
@@ -67,6 +68,6 @@ def test_many_addresses_take_no_more_memory_than_some(clock: Clock) -> None:
 
 @pytest.mark.parametrize(("threads", "shared", "of_party"), [(4, 2, 1), (32, 16, 8), (1024, 512, 32)])
 def test_half_of_the_threads_stay_for_clients(threads: int, shared: int, of_party: int) -> None:
-    limits = Limits.of_server(threads, 100 << 30)
+    limits = Limits.of_server(threads, 100 << 30, Quotas())
     assert (limits.application_requests, limits.application_requests_of_party) == (shared, of_party)
     assert limits.stored_bytes_of_party == limits.body_bytes == 100 << 30

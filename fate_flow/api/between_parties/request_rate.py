@@ -1,0 +1,59 @@
+"""How many requests a second each other party may send to the port of clients; the gateway counts its own."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+from flask import Response, request
+
+from fate_flow.api.between_parties.quota_log import QuotaLog
+from fate_flow.api.http.client_auth import is_for_clients
+from fate_flow.api.http.party_connection import is_from_gateway
+from fate_flow.core.quotas.pace import TokenBucket
+from fate_flow.core.quotas.quota import Quotas
+from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
+
+_TOO_MANY_REQUESTS = 429
+_MOST_PARTIES = 1000      # that are counted; without signatures, anybody can invent party ids
+
+
+class RequestRate:
+    """The check of each request on a route of other parties, after the one of its sender. Each process of the server
+    counts for itself. `clock` returns seconds that only grow."""
+
+    def __init__(self, quotas: Quotas, clock: Callable[[], float]) -> None:
+        self._quotas = quotas
+        self._clock = clock
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._lock = threading.Lock()
+        self._log = QuotaLog(clock)
+
+    def check(self) -> Response | None:
+        """Return an answer that refuses the request; None if it may be carried out.
+
+        The status says that nothing was carried out: the sender asks again later, after a growing pause."""
+        if request.url_rule is None or is_for_clients(request.url_rule.rule) or is_from_gateway(request.environ):
+            return None
+        party_id = request.headers.get(SRC_PARTY_ID, "")
+        if self._may_ask(party_id):
+            return None
+        text = self._quotas.too_many_requests(party_id)
+        self._log.note(party_id, _TOO_MANY_REQUESTS, text)
+        answer = json.dumps({"retcode": _TOO_MANY_REQUESTS, "retmsg": text})
+        head = {"Retry-After": "1", SRC_PARTY_ID: self._quotas.own}
+        return Response(answer, _TOO_MANY_REQUESTS, head, mimetype="application/json")
+
+    def _may_ask(self, party_id: str) -> bool:
+        now = self._clock()
+        with self._lock:
+            bucket = self._buckets.get(party_id)
+            if bucket is None:
+                quota = self._quotas.of(party_id)
+                bucket = self._buckets[party_id] = TokenBucket(quota.requests_per_second, quota.requests_at_once, now)
+                if len(self._buckets) > _MOST_PARTIES:
+                    self._buckets.popitem(last=False)
+            self._buckets.move_to_end(party_id)
+            return bucket.take(now) is not None

@@ -1,0 +1,66 @@
+"""How fast another party may ask on the port of clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from werkzeug.test import TestResponse
+
+from fate_flow.api import app as public
+from fate_flow.core.quotas.quota import PartyQuota, Quotas
+from tests.kit.api.client_world import World, make_world
+
+REFUSED = (
+    "party 10000 sends more requests to party 9999 than it may, at most 2 (quotas.default.requests_per_second, which "
+    "only an operator of party 9999 can change): try again later"
+)
+
+
+@pytest.fixture
+def now() -> list[float]:
+    """The time of the server; may be moved."""
+    return [0.0]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: list[float]) -> Iterator[World]:
+    monkeypatch.setattr(public, "steady_now", lambda: now[0])
+    world = make_world(tmp_path, quotas=Quotas("9999", PartyQuota(requests_per_second=2, requests_at_once=3)))
+    yield world
+    world.store.close()
+
+
+def beat(world: World, party_id: str = "10000") -> TestResponse:
+    return world.post("party/heartbeat", {"jobs": []}, headers={"SRC-PARTY-ID": party_id})
+
+
+def statuses(world: World, count: int, party_id: str = "10000") -> list[int]:
+    return [beat(world, party_id).status_code for _ in range(count)]
+
+
+def test_a_party_that_asks_too_fast_is_refused_until_it_asks_slower(world: World, now: list[float]) -> None:
+    assert statuses(world, 5) == [200, 200, 200, 429, 429]
+    now[0] = 0.5
+    assert statuses(world, 2) == [200, 429]
+
+
+def test_the_refusal_says_whose_it_is_and_that_nothing_was_carried_out(world: World) -> None:
+    statuses(world, 3)
+    refused = beat(world)
+    assert refused.json == {"retcode": 429, "retmsg": REFUSED}
+    assert (refused.headers["Retry-After"], refused.headers["SRC-PARTY-ID"]) == ("1", "9999")
+
+
+def test_other_parties_and_clients_are_served_beside_it(world: World) -> None:
+    assert statuses(world, 4)[-1] == 429
+    assert statuses(world, 3, "10001") == [200, 200, 200]
+    assert [world.post("job/list/job", {}).status_code for _ in range(5)] == [200] * 5
+
+
+def test_invented_party_ids_take_no_more_memory_than_some(world: World) -> None:
+    assert statuses(world, 4)[-1] == 429
+    for number in range(1000):
+        assert beat(world, str(20000 + number)).status_code == 200
+    assert statuses(world, 4) == [200, 200, 200, 429], "it was forgotten, and begins again"
