@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, Flask
 
-from fate_flow.api.between_parties import party
+from fate_flow.api.between_parties import join, party
 from fate_flow.api.between_parties.envelope import PARTIES
 from fate_flow.api.between_parties.exchange import ExchangeEnvelope, deliver_blueprint
 from fate_flow.api.between_parties.request_rate import RequestRate
@@ -54,12 +54,12 @@ def create_public_app(
     app.before_request(PartyConnectionCheck(services.settings.party_id).check)
     refusal.install(app)
     _check_callers(app, services, message_key)
-    clients, parties = tuple(_for_clients(services)), party.blueprint(services)
-    for blueprint in (*clients, parties):
+    clients, parties = tuple(_for_clients(services)), (party.blueprint(services), join.blueprint(services))
+    for blueprint in (*clients, *parties):
         blueprint.before_request(read_ignored_body)
     exchange = () if spool is None else (deliver_blueprint(spool, services.settings.party_id),)
     register_apis(
-        app, Api(CLIENTS, clients), Api(PARTIES, (parties,)), Api(ExchangeEnvelope(), exchange), refusal.API
+        app, Api(CLIENTS, clients), Api(PARTIES, parties), Api(ExchangeEnvelope(), exchange), refusal.API
     )
     app.wsgi_app = AccessLog(app.wsgi_app, services.context.record)  # type: ignore[method-assign]  # Flask's own hook
     return app

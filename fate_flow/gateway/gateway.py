@@ -12,6 +12,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from fate_flow.gateway.peer_connection import Asks, PeerConnection, Setting
 from fate_flow.gateway.peers import Peers, PeerSource
 from fate_flow.gateway.refusals import RefusalLog, Refused
 from fate_flow.gateway.shares import Shares
+from fate_flow.gateway.strangers import JoinRate, limits_of_strangers
 from fate_flow.gateway.tls_stream import TlsStream
 from fate_flow.peers.tls import NotAPeer, OwnTls, PeerKey, peer_of, server_context
 
@@ -38,6 +40,7 @@ class _Open:
         self.sock = sock
         self.origin = origin
         self.peer: PeerKey | None = None
+        self.is_stranger = False             # whether its handshake is over without a certificate
         self.requests: PeerConnection | None = None
 
 
@@ -56,7 +59,12 @@ class Gateway:
         self._loop = asyncio.get_running_loop()
         self._refusals = RefusalLog(self._loop.time)
         self._shares = Shares(limits)
-        self._setting = Setting(own.party_id, limits, self._shares, application, folder, self._refusals.note)
+        self._setting = Setting(
+            own.party_id, own.key_id, limits, self._shares, application, folder, self._refusals.note
+        )
+        few = limits_of_strangers(limits)
+        self._of_strangers = replace(self._setting, limits=few, shares=Shares(few))
+        self._join_rate = JoinRate(self._loop.time)
         self._peers = Peers()
         self._context: ssl.SSLContext | None = None
         self._context_ms = 0
@@ -96,12 +104,15 @@ class Gateway:
         found = await asyncio.to_thread(self._source.read, known)
         age_ms = self._clock() - self._context_ms
         if self._context is None or found.version != known.version or not 0 <= age_ms < _NEW_CONTEXT_MS:
-            self._context, self._context_ms = server_context(self._own, found.keys), self._clock()
+            self._context = server_context(self._own, found.keys, lets_strangers=found.may_join)
+            self._context_ms = self._clock()
         self._peers = found
         if found is known:
             return
         valid = set(found.keys)
         for one in list(self._open.values()):
+            if one.is_stranger and not found.may_join and one.requests is not None and one.requests.is_idle:
+                one.task.cancel()
             if one.peer is not None and one.peer not in valid:
                 LOG.info("the key of party %s is no longer valid: its connection is ended", one.peer.party_id)
                 one.task.cancel()
@@ -154,24 +165,32 @@ class Gateway:
         try:
             stream = TlsStream(sock, self._context)
             one.peer = await self._peer_of(stream)
+            one.is_stranger = one.peer is None
             self._handshakes.pop(one.task, None)
-            await self._serve_peer(stream, one, one.peer, address)
+            await self._serve_peer(stream, one, address)
         except NotAPeer as error:
             self._refusals.note(address, str(error))
         except OSError as error:
-            if one.peer is None:
+            if one.peer is None and not one.is_stranger:
                 self._refusals.note(address, f"no TLS connection: {_text(error)}")
 
-    async def _peer_of(self, stream: TlsStream) -> PeerKey:
-        """Return the key behind a connection, after its handshake. Raises NotAPeer, OSError."""
+    async def _peer_of(self, stream: TlsStream) -> PeerKey | None:
+        """Return the key behind a connection, after its handshake; None for a stranger who may join.
+
+        Raises NotAPeer, OSError."""
         async with asyncio.timeout(self._limits.handshake_seconds):
             await stream.handshake()
+        if stream.leaf is None and self._peers.may_join:
+            return None
         return peer_of(stream.leaf, self._peers.keys, self._clock())       # of now, not of when the context was made
 
-    async def _serve_peer(self, stream: TlsStream, one: _Open, peer: PeerKey, address: str) -> None:
-        one.requests = PeerConnection(stream, peer, address, self._setting)
+    async def _serve_peer(self, stream: TlsStream, one: _Open, address: str) -> None:
+        setting = self._setting if one.peer is not None else self._of_strangers
+        one.requests = PeerConnection(stream, one.peer, address, setting)
         try:
-            with self._shares.connection(peer.party_id) as share:
+            if one.peer is None:
+                self._join_rate.take(one.origin)
+            with setting.shares.connection(one.peer.party_id if one.peer is not None else "") as share:
                 await one.requests.serve(share)
         except Refused as refusal:
             await one.requests.refuse(refusal)

@@ -17,6 +17,7 @@ from fate_flow.gateway.refusals import Refused
 from fate_flow.peers.tls import PeerKey
 
 PEER, ADDRESS = b"X-Fate-Flow-Peer", b"X-Fate-Flow-Address"
+STRANGER = b"stranger"        # in place of a party id
 _OURS = b"x-fate-flow-"
 HOST = b"127.0.0.1"           # the name in a request says nothing about who sent it, and the application checks names
 
@@ -72,11 +73,17 @@ def announced_bytes(request: h11.Request) -> int:
     return next((int(value) for name, value in request.headers if name == b"content-length"), 0)
 
 
-def request_for_application(request: h11.Request, length: int, peer: PeerKey, address: str) -> h11.Request:
+def identity_of(peer: PeerKey | None, own_key_id: str) -> bytes:
+    """Return how the application is told who asks: the party and its key; of a stranger, the key of this server that
+    the stranger has seen."""
+    return STRANGER + f" {own_key_id}".encode() if peer is None else f"{peer.party_id} {peer.key_id}".encode()
+
+
+def request_for_application(request: h11.Request, length: int, identity: bytes, address: str) -> h11.Request:
     """Return the request as the application gets it, with a body of this length, on a connection of its own."""
     fields = [
         (b"Host", HOST),
-        (PEER, f"{peer.party_id} {peer.key_id}".encode()),
+        (PEER, identity),
         (ADDRESS, address.encode()),
         (b"Connection", b"close"),
         (b"Content-Length", str(length).encode()),

@@ -17,10 +17,17 @@ from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.gateway.application import Answer
 from fate_flow.gateway.bodies import Body, Pace
-from fate_flow.gateway.heads import announced_bytes, check_request, request_for_application, response_for_peer
+from fate_flow.gateway.heads import (
+    announced_bytes,
+    check_request,
+    identity_of,
+    request_for_application,
+    response_for_peer,
+)
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.refusals import Refused
 from fate_flow.gateway.shares import Share, Shares, StoredBytes
+from fate_flow.gateway.strangers import check_target
 from fate_flow.peers.tls import PeerKey
 
 _LATER = (429, 503)           # what is asked again later
@@ -56,6 +63,7 @@ class Setting:
     """What all connections of a gateway share."""
 
     own_party_id: str
+    own_key_id: str                           # of the tls key whose certificate peers see
     limits: Limits
     shares: Shares
     application: Asks
@@ -64,9 +72,9 @@ class Setting:
 
 
 class PeerConnection:
-    """One connection of a peer whose key is known."""
+    """One connection: of a peer whose key is known, or of a stranger (None)."""
 
-    def __init__(self, stream: Stream, peer: PeerKey, address: str, setting: Setting) -> None:
+    def __init__(self, stream: Stream, peer: PeerKey | None, address: str, setting: Setting) -> None:
         self.is_idle = True                   # between two requests
         self.is_last = False                  # no other request is read after the present one
         self._stream = stream
@@ -102,6 +110,9 @@ class PeerConnection:
         if not isinstance(event, h11.Request):
             return None
         check_request(event, self._limits)
+        if self._peer is None:
+            check_target(event)
+            self.is_last = True
         return event
 
     async def _event(self, deadline: float, what: str) -> h11.Event | type[h11.PAUSED]:
@@ -157,7 +168,8 @@ class PeerConnection:
                 async with shares.request(share):
                     await self._body(request, body, stored)
                     async with shares.application(share):
-                        asked = request_for_application(request, body.size, self._peer, self._address)
+                        identity = identity_of(self._peer, self._all.own_key_id)
+                        asked = request_for_application(request, body.size, identity, self._address)
                         answer = await self._all.application.ask(asked, body)
                     body.close()
                     await self._answer(request, answer)
@@ -197,7 +209,8 @@ class PeerConnection:
     async def refuse(self, refusal: Refused) -> None:
         """Answer with the sentence of a refusal, and end the connection. Raises OSError."""
         self.is_last = True
-        self._all.note(self._address, f"party {self._peer.party_id}: {refusal.text}")
+        who = "a stranger" if self._peer is None else f"party {self._peer.party_id}"
+        self._all.note(self._address, f"{who}: {refusal.text}")
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return         # a part of an answer was sent
         text = json.dumps({"retcode": refusal.status, "retmsg": refusal.text}).encode()

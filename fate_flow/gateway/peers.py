@@ -1,4 +1,4 @@
-"""Who may connect: the keys of other parties that are valid now."""
+"""Who may connect: whoever has a key of another party that is valid now, and strangers while they may join."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from fate_flow.peers.tls import PeerKey
 
 @dataclass(frozen=True)
 class Peers:
-    """The keys that are valid, under a number that is another one for other keys."""
+    """The keys that are valid, under a number that is another one for other values."""
 
     version: int = 0
     keys: tuple[PeerKey, ...] = ()
+    may_join: bool = False           # whether an invitation is open
 
 
 class PeerSource(Protocol):

@@ -30,7 +30,7 @@ from urllib3.util.ssl_ import create_urllib3_context
 
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID, SRC_PARTY_ID
-from fate_flow.peers.pinned import Pinned, PinnedParties
+from fate_flow.peers.pinned import Recognised, Recognises
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.tls import NotAPeer
 
@@ -73,7 +73,7 @@ class PeerHttp:
     """Kept-alive connections to other parties' servers; may be shared by threads."""
 
     def __init__(
-        self, auth: SiteSignature | None = None, connections: int = 10, pinned: PinnedParties | None = None
+        self, auth: SiteSignature | None = None, connections: int = 10, pinned: Recognises | None = None
     ) -> None:  # fmt: skip
         """`auth` signs each request, and checks the answers that have to be signed; at most `connections` to one
         server are kept open. `pinned`: the parties whose https servers are recognised by their keys, instead of by
@@ -82,7 +82,7 @@ class PeerHttp:
         self._connections = connections
         self._pinned = pinned
         self._session = self._make_session(_Adapter(pool_connections=_MOST_SERVERS, pool_maxsize=connections))
-        self._sessions: dict[str, tuple[Pinned, _Session]] = {}
+        self._sessions: dict[str, tuple[Recognised, _Session]] = {}
         self._lock = threading.Lock()
 
     def post(
@@ -203,7 +203,7 @@ class _Adapter(HTTPAdapter):
 class _PinnedAdapter(HTTPAdapter):
     """Uses connections to the server of one party, which is recognised by its keys."""
 
-    def __init__(self, pinned: Pinned, connections: int) -> None:
+    def __init__(self, pinned: Recognised, connections: int) -> None:
         self._pinned = pinned
         pinned.context.sslsocket_class = _TlsSocket
         super().__init__(pool_connections=1, pool_maxsize=connections)
@@ -338,7 +338,7 @@ class _TlsPool(HTTPSConnectionPool):
 class _PinnedConnection(HTTPSConnection):
     """Makes TLS of the pinned context alone: what `requests` and urllib3 know of authorities is not used."""
 
-    pinned: Pinned
+    pinned: Recognised
 
     def connect(self) -> None:
         sock = _connect(self)
@@ -351,7 +351,7 @@ class _PinnedConnection(HTTPSConnection):
                 f"certificate of an authority, name the authorities in routes.{self.pinned.party_id}.ca"
             ) from error
         try:
-            self.pinned.check(made.getpeercert(binary_form=True))
+            self.pinned.check(made.getpeercert(binary_form=True), made.version() or "")
         except NotAPeer as error:
             made.close()
             raise _no_tls(str(error)) from error
@@ -361,7 +361,7 @@ class _PinnedConnection(HTTPSConnection):
 
 class _PinnedPool(HTTPSConnectionPool):
     ConnectionCls = _PinnedConnection
-    pinned: Pinned
+    pinned: Recognised
 
     def _new_conn(self) -> Any:
         connection: Any = super()._new_conn()

@@ -6,12 +6,45 @@ import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.peers.tls import Clock, Leaf, NotAPeer, OwnTls, PeerKey, client_context, peer_of
 
 KeysOf = Callable[[str], tuple[PeerKey, ...] | None]
 """Returns the tls keys of a party that are valid now; None for a party without a key list. Raises FlowError."""
+
+
+class Recognised(Protocol):
+    """How a server is recognised: by the connections of this context, if `check` does not raise."""
+
+    @property
+    def party_id(self) -> str: ...
+
+    @property
+    def context(self) -> ssl.SSLContext: ...
+
+    def check(self, shown: bytes | None, version: str) -> None:
+        """Check the certificate (DER) that the server has shown over this version of TLS. Raises NotAPeer."""
+        ...
+
+
+class Recognises(Protocol):
+    """Whoever knows how the servers of parties are recognised."""
+
+    def of(self, party_id: str, /) -> Recognised | None:
+        """Return the same value until keys change; None for a party that is recognised in another way.
+
+        Raises NotAPeer if no connection to the party can be good now; FlowError if its keys cannot be read."""
+        ...
+
+
+@dataclass(frozen=True)
+class SeenTls:
+    """What a connection to a party was, as seen on it."""
+
+    version: str
+    key_id: str                      # of the tls key of the party
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +56,12 @@ class Pinned:
     _keys: tuple[PeerKey, ...]
     _leaf: Leaf
     _clock: Clock
+    _seen: dict[str, SeenTls]
 
-    def check(self, shown: bytes | None) -> None:
-        """Check the certificate (DER) that the server has shown. Raises NotAPeer."""
-        peer_of(shown, self._keys, self._clock())
+    def check(self, shown: bytes | None, version: str) -> None:
+        """Check the certificate (DER) that the server has shown over this version of TLS. Raises NotAPeer."""
+        peer = peer_of(shown, self._keys, self._clock())
+        self._seen[self.party_id] = SeenTls(version, peer.key_id)
 
     def is_of(self, keys: tuple[PeerKey, ...], leaf: Leaf) -> bool:
         return self._keys == keys and self._leaf is leaf
@@ -43,6 +78,7 @@ class PinnedParties:
         self._clock = clock
         self._lock = threading.Lock()
         self._made: dict[str, Pinned] = {}
+        self._seen: dict[str, SeenTls] = {}
 
     def of(self, party_id: str) -> Pinned | None:
         """Return the same value until keys or the own leaf change; None for a party that has no key list here.
@@ -58,8 +94,12 @@ class PinnedParties:
             made = self._made.get(party_id)
             if made is None or not made.is_of(keys, leaf):
                 context = client_context(self._own_tls(), keys)
-                made = self._made[party_id] = Pinned(party_id, context, keys, leaf, self._clock)
+                made = self._made[party_id] = Pinned(party_id, context, keys, leaf, self._clock, self._seen)
             return made
+
+    def seen(self, party_id: str) -> SeenTls | None:
+        """Return what the last connection to a party was; None if there was none yet."""
+        return self._seen.get(party_id)
 
     def _own_tls(self) -> OwnTls:
         if self._own is None:

@@ -167,11 +167,14 @@ def read_tls_key(pem: str) -> TlsPublicKey:
 # ---------------------------------------------------------------------- contexts
 
 
-def server_context(own: OwnTls, peers: Collection[PeerKey]) -> ssl.SSLContext:
+def server_context(own: OwnTls, peers: Collection[PeerKey], *, lets_strangers: bool = False) -> ssl.SSLContext:
     """Return what a listener for other parties uses: each client has to show a leaf of one of these keys.
 
-    Call `peer_of` after each handshake, before anything is read. Raises ValueError for a key that is none."""
+    `lets_strangers`: a client may also show nothing at all. Call `peer_of` after each handshake, before anything is
+    read, unless nothing was shown and that is expected. Raises ValueError for a key that is none."""
     context = _context(ssl.PROTOCOL_TLS_SERVER, own, peers)
+    if lets_strangers:
+        context.verify_mode = ssl.CERT_OPTIONAL
     context.num_tickets = 0          # a resumed session would not show its certificate again, also after a revocation
     return context
 
@@ -181,6 +184,19 @@ def client_context(own: OwnTls, peer: Collection[PeerKey]) -> ssl.SSLContext:
 
     Call `peer_of` after the handshake, before anything is sent. Raises ValueError for a key that is none."""
     return _context(ssl.PROTOCOL_TLS_CLIENT, own, peer)
+
+
+def stranger_context() -> ssl.SSLContext:
+    """Return what a connection uses whose server is not known yet: nothing is shown, and any certificate is taken.
+
+    What comes over it proves nothing by itself (`joining.py`)."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_TICKET
+    context.set_alpn_protocols([ALPN])
+    return context
 
 
 def peer_of(leaf: bytes | None, peers: Collection[PeerKey], now: int) -> PeerKey:

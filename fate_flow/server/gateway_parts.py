@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Self
 
 from fate_flow.core.model.errors import FlowError
+from fate_flow.peers.invitations import Invitations
 from fate_flow.peers.tls import OwnTls, load_tls_key
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.listening import listen, listen_at
@@ -65,8 +66,8 @@ class GatewayParts:
         # Its statements are not logged: there are two a second.
         store = SqlStore(open_database(settings.database_url, settings.home))
         GatewayProcess(
-            self.own, StoredPeers(store, settings.party_id, _now), settings.parties_socket.parent,
-            settings.parties_socket.name, limits, _now,
+            self.own, StoredPeers(store, settings.party_id, _now, Invitations(settings.invitations_dir, _now).are_open),
+            settings.parties_socket.parent, settings.parties_socket.name, limits, _now,
         ).run(self.listener, self._ready.wake)  # fmt: skip
 
     def remove(self) -> None:

@@ -22,6 +22,7 @@ from fate_flow.engines.local import proc
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.answer_keys import expecting_answers
+from fate_flow.server.other_parties.party_routes import with_joined_routes
 from fate_flow.server.peer_tls import pinned_parties
 from fate_flow.server.runtime import (
     EffectRunner,
@@ -69,9 +70,9 @@ class HttpProcesses:
         _Gunicorn((listener,), 1, self.settings.worker_threads, self.settings.run_dir, self._worker_app).run()
 
     def _public_app(self) -> Flask:
-        settings = self.settings
-        record = open_log(settings)
-        store = open_store(settings, record)
+        record = open_log(self.settings)
+        store = open_store(self.settings, record)
+        settings = with_joined_routes(self.settings, store)
         context = build_context(settings, self.wakeups, self.worker_url, record, store, self.effect_runner)
         signature = expecting_answers(self.signature, settings, store)
         inquirer, call_back = inquirers(settings, signature, pinned_parties(settings, store))
@@ -87,8 +88,8 @@ class HttpProcesses:
         )
 
     def _worker_app(self) -> Flask:
-        settings = self.settings
-        store = open_store(settings, open_log(settings))
+        store = open_store(self.settings, open_log(self.settings))
+        settings = with_joined_routes(self.settings, store)
         spool = open_spool(settings, self.wakeups.exchange)
         Thread(target=_listen_for_messages, args=(self.wakeups.exchange, spool), daemon=True).start()
         wake = wake_scheduler(self.wakeups.scheduler)

@@ -46,6 +46,7 @@ from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.adapters import JobFiles, LocalWorkers, SpoolExchange
 from fate_flow.server.home_disk import HomeDisk
 from fate_flow.server.log_keeper import bounds_of
+from fate_flow.server.other_parties.party_routes import RouteUrls
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import BoundEffect, Context, Engine, Engines, Keep, PartyEngine, Rules
 from fate_flow.services.participant.call_back import CallBack
@@ -238,7 +239,7 @@ def build_context(
         ceilings=settings.ceilings,
         quotas=settings.quotas,
         disk=_disk_of(settings),
-        routes=frozenset(settings.routes),
+        routes=settings.routes.keys(),
         clock=_wall_clock,
         fresh_id=lambda: secrets.token_hex(16),
         program_policy=ConfiguredProgramPolicy(settings.commands, settings.party_id),
@@ -372,8 +373,8 @@ def inquirers(
     settings: Settings, signature: SiteSignature | None, pinned: PinnedParties
 ) -> tuple[Inquirer, CallBack]:  # fmt: skip
     """Return the inquirer that asks other parties for clients, and the check whether an initiator can be reached."""
-    urls = {party_id: route.url for party_id, route in settings.routes.items()}
-    ca_files = {party_id: route.ca_file for party_id, route in settings.routes.items()}
+    urls = RouteUrls(settings.routes)
+    ca_files = {party_id: route.ca_file for party_id, route in settings.routes.items() if route.ca_file}
     caller = Inquirer(settings.party_id, urls, _CALL_BACK_SECONDS, signature, ca_files, pinned)
     call_back = CallBack(caller.why_unreached, call_backs_at_once(settings.http_threads))
     return Inquirer(settings.party_id, urls, auth=signature, ca_files=ca_files, pinned=pinned), call_back

@@ -31,6 +31,7 @@ from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.answer_keys import expecting_answers
 from fate_flow.server.home_disk import LOOK_SECONDS, DiskWatch
 from fate_flow.server.log_keeper import LogKeeper
+from fate_flow.server.other_parties.party_routes import with_joined_routes
 from fate_flow.server.peer_tls import pinned_parties
 from fate_flow.server.runtime import (
     EffectRunner,
@@ -76,11 +77,11 @@ class SchedulerLoop:
     def __init__(
         self, settings: Settings, wakeups: Wakeups, worker_url: str, home_id: str, auth: SiteSignature | None = None
     ) -> None:
-        self._settings = settings
         self._wakeup: Wakeup = wakeups.scheduler
         self._events: deque[SchedulerEvent] = deque()
         self._record = open_log(settings)
         store = open_store(settings, self._record)
+        self._settings = settings = with_joined_routes(settings, store)
         self._effect_runner = EffectRunner()
         context = build_context(settings, wakeups, worker_url, self._record, store, self._effect_runner)
         self._context = context

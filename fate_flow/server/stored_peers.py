@@ -1,4 +1,4 @@
-"""The peers of the gateway: the tls keys on the newest key lists of other parties."""
+"""The peers of the gateway: the tls keys on the newest key lists of other parties, and strangers who may join."""
 
 from __future__ import annotations
 
@@ -6,21 +6,29 @@ import logging
 from collections.abc import Callable, Iterator
 
 from fate_flow.core.access.key_list import TLS
+from fate_flow.core.model.errors import FlowError
 from fate_flow.gateway.peers import Peers
 from fate_flow.peers.tls import PeerKey
 from fate_flow.store.sql.store import SqlStore
 
 LOG = logging.getLogger(__name__)
 
+_Values = tuple[list[tuple[str, str]], bool]
+"""Party ids with their keys, and whether strangers may join."""
+
 
 class StoredPeers:
-    """Reads the stored keys; `clock` returns milliseconds since 1970, as the times in key lists are."""
+    """Reads the stored keys; `clock` returns milliseconds since 1970, as the times in key lists are. `may_join` returns
+    whether an invitation is open, and may raise FlowError."""
 
-    def __init__(self, store: SqlStore, own_party_id: str, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, store: SqlStore, own_party_id: str, clock: Callable[[], int], may_join: Callable[[], bool] = lambda: False
+    ) -> None:
         self._store = store
         self._own = own_party_id
         self._clock = clock
-        self._last: tuple[Peers, list[tuple[str, str]]] = (Peers(), [])      # what was returned, and of which keys
+        self._may_join = may_join
+        self._last: tuple[Peers, _Values] = (Peers(), ([], False))      # what was returned, and of which values
 
     def read(self, known: Peers) -> Peers:
         """Return the peers of this moment; `known` itself if nothing has changed."""
@@ -28,9 +36,17 @@ class StoredPeers:
         with self._store.reading() as tx:
             stored = tx.all_party_keys()
         pems = [(one.party_id, pem) for one in stored if one.party_id != self._own for pem in one.valid(TLS, now)]
-        if (known, pems) != self._last:
-            self._last = (Peers(known.version + 1, tuple(_keys(pems))), pems)
+        values = (pems, self._lets_join())
+        if (known, values) != self._last:
+            self._last = (Peers(known.version + 1, tuple(_keys(pems)), values[1]), values)
         return self._last[0]
+
+    def _lets_join(self) -> bool:
+        try:
+            return self._may_join()
+        except FlowError as error:        # a wrong file of an invitation must not lock the peers out
+            LOG.error("nobody can join: %s", error.message)
+            return False
 
 
 def _keys(pems: list[tuple[str, str]]) -> Iterator[PeerKey]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 
+from fate_flow.core.access.invitation import check_address
 from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.errors import BadRequest, BadSettings
@@ -31,13 +32,27 @@ class Listen:
     port: int
 
 
-def read_parties_listen(section: Section) -> Listen | None:
-    """Return None if there is no gateway."""
+def read_parties(section: Section) -> tuple[Listen | None, str]:
+    """Return where the gateway listens (None: nowhere), and its address for other parties (empty: not known)."""
     listen = section.section("listen")
     found = Listen(listen.text("host", "0.0.0.0"), listen.whole("port", 0, 0, 65535))  # noqa: S104  # it speaks mutual TLS
     listen.refuse_others()
+    address = _address(section, found)
     section.refuse_others()
-    return _checked(listen, found) if found.port else None
+    return (_checked(listen, found), address) if found.port else (None, "")
+
+
+@collected
+def _address(section: Section, listen: Listen) -> str:
+    """Return `address`, or what follows from `listen`: nothing if it is every address of the machine."""
+    text = section.text("address")
+    if not text:
+        host = f"[{listen.host}]" if ":" in listen.host else listen.host
+        return "" if listen.host in ("0.0.0.0", "::") else f"https://{host}:{listen.port}"  # noqa: S104
+    try:
+        return check_address(text, section.name("address"))
+    except BadRequest as error:
+        raise BadSettings(error.message) from error
 
 
 @collected

@@ -24,7 +24,7 @@ from fate_flow.settings.logs import read_log_limits
 from fate_flow.settings.parties import (
     Listen,
     read_approval_rule,
-    read_parties_listen,
+    read_parties,
     read_party_id,
     read_routes,
     read_site_rule,
@@ -90,7 +90,8 @@ class _Reader:
         site = authentication.section("site")
         home = self._path(root.text("home", ".."))
         client_keys, is_due = self._client_keys(authentication.section("client"), home) or (None, True)
-        host, parties_listen = flow.text("host", "127.0.0.1"), read_parties_listen(root.section("parties"))
+        host = flow.text("host", "127.0.0.1")
+        parties_listen, parties_address = read_parties(root.section("parties"))
         own_id = self._own_id(root)
         settings = Settings(
             party_id=own_id,
@@ -110,6 +111,7 @@ class _Reader:
             site=read_site_rule(site),
             site_key_file=Path(site.full_path("private_key")),
             parties_listen=parties_listen,
+            parties_address=parties_address,
             database_url=self._database(root.section("database")),
             engines={LOCAL: self._local_engine(root.section("fate_on_standalone"))},
             routes=read_routes(root.section("routes")),

@@ -58,6 +58,7 @@ class Settings:
     site: SiteRule = field(default_factory=SiteRule)
     site_key_file: Path = Path()          # the file of this party's private key; empty: below the home
     parties_listen: Listen | None = None  # the listener for other parties alone; None: they use http_port
+    parties_address: str = ""             # https URL under which others reach it; empty: nobody can be invited
     database_url: str = ""                # empty: SQLite in the home folder
     engines: Mapping[str, EngineSettings] = field(default_factory=_only_local)   # jobs reserve on the first
     routes: Mapping[str, Route] = field(default_factory=dict)
@@ -124,6 +125,10 @@ class Settings:
     @property
     def keys_dir(self) -> Path:
         return self.home / "keys"
+
+    @property
+    def invitations_dir(self) -> Path:
+        return self.keys_dir / "invitations"
 
     @property
     def url(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fate_flow.core.access.joined_party import JoinedParty
 from fate_flow.core.access.key_list import KeyState, PartyKeys, ReplacedKeyList, SignedKeyList
 from fate_flow.core.access.limits import DAY, Grants, PartyLimits, TableLimits
 from fate_flow.core.access.permission import EVERYTHING, Kind, Thing
@@ -176,6 +177,19 @@ class PartyKeyCases(Cases):
         assert each.move_party_keys("10000", KeyState.JOINED, KeyState.REVOKED, "eve", 8) is False
         assert each.party_keys("10000") == replace(self.FIRST, state=KeyState.REVOKED, state_by="bob", state_at=7)
         assert each.replace_party_keys(self.SECOND, self.FIRST) is False, "the list was looked at before"
+
+    def test_a_party_has_joined_while_its_keys_count(self, each: Each) -> None:
+        joined = JoinedParty("10000", "https://10.0.0.2:9390", "one two three four five six", 7, "ann", -250)
+        each.put_joined_party(joined)
+        assert each.joined_parties() == (), "nothing is known of its keys"
+        each.add_party_keys(self.FIRST)
+        assert each.joined_parties() == (joined,)
+        again = replace(joined, address="https://fate.example:1", phrase="zoo", joined_at=9, joined_by="bob")
+        each.put_joined_party(again)
+        each.put_joined_party(replace(joined, party_id="10001"))
+        assert each.joined_parties() == (again,)
+        each.move_party_keys("10000", KeyState.JOINED, KeyState.REVOKED, "bob", 7)
+        assert each.joined_parties() == ()
 
     def test_the_lists_of_all_parties_are_in_order(self, each: Each) -> None:
         others = [replace(self.FIRST, party_id=one) for one in ("9999", "10001")]

@@ -41,8 +41,8 @@ API_SEES = ("fate_flow.store.contract", "fate_flow.store.values", "fate_flow.sto
 PURE = ("fate_flow.core", "fate_flow.jobspec")
 PURE_MAY_IMPORT = {
     "__future__", "base64", "binascii", "collections", "collections.abc", "contextlib", "dataclasses", "decimal",
-    "difflib", "enum", "errno", "functools", "graphlib", "hashlib", "heapq", "itertools", "json", "math", "operator",
-    "posixpath", "re", "signal", "string", "sys", "typing",
+    "difflib", "enum", "errno", "functools", "graphlib", "hashlib", "heapq", "hmac", "itertools", "json", "math",
+    "operator", "posixpath", "re", "signal", "string", "sys", "typing",
 }  # fmt: skip
 """Of the standard library, what neither waits nor looks at anything outside."""
 DOCUMENTS_MAY_IMPORT = {"jsonschema_rs"}       # with `offline`

@@ -93,6 +93,8 @@ def test_keys_of_clients(bare: Path, text: str, message: str) -> None:
     ("parties: {listen: 9390}", "parties.listen: 9390 is not a mapping of keys"),
     ("parties: {listen: {prot: 9390}}", "parties.listen.prot: no such key"),
     ("parties: {listens: {}}", "parties.listens: no such key"),
+    ("parties: {listen: {port: 1}, address: 'http://a:1'}", "parties.address: is not an address such as https://10"),
+    ("parties: {address: a.example}", "parties.address: is not an address such as https://10"),
 ])
 def test_a_wrong_listener_for_other_parties_is_told(bare: Path, text: str, message: str) -> None:
     bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
@@ -108,6 +110,17 @@ def test_a_wrong_listener_for_other_parties_is_told(bare: Path, text: str, messa
 def test_a_listener_for_other_parties_needs_no_more_than_a_port(bare: Path, text: str, listen: Listen | None) -> None:
     bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
     assert load_settings(bare).parties_listen == listen
+
+
+@pytest.mark.parametrize(("text", "address"), [
+    ("", ""), ("parties: {listen: {port: 9390}}", ""), ("parties: {listen: {host: '::', port: 9390}}", ""),
+    ("parties: {listen: {host: 10.0.0.1, port: 9390}}", "https://10.0.0.1:9390"),
+    ("parties: {listen: {host: '::1', port: 9390}}", "https://[::1]:9390"),
+    ("parties: {listen: {port: 9390}, address: 'https://fate.example:443'}", "https://fate.example:443"),
+])  # fmt: skip
+def test_under_which_address_other_parties_reach_the_gateway(bare: Path, text: str, address: str) -> None:
+    bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
+    assert load_settings(bare).parties_address == address
 
 
 @pytest.mark.parametrize(("text", "message"), [

@@ -16,11 +16,16 @@ from flask import Response, request
 
 from fate_flow.api.http.client_auth import NotAuthenticated, is_for_clients
 from fate_flow.core.access.authority import PARTY_0
+from fate_flow.core.access.joining import JOIN
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 
+STRANGERS = f"/v1{JOIN}"
+"""The one route of callers whose key nobody knows yet; nobody else has it."""
+
 _PEER, _ADDRESS = "HTTP_X_FATE_FLOW_PEER", "HTTP_X_FATE_FLOW_ADDRESS"
 _IDENTITY = re.compile(r"([0-9]{1,20}) ([0-9a-f]{64})")
+_STRANGER = re.compile(r"stranger ([0-9a-f]{64})")
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,12 @@ def connection_of(environ: Mapping[str, Any]) -> PartyConnection | None:
     return PartyConnection(found[1], found[2])
 
 
+def stranger_saw(environ: Mapping[str, Any]) -> str | None:
+    """Return the id of the own tls key that a stranger has seen; None if the request is not one of a stranger."""
+    found = _STRANGER.fullmatch(str(environ.get(_PEER, ""))) if is_from_gateway(environ) else None
+    return found[1] if found else None
+
+
 def address_of(environ: Mapping[str, Any]) -> str:
     """Return the address of the caller, for the log."""
     return str(environ.get(_ADDRESS if is_from_gateway(environ) else "REMOTE_ADDR") or "-")
@@ -63,8 +74,12 @@ class PartyConnectionCheck:
         """Return an answer if the route is not for other parties. Raise NotAuthenticated."""
         if not is_from_gateway(request.environ):
             return None
-        if request.url_rule is None or is_for_clients(request.url_rule.rule):
+        rule = request.url_rule.rule if request.url_rule else ""
+        is_stranger = stranger_saw(request.environ) is not None
+        if not rule or is_for_clients(rule) or is_stranger != (rule == STRANGERS):
             return Response(f"{shown(request.path)}: other parties have no such route", 404, mimetype="text/plain")
+        if is_stranger:
+            return None
         connection = connection_of(request.environ)
         source = request.headers.get(SRC_PARTY_ID, "")
         if connection is None or connection.party_id in (PARTY_0, self._own) or source != connection.party_id:

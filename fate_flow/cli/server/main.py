@@ -31,7 +31,7 @@ class ServerGroup(EdgeGroup):
     """A group that imports some commands on demand: they need all of a server's modules, or cryptography."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), "admin", "grants", "key"])
+        return sorted([*super().list_commands(ctx), "admin", "grants", "key", "party"])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "admin":
@@ -46,6 +46,10 @@ class ServerGroup(EdgeGroup):
             from fate_flow.cli.server.keys import key_group
 
             return key_group
+        if cmd_name == "party":
+            from fate_flow.cli.server.party import party_group
+
+            return party_group
         return super().get_command(ctx, cmd_name)
 
 

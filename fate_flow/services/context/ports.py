@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -355,7 +356,7 @@ class Context:
     modules: Mapping[str, ModuleInfo]
     defaults: JobParameters
     rules: Rules
-    routes: frozenset[str]                            # ids of parties with a configured route
+    routes: AbstractSet[str]                          # ids of parties whose address is known
     clock: Callable[[], int]                          # milliseconds since the epoch
     fresh_id: Callable[[], str]                       # 32 hex digits
     specs: dict[str, JobSpec] = field(default_factory=dict)          # by the digest of their document

@@ -54,22 +54,29 @@ def save_key_list(
     must not take the place of the saved one."""
 
     def save(tx: Transaction) -> PartyKeys | None:
-        old, at = tx.party_keys(new.party_id), context.clock()
-        if not follows(old, new, signed, is_compared):
-            return old
-        has_joined = old is not None and old.state is KeyState.JOINED
-        state_by, state_at = (old.state_by, old.state_at) if old and has_joined else (by or _ANY, at)
-        keys = PartyKeys(new.party_id, new.number, root_id, signed, at, KeyState.JOINED, state_by, state_at)
-        if not (tx.replace_party_keys(keys, old) if old else tx.add_party_keys(keys)):
-            raise Conflict(f"party_id: another key list of party {new.party_id} was saved just now: look at it first")
-        tx.drop_site_key(new.party_id)           # the list has the keys from now on
-        return old
+        return put_key_list(tx, new, signed, root_id, is_compared, by or _ANY, context.clock())
 
     before = context.write(save, is_repeatable=True)
     if before is None or before.signed != signed:
         text = f"key list {new.number} of party {new.party_id} was saved; its root key: {fingerprint_of(root_id)}"
         _note(context, text, by)
     return before is None
+
+
+def put_key_list(
+    tx: Transaction, new: KeyList, signed: SignedKeyList, root_id: str, is_compared: bool, by: str, at: int
+) -> PartyKeys | None:  # fmt: skip
+    """Put a key list in its place; return what was stored of the party before. Raises Conflict."""
+    old = tx.party_keys(new.party_id)
+    if not follows(old, new, signed, is_compared):
+        return old
+    has_joined = old is not None and old.state is KeyState.JOINED
+    state_by, state_at = (old.state_by, old.state_at) if old and has_joined else (by, at)
+    keys = PartyKeys(new.party_id, new.number, root_id, signed, at, KeyState.JOINED, state_by, state_at)
+    if not (tx.replace_party_keys(keys, old) if old else tx.add_party_keys(keys)):
+        raise Conflict(f"party_id: another key list of party {new.party_id} was saved just now: look at it first")
+    tx.drop_site_key(new.party_id)           # the list has the keys from now on
+    return old
 
 
 def delete_key(context: Context, party_id: str, by: str) -> None:

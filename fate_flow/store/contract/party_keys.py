@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from fate_flow.core.access.joined_party import JoinedParty
 from fate_flow.core.access.key_list import MESSAGE, KeyState, PartyKeys, ReplacedKeyList, key_id_of
 from fate_flow.core.access.site import SiteKey
 
@@ -39,6 +40,12 @@ class KeysOfParties(Protocol):
 
     def replaced_key_lists(self, party_id: str) -> tuple[ReplacedKeyList, ...]:
         """Return the lists that newer ones have replaced, oldest first."""
+
+    def put_joined_party(self, party: JoinedParty) -> None:
+        """Store what is known of a joined party, in place of what was known of it before."""
+
+    def joined_parties(self) -> tuple[JoinedParty, ...]:
+        """Return the parties that have joined and whose keys count, by party id as text."""
 
 
 def message_keys(tx: KeysOfParties, party_id: str, now: int) -> tuple[SiteKey, ...]:

@@ -69,6 +69,18 @@ class PartyKeyRow(Base):
         table_name = "t_party_key"
 
 
+class JoinedPartyRow(Base):
+    f_party_id = CharField(10, primary_key=True)
+    f_address = CharField(300)
+    f_phrase = CharField(100)
+    f_joined_at = BigIntegerField()
+    f_joined_by = CharField(100)
+    f_clock_offset = BigIntegerField()
+
+    class Meta:
+        table_name = "t_joined_party"
+
+
 class OldPartyKeyRow(Base):
     f_id = BigAutoField()
     f_party_id = CharField(10)

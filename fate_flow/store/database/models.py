@@ -15,6 +15,7 @@ from peewee import (
 
 from fate_flow.core.model.resources import LOCAL
 from fate_flow.store.database.access_models import (
+    JoinedPartyRow,
     OldPartyKeyRow,
     PartyKeyRow,
     PartyLimitsRow,
@@ -465,6 +466,7 @@ MODELS = (
     TableUseRow,
     SiteKeyRow,
     PartyKeyRow,
+    JoinedPartyRow,
     OldPartyKeyRow,
     BindingRow,
     SubmissionRow,

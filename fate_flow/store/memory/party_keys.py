@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fate_flow.core.access.joined_party import JoinedParty
 from fate_flow.core.access.key_list import KeyState, PartyKeys, ReplacedKeyList
 from fate_flow.core.access.site import SiteKey
 from fate_flow.store.memory.unit import MemoryUnitOfWork
@@ -63,3 +64,12 @@ class KeysOfParties(MemoryUnitOfWork):
     def replaced_key_lists(self, party_id: str) -> tuple[ReplacedKeyList, ...]:
         found = sorted(self._rows.old_party_keys.rows.items())
         return tuple(replaced for _, (owner, replaced) in found if owner == party_id)
+
+    def put_joined_party(self, party: JoinedParty) -> None:
+        self._rows.joined_parties.put(party.party_id, party)
+
+    def joined_parties(self) -> tuple[JoinedParty, ...]:
+        keys, rows = self._rows.party_keys.rows, self._rows.joined_parties.rows
+        return tuple(
+            rows[one] for one in sorted(rows) if one in keys and keys[one].state is KeyState.JOINED
+        )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from fate_flow.core.access.joined_party import JoinedParty
 from fate_flow.core.access.key_list import KeyState, PartyKeys, ReplacedKeyList, SignedKeyList
 from fate_flow.core.access.site import SiteKey
-from fate_flow.store.database.access_models import OldPartyKeyRow, PartyKeyRow, SiteKeyRow
+from fate_flow.store.database.access_models import JoinedPartyRow, OldPartyKeyRow, PartyKeyRow, SiteKeyRow
 from fate_flow.store.database.prepared import insert
 from fate_flow.store.database.queries import hit, insert_new
 from fate_flow.store.sql.unit import SqlUnitOfWork
@@ -68,6 +69,23 @@ class KeysOfParties(SqlUnitOfWork):
         columns = (row.f_root_key, row.f_content, row.f_signature, row.f_received_at, row.f_replaced_at)
         found = row.select(*columns).where(row.f_party_id == party_id).order_by(row.f_id).tuples()
         return tuple(ReplacedKeyList(SignedKeyList(*one[:3]), *one[3:]) for one in found)
+
+    def put_joined_party(self, party: JoinedParty) -> None:
+        row = JoinedPartyRow
+        values = {
+            "f_address": party.address, "f_phrase": party.phrase, "f_joined_at": party.joined_at,
+            "f_joined_by": party.joined_by, "f_clock_offset": party.clock_offset,
+        }  # fmt: skip
+        is_it = row.f_party_id == party.party_id
+        if not insert_new(self._database, row, {"f_party_id": party.party_id, **values}, is_it):
+            row.update(**values).where(is_it).execute()
+
+    def joined_parties(self) -> tuple[JoinedParty, ...]:
+        row = JoinedPartyRow
+        columns = (row.f_party_id, row.f_address, row.f_phrase, row.f_joined_at, row.f_joined_by, row.f_clock_offset)
+        has_keys = (PartyKeyRow.f_party_id == row.f_party_id) & (PartyKeyRow.f_state == KeyState.JOINED.value)
+        found = row.select(*columns).join(PartyKeyRow, on=has_keys).order_by(row.f_party_id).tuples()
+        return tuple(JoinedParty(*one) for one in found)
 
 
 def _row_of(party_id: str) -> Any:

@@ -32,12 +32,16 @@ class Keys:
 
     keys: tuple[PeerKey, ...]
     version: int = 1
+    may_join: bool = False           # whether strangers may
     failure: Exception | None = None
 
     def read(self, known: Peers) -> Peers:
         if self.failure is not None:
             raise self.failure
-        return known if known.version == self.version else Peers(self.version, self.keys)
+        return known if known.version == self.version else Peers(self.version, self.keys, self.may_join)
+
+    def let_join(self, may_join: bool) -> None:
+        self.may_join, self.version = may_join, self.version + 1
 
     def become(self, *keys: PeerKey) -> None:
         self.keys, self.version = keys, self.version + 1

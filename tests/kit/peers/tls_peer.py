@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import ssl
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
 class TlsPeer:
-    """Answers every request alike. `context` may be changed: it is that of the next connection."""
+    """Answers every request with what `answers` makes of its body. `context` may be changed: it is that of the next
+    connection."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self.context = context
+        self.answers: Callable[[bytes], Any] = lambda _: {"retcode": 0, "retmsg": "success", "data": 1}
         self.asked: list[bytes] = []
         self.shown: list[bytes | None] = []          # by each client, when it sent a request
         self.clients: set[Any] = set()
@@ -33,7 +36,7 @@ class TlsPeer:
                 peer.asked.append(self.rfile.read(int(self.headers["Content-Length"])))
                 peer.shown.append(self.connection.getpeercert(True))
                 peer.clients.add(self.client_address)
-                said = json.dumps({"retcode": 0, "retmsg": "success", "data": 1}).encode()
+                said = json.dumps(peer.answers(peer.asked[-1])).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(said)))
                 self.end_headers()

@@ -102,7 +102,7 @@ def run_on(runner: asyncio.Runner, work: Coroutine[Any, Any, Passage]) -> Passag
 async def _passed(pieces: list[bytes]) -> Passage:
     stream, recorder, shares = Pieces(pieces), Recorder(), Shares(LIMITS)
     connection = PeerConnection(
-        stream, PEER, "10.0.0.2", Setting("9999", LIMITS, shares, recorder, Path(), lambda *_: None)
+        stream, PEER, "10.0.0.2", Setting("9999", "ab" * 32, LIMITS, shares, recorder, Path(), lambda *_: None)
     )
     with shares.connection("10000") as share:
         await connection.serve(share)

@@ -9,6 +9,7 @@ RELEASED = {
     2: "41e9b622fc6232d7d40574132a5c3862b8baa150cbd2d1c82d0bc85895caf542",
     3: "c47d222ae9f7e40c0e22918c062e39973e99438d758b242ade8321f08505356c",
     4: "babfb51953ec251dec0d29c9c473d85c5205348bfaa07e8a86b453538cacad39",
+    5: "323149f4d94f3aa81ec823e57bdb224c7983f418bdb5883778f1930651afcfb9",
 }
 """The digests of the migrations that users' databases have had: none of them may ever change."""
 

@@ -1,0 +1,244 @@
+"""fate_flow party"""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from fate_flow.cli.console.display import one_line, printable, tell
+from fate_flow.cli.server.home_context import home_context
+from fate_flow.core.access.fingerprint import fingerprint_of
+from fate_flow.core.access.invitation import LIFE_MS, SECRET_BYTES, Invitation, read_invitation
+from fate_flow.core.access.joined_party import JoinedParty
+from fate_flow.core.access.key_list import KeyState
+from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict, FlowError
+from fate_flow.core.model.grammar import check_party_id
+from fate_flow.core.text.phrases import counted
+from fate_flow.peers.invitations import Invitations, InvitationState
+from fate_flow.peers.joining import join as join_party
+from fate_flow.peers.joining import why_nobody_joins
+from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.server.other_parties.reach import Reach, reach
+from fate_flow.services.context.ports import Context
+from fate_flow.services.use_cases.joining import save_joined_party
+from fate_flow.settings.reader import load_settings
+from fate_flow.settings.settings import Settings
+
+_POLL_SECONDS = 0.5
+_REACH_SECONDS = 20.0
+_OPEN_SECONDS = 10.0         # the gateway looks for invitations every half second
+_LONGEST_NAME = 100
+_LONGEST_LINE = 4096
+_CLOCK_MS = 60_000           # by which clocks may differ where requests are signed
+
+conf_option = click.option(
+    "-c", "--conf", "conf", required=True, type=click.Path(path_type=Path), help="The server's service_conf.yaml."
+)
+by_option = click.option(
+    "--by", metavar="NAME", help="Who does this, for the record; by default the user of this shell."
+)
+
+
+@click.group("party")
+def party_group() -> None:
+    """Connect this party with others: one side invites, the other one joins.
+
+    The commands work on the home of the server. Run them as its user; the server of an inviting party has to run.
+
+    Example: fate_flow party invite --for 10000 -c conf/service_conf.yaml
+    """
+
+
+@party_group.command()
+@conf_option
+@click.option("--for", "invited", required=True, metavar="ID", help="The party that may join.")
+@by_option
+@click.option("--no-wait", is_flag=True, help="Do not wait until the other party has joined.")
+def invite(conf: Path, invited: str, by: str | None, no_wait: bool) -> None:
+    """Print an invitation for the operator of another party, and wait until that party has joined.
+
+    The invitation is one line of text, for one use within an hour. Give it to the operator over a channel that nobody
+    else reads: whoever has it can join in the place of that party, which the six words reveal afterwards. A newer
+    invitation for the same party withdraws it. Ctrl-C ends the wait, and leaves the invitation valid.
+
+    Example: fate_flow party invite --for 10000 -c conf/service_conf.yaml
+    """
+    settings, who = load_settings(conf), _who(by)
+    address, keys = _address(settings), _own_keys(settings)
+    if check_party_id(invited, "--for") in (settings.party_id, "0"):
+        raise BadRequest(f"--for: party {invited} is this party itself")
+    keys.signed_list()                        # before somebody else finds out that there is none
+    with home_context(settings) as context:
+        _check_not_revoked(context, invited)
+        until = _now() + LIFE_MS
+        invitation = Invitation(
+            address, settings.party_id, keys.root().key_id, invited, secrets.token_bytes(SECRET_BYTES), until
+        )
+        invitations = Invitations(settings.invitations_dir, _now)
+        invitations.add(invitation, who)
+        _check_open(settings, invitations, invitation.id)
+        click.echo(invitation.text())
+        tell(f"Valid once, until {_time(until)}. The operator of party {invited} runs:\n"
+             "  fate_flow party join -c conf/service_conf.yaml\nand pastes the line.")
+        if not no_wait:
+            joined = _awaited(invitations, invitation)
+            tell(f"party {invited} has joined")
+            _finish(settings, context, joined)
+
+
+@party_group.command()
+@conf_option
+@click.argument("text", metavar="[TEXT]", default="-")
+@by_option
+def join(conf: Path, text: str, by: str | None) -> None:
+    """Join the party that has made an invitation; show what both parties have agreed on.
+
+    TEXT is the invitation. Without it, the command reads a line from standard input: then no other user of the machine
+    sees it in the list of processes, and no history of a shell keeps it. Both parties save the keys and the address of
+    the other one; files are not exchanged. Nothing is saved if a check fails; the error says which one: port, name,
+    clock, key or secret. Exit code 1: the parties have not joined, or do not reach each other in both directions.
+
+    Example: fate_flow party join -c conf/service_conf.yaml
+    """
+    settings, who = load_settings(conf), _who(by)
+    address, keys = _address(settings), _own_keys(settings)
+    if text == "-":
+        tell("Paste the invitation:")
+        text = sys.stdin.readline(_LONGEST_LINE)
+    invitation = read_invitation(text)
+    with home_context(settings) as context:
+        _check_not_revoked(context, invitation.inviter, invitation.root_id)
+        found = join_party(invitation, settings.party_id, address, keys.signed_list(), who, _now)
+        save_joined_party(context, found.party, found.keys, found.signed, found.root_id)
+        tell(f"this party has joined party {invitation.inviter}")
+        _finish(settings, context, found.party)
+
+
+# ---------------------------------------------------------------------- before
+
+
+def _address(settings: Settings) -> str:
+    """Raises BadSettings if other parties could not reach this one."""
+    if settings.parties_listen is None:
+        raise BadSettings(
+            "parties.listen: is not set, so there is no listener for other parties; for example: "
+            "parties: {listen: {host: 10.0.0.1, port: 9390}}"
+        )
+    if not settings.parties_address:
+        raise BadSettings(
+            "parties.address: is not set, and parties.listen.host is every address of this machine: say under which "
+            "one other parties reach this server, such as https://fate.bank.example:9390"
+        )
+    return settings.parties_address
+
+
+def _check_not_revoked(context: Context, party_id: str, root_id: str = "") -> None:
+    """Raises Conflict if this party would refuse the keys of the other one afterwards."""
+    keys = context.read(lambda tx: tx.party_keys(party_id))
+    if keys is None or keys.state is KeyState.REMOVED:
+        return
+    if keys.state is KeyState.REVOKED:
+        raise Conflict(f"party {party_id} was revoked here; to accept it again, delete it first (flow key delete)")
+    if root_id not in ("", keys.root_id):
+        raise Conflict(
+            f"key: the invitation has another root key than the one of party {party_id} that is saved here "
+            f"({fingerprint_of(keys.root_id)}); if that party has lost its key, delete it first (flow key delete)"
+        )
+
+
+def _check_open(settings: Settings, invitations: Invitations, invitation_id: str) -> None:
+    """Wait until the server lets others join. Raises FlowError, and withdraws the invitation, if it does not."""
+    listen, deadline = settings.parties_listen, time.monotonic() + _OPEN_SECONDS
+    assert listen is not None
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listen.host, listen.host)  # noqa: S104
+    url = f"https://{f'[{host}]' if ':' in host else host}:{listen.port}"
+    while why := why_nobody_joins(url, settings.party_id):
+        if time.monotonic() > deadline:
+            invitations.withdraw(invitation_id)
+            raise FlowError(f"nobody could join: the server of this party at {url} {why}. Is it running?")
+        time.sleep(_POLL_SECONDS)
+
+
+def _awaited(invitations: Invitations, invitation: Invitation) -> JoinedParty:
+    """Return the party that has joined. Raises FlowError once the invitation cannot be used any more."""
+    while True:
+        kept = invitations.find(invitation.id)
+        if kept is not None and kept.joined is not None:
+            return kept.joined
+        if kept is None or kept.state is InvitationState.WITHDRAWN:
+            raise FlowError("the invitation was withdrawn by a newer one for the same party")
+        if kept.state is InvitationState.SPENT:
+            raise FlowError(
+                f"{counted(kept.tries, 'try', 'tries')} with a wrong secret: the invitation cannot be used any more"
+            )
+        if _now() >= invitation.until:
+            raise FlowError("the invitation was not used in time")
+        time.sleep(_POLL_SECONDS)
+
+
+# ---------------------------------------------------------------------- after
+
+
+def _finish(settings: Settings, context: Context, party: JoinedParty) -> None:
+    """Show what was agreed, and whether both parties reach each other."""
+    keys = context.read(lambda tx: tx.party_keys(party.party_id))
+    assert keys is not None, "it was saved before"
+    own = _own_keys(settings).root().key_id
+    lines = [
+        ("this party", f"{settings.party_id} at {settings.parties_address}"),
+        ("its root key", fingerprint_of(own)),
+        ("other party", f"{party.party_id} at {party.address}"),
+        ("its root key", fingerprint_of(keys.root_id)),
+        ("six words", party.phrase),
+        ("its clock", _offset(party.clock_offset)),
+    ]
+    for name, value in lines:
+        click.echo(printable(f"{name:<13}{value}"))
+    tell("Compare the six words with the other operator by telephone: they are the same on both screens.")
+    url = settings.routes[party.party_id].url if party.party_id in settings.routes else party.address
+    found = reach(settings, context, party.party_id, url, _REACH_SECONDS)
+    for line in _directions(settings.party_id, party.party_id, url, found):
+        click.echo(one_line(line))
+    if not found.is_both_ways:
+        raise SystemExit(1)
+
+
+def _directions(own: str, other: str, url: str, found: Reach) -> list[str]:
+    tls = f" ({found.seen.version}, key {found.seen.key_id[:16]})" if found.seen else ""
+    return [
+        f"{own} -> {other}: " + (f"cannot reach {url}: {found.there}" if found.there else f"reaches it{tls}"),
+        f"{other} -> {own}: " + (f"does not reach this party: {found.back}" if found.back else "reaches this party"),
+    ]
+
+
+def _offset(milliseconds: int) -> str:
+    text = f"{abs(milliseconds) / 1000:.1f} s {'ahead of' if milliseconds >= 0 else 'behind'} ours"
+    return text if abs(milliseconds) <= _CLOCK_MS else f"{text}: correct the clocks; signed requests need 60 s"
+
+
+# ---------------------------------------------------------------------- small things
+
+
+def _own_keys(settings: Settings) -> OwnKeys:
+    return OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, _now)
+
+
+def _who(by: str | None) -> str:
+    who = one_line(by if by is not None else getpass.getuser())
+    if not who or len(who) > _LONGEST_NAME:
+        raise click.BadParameter(f"is not a name of 1 to {_LONGEST_NAME} characters", param_hint="--by")
+    return who
+
+
+def _time(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000).isoformat(" ", "seconds")
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

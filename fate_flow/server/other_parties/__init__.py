@@ -1,0 +1,1 @@
+"""What the processes of a server know of other parties while they run."""

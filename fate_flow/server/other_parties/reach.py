@@ -1,0 +1,80 @@
+"""Whether this party and another one that has joined reach each other, for the commands that have joined them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from fate_flow.core.access.key_list import TLS
+from fate_flow.core.model.spec import Party
+from fate_flow.core.wire.v1.paths import INTAKE
+from fate_flow.core.wire.v1.queries import intake_query, way_back_in
+from fate_flow.peers.inquiry import Inquirer, why_unreached
+from fate_flow.peers.pinned import PinnedParties, SeenTls
+from fate_flow.peers.tls import OwnTls, PeerKey, load_tls_key
+from fate_flow.services.context.ports import Context
+from fate_flow.settings.settings import Settings
+
+_PAUSE_SECONDS = 0.5         # the servers notice a new party within a second
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What one question to the other party has shown. A problem begins with what has to be corrected; empty: none."""
+
+    there: str               # why this party does not reach the other one
+    back: str                # why the other party does not reach this one; also set if nobody could be asked
+    seen: SeenTls | None     # of the connection to the other party
+
+    @property
+    def is_both_ways(self) -> bool:
+        return not self.there and not self.back
+
+
+def reach(settings: Settings, context: Context, party_id: str, address: str, seconds: float) -> Reach:
+    """Ask the other party whether it answers and reaches this one, again until both is so or the time is over."""
+    pinned = PinnedParties(
+        lambda: OwnTls(settings.party_id, load_tls_key(settings.keys_dir / "tls.pem"), _now),
+        lambda one: _keys_of(context, one), _now,
+    )  # fmt: skip
+    inquirer = Inquirer(settings.party_id, {party_id: address}, pinned=pinned)
+    deadline = time.monotonic() + seconds
+    while True:
+        found = _asked(inquirer, pinned, party_id)
+        if found.is_both_ways or time.monotonic() > deadline:
+            return found
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _asked(inquirer: Inquirer, pinned: PinnedParties, party_id: str) -> Reach:
+    answer = inquirer.ask(Party("host", party_id), INTAKE, intake_query(call_back=True))
+    seen = pinned.seen(party_id)
+    if problem := why_unreached(party_id, answer) or ("" if answer.is_ok else answer.retmsg):
+        return Reach(named_problem(problem), "not asked", seen)
+    way_back = way_back_in(answer)
+    return Reach("", named_problem(way_back.error) if way_back else "", seen)
+
+
+def named_problem(text: str) -> str:
+    """Return the text of a problem behind what has to be corrected: port, name, clock or key."""
+    for name, signs in _SIGNS:
+        if any(sign in text for sign in signs):
+            return f"{name}: {text}"
+    return f"port: {text}"
+
+
+_SIGNS = (
+    ("clock", ("compare the clocks",)),
+    ("name", ("cannot be resolved", "another server, that of party", "has no route here")),
+    ("key", ("TLS", "key", "signature")),
+)
+"""What a problem is called, by parts of its text; what nobody knows is a matter of address, firewall and port."""
+
+
+def _keys_of(context: Context, party_id: str) -> tuple[PeerKey, ...] | None:
+    found = context.read(lambda tx: tx.party_keys(party_id))
+    return None if found is None else tuple(PeerKey.of(party_id, pem) for pem in found.valid(TLS, _now()))
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

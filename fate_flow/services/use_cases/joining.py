@@ -1,0 +1,30 @@
+"""Parties that join this one: their keys, their address and what both sides saw are stored at once."""
+
+from __future__ import annotations
+
+from fate_flow.core.access.fingerprint import fingerprint_of
+from fate_flow.core.access.joined_party import JoinedParty
+from fate_flow.core.access.key_list import KeyList, SignedKeyList
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import Context
+from fate_flow.services.use_cases.keys import put_key_list
+from fate_flow.store.contract.transaction import Transaction
+
+
+def save_joined_party(
+    context: Context, party: JoinedParty, keys: KeyList, signed: SignedKeyList, root_id: str
+) -> None:
+    """Save a party whose keys are proved by an invitation. Raises Conflict if its keys must not take the place of those
+    that are here: a party that was revoked stays so, and another root key is never taken silently."""
+
+    def save(tx: Transaction) -> None:
+        put_key_list(tx, keys, signed, root_id, True, party.joined_by, context.clock())
+        tx.put_joined_party(party)
+
+    context.write(save, is_repeatable=True)
+    text = f"party {party.party_id} at {party.address} has joined; its root key: {fingerprint_of(root_id)}"
+    context.record.emit(Event.DETECT_NOTE, text=f"{text} (by {party.joined_by})")
+
+
+def joined_parties(context: Context) -> tuple[JoinedParty, ...]:
+    return context.read(lambda tx: tx.joined_parties())
