@@ -4,10 +4,10 @@ A channel is a file with its marks, `<channel>`, and a file `<channel>.<seq>` fo
 confirmed.
 
 *The total is always the sum over the marks of all channels.* A channel counts one block once its first chunk is
-stored, plus the unread bytes in its marks. Marks change only under the lock of their channel and the lock of the
-total, together with the total (`Total.commit`). So no interleaving of operations, including a count of all marks, can
-make the two differ. A kill between the two writes can; the next count repairs that. Each process of the server counts
-when it starts.
+stored, plus the unread bytes in its marks. So is the count of each other party, over the channels of its workers,
+whose marks name it. Marks change only under the lock of their channel and the lock of the total, together with both
+counts (`Total.commit`). So no interleaving of operations, including a count of all marks, can make them differ. A kill
+between the writes can; the next count repairs that. Each process of the server counts when it starts.
 
 A chunk that is being written is not counted yet, so the disk may hold one more chunk for each push in progress.
 """
@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from fate_flow.core.model.errors import StorageFailed
 
 BLOCK = 4096
-_MARKS = struct.Struct("<QQQ")
+_MARKS = struct.Struct("<QQQQ")
+_MARKS_BEFORE = struct.Struct("<QQQ")       # of an older release, without a party
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Marks:
     stored: int = 0     # the number of the next push
     confirmed: int = 0  # chunks with smaller numbers were consumed and are deleted
     unread: int = 0     # bytes of the chunks between the two
+    party: int = 0      # the other party that counts them; 0: none
 
     @property
     def cost(self) -> int:
@@ -52,39 +54,84 @@ class Marks:
 class Total:
     """The count of the bytes in use, shared by all processes."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, parties: str) -> None:
+        """`parties`: the folder with a count for each other party."""
         self._path = path
+        self._parties = parties
 
     def has_space(self, cost: int, limit: int) -> bool:
         """Return whether so many bytes would fit now. Only `commit` decides for sure."""
         with self.held() as fd:
             return _count(fd) + cost <= limit
 
+    def of_party(self, party: int) -> int:
+        """Return how many bytes the messages of another party take."""
+        with self.held():
+            return self._of(party)
+
     def commit(self, channel: ChannelFile, marks: Marks, limit: int | None = None) -> bool:
         """Write the marks and count the difference. Write nothing and return False if that would exceed the limit."""
         with self.held() as fd:
-            before = _count(fd)
-            total = before + marks.cost - channel.marks.cost
-            if limit is not None and total > limit:
+            before, of_party, change = _count(fd), self._of(marks.party), marks.cost - channel.marks.cost
+            if limit is not None and before + change > limit:
                 return False
-            _write_count(fd, total)
+            _write_count(fd, before + change)
             try:
+                self._write_of(marks.party, of_party + change)
                 channel.write(marks)
             except OSError:
                 _write_count(fd, before)
+                with suppress(OSError):
+                    self._write_of(marks.party, of_party)
                 raise
         return True
 
     def count(self, channels: Callable[[], Iterable[str]]) -> None:
         """Sum up the marks of all channels; changes of marks wait for it."""
         with self.held() as fd:
-            _write_count(fd, sum(_marks_of(path).cost for path in channels()))
+            total, of_parties = 0, dict.fromkeys(map(int, os.listdir(self._parties)), 0)
+            for path in channels():
+                marks = _marks_of(path)
+                total += marks.cost
+                of_parties[marks.party] = of_parties.get(marks.party, 0) + marks.cost
+            _write_count(fd, total)
+            for party, count in of_parties.items():
+                self._write_of(party, count)
 
     @contextmanager
     def held(self) -> Iterator[int]:
         """Hold the lock of the total: no marks change meanwhile."""
         with locked(self._path, os.O_RDWR | os.O_CREAT) as fd:
             yield fd
+
+
+    def _of(self, party: int) -> int:
+        if not party:
+            return 0
+        try:
+            fd = os.open(self._path_of(party), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return 0
+        try:
+            return _count(fd)
+        finally:
+            os.close(fd)
+
+    def _write_of(self, party: int, count: int) -> None:
+        if not party:
+            return
+        path, flags = self._path_of(party), os.O_WRONLY | os.O_CLOEXEC
+        try:
+            fd = os.open(path, flags)            # the file is there, and needs no space on a full disk
+        except FileNotFoundError:
+            fd = os.open(path, flags | os.O_CREAT, 0o600)
+        try:
+            _write_count(fd, count)
+        finally:
+            os.close(fd)
+
+    def _path_of(self, party: int) -> str:
+        return os.path.join(self._parties, str(party))
 
 
 class ChannelFile:
@@ -106,14 +153,17 @@ class ChannelFile:
             raise StorageFailed(f"{self._chunk(seq)}: the chunk was lost, the disk did not keep it")
         return Message(data, end == b"\1")
 
-    def append(self, chunk: Message, total: Total, limit: int) -> bool:
-        """Store the next chunk, all or nothing; False if it would exceed the limit."""
+    def append(self, chunk: Message, total: Total, limit: int, party: int = 0) -> bool:
+        """Store the next chunk, all or nothing; False if it would exceed the limit.
+
+        `party`: the other party that counts a channel whose first chunk this is."""
         path = self._chunk(self.marks.stored)
         unread = self.marks.unread + charge(len(chunk.data))
         stored = False
         try:
             _write_chunk(path, chunk)
-            stored = total.commit(self, Marks(self.marks.stored + 1, self.marks.confirmed, unread), limit)
+            counted = self.marks.party if self.marks.stored else party
+            stored = total.commit(self, Marks(self.marks.stored + 1, self.marks.confirmed, unread, counted), limit)
         finally:
             if not stored:
                 with suppress(OSError):
@@ -126,7 +176,7 @@ class ChannelFile:
         freed = sum(map(_size_of_chunk, paths))
         unread = max(0, self.marks.unread - freed) if seq < self.marks.stored else 0
         # The marks first: a kill in between leaves files that are never read, and that `close` deletes.
-        total.commit(self, Marks(self.marks.stored, seq, unread))
+        total.commit(self, Marks(self.marks.stored, seq, unread, self.marks.party))
         for path in paths:
             with suppress(FileNotFoundError):
                 os.unlink(path)
@@ -134,12 +184,12 @@ class ChannelFile:
     def remove(self, total: Total) -> None:
         """Remove the marks and their count; a process that waits for the lock finds that the channel is gone."""
         if self.marks.cost:             # a file without marks has no block yet, and a full disk would give it none
-            total.commit(self, Marks())
+            total.commit(self, Marks(party=self.marks.party))
         os.unlink(self._path)
 
     def write(self, marks: Marks) -> None:
         """Write the marks; only for `Total.commit`."""
-        os.pwrite(self._fd, _MARKS.pack(marks.stored, marks.confirmed, marks.unread), 0)
+        os.pwrite(self._fd, _MARKS.pack(marks.stored, marks.confirmed, marks.unread, marks.party), 0)
         self.marks = marks
 
     def _chunk(self, seq: int) -> str:
@@ -187,6 +237,8 @@ def _write_count(fd: int, total: int) -> None:
 
 def _read_marks(fd: int) -> Marks:
     record = os.pread(fd, _MARKS.size, 0)
+    if len(record) == _MARKS_BEFORE.size:
+        return Marks(*_MARKS_BEFORE.unpack(record))
     return Marks(*_MARKS.unpack(record)) if len(record) == _MARKS.size else Marks()
 
 

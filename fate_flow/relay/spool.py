@@ -3,14 +3,16 @@
     sessions/<job_id>/<task_id>.<version>.<incarnation>.<role>.<party_id>/
         session          the peers and the sha256 of the token; renamed to `closed` when the session ends
         received         after the end of a session: how many chunks each channel had
-        <channel>        the marks of a channel (one topic from one sender): stored, confirmed, unread
+        <channel>        the marks of a channel (one topic from one sender): stored, confirmed, unread, and the party
+                         that counts them
         <channel>.<seq>  one chunk: its bytes, then one byte that says whether the message ends here
     tokens/<sha256>      the session that a token opens
     trash/               jobs that `purge` has moved here and not deleted yet
     total                bytes in use
+    parties/<party_id>   bytes in use by messages of the workers of another party
 
 *The marks are the commit.* Exactly the chunks with `confirmed <= seq < stored` exist. A chunk is first written under
-its final name; then one `pwrite` of 24 bytes raises `stored`, and a kill cannot split this write. A file that a killed
+its final name; then one `pwrite` of 32 bytes raises `stored`, and a kill cannot split this write. A file that a killed
 process left has a number that is never read, and the next push of that number overwrites it. This costs half as much
 as writing under another name and renaming, and leaves nothing to clean up.
 
@@ -31,6 +33,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import logging
 import os
 import secrets
 import shutil
@@ -43,6 +46,8 @@ from pathlib import Path
 
 from fate_flow.core.model.errors import BadRequest, BadSettings, StorageFailed
 from fate_flow.core.model.grammar import check_job_id, check_topic
+from fate_flow.core.quotas.quota import Quotas
+from fate_flow.core.quotas.seldom import Seldom
 from fate_flow.relay.channel_files import (
     BLOCK,
     ChannelFile,
@@ -66,6 +71,8 @@ from fate_flow.relay.spool_folders import (
 from fate_flow.relay.spool_registry import SessionRegistry
 from fate_flow.relay.spool_result import GetResult, Problem, PutResult, Refusal, Stored, skipped
 from fate_flow.relay.spool_session import PartyKey, Session
+
+log = logging.getLogger(__name__)
 
 _RECHECK_SECONDS = 0.25   # how long a lost wake-up may delay a waiting pop
 _RECOUNT_SECONDS = 10.0   # the shortest time between two counts of a full spool
@@ -92,13 +99,17 @@ class Spool:
 
     def __init__(
         self, root: Path, limits: SpoolLimits, wake: Callable[[], None], why_closed: Callable[[], str] = lambda: "",
+        quotas: Quotas | None = None,
     ) -> None:  # fmt: skip
-        """`why_closed` returns why no further chunk is stored now, whatever the limits; empty if they alone count."""
+        """`why_closed` returns why no further chunk is stored now, whatever the limits; empty if they alone count.
+        `quotas`: those of other parties; None: they have none."""
+        self._quotas = quotas
+        self._seldom = Seldom()
         self.limits = limits
         self._why_closed = why_closed
         self._root = str(root)
         self._wake = wake
-        self._total = Total(os.path.join(self._root, "total"))
+        self._total = Total(os.path.join(self._root, "total"), os.path.join(self._root, "parties"))
         self._sessions = SessionRegistry(self._root)
         self._changed = threading.Condition()
         self._changes = 0
@@ -220,12 +231,14 @@ class Spool:
             return refusal
         try:
             if seq == 0 and not os.path.exists(path):
+                if refusal := self._beyond_quota(session, sender, BLOCK + cost):
+                    return refusal
                 if not self._has_space(BLOCK + cost):    # a sender can invent any number of topics; each costs a file
                     return self._full()
                 make_channel_file(path)
             with locked_channel(path) as channel:
                 # Checked again, because a close may have had this lock before.
-                return self.objection(session, sender) or self._settle(channel, seq, chunk)
+                return self.objection(session, sender) or self._settle(session, sender, channel, seq, chunk)
         except FileNotFoundError:  # the first chunk has not come yet, or a purge removed the session
             return self.objection(session, sender) or skipped(seq, 0)
 
@@ -238,7 +251,9 @@ class Spool:
         except FileNotFoundError:
             return False
 
-    def _settle(self, channel: ChannelFile, seq: int, chunk: Message) -> PutResult:
+    def _settle(
+        self, session: Session, sender: PartyKey, channel: ChannelFile, seq: int, chunk: Message
+    ) -> PutResult:  # fmt: skip
         marks = channel.marks
         if seq > marks.stored:
             return skipped(seq, marks.stored)
@@ -246,13 +261,31 @@ class Spool:
             return Stored(new=False)
         if seq < marks.stored:
             return Refusal(Problem.DIFFERENT, f"seq: {seq} holds other bytes already")
-        return self._append(channel, chunk)
+        cost = charge(len(chunk.data))
+        return self._beyond_quota(session, sender, cost) or self._append(channel, chunk, _counts_for(session, sender))
 
-    def _append(self, channel: ChannelFile, chunk: Message) -> PutResult:
+    def _beyond_quota(self, session: Session, sender: PartyKey, cost: int) -> Refusal | None:
+        """Return why the party of this sender may not have so many more bytes here; None if it may.
+
+        It waits then, as behind a slow reader: its tasks go on as soon as their messages are read."""
+        party = _counts_for(session, sender)
+        if not party or self._quotas is None:
+            return None
+        whole = self.limits.total_bytes
+        most = max(int(self._quotas.of(sender[1]).spool_share * whole), charge(self.limits.chunk_bytes) + BLOCK)
+        if self._total.of_party(party) + cost <= most:
+            return None
+        text = self._quotas.spool_is_full(sender[1], whole)
+        left_out = self._seldom.due(party, time.monotonic())
+        if left_out is not None:
+            log.warning("a quota refuses party %s: %s (%d more since the last such line)", party, text, left_out)
+        return Refusal(Problem.BACKLOG, text)
+
+    def _append(self, channel: ChannelFile, chunk: Message, party: int) -> PutResult:
         cost = charge(len(chunk.data))
         if channel.marks.unread + cost > self.limits.unread_bytes:
             return Refusal(Problem.BACKLOG, f"unread: {self.limits.unread_bytes} bytes wait in this topic")
-        if self._has_space(cost) and channel.append(chunk, self._total, self.limits.total_bytes):
+        if self._has_space(cost) and channel.append(chunk, self._total, self.limits.total_bytes, party):
             return Stored(new=True)
         return self._full()
 
@@ -307,7 +340,7 @@ class Spool:
         return f"{self._sessions.folder(session)}/{hashlib.sha256(name).hexdigest()[:40]}"
 
     def _prepare(self) -> None:
-        for name in ("sessions", "tokens", "trash"):
+        for name in ("sessions", "tokens", "trash", "parties"):
             os.makedirs(os.path.join(self._root, name), mode=0o700, exist_ok=True)
         for name in os.listdir(os.path.join(self._root, "trash")):
             self._delete(os.path.join(self._root, "trash", name))
@@ -329,6 +362,11 @@ class Spool:
             uncount(folder, self._total)
             self._sessions.forget_token(folder)
         shutil.rmtree(job_folder, ignore_errors=True)
+
+
+def _counts_for(session: Session, sender: PartyKey) -> int:
+    """Return the other party that counts messages of this sender; 0 if it is a worker of this party."""
+    return 0 if sender[1] in (session.party_id, "0") else int(sender[1])
 
 
 def _check_seq(seq: int) -> None:

@@ -198,7 +198,7 @@ def open_spool(settings: Settings, wakeup: Wakeup) -> Spool:
     limits, disk = SpoolLimits(total_bytes=settings.limits.spool_max_bytes), _disk_of(settings)
     return Spool(
         settings.spool_dir, limits, wakeup.wake,
-        lambda: text_for_parties(settings.party_id) if disk().is_short() else "",
+        lambda: text_for_parties(settings.party_id) if disk().is_short() else "", settings.quotas,
     )
 
 

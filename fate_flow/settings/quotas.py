@@ -26,6 +26,10 @@ def _named(section: Section, key: Any, default: PartyQuota) -> tuple[str, PartyQ
 
 
 def _quota(section: Section, default: PartyQuota) -> PartyQuota:
-    found = {one.name: section.whole(one.name, getattr(default, one.name), 1) for one in fields(PartyQuota)}
+    found: dict[str, Any] = {}
+    for one in fields(PartyQuota):
+        known = getattr(default, one.name)
+        is_share = one.type == "float"
+        found[one.name] = section.share(one.name, known) if is_share else section.whole(one.name, known, 1)
     section.refuse_others()
     return PartyQuota(**found)

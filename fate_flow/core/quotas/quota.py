@@ -26,6 +26,8 @@ class PartyQuota:
     # commands travel in one request, and chunks of messages have up to 4 MiB.
     requests_per_second: int = 250
     requests_at_once: int = 5_000
+    # Of limits.spool_max_bytes: so one party alone never takes the space of all others.
+    spool_share: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,13 @@ class Quotas:
         return (
             f"party {party_id} sends more requests to party {self.own} than it may, "
             f"{self._limit(party_id, 'requests_per_second')}: try again later"
+        )
+
+    def spool_is_full(self, party_id: str, whole: int) -> str:
+        """Return what a party reads whose unread messages take as much of the spool as they may; `whole`: its size."""
+        return (
+            f"the messages of party {party_id} that wait at party {self.own} take as much of the {whole} bytes of the "
+            f"spool as they may, {self._limit(party_id, 'spool_share')}: more is stored once some are read"
         )
 
     def _limit(self, party_id: str, key: str) -> str:
