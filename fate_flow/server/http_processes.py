@@ -21,7 +21,7 @@ from fate_flow.api.workers.worker import create_worker_app
 from fate_flow.engines.local import proc
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.relay.wakeup import Wakeup
-from fate_flow.server.answer_keys import expecting_answers
+from fate_flow.server.other_parties.answer_keys import expecting_answers
 from fate_flow.server.other_parties.party_routes import with_joined_routes
 from fate_flow.server.peer_tls import pinned_parties
 from fate_flow.server.runtime import (

@@ -28,9 +28,9 @@ from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.peers.peer_senders import PartyState, PeerListener, PeerSender, PeerSenders
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.relay.wakeup import Wakeup
-from fate_flow.server.answer_keys import expecting_answers
 from fate_flow.server.home_disk import LOOK_SECONDS, DiskWatch
 from fate_flow.server.log_keeper import LogKeeper
+from fate_flow.server.other_parties.answer_keys import expecting_answers
 from fate_flow.server.other_parties.party_routes import with_joined_routes
 from fate_flow.server.peer_tls import pinned_parties
 from fate_flow.server.runtime import (

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import requests
+from requests.structures import CaseInsensitiveDict
 
-from fate_flow.core.model.errors import StorageFailed
-from fate_flow.peers.signature import SiteSignature
-from fate_flow.server.answer_keys import StoredMessageKeys, expecting_answers
+from fate_flow.core.access.site import SiteKey
+from fate_flow.core.wire.v1.envelope import headers
+from fate_flow.peers.signature import INPUT, SIGNATURE, SiteSignature, digest_of
+from fate_flow.peers.signed_answers import CoveredAnswer, NotProved, sign_answer
+from fate_flow.peers.site_key import PrivateKey
+from fate_flow.server.other_parties.answer_keys import expecting_answers
 from fate_flow.settings.parties import Route
 from fate_flow.settings.settings import Settings
 from fate_flow.store.sql.store import SqlStore
 from tests.kit.site_keys import private_key, site_key
 from tests.kit.store.migrated_sqlite import migrated_sqlite
 
-OLD, NEW = site_key("10000", private_key(1)), site_key("10000", private_key(2))
+OURS, OLD, NEW = private_key(3), private_key(1), private_key(2)
+ROUTES = {"10000": Route("http://ten", signed_answers=True), "10001": Route("http://eleven")}
 
 
 @pytest.fixture
@@ -27,50 +32,56 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
     one.close()
 
 
-def test_a_change_counts_after_a_second(store: SqlStore) -> None:
-    seconds = [5.0]
-    keys = StoredMessageKeys(store, lambda: 1000, lambda: seconds[0])
-    assert keys.of("10000") == ()
+class Asking:
+    """A server that asks party 10000, at a time that the test sets."""
+
+    def __init__(self, store: SqlStore, home: Path) -> None:
+        self.seconds = 5.0
+        settings = Settings("9999", home, routes=ROUTES)
+        found = expecting_answers(SiteSignature(OURS, lambda: 1000), settings, store, lambda: self.seconds)
+        assert found is not None
+        self.signature = found
+
+    def believes(self, key: PrivateKey, by: str = "10000") -> bool:
+        """Whether an answer that is signed with this key counts."""
+        url, head = "http://ten/v1/party/heartbeat", headers("9999", by)
+        asked = requests.Request("POST", url, data=b"{}", headers=head, auth=self.signature).prepare()
+        covered = CoveredAnswer(200, digest_of(b"{}"), by, str(asked.headers[INPUT]), str(asked.headers[SIGNATURE]))
+        response = requests.Response()
+        response.request, response.status_code = asked, 200
+        response.headers = CaseInsensitiveDict(sign_answer(key, covered))
+        try:
+            self.signature.check_answer(by, response, b"{}")
+        except NotProved:
+            return False
+        return True
+
+
+def saved(key: PrivateKey) -> SiteKey:
+    return site_key("10000", key)
+
+
+def test_a_change_of_keys_counts_after_a_second(store: SqlStore, tmp_path: Path) -> None:
+    asking = Asking(store, tmp_path)
+    assert not asking.believes(OLD)
     with store.transaction() as tx:
-        tx.add_site_key(OLD, 1)
-    assert (keys.of("10000"), keys.of("10001")) == ((), ())
-    seconds[0] += 1.0
-    assert keys.of("10000") == (OLD,)
+        tx.add_site_key(saved(OLD), 1)
+    assert not asking.believes(OLD), "read less than a second ago"
+    asking.seconds += 1.0
+    assert asking.believes(OLD)
     with store.transaction() as tx:
-        assert tx.replace_site_key(NEW, OLD.key_id, 2)
-    seconds[0] += 0.5
-    assert keys.of("10000") == (OLD,)
-    seconds[0] += 0.5
-    assert keys.of("10000") == (NEW,)
-
-
-def test_while_the_database_is_away_the_last_known_keys_count(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seconds = [5.0]
+        assert tx.replace_site_key(saved(NEW), OLD.public.key_id, 2)
+    asking.seconds += 1.0
+    assert (asking.believes(OLD), asking.believes(NEW)) == (False, True)
     with store.transaction() as tx:
-        tx.add_site_key(OLD, 1)
-    keys = StoredMessageKeys(store, lambda: 1000, lambda: seconds[0])
-    assert keys.of("10000") == (OLD,)
-
-    def fail() -> None:
-        raise StorageFailed("away")
-
-    monkeypatch.setattr(store, "reading", fail)
-    seconds[0] += 60.0
-    assert keys.of("10000") == (OLD,)
-    with pytest.raises(StorageFailed):
-        keys.of("10001")
+        assert tx.drop_site_key("10000")
+    asking.seconds += 1.0
+    assert not asking.believes(NEW)
 
 
-def test_only_where_a_route_requires_it_answers_are_checked(store: SqlStore, tmp_path: Path) -> None:
-    signature = SiteSignature(private_key(3), lambda: 1000)
-    plain = Settings("9999", tmp_path, routes={"10000": Route("http://ten")})
-    strict = replace(plain, routes={"10000": Route("http://ten", signed_answers=True), "10001": Route("http://eleven")})
+def test_only_a_route_that_says_so_requires_signed_answers(store: SqlStore, tmp_path: Path) -> None:
+    assert Asking(store, tmp_path).believes(NEW, by="10001")
+    signature, settings = SiteSignature(OURS, lambda: 1000), Settings("9999", tmp_path, routes=ROUTES)
+    assert expecting_answers(None, settings, store) is None
+    plain = Settings("9999", tmp_path, routes={"10001": ROUTES["10001"]})
     assert expecting_answers(signature, plain, store) is signature
-    assert expecting_answers(None, strict, store) is None
-    expecting = expecting_answers(signature, strict, store)
-    assert expecting is not None
-    assert expecting.key is signature.key
-    assert expecting._answers is not None
-    assert [expecting._answers.is_asked(one) for one in ("10000", "10001")] == [True, False]
