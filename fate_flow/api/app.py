@@ -11,6 +11,7 @@ from flask import Blueprint, Flask
 from fate_flow.api.between_parties import join, party
 from fate_flow.api.between_parties.envelope import PARTIES
 from fate_flow.api.between_parties.exchange import ExchangeEnvelope, deliver_blueprint
+from fate_flow.api.between_parties.party_lines import PartyLines
 from fate_flow.api.between_parties.request_rate import RequestRate
 from fate_flow.api.http.caller import CALLER
 from fate_flow.api.http.client_auth import WINDOW_MS, ClientAuth
@@ -54,14 +55,16 @@ def create_public_app(
     app.before_request(PartyConnectionCheck(services.settings.party_id).check)
     refusal.install(app)
     _check_callers(app, services, message_key)
-    clients, parties = tuple(_for_clients(services)), (party.blueprint(services), join.blueprint(services))
+    lines = PartyLines(services.context.quotas, steady_now)
+    clients = tuple(_for_clients(services))
+    parties = (party.blueprint(services, lines), join.blueprint(services))
     for blueprint in (*clients, *parties):
         blueprint.before_request(read_ignored_body)
     exchange = () if spool is None else (deliver_blueprint(spool, services.settings.party_id),)
     register_apis(
         app, Api(CLIENTS, clients), Api(PARTIES, parties), Api(ExchangeEnvelope(), exchange), refusal.API
     )
-    app.wsgi_app = AccessLog(app.wsgi_app, services.context.record)  # type: ignore[method-assign]  # Flask's own hook
+    app.wsgi_app = AccessLog(app.wsgi_app, services.context.record, lines)  # type: ignore[method-assign]  # Flask's own hook
     return app
 
 
@@ -101,7 +104,7 @@ def _check_callers(app: Flask, services: Services, message_key: PrivateKey | Non
         app.after_request(site.sign_answer)
     else:
         app.before_request(SenderCheck(settings.party_id).check)
-    app.before_request(RequestRate(context.quotas, steady_now).check)
+    app.before_request(RequestRate(context.quotas, settings.site, steady_now).check)
 
 
 def now_on_the_wall() -> int:
@@ -115,11 +118,13 @@ def steady_now() -> float:
 
 
 class AccessLog:
-    """A wrapper of an application that logs a line for each request, once its status is known."""
+    """A wrapper of an application that logs a line for each request, once its status is known; of the requests of
+    another party, as many as its quota has lines."""
 
-    def __init__(self, app: WSGIApplication, record: Record) -> None:
+    def __init__(self, app: WSGIApplication, record: Record, lines: PartyLines) -> None:
         self._app = app
         self._record = record
+        self._lines = lines
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         def noted(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Callable[[bytes], object]:
@@ -129,6 +134,8 @@ class AccessLog:
         return self._app(environ, noted)
 
     def _note(self, environ: WSGIEnvironment, status: str) -> None:
+        if not self._lines.has_access_line(environ):
+            return
         # Without the query: that of an upload is its whole configuration.
         path, caller = environ.get("PATH_INFO", ""), environ.get(CALLER) or "-"
         self._record.access(address_of(environ), environ["REQUEST_METHOD"], path, int(status[:3]), caller)

@@ -11,6 +11,7 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
+from fate_flow.api.between_parties.party_lines import PartyLines
 from fate_flow.api.between_parties.quota_log import QuotaLog
 from fate_flow.api.http.declared import declared
 from fate_flow.api.http.services import Services
@@ -60,9 +61,9 @@ from fate_flow.store.contract.transaction import Transaction, published
 from fate_flow.store.values import OutputTable
 
 
-def blueprint(services: Services) -> Blueprint:
+def blueprint(services: Services, lines: PartyLines) -> Blueprint:
     """Return all routes below `/v1` that other parties call."""
-    routes = _PartyRoutes(services)
+    routes = _PartyRoutes(services, lines)
     party = Blueprint("party", __name__, url_prefix="/v1")
     party.post(BATCH)(routes.batch)
     party.post(HEARTBEAT)(routes.heartbeat)
@@ -78,7 +79,8 @@ def blueprint(services: Services) -> Blueprint:
 
 
 class _PartyRoutes:
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, lines: PartyLines) -> None:
+        self._lines = lines
         self._commands = services.use_cases.commands
         self._record = services.context.record
         self._settings = services.settings
@@ -123,7 +125,7 @@ class _PartyRoutes:
         self._check_whom([command])
         answer = self._commands.preview(command, caller)
         text = f"answered party {caller}: would {party} take part: {answer.retcode} {answer.retmsg}"
-        self._record.emit(Event.SERVED, job_id=command.job_id, text=text)
+        self._note(command.job_id, text)
         return reply(answer)
 
     def history(self) -> Response:
@@ -139,7 +141,7 @@ class _PartyRoutes:
 
         moves = [recounted(one) for one in self._context.read(entries)]
         text = f"answered party {caller}: the history, {len(moves)} moves"
-        self._record.emit(Event.SERVED, job_id=job_id, text=text)
+        self._note(job_id, text)
         return ok(history_data(moves))
 
     @declared(
@@ -173,6 +175,11 @@ class _PartyRoutes:
         found = self._context.read(outputs)
         return ok(output_table_data((one.name, one.namespace, one.data_name) for one in found))
 
+    def _note(self, job_id: str, text: str) -> None:
+        """Write that a party was answered. Its requests decide how often that happens."""
+        if self._lines.has_one_more(request.environ):
+            self._record.emit(Event.SERVED, job_id=job_id, text=text)
+
     def _json(self) -> dict[str, Any]:
         """Return the body, which is parsed only if the caller may send so much. Raises TooLarge, BadRequest."""
         self._check_size(len(request.get_data()))
@@ -204,7 +211,7 @@ class _PartyRoutes:
         answers = self._commands.carry_out(commands, caller)
         for one, answer in zip(asked, answers, strict=True):
             text = f"answered party {caller}: /v1{one.endpoint} {answer.retcode} {answer.retmsg}"
-            self._record.emit(Event.SERVED, job_id=one.command.job_id, text=text)
+            self._note(one.command.job_id, text)
             self._quota_log.note(caller, answer.retcode, answer.retmsg)
         return answers
 

@@ -9,9 +9,11 @@ from collections.abc import Callable
 
 from flask import Response, request
 
+from fate_flow.api.between_parties.party_lines import PARTY
 from fate_flow.api.between_parties.quota_log import QuotaLog
 from fate_flow.api.http.client_auth import is_for_clients
 from fate_flow.api.http.party_connection import is_from_gateway
+from fate_flow.core.access.site import SiteRule
 from fate_flow.core.quotas.pace import TokenBucket
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
@@ -24,8 +26,9 @@ class RequestRate:
     """The check of each request on a route of other parties, after the one of its sender. Each process of the server
     counts for itself. `clock` returns seconds that only grow."""
 
-    def __init__(self, quotas: Quotas, clock: Callable[[], float]) -> None:
+    def __init__(self, quotas: Quotas, site: SiteRule, clock: Callable[[], float]) -> None:
         self._quotas = quotas
+        self._site = site
         self._clock = clock
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
         self._lock = threading.Lock()
@@ -35,10 +38,12 @@ class RequestRate:
         """Return an answer that refuses the request; None if it may be carried out.
 
         The status says that nothing was carried out: the sender asks again later, after a growing pause."""
-        if request.url_rule is None or is_for_clients(request.url_rule.rule) or is_from_gateway(request.environ):
+        if request.url_rule is None or is_for_clients(request.url_rule.rule):
             return None
         party_id = request.headers.get(SRC_PARTY_ID, "")
-        if self._may_ask(party_id):
+        if is_from_gateway(request.environ) or self._site.needs_key(party_id):
+            request.environ[PARTY] = party_id           # proved by a key
+        if is_from_gateway(request.environ) or self._may_ask(party_id):
             return None
         text = self._quotas.too_many_requests(party_id)
         self._log.note(party_id, _TOO_MANY_REQUESTS, text)

@@ -32,6 +32,8 @@ ANSWER_SECONDS = 600.0
 BUSY_RETRIES = 5
 MOST_BUSY_SECONDS = 10.0
 _CHUNK = 256 * 1024
+MOST_BYTES = 256 * 1024 * 1024
+"""The longest answer that is read, unless it is a file; a server sends documents of up to 64 MiB."""
 
 
 class CallFailed(FlowError):
@@ -78,7 +80,8 @@ class Client:
 
     def post(self, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> ServerReply:
         """Send this JSON, or no body if it is None; return the answer. Raise CallFailed if none comes."""
-        return self._answer(self._send("POST", path, json=body, headers=headers))
+        with closing(self._send("POST", path, json=body, headers=headers)) as response:
+            return self._answer(response)
 
     def submit(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> ServerReply:
         """Like `post`, but retry a few times while the server is too busy."""
@@ -94,16 +97,21 @@ class Client:
         """Send a file; return the answer. The query is the configuration: JSON with every character quoted."""
         query = quote(json.dumps(conf, separators=(",", ":"), ensure_ascii=False), safe="")
         headers = {"Content-Type": body.content_type}
-        return self._answer(self._send("POST", f"{path}?{query}", data=body, headers=headers))
+        with closing(self._send("POST", f"{path}?{query}", data=body, headers=headers)) as response:
+            return self._answer(response)
 
     def download(self, method: str, path: str, body: Any, target: Target) -> ServerReply | None:
         """Write the file that the server sends to `target`; return None, or the answer if it is not a file."""
-        response = self._send(method, path, json=body, stream=True)
+        response = self._send(method, path, json=body)
         with closing(response), self._errors_as_text():
             if response.status_code != 200:
                 return self._answer(response)
-            if "json" in response.headers.get("Content-Type", "") and "retcode" in _json_object(response):
-                return self._answer(response)
+            if "json" in response.headers.get("Content-Type", ""):
+                body = self._read(response)
+                if "retcode" in _json_object(body):
+                    return self._answer(response, body)
+                target.write(body)
+                return None
             for chunk in response.iter_content(_CHUNK):
                 target.write(chunk)
         return None
@@ -126,11 +134,12 @@ class Client:
         return session
 
     def _send(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, stream: bool = False, **content: Any
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **content: Any
     ) -> requests.Response:
+        """Send a request; the body of the answer is not read yet."""
         with self._errors_as_text():
             return self._session.request(
-                method, f"{self.url}/v1/{path}", headers=headers, stream=stream, auth=self._signature(),
+                method, f"{self.url}/v1/{path}", headers=headers, stream=True, auth=self._signature(),
                 timeout=self._seconds, **content,
             )
 
@@ -157,10 +166,22 @@ class Client:
             what = f"did not answer within {self._seconds[1]:g} s" if _is_timeout(error) else "broke the connection"
             raise NoAnswer(f"{self.url} {what}; it is unknown whether the request was carried out") from error
 
-    def _answer(self, response: requests.Response) -> ServerReply:
-        envelope = _json_object(response)
+    def _read(self, response: requests.Response) -> bytes:
+        """Return the body of an answer. Raise CallFailed if it is too long."""
+        body = bytearray()
+        with self._errors_as_text():
+            for piece in response.iter_content(_CHUNK):
+                body += piece
+                if len(body) > MOST_BYTES:
+                    raise CallFailed(f"the answer of {self.url} is longer than {MOST_BYTES} bytes, and is not read on")
+        return bytes(body)
+
+    def _answer(self, response: requests.Response, body: bytes | None = None) -> ServerReply:
+        """Return the answer in a response; `body`: if it was read already."""
+        body = self._read(response) if body is None else body
+        envelope = _json_object(body)
         if not envelope:
-            start = " ".join(response.text[:200].split())
+            start = " ".join(body[:200].decode("utf-8", "replace").split())
             raise CallFailed(f"{self.url} is not a FATE Flow server: it answered HTTP {response.status_code} {start}")
         return ServerReply(response.status_code, envelope, _retry_after(response))
 
@@ -172,10 +193,10 @@ def data_of(answer: ServerReply) -> Mapping[str, Any]:
     return answer.data if isinstance(answer.data, Mapping) else {}
 
 
-def _json_object(response: requests.Response) -> dict[str, Any]:
-    """Return the JSON object of a response; {} if it is not a JSON object."""
+def _json_object(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in the body of an answer; {} if it is not one."""
     try:
-        document = response.json()
+        document = json.loads(body)
     except (ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}

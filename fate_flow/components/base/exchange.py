@@ -39,6 +39,8 @@ FATAL: Mapping[int, str] = {
     410: "the session has ended: the task was stopped, or it restarts",
     413: "a chunk is larger than the server takes",
 }
+_MOST_ANSWER = 16 * 1024 * 1024
+"""Bytes; a chunk has at most 4 MiB."""
 PAUSES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds before each repetition; the first is at once, because a kept-alive connection may just have been closed."""
 
@@ -202,10 +204,12 @@ def open_http_channel(url: str, token: str) -> HttpChannel:
 
 
 def _answer(response: HTTPResponse) -> ExchangeReply:
-    pause_ms = response.getheader("Retry-After-Ms", "0")
+    pause_ms, body = response.getheader("Retry-After-Ms", "0"), response.read(_MOST_ANSWER + 1)
+    if len(body) > _MOST_ANSWER:
+        raise HTTPException(f"the answer is longer than {_MOST_ANSWER} bytes")
     return ExchangeReply(
         response.status,
-        response.read(),
+        body,
         is_last=response.getheader("X-Last", "1") == "1",
         pause_seconds=min(int(pause_ms), 1000) / 1000 if pause_ms.isdecimal() else 0.0,
     )

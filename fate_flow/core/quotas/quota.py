@@ -26,6 +26,8 @@ class PartyQuota:
     # commands travel in one request, and chunks of messages have up to 4 MiB.
     requests_per_second: int = 250
     requests_at_once: int = 5_000
+    # A burst of hundreds of jobs keeps all its lines. At 150 bytes a line, a flood adds a megabyte a minute.
+    log_lines_per_minute: int = 6_000
     # Of limits.spool_max_bytes: so one party alone never takes the space of all others.
     spool_share: float = 0.5
 
@@ -75,6 +77,11 @@ class Quotas:
             f"the messages of party {party_id} that wait at party {self.own} take as much of the {whole} bytes of the "
             f"spool as they may, {self._limit(party_id, 'spool_share')}: more is stored once some are read"
         )
+
+    def lines_left_out(self, party_id: str, count: int) -> str:
+        """Return what stands in the log for lines about requests of a party, or an address, that were not written."""
+        limit = self._limit(party_id, "log_lines_per_minute")
+        return f"{counted(count, 'line')} about requests of {party_id} within a minute left out, {limit}"
 
     def _limit(self, party_id: str, key: str) -> str:
         """Return a quota with its key, and who can change it."""

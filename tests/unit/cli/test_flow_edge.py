@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
 import subprocess
@@ -18,7 +20,8 @@ import yaml
 from click.testing import CliRunner
 
 from fate_flow import __version__
-from fate_flow.cli.connection.client import Client
+from fate_flow.cli.connection import client as connection
+from fate_flow.cli.connection.client import CallFailed, Client
 from fate_flow.cli.connection.profiles import settings_path
 from fate_flow.cli.connection.settings_file import Address, find_server
 from fate_flow.cli.flow.main import flow as flow_command
@@ -272,3 +275,32 @@ def test_a_file_is_signed_by_its_query(stub, tmp_path):
 def test_without_keys_nothing_is_signed(stub):
     Client(lambda: Address(stub.url)).post("job/stop", {})
     assert "SIGNATURE" not in stub.last.headers
+
+
+@pytest.mark.parametrize("reply", [
+    Reply(body=b'{"retcode": 0, "data": "' + b"x" * 2000 + b'"}', headers={"Content-Type": "application/json"}),
+    Reply(body=gzip.compress(b" " * 1_000_000), headers={"Content-Type": "text/json", "Content-Encoding": "gzip"}),
+    Reply(500, b"x" * 2000),
+], ids=["json", "compressed", "text"])  # fmt: skip
+def test_an_answer_is_read_up_to_a_limit(stub, monkeypatch, reply):
+    monkeypatch.setattr(connection, "MOST_BYTES", 1000)
+    client = Client(lambda: Address(stub.url))
+    stub.answers(reply)
+    for ask in (lambda: client.post("job/query", {}), lambda: client.download("POST", "job/log", {}, io.BytesIO())):
+        with pytest.raises(CallFailed, match=r"the answer of http.* is longer than 1000 bytes, and is not"):
+            ask()
+
+
+def test_a_file_may_be_longer(stub, monkeypatch):
+    monkeypatch.setattr(connection, "MOST_BYTES", 1000)
+    stub.answers(Reply(body=b"x" * 2000, headers={"Content-Type": "application/octet-stream"}))
+    target = io.BytesIO()
+    assert Client(lambda: Address(stub.url)).download("POST", "job/log", {}, target) is None
+    assert target.getvalue() == b"x" * 2000
+
+
+def test_a_file_of_json_arrives_as_it_is(stub):
+    stub.answers(Reply(body=b'{"a":  1}', headers={"Content-Type": "application/json"}))
+    target = io.BytesIO()
+    assert Client(lambda: Address(stub.url)).download("POST", "job/log", {}, target) is None
+    assert target.getvalue() == b'{"a":  1}'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -193,6 +194,12 @@ def test_a_connection_that_the_server_closed_is_opened_anew(address):
     channel = HttpChannel(HttpTransport(address, "secret"), sleep=lambda _: None)
     for _ in range(7):
         channel.push("t", HOST, b"xy")
+
+
+def test_an_answer_is_read_up_to_a_limit(address, monkeypatch):
+    monkeypatch.setattr(exchange, "_MOST_ANSWER", 10)
+    with pytest.raises(HTTPException, match="the answer is longer than 10 bytes"):
+        HttpTransport(address, "secret")("push", {"topic": "t", "seq": 0}, b"x" * 20)
 
 
 def test_an_address_of_another_kind_is_refused():
