@@ -1,8 +1,8 @@
 """The demo: three organisations count their common customers and sum their spending, and none shows its rows.
 
 A retailer (guest 9999), a bank (host 10000) and a telecom (host 10001) each upload a table of customers. One job runs
-Reader -> Intersection -> SecureSum over the three servers. The script compares the result with the plain answer, which
-only the script can compute, since it made the tables.
+Reader -> Intersection -> SecureSum over the three servers, which know each other by keys and speak mutual TLS. The
+script compares the result with the plain answer, which only the script can compute, since it made the tables.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def _cluster(keep: bool) -> Iterator[dict[str, dict[str, Any]]]:
         servers = {party["party_id"]: party for party in document["parties"]}
         for party_id, party in servers.items():
             role, name, *_ = PARTIES[party_id]
-            print(f"  {role:<5} {party_id:>5}  {name:<9} {party['url']}")
+            print(f"  {role:<5} {party_id:>5}  {name:<9} {party['url']}  for other parties: {party['gateway']}")
+        print("  each party has keys of its own, and the other parties' key lists: their servers speak mutual TLS 1.3")
         yield servers
     except BaseException:
         keep = False

@@ -1,7 +1,8 @@
 """`bin/cluster`: one server per party on this machine, for the demo, the tests and developers.
 
-`cluster_plan.py` has the contents of a cluster, `cluster_processes.py` starts and ends its servers. No file records
-whether a party runs: `cli/server/service.py` finds that out from the party's home.
+`cluster_plan.py` has the contents of a cluster, `cluster_keys.py` makes its parties known to each other, and
+`cluster_processes.py` starts and ends its servers. No file records whether a party runs: `cli/server/service.py` finds
+that out from the party's home.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ def _document(cluster: Cluster | None, *, with_running: bool) -> dict[str, Any]:
         party: dict[str, Any] = {
             "party_id": member.party_id,
             "url": running.url if running else member.url,
+            "gateway": member.gateway,
             "home": str(home),
             "pid": running.pid if running else None,
         }
@@ -126,10 +128,12 @@ def main() -> None:
 @click.option("--memory", type=click.IntRange(0), metavar="MB", help="Memory of each party.")
 @click.option("--database", metavar="URL", help="SQLite by default; or mysql://root@127.0.0.1:3306/flow_{party_id}")
 @click.option("--base-port", type=click.IntRange(1, 65535), help=f"First port to try; {DEFAULT_BASE_PORT} by default.")
+@click.option("--plain", is_flag=True, default=None, help="Without keys and TLS: for tests of plain v1.")
 def up(root: Path, party_ids: tuple[str, ...], **requested: Any) -> None:
     """Start a server per party; return when all answer.
 
-    Running parties are left alone. Without --party, the parties of the cluster in DIR are started.
+    Each party gets keys, and the key lists of all others: their servers speak mutual TLS. Running parties are left
+    alone. Without --party, the parties of the cluster in DIR are started.
 
     Example: bin/cluster up --dir /tmp/c --party 9999 --party 10000
     """

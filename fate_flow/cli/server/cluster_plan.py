@@ -28,7 +28,8 @@ from fate_flow.engines.local.worker import write_atomically
 HOST = "127.0.0.1"
 DEFAULT_CORES = 20
 DEFAULT_BASE_PORT = 9380
-WORKER_PORTS_ABOVE = 100    # distance of the workers' ports from the base port
+PARTY_PORTS_ABOVE = 10      # distance of the gateways' ports from the base port
+WORKER_PORTS_ABOVE = 100    # the same of the workers' ports
 
 
 class ClusterError(FlowError):
@@ -43,6 +44,7 @@ class Options:
     memory: int | None = None        # MB per party; None: the server's default
     database: str | None = None      # URL with {party_id}; None: SQLite in the home
     base_port: int = DEFAULT_BASE_PORT
+    plain: bool = False              # no gateways: the parties use each other's port of clients, without TLS
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,20 @@ class Member:
     party_id: str
     http_port: int
     worker_port: int
+    party_port: int = 0              # of its gateway; 0: it has none
 
     @property
     def url(self) -> str:
+        """Return the address for clients."""
         return f"http://{HOST}:{self.http_port}"
+
+    @property
+    def gateway(self) -> str | None:
+        return f"https://{HOST}:{self.party_port}" if self.party_port else None
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        return tuple(filter(None, (self.http_port, self.worker_port, self.party_port)))
 
 
 @dataclass(frozen=True)
@@ -75,7 +87,8 @@ class Cluster:
         try:
             document = json.loads(path.read_bytes())
             members = tuple(Member(**member) for member in document["parties"])
-            return cls(root, Options(**document["options"]), members)
+            # A cluster of an earlier release has no keys.
+            return cls(root, Options(**{"plain": True, **document["options"]}), members)
         except (KeyError, TypeError, ValueError) as error:
             raise ClusterError(f"{path}: is damaged; remove the folder or name another --dir") from error
 
@@ -107,7 +120,10 @@ class Cluster:
         if options.database is not None:
             conf["database"] = {"url": options.database.replace("{party_id}", member.party_id)}
         conf["fate_on_standalone"] = {"standalone": engine}
-        conf["routes"] = {other.party_id: {"url": other.url} for other in self.members if other != member}
+        if member.party_port:
+            conf["parties"] = {"listen": {"host": HOST, "port": member.party_port}}
+        others = [other for other in self.members if other != member]
+        conf["routes"] = {other.party_id: {"url": other.gateway or other.url} for other in others}
         return conf
 
     def write_conf(self, member: Member) -> None:
@@ -140,6 +156,11 @@ def plan(
         )
     known = before.options if before else Options()
     options = replace(known, **{name: value for name, value in pending_requests.items() if value is not None})
+    if before and options.plain != known.plain:
+        raise ClusterError(
+            f"--plain: the parties of the cluster in {root} know each other by keys; take down and remove that cluster,"
+            " or name another --dir"
+        )
     if before and running and options != before.options:
         changed = next(name for name, value in asdict(options).items() if value != getattr(known, name))
         raise ClusterError(
@@ -150,7 +171,7 @@ def plan(
     _check_database(options.database, names)
     if before and options.base_port == before.options.base_port:
         return replace(before, options=options, members=_kept_members(before, running, is_free))
-    return Cluster(root, options, _new_members(names, options.base_port, is_free))
+    return Cluster(root, options, _new_members(names, options, is_free))
 
 
 def choose_ports(count: int, base: int, is_free: Callable[[int], bool]) -> list[int]:
@@ -175,11 +196,17 @@ def _check_database(template: str | None, party_ids: Sequence[str]) -> None:
 
 
 def _new_members(
-    party_ids: Sequence[str], base: int, is_free: Callable[[int], bool]
+    party_ids: Sequence[str], options: Options, is_free: Callable[[int], bool]
 ) -> tuple[Member, ...]:
-    http_ports = choose_ports(len(party_ids), base, is_free)
-    worker_ports = choose_ports(len(party_ids), max(base + WORKER_PORTS_ABOVE, http_ports[-1] + 1), is_free)
-    return tuple(map(Member, party_ids, http_ports, worker_ports))
+    base, count = options.base_port, len(party_ids)
+    http_ports = choose_ports(count, base, is_free)
+    if options.plain:
+        party_ports, last = [0] * count, http_ports[-1]
+    else:
+        party_ports = choose_ports(count, max(base + PARTY_PORTS_ABOVE, http_ports[-1] + 1), is_free)
+        last = party_ports[-1]
+    worker_ports = choose_ports(count, max(base + WORKER_PORTS_ABOVE, last + 1), is_free)
+    return tuple(map(Member, party_ids, http_ports, worker_ports, party_ports))
 
 
 def _kept_members(
@@ -188,11 +215,11 @@ def _kept_members(
     for member in before.members:
         if member.party_id in running:
             continue
-        taken = next((port for port in (member.http_port, member.worker_port) if not is_free(port)), None)
+        taken = next((port for port in member.ports if not is_free(port)), None)
         if taken is None:
             continue
         if not running:
-            return _new_members(before.party_ids, before.options.base_port, is_free)
+            return _new_members(before.party_ids, before.options, is_free)
         raise ClusterError(
             f"party {member.party_id}: another program uses port {taken}, and the running parties"
             f" {', '.join(running)} have it in their routes; take the cluster down, so that up can choose other ports"

@@ -32,15 +32,24 @@ def bring_up(root: Path, party_ids: Sequence[str], pending_requests: dict[str, A
         if cluster != before:
             cluster.write()
         try:
-            for member in cluster.members:
-                if cluster != before or not cluster.conf_path(member.party_id).exists():
-                    cluster.write_conf(member)
+            new = [one for one in cluster.members if cluster != before or not cluster.conf_path(one.party_id).exists()]
+            for member in new:
+                cluster.write_conf(member)
+            if new and not cluster.options.plain:
+                _exchange_keys(cluster)
             start_parties(cluster, [name for name in cluster.party_ids if name not in running])
         except BaseException:
             if before is None:
                 (root / "cluster.json").unlink(missing_ok=True)
             raise
         return cluster
+
+
+def _exchange_keys(cluster: Cluster) -> None:
+    # Imported here, since the other commands need neither cryptography nor a database.
+    from fate_flow.cli.server.cluster_keys import exchange_keys
+
+    exchange_keys(cluster)
 
 
 @contextmanager

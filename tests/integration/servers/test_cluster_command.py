@@ -1,4 +1,7 @@
-"""`bin/cluster` with real servers: what it promises to the demo, the tests and the benchmark."""
+"""`bin/cluster` with real servers: what it promises to the demo, the tests and the benchmark.
+
+Most tests ask for a cluster without gateways, which starts in less time.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -21,6 +25,7 @@ from fate_flow.cli.server import service
 from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.engines.local.worker import LAUNCH, RUNNER, Started, WorkerSpec
 from fate_flow.server.probes import answers
+from tests.kit.servers.party_servers import PartyServer, toy
 
 COMMAND = Path(__file__).parents[3] / "bin" / "cluster"
 BASE_PORT = 27_000 + os.getpid() % 280 * 20    # away from a cluster that somebody works with
@@ -50,7 +55,7 @@ class ClusterUnderTest:
         parties = json.loads(output)["parties"] if output else []
         return {party["party_id"]: party for party in parties}, errors
 
-    def up(self, *party_ids: str, expect: int = 0, options: tuple[str, ...] = ()) -> tuple[Document, str]:
+    def up(self, *party_ids: str, expect: int = 0, options: tuple[str, ...] = ("--plain",)) -> tuple[Document, str]:
         parties = [word for party_id in party_ids for word in ("--party", party_id)]
         return self.call("up", *parties, "--base-port", str(BASE_PORT), *options, expect=expect)
 
@@ -116,10 +121,13 @@ def test_up_starts_servers_that_answer_and_down_leaves_no_process(cluster: Clust
     parties, errors = cluster.up("9999", "10000", options=("--cores", "8"))
     assert list(parties) == ["9999", "10000"]
     for party_id, party in parties.items():
-        assert set(party) == {"party_id", "url", "home", "pid"}
+        assert set(party) == {"party_id", "url", "gateway", "home", "pid"}
         assert party["home"] == str(cluster.root / party_id)
         assert answers(party["url"], SECONDS)
         assert f"party {party_id}: {party['url']}" in errors
+        assert urlsplit(party["gateway"]).scheme == "https"
+    guest = PartyServer("9999", parties["9999"]["url"], Path(parties["9999"]["home"]))
+    assert guest.post("job/validate", toy())["retcode"] == 0      # the parties reach each other, over TLS
     shown, _ = cluster.call("status")
     assert shown == {party_id: {**party, "running": True} for party_id, party in parties.items()}
 
@@ -262,7 +270,7 @@ def test_taken_ports_are_passed_over_and_the_routes_know(cluster: ClusterUnderTe
 def test_clusters_that_are_made_at_once_get_different_ports(tmp_path: Path) -> None:
     clusters = [ClusterUnderTest(tmp_path / name) for name in ("one", "two", "three")]
     try:
-        begun = [one.begin("up", "--party", "9999", "--base-port", str(BASE_PORT)) for one in clusters]
+        begun = [one.begin("up", "--plain", "--party", "9999", "--base-port", str(BASE_PORT)) for one in clusters]
         outputs = [process.communicate(timeout=SECONDS) for process in begun]
         assert [process.returncode for process in begun] == [0, 0, 0], outputs
         assert len({json.loads(output)["parties"][0]["url"] for output, _ in outputs}) == 3
@@ -285,6 +293,6 @@ def test_a_port_is_claimed_once_on_the_whole_machine() -> None:
 @pytest.mark.skipif(not MYSQL_URL, reason="no MariaDB server here; bin/test says why")
 def test_each_party_gets_a_database_of_its_own(cluster: ClusterUnderTest) -> None:
     template = f"{MYSQL_URL}/cluster_{os.getpid()}_{{party_id}}"
-    parties, _ = cluster.up("9999", "10000", options=("--database", template))
+    parties, _ = cluster.up("9999", "10000", options=("--plain", "--database", template))
     assert all(answers(party["url"], SECONDS) for party in parties.values())
     assert not (cluster.root / "9999" / "fate_flow.sqlite").exists()

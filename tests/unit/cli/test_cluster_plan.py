@@ -1,7 +1,9 @@
-"""What `bin/cluster up` decides before it starts anything: parties, ports, configurations."""
+"""What `bin/cluster up` decides and makes before it starts anything: parties, ports, configurations, keys."""
 
 from __future__ import annotations
 
+import json
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,14 @@ import yaml
 from click.testing import CliRunner
 
 from fate_flow.cli.server import cluster as cluster_command
+from fate_flow.cli.server.cluster_keys import exchange_keys
 from fate_flow.cli.server.cluster_plan import Cluster, ClusterError, Member, Options, choose_ports, plan
+from fate_flow.core.access.key_list import TLS, KeyState
+from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.settings.parties import Listen
 from fate_flow.settings.reader import load_settings
+from fate_flow.store.database.opening import open_database
+from fate_flow.store.sql.store import SqlStore
 
 ROOT = Path("/somewhere/a cluster")
 
@@ -33,6 +41,10 @@ def ports_of(cluster: Cluster) -> list[tuple[int, int]]:
     return [(member.http_port, member.worker_port) for member in cluster.members]
 
 
+def gateways_of(cluster: Cluster) -> list[int]:
+    return [member.party_port for member in cluster.members]
+
+
 @pytest.mark.parametrize(("taken", "chosen"), [
     ((), [9380, 9381, 9382]),
     ((9380,), [9381, 9382, 9383]),
@@ -49,12 +61,15 @@ def test_a_base_too_high_for_all_ports_is_an_error_that_names_the_key() -> None:
 
 def test_no_port_is_given_out_twice_when_those_of_servers_reach_into_those_of_workers() -> None:
     cluster = a_plan("1", "2", taken=tuple(range(9381, 9480)))
-    assert ports_of(cluster) == [(9380, 9481), (9480, 9482)]
+    assert gateways_of(cluster) == [9481, 9482]
+    assert ports_of(cluster) == [(9380, 9483), (9480, 9484)]
+    plain = a_plan("1", "2", taken=tuple(range(9381, 9480)), plain=True)
+    assert ports_of(plain) == [(9380, 9481), (9480, 9482)]
 
 
 def test_a_new_cluster_has_the_parties_in_the_order_asked() -> None:
     cluster = a_plan("10000", "9999")
-    assert cluster == Cluster(ROOT, Options(), (Member("10000", 9380, 9480), Member("9999", 9381, 9481)))
+    assert cluster == Cluster(ROOT, Options(), (Member("10000", 9380, 9480, 9390), Member("9999", 9381, 9481, 9391)))
 
 
 def test_a_configuration_names_the_real_ports_of_all_others(tmp_path: Path) -> None:
@@ -67,8 +82,35 @@ def test_a_configuration_names_the_real_ports_of_all_others(tmp_path: Path) -> N
         "fateflow": {"host": "127.0.0.1", "http_port": 9383, "worker_port": 9481},
         "database": {"url": "mysql://root@127.0.0.1:3306/flow_10000"},
         "fate_on_standalone": {"standalone": {"cores_per_node": 8, "nodes": 1, "memory_per_node": 4096}},
-        "routes": {"9999": {"url": "http://127.0.0.1:9381"}, "10001": {"url": "http://127.0.0.1:9384"}},
+        "parties": {"listen": {"host": "127.0.0.1", "port": 9391}},
+        "routes": {"9999": {"url": "https://127.0.0.1:9390"}, "10001": {"url": "https://127.0.0.1:9392"}},
     }
+
+
+def test_without_keys_the_parties_use_the_ports_of_clients() -> None:
+    cluster = a_plan("9999", "10000", plain=True)
+    conf = cluster.conf(cluster.members[0])
+    assert "parties" not in conf
+    assert conf["routes"] == {"10000": {"url": "http://127.0.0.1:9381"}}
+
+
+def test_a_cluster_of_an_earlier_release_stays_without_keys(tmp_path: Path) -> None:
+    a_plan("9999", "10000", root=tmp_path, plain=True).write()
+    path = tmp_path / "cluster.json"
+    document = json.loads(path.read_text())
+    del document["options"]["plain"]
+    for party in document["parties"]:
+        del party["party_port"]
+    path.write_text(json.dumps(document))
+    before = Cluster.read(tmp_path)
+    assert before is not None
+    assert a_plan(before=before, root=tmp_path) == before
+    assert (before.options.plain, gateways_of(before)) == (True, [0, 0])
+
+
+def test_parties_that_know_each_other_by_keys_do_not_go_back_to_names() -> None:
+    with pytest.raises(ClusterError, match=r"--plain: the parties of the cluster in .* know each other by keys"):
+        a_plan(before=a_plan("9999", "10000"), plain=True)
 
 
 def test_without_requests_the_database_and_the_memory_are_left_to_the_server() -> None:
@@ -86,7 +128,8 @@ def test_the_server_understands_the_configuration_that_is_written(tmp_path: Path
     settings = load_settings(cluster.conf_path("9999"))
     assert (settings.party_id, settings.home, settings.url) == ("9999", root / "9999", "http://127.0.0.1:9380")
     assert (settings.worker_port, settings.engines["local"].size.cores) == (9480, 3)
-    assert settings.routes["10000"].url == "http://127.0.0.1:9381"
+    assert settings.routes["10000"].url == "https://127.0.0.1:9391"
+    assert settings.parties_listen == Listen("127.0.0.1", 9390)
 
 
 def test_a_configuration_that_may_hold_a_password_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -149,6 +192,7 @@ def test_a_cluster_that_is_down_keeps_its_ports_while_they_are_free() -> None:
 def test_a_cluster_that_is_down_moves_when_a_port_was_taken() -> None:
     before = a_plan("9999", "10000")
     assert ports_of(a_plan(before=before, taken=(9381,))) == [(9380, 9480), (9382, 9481)]
+    assert gateways_of(a_plan(before=before, taken=(9390,))) == [9391, 9392]
 
 
 def test_a_taken_port_is_an_error_while_running_parties_have_it_in_their_routes() -> None:
@@ -199,3 +243,64 @@ def test_a_configuration_edited_by_hand_is_plain_yaml(tmp_path: Path) -> None:
     cluster = a_plan("9999", "10000", root=tmp_path)
     cluster.write_conf(cluster.members[0])
     assert yaml.safe_load(cluster.conf_path("9999").read_text()) == cluster.conf(cluster.members[0])
+
+
+# ---------------------------------------------------------------------- keys
+
+
+PARTIES = ("9999", "10000", "10001")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    made = a_plan(*PARTIES, root=tmp_path)
+    for member in made.members:
+        made.write_conf(member)
+    return made
+
+
+def tls_keys(cluster: Cluster, party_id: str) -> dict[str, tuple[str, ...]]:
+    """The tls keys of others that a party believes, by the party they belong to."""
+    settings = load_settings(cluster.conf_path(party_id))
+    store = SqlStore(open_database(settings.database_url, settings.home))
+    try:
+        with store.reading() as tx:
+            stored = tx.all_party_keys()
+    finally:
+        store.close()
+    assert {(one.state, one.state_by) for one in stored} == {(KeyState.JOINED, "bin/cluster")}
+    return {one.party_id: one.valid(TLS, 0) for one in stored}
+
+
+def own_list(cluster: Cluster, party_id: str) -> str:
+    settings = load_settings(cluster.conf_path(party_id))
+    return OwnKeys(party_id, settings.keys_dir, settings.private_key, lambda: 0).signed_list().text()
+
+
+def test_each_party_believes_the_keys_of_all_others_and_none_of_its_own(cluster: Cluster) -> None:
+    exchange_keys(cluster)
+    keys = {party_id: tls_keys(cluster, party_id) for party_id in PARTIES}
+    for party_id, others in keys.items():
+        assert set(others) == set(PARTIES) - {party_id}
+    assert keys["9999"]["10001"] == keys["10000"]["10001"]
+    assert len({keys["9999"]["10000"], keys["9999"]["10001"], keys["10000"]["9999"]}) == 3
+    assert load_settings(cluster.conf_path("9999")).client_keys is not None      # as after a first start
+    for path in cluster.root.glob("*/keys/*"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    assert stat.S_IMODE((cluster.home("9999") / "fate_flow.sqlite").stat().st_mode) == 0o600
+
+
+def test_keys_that_are_there_are_kept(cluster: Cluster) -> None:
+    exchange_keys(cluster)
+    before = {party_id: (own_list(cluster, party_id), tls_keys(cluster, party_id)) for party_id in PARTIES}
+    exchange_keys(cluster)
+    assert {party_id: (own_list(cluster, party_id), tls_keys(cluster, party_id)) for party_id in PARTIES} == before
+
+
+def test_what_cannot_be_used_is_named_with_its_party(cluster: Cluster) -> None:
+    tls = cluster.home("10000") / "keys" / "tls.pem"
+    tls.parent.mkdir(parents=True)
+    tls.write_text("no key")
+    tls.chmod(0o600)
+    with pytest.raises(ClusterError, match=r"party 10000: .*tls\.pem: "):
+        exchange_keys(cluster)
