@@ -1,7 +1,8 @@
 """The application behind the gateway: gunicorn at a Unix socket that only this user can reach.
 
-Each request has a connection of its own. So no bytes of a request, or of its answer, can be taken for those of another
-one, and there is no kept connection that the application may close while a request is on its way.
+A connection is kept for the next request of the same key only if nothing can be left on it: the request was sent
+completely, its answer has ended where its length says, and neither side wants to end the connection. Any other
+connection is closed. Nothing is sent a second time.
 """
 
 from __future__ import annotations
@@ -9,19 +10,21 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import h11
 
 from fate_flow.gateway.bodies import Body
+from fate_flow.gateway.kept_connections import KeptConnections
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.refusals import Refused
 
 _PIECE = 64 * 1024
 _HEAD_BYTES = 64 * 1024
 _AT_ONCE = 64 * 1024          # a socket takes so much without waiting
+_WITHOUT_BODY = (204, 304)    # an answer that has one nevertheless would leave it on the connection
 
 
 class Answer:
@@ -41,15 +44,17 @@ class Application:
         self._directory = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         # The path of a socket has at most 107 bytes, that of a home may have more.
         self._address = f"/proc/self/fd/{self._directory}/{name}"
+        self._kept = KeptConnections(limits, asyncio.get_running_loop().time)
 
     def close(self) -> None:
+        self._kept.close()
         os.close(self._directory)
 
-    async def ask(self, request: h11.Request, body: Body) -> Answer:
-        """Send a request, and return its complete answer. Raises Refused."""
+    async def ask(self, identity: bytes, request: h11.Request, body: Body) -> Answer:
+        """Send a request with this identity, and return its complete answer. Raises Refused."""
         try:
-            async with asyncio.timeout(self._limits.answer_seconds), self._connected() as sock:
-                return await self._exchange(sock, request, body)
+            async with asyncio.timeout(self._limits.answer_seconds):
+                return await self._ask(identity, request, body)
         except TimeoutError as error:
             seconds = self._limits.answer_seconds
             raise Refused(504, f"the server has not answered within {seconds:g} s") from error
@@ -58,15 +63,30 @@ class Application:
         except OSError as error:
             raise Refused(503, "the server starts or stops: try again later") from error
 
-    @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[socket.socket]:
-        with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as sock:
+    async def _ask(self, identity: bytes, request: h11.Request, body: Body) -> Answer:
+        sock = self._kept.take(identity) or await self._connected()
+        http, is_kept = h11.Connection(h11.CLIENT, _HEAD_BYTES), False
+        try:
+            answer = await self._exchange(sock, http, request, body)
+            is_kept = _is_at_its_end(http) and answer.head.status_code not in _WITHOUT_BODY
+        finally:
+            if is_kept:
+                self._kept.give(identity, sock)
+            else:
+                sock.close()
+        return answer
+
+    async def _connected(self) -> socket.socket:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
             sock.setblocking(False)
             await asyncio.get_running_loop().sock_connect(sock, self._address)
-            yield sock
+        except BaseException:
+            sock.close()
+            raise
+        return sock
 
-    async def _exchange(self, sock: socket.socket, request: h11.Request, body: Body) -> Answer:
-        http = h11.Connection(h11.CLIENT, _HEAD_BYTES)
+    async def _exchange(self, sock: socket.socket, http: h11.Connection, request: h11.Request, body: Body) -> Answer:
         if body.size <= _AT_ONCE:
             await self._send(sock, (b"".join(framed(http, request, body)),))
             return await self._answer(sock, http)
@@ -117,3 +137,8 @@ def framed(http: h11.Connection, request: h11.Request, body: Body) -> Iterator[b
     for piece in body.pieces():
         yield http.send(h11.Data(data=piece))
     yield http.send(h11.EndOfMessage())
+
+
+def _is_at_its_end(http: h11.Connection) -> bool:
+    """Return whether a request and its answer were exchanged completely, and the connection can serve another one."""
+    return http.our_state is h11.DONE and http.their_state is h11.DONE and not http.trailing_data[0]

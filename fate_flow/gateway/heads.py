@@ -32,6 +32,7 @@ _ONE_HOP = frozenset((
 ))  # fmt: skip
 _MADE_ANEW = frozenset((b"host", b"content-length", b"expect", b"forwarded", b"x-real-ip"))
 _NOT_ANSWERED = frozenset((b"content-length", b"server"))
+_KEPT = frozenset((b"GET", b"POST"))       # after these, the connection to the application may serve another request
 _ONCE = frozenset((b"content-type",))                        # gunicorn refuses a second one
 
 
@@ -80,12 +81,15 @@ def identity_of(peer: PeerKey | None, own_key_id: str) -> bytes:
 
 
 def request_for_application(request: h11.Request, length: int, identity: bytes, address: str) -> h11.Request:
-    """Return the request as the application gets it, with a body of this length, on a connection of its own."""
+    """Return the request as the application gets it, with a body of this length.
+
+    Its connection may serve another request with the same identity, except that of a stranger: there are many."""
+    is_kept = request.method in _KEPT and not identity.startswith(STRANGER)
     fields = [
         (b"Host", HOST),
         (PEER, identity),
         (ADDRESS, address.encode()),
-        (b"Connection", b"close"),
+        *([] if is_kept else [(b"Connection", b"close")]),
         (b"Content-Length", str(length).encode()),
         *_passed_on(request, _MADE_ANEW),
     ]

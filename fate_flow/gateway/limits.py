@@ -46,6 +46,8 @@ class Limits:
     application_requests_of_party: int = 8
     answer_seconds: float = 120.0
     answer_bytes: int = 64 * MIB
+    kept_seconds: float = 30.0              # an unused connection; gunicorn ends one after 75 s, perhaps at this moment
+    kept_connections: int = 32
 
     # The gateway itself.
     reload_seconds: float = 0.5             # a revoked key is noticed in less than a second

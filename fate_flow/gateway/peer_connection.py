@@ -53,8 +53,8 @@ class Stream(Protocol):
 class Asks(Protocol):
     """The application; `application.py` has the real one."""
 
-    async def ask(self, request: h11.Request, body: Body) -> Answer:
-        """Return the answer. Raises Refused."""
+    async def ask(self, identity: bytes, request: h11.Request, body: Body) -> Answer:
+        """Return the answer to a request with this identity. Raises Refused."""
         ...
 
 
@@ -170,7 +170,7 @@ class PeerConnection:
                     async with shares.application(share):
                         identity = identity_of(self._peer, self._all.own_key_id)
                         asked = request_for_application(request, body.size, identity, self._address)
-                        answer = await self._all.application.ask(asked, body)
+                        answer = await self._all.application.ask(identity, asked, body)
                     body.close()
                     await self._answer(request, answer)
         finally:

@@ -68,39 +68,57 @@ async def _ok(served: Served) -> Reply:
 
 @dataclass
 class StubApplication:
-    """Reads one request from each connection, and answers as `behaves` says."""
+    """Reads requests, and answers as `behaves` says; it keeps connections, as gunicorn does."""
 
     served: list[Served] = field(default_factory=list)
     behaves: Behaviour = _ok
     at_work: int = 0
     most_at_work: int = 0
+    connections: list[asyncio.StreamWriter] = field(default_factory=list)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         http = h11.Connection(h11.SERVER)
-        request, body = None, b""
+        self.connections.append(writer)
+        try:
+            while (request := await self._next(http, reader)) is not None:
+                await self._serve(http, request, reader, writer)
+                if http.our_state is not h11.DONE:
+                    break
+                http.start_next_cycle()
+        except (asyncio.CancelledError, ConnectionError):
+            pass                # the test is over, or the gateway has given up
+        finally:
+            writer.close()
+
+    async def _next(self, http: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
+        while not isinstance(event := http.next_event(), h11.Request):
+            if event is not h11.NEED_DATA:
+                return None
+            http.receive_data(await reader.read(65536))
+        return event
+
+    async def _serve(
+        self, http: h11.Connection, request: h11.Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:  # fmt: skip
+        body = b""
         self.at_work += 1
         self.most_at_work = max(self.most_at_work, self.at_work)
         try:
             while not isinstance(event := http.next_event(), h11.EndOfMessage):
                 if event is h11.NEED_DATA:
                     http.receive_data(await reader.read(65536))
-                elif isinstance(event, h11.Request):
-                    request = event
                 elif isinstance(event, h11.Data):
                     body += bytes(event.data)
-            assert request is not None
             served = Served(request, body)
             self.served.append(served)
             status, head, content = await self.behaves(served)
-            fields = [*head, ("Content-Length", str(len(content))), ("Connection", "close")]
-            answer = [h11.Response(status_code=status, headers=fields), h11.Data(data=content), h11.EndOfMessage()]
+            fields = [*head, ("Content-Length", str(len(content)))]
+            sent = b"" if request.method == b"HEAD" else content
+            answer = [h11.Response(status_code=status, headers=fields), h11.Data(data=sent), h11.EndOfMessage()]
             writer.write(b"".join(http.send(one) or b"" for one in answer))
             await writer.drain()
-        except asyncio.CancelledError:
-            pass                # the test is over
         finally:
             self.at_work -= 1
-            writer.close()
 
 
 class Peer:
