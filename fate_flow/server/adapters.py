@@ -21,8 +21,7 @@ from fate_flow.components.providers.program_order import WORK
 from fate_flow.components.providers.provider import Launch, Start
 from fate_flow.components.providers.table import PROVIDERS, ProviderTable
 from fate_flow.core.model.artifact import FILE_SCHEME, METRIC, Artifact
-from fate_flow.core.model.errors import BadRequest
-from fate_flow.core.model.grammar import check_job_id, shown
+from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import JobKey, TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.program import WORK_FOLDERS
 from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
@@ -32,7 +31,7 @@ from fate_flow.jobspec.text.yaml_text import yaml_text
 from fate_flow.records.operator_log.worker_config import worker_log_folders, worker_logging_config
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_session import Session
-from fate_flow.server.log_sizes import JobLogSizes
+from fate_flow.server.log_sizes import JobLogSizes, jobs_in
 from fate_flow.services.context.ports import LaunchOrder, Observation, TaskOutputs
 from fate_flow.settings.settings import PART, Settings
 from fate_flow.store.values import Document
@@ -318,7 +317,7 @@ class JobFiles:
         return all(path.exists() for path in (*(folder / name for name in _OF_JOB), party / _ON_PARTY))
 
     def jobs_on_disk(self) -> Iterable[str]:
-        return _jobs_in(self.settings.jobs_dir)
+        return jobs_in(self.settings.jobs_dir)
 
     def uploads_before(self, at: int) -> Iterable[str]:
         for path in _files_in(self.settings.uploads_dir):
@@ -327,7 +326,7 @@ class JobFiles:
 
     def logs_before(self, at: int) -> Iterable[str]:
         logs = self.settings.log_dir
-        for job_id in _jobs_in(logs):
+        for job_id in jobs_in(logs):
             # A new file changes the time of its folder, so most folders need no check of their files.
             if _written_before(logs / job_id, at) and all(_written_before(one, at) for one in _files_in(logs / job_id)):
                 yield job_id
@@ -336,7 +335,7 @@ class JobFiles:
         return (self.settings.log_dir / job_id).exists()
 
     def logs_beyond(self, most_bytes: int, measure_all: bool) -> Iterable[str]:
-        return self._log_sizes.beyond(most_bytes, _jobs_in(self.settings.log_dir), measure_all)
+        return self._log_sizes.beyond(most_bytes, jobs_in(self.settings.log_dir), measure_all)
 
     def remove_logs(self, job_id: str) -> None:
         shutil.rmtree(self.settings.log_dir / job_id, ignore_errors=True)
@@ -344,14 +343,6 @@ class JobFiles:
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     write_atomically(path, json.dumps(content, indent=2), is_durable=False)
-
-
-def _jobs_in(folder: Path) -> Iterator[str]:
-    """Yield the names in a folder that are job ids."""
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
-        for entry in entries:
-            with suppress(BadRequest):
-                yield check_job_id(entry.name)
 
 
 def _files_in(folder: Path) -> Iterator[Path]:

@@ -39,7 +39,8 @@ class HomeDisk:
         except OSError as error:
             LOG.warning("the free space below %s cannot be read: %s", self._home, error.strerror)
             return _UNKNOWN
-        return DiskSpace(found.f_bavail * found.f_frsize, self._least.of(found.f_blocks * found.f_frsize))
+        free, total = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+        return DiskSpace(free, self._least.of(total), total)
 
 
 class DiskWatch:

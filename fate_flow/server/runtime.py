@@ -47,6 +47,7 @@ from fate_flow.server.adapters import JobFiles, LocalWorkers, SpoolExchange
 from fate_flow.server.home_disk import HomeDisk
 from fate_flow.server.log_keeper import bounds_of
 from fate_flow.server.other_parties.party_routes import RouteUrls
+from fate_flow.server.party_disk import PartyDiskUse
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import BoundEffect, Context, Engine, Engines, Keep, PartyEngine, Rules
 from fate_flow.services.participant.call_back import CallBack
@@ -239,6 +240,7 @@ def build_context(
         ceilings=settings.ceilings,
         quotas=settings.quotas,
         disk=_disk_of(settings),
+        disk_use=PartyDiskUse(settings),
         routes=settings.routes.keys(),
         clock=_wall_clock,
         fresh_id=lambda: secrets.token_hex(16),

@@ -32,6 +32,7 @@ from fate_flow.server.home_disk import LOOK_SECONDS, DiskWatch
 from fate_flow.server.log_keeper import LogKeeper
 from fate_flow.server.other_parties.answer_keys import expecting_answers
 from fate_flow.server.other_parties.party_routes import with_joined_routes
+from fate_flow.server.party_disk import PartyDisk
 from fate_flow.server.peer_tls import pinned_parties
 from fate_flow.server.runtime import (
     EffectRunner,
@@ -104,8 +105,9 @@ class SchedulerLoop:
         self._ticks.every(ALIVE_SECONDS, self._show_alive)
         self._ticks.every(LOOK_SECONDS, DiskWatch(settings.party_id, context.disk).look)
         # With its own cache of parsed documents: another thread must not change that of the scheduler.
-        retention = RetentionSweeper(replace(context, specs={}), keep_of(settings))
-        self._tidier = Tidier(retention, lambda: self._scheduler.is_in_charge, store.close)
+        tidying = replace(context, specs={})
+        retention, disk = RetentionSweeper(tidying, keep_of(settings)), PartyDisk(settings, tidying)
+        self._tidier = Tidier(retention, disk.measure, lambda: self._scheduler.is_in_charge, store.close)
         self._log_keeper = LogKeeper(settings, self._at_work, store.close)
 
     # ------------------------------------------------------------------ events
@@ -281,10 +283,14 @@ class Ticks:
 
 
 class Tidier:
-    """A thread that removes old data, so that no tick waits for it."""
+    """A thread that removes old data and measures the rest, so that no tick waits for it."""
 
-    def __init__(self, retention: RetentionSweeper, may_work: Callable[[], bool], close: Callable[[], None]) -> None:
-        self._retention, self._may_work, self._close = retention, may_work, close
+    def __init__(
+        self, retention: RetentionSweeper, measure: Callable[[], None], may_work: Callable[[], bool],
+        close: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """`measure` is called once all that is due was removed."""
+        self._retention, self._measure, self._may_work, self._close = retention, measure, may_work, close
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="tidier", daemon=True)
 
@@ -304,7 +310,10 @@ class Tidier:
     def _step(self) -> float:
         """Remove a few pieces; return the seconds until the next step."""
         try:
-            return _TIDY_PAUSE if self._retention.step() else _TIDY_SECONDS
+            if self._retention.step():
+                return _TIDY_PAUSE
+            self._measure()
+            return _TIDY_SECONDS
         except Exception:
             log.exception("removing old data failed; it is tried again later")
             return _TIDY_SECONDS

@@ -30,6 +30,7 @@ class DiskSpace:
 
     free: int
     least: int                       # that has to stay free; 0: nothing
+    total: int = 0                   # of the whole disk; 0: not known
 
     def is_short(self, incoming: int = 0) -> bool:
         """Return whether less would be left than has to be, once so many more bytes have come."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fate_flow.core.model.errors import TooLarge, TooMany
+from fate_flow.core.model.errors import NoSpace, TooLarge, TooMany
 from fate_flow.core.text.phrases import counted
 
 
@@ -30,6 +30,8 @@ class PartyQuota:
     log_lines_per_minute: int = 6_000
     # Of limits.spool_max_bytes: so one party alone never takes the space of all others.
     spool_share: float = 0.5
+    # Of the disk with the home: the rest is for this party's own jobs and for all others.
+    disk_share: float = 0.8
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,14 @@ class Quotas:
         """Return what stands in the log for lines about requests of a party, or an address, that were not written."""
         limit = self._limit(party_id, "log_lines_per_minute")
         return f"{counted(count, 'line')} about requests of {party_id} within a minute left out, {limit}"
+
+    def check_disk(self, party_id: str, used: int, total: int) -> None:
+        """Raise NoSpace if the jobs of a party take so many bytes of a disk with `total` that it may have no more."""
+        if used > self.of(party_id).disk_share * total > 0:
+            raise NoSpace(
+                f"the jobs of party {party_id} take as much of the disk of party {self.own} as they may, "
+                f"{self._limit(party_id, 'disk_share')}: submit again when results of some of them were removed there"
+            )
 
     def _limit(self, party_id: str, key: str) -> str:
         """Return a quota with its key, and who can change it."""

@@ -367,6 +367,7 @@ class Context:
     ceilings: Ceilings = NO_CEILINGS
     quotas: Quotas = field(default_factory=Quotas)
     disk: Callable[[], DiskSpace] = lambda: DiskSpace(0, 0)
+    disk_use: Callable[[], Mapping[str, int]] = dict            # bytes of the jobs of each other party, by its id
     program_policy: ProgramPolicy = field(default_factory=DenyAll)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     permission: PermissionRule = field(default_factory=PermissionRule)

@@ -14,10 +14,12 @@ def check_space_for_client(context: Context, incoming: int = 0) -> None:
         raise NoSpace(space.text_for_clients(context.party_id, incoming))
 
 
-def check_space_for_party(context: Context) -> None:
+def check_space_for_party(context: Context, party_id: str) -> None:
     """Check that another party may begin something new here. Raises NoSpace."""
-    if context.disk().is_short():
+    space = context.disk()
+    if space.is_short():
         raise NoSpace(text_for_parties(context.party_id))
+    context.quotas.check_disk(party_id, context.disk_use().get(party_id, 0), space.total)
 
 
 def no_space(context: Context) -> str:

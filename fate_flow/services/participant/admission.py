@@ -144,7 +144,7 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
     create = read_create(command.body, FORMATS)
     if not unit.tx.jobs_here(command.job_id):
         check_unfinished_jobs(unit, caller)
-        check_space_for_party(unit.context)
+        check_space_for_party(unit.context, caller)
     digest = digest_of_received(create.document)
     spec = unit.parsed(create.document, digest)
     offered = JobBinding(command.job_id, spec.initiator, frozenset(spec.parties), digest, create.revision)

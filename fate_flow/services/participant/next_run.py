@@ -71,7 +71,7 @@ def check_may_run_again(unit: UnitOfWork, job: Job) -> None:
     """Check that an ended job may be unfinished again; its first seat here decides. Raises TooMany, NoSpace."""
     if all(row.is_final for row in unit.tx.jobs_here(job.job_id)):
         check_unfinished_jobs(unit, job.initiator.party_id)
-        check_space_for_party(unit.context)
+        check_space_for_party(unit.context, job.initiator.party_id)
 
 
 def tasks_anew(unit: UnitOfWork, command: Command, job: Job) -> list[Task]:

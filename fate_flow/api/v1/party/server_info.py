@@ -141,6 +141,7 @@ class _ServerRoutes:
         data=an_object({
             "party_id": TEXT, "takes_new": YES_NO, "why_not": TEXT, "free_disk": described(COUNT, "In bytes."),
             "least_free_disk": described(COUNT, "In bytes: with less than this free, nothing new is taken."),
+            "disk_of_parties": described(by_name(COUNT), "In bytes: what jobs of each other party take."),
         }),
     )  # fmt: skip
     def info(self) -> Response:
@@ -148,6 +149,7 @@ class _ServerRoutes:
         return ok({
             "party_id": self._settings.party_id, "takes_new": not why_not, "why_not": why_not,
             "free_disk": space.free, "least_free_disk": space.least,
+            "disk_of_parties": dict(self._context.disk_use()),
         })  # fmt: skip
 
     @declared("The parameters of jobs that say nothing else.", READ, data=FREE)

@@ -17,6 +17,7 @@ TEXT = "party 9999 takes nothing new: its disk has 9 bytes free, and 10 bytes ha
 
 def has(world: World, free: int) -> None:
     object.__setattr__(world.services.context, "disk", lambda: DiskSpace(free, 10))
+    object.__setattr__(world.services.context, "disk_use", lambda: {"10000": 7})
 
 
 @pytest.mark.parametrize(("path", "retcode"), [("job/submit", 507), ("job/validate", 103)])
@@ -47,10 +48,11 @@ def test_the_server_says_so(world: World) -> None:
     has(world, 9)
     said = world.ask("server/info", {})["data"]
     assert said.pop("why_not").startswith(TEXT)
-    assert said == {"party_id": "9999", "takes_new": False, "free_disk": 9, "least_free_disk": 10}
+    sizes = {"least_free_disk": 10, "disk_of_parties": {"10000": 7}}
+    assert said == {"party_id": "9999", "takes_new": False, "free_disk": 9, **sizes}
     has(world, 99)
     assert world.ask("server/info", {})["data"] == {
-        "party_id": "9999", "takes_new": True, "why_not": "", "free_disk": 99, "least_free_disk": 10,
+        "party_id": "9999", "takes_new": True, "why_not": "", "free_disk": 99, **sizes,
     }  # fmt: skip
 
 

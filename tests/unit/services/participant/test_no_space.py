@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fate_flow.core.model.errors import NoSpace
@@ -11,6 +13,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.core.planning.actions import MoveJob
 from fate_flow.core.quotas.disk_space import DiskSpace
+from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.hand_use_cases import Harness
 from tests.kit.services.party_commands import DOCUMENT, ENDED, JOIN, START_A, a_host, command, create
@@ -35,6 +38,21 @@ def test_a_new_job_is_refused_and_leaves_nothing() -> None:
     assert host.job_or_none() is None
     preview = Harness(host).use_cases.commands.preview(create(), "9999")
     assert (preview.retcode, preview.retmsg) == (507, TEXT)
+
+
+def test_a_party_whose_jobs_take_too_much_of_the_disk_is_refused_and_others_are_not() -> None:
+    host = HandServer("10000")
+    object.__setattr__(host.context, "quotas", Quotas("10000", PartyQuota(disk_share=0.5)))
+    object.__setattr__(host.context, "disk", lambda: DiskSpace(50, 10, total=100))
+    for used, retcode in ((50, 0), (51, 507)):
+        object.__setattr__(host.context, "disk_use", lambda used=used: {"9999": used, "10001": 99})
+        answer = host.handle(create() if not retcode else replace(create(), job_id="2026010112000000000077"))
+        assert answer.retcode == retcode
+    assert answer.retmsg == (
+        "the jobs of party 9999 take as much of the disk of party 10000 as they may, at most 0.5 ("
+        "quotas.default.disk_share, which only an operator of party 10000 can change): submit again when results of "
+        "some of them were removed there"
+    )
 
 
 def test_a_job_that_is_here_runs_to_its_end() -> None:
