@@ -44,6 +44,8 @@ from fate_flow.peers.signature import SiteSignature
 log = logging.getLogger(__name__)
 
 _LONGEST_ANSWER = 16 * 1024 * 1024
+_MOST_REQUEST = 16 * 1024 * 1024        # bytes of all documents in a request
+_WITH_DOCUMENTS = frozenset({CommandKind.CREATE, CommandKind.PARAMETERS, CommandKind.STATUS})
 _LONGEST_TEXT = 250          # characters of another server's text in a message
 _NO_ANSWER = (requests.RequestException, ValueError)
 """Errors for an answer that cannot be used: no connection, an error status, or unexpected JSON."""
@@ -185,7 +187,10 @@ class PeerSender:
             with self._wake:
                 self._queue.put_back(work.batch)
         elif work.batch:
-            self._send(work.batch)
+            batch = _in_one_request(work.batch)
+            with self._wake:
+                self._queue.put_back(work.batch[len(batch):])
+            self._send(batch)
         self._queue.done()
 
     def _unreachable(self) -> Answer:
@@ -294,6 +299,18 @@ class PeerSender:
 
     def _learn_extensions(self, data: Mapping[str, Any]) -> None:
         self._queue.understands_batches = understands_batches(data)
+
+
+def _in_one_request(batch: Sequence[Command]) -> Sequence[Command]:
+    """Return the first commands of a batch that fit into one request, at least one.
+
+    Documents may be large, and a server refuses a request of more than its `limits.max_request_bytes`."""
+    size = 0
+    for count, command in enumerate(batch if len(batch) > 1 else ()):
+        size += len(to_json(command.body)) if command.kind in _WITH_DOCUMENTS else 0
+        if count and size > _MOST_REQUEST:
+            return batch[:count]
+    return batch
 
 
 class _BadStatus(ValueError):

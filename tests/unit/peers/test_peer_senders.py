@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,18 @@ def test_a_peer_that_announces_it_gets_several_commands_in_one_request(
     batches = [body["commands"] for path, body, _ in peer.asked if path == "/v1/party/batch"]
     assert [len(one) for one in batches] == [64, 36]
     assert batches[0][3] == {"endpoint": "/party/3", "body": {"n": 3, "run": 0}}
+
+
+def test_large_documents_travel_in_several_requests(peer: Peer, recorder: Recorder, sender: PeerSender) -> None:
+    peer.replies.put(ok(BATCH))
+    sender.post(commands(1, K.CREATE))
+    recorder.take()
+    document = "x" * 6_000_000
+    sent = [replace(one, body={**one.body, "dsl": document}) for one in commands(5, K.CREATE)]
+    sender.post([*sent, *commands(3)])
+    assert [command for command, _ in recorder.take(8)] == [*sent, *commands(3)]
+    sizes = [len(body.get("commands", [0])) for _, body, _ in peer.asked[1:]]
+    assert sizes == [2, 2, 4]
 
 
 @pytest.mark.parametrize("data", [{}, {"extensions": {}}, {"extensions": ["batch"]}, {"extensions": None}, None])
