@@ -111,6 +111,7 @@ def write_conf(folder: Path, ports: Ports) -> tuple[Path, Path, int, int]:
     conf.write_text(yaml.safe_dump({
         "party_id": "9999", "home": str(home), "fateflow": {"http_port": port}, "parties": {"listen": listen},
         "authentication": {"site": {"switch": True}, "client": {"switch": True}},
+        "quotas": {"parties": {"10004": {"requests_per_second": 1, "requests_at_once": 3}}},
     }))
     return home, conf, port, parties
 
@@ -123,7 +124,7 @@ def gatewayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatewayed]:
     try:
         service.start(conf, home)
         server = PartyServer("9999", f"http://127.0.0.1:{port}", home)
-        parties = {one: tls_party(one, clock=now_ms) for one in ("10000", "10001", "10002", "10003")}
+        parties = {one: tls_party(one, clock=now_ms) for one in ("10000", "10001", "10002", "10003", "10004")}
         found = Gatewayed(home, conf, parties_port, server, parties)
         for party_id in ("10000", "10001"):
             found.join(party_id)
@@ -207,6 +208,28 @@ def test_clients_are_served_while_a_peer_floods(gatewayed: Gatewayed) -> None:
     finally:
         for one in slow:
             one.close()
+
+
+def test_a_party_that_asks_faster_than_its_quota_is_refused_and_others_are_served(gatewayed: Gatewayed) -> None:
+    gatewayed.join("10004")
+    eventually(lambda: gatewayed.is_let_in("10004"), "the party to be let in")
+    request = b"POST /v1/party/heartbeat HTTP/1.1\r\nHost: x\r\nSRC-PARTY-ID: 10004\r\nContent-Length: 2\r\n\r\n{}"
+    flood = []
+    try:
+        context = gatewayed.context("10004")
+        for _ in range(40):
+            flood.append(context.wrap_socket(socket.create_connection(("127.0.0.1", gatewayed.port), timeout=60)))
+            flood[-1].sendall(request)
+        assert gatewayed.is_let_in("10001")
+        assert gatewayed.server.ask("version/get") is not None
+        refusal = flood[-1].recv(65536)
+        assert refusal.startswith(b"HTTP/1.1 429 ")
+        assert b"party 10004 sends more requests to party 9999 than it may, at most 1 (quotas.parties.10004." in refusal
+    finally:
+        for one in flood:
+            one.close()
+    info = gatewayed.server.ask("server/info", {})
+    assert (info["takes_new"], info["free_disk"] > info["least_free_disk"] > 0) == (True, True)
 
 
 def test_a_gateway_that_is_killed_is_started_again_and_leaves_nothing(gatewayed: Gatewayed) -> None:
