@@ -24,7 +24,7 @@ from fate_flow.core.access.client_roles import READ
 from fate_flow.core.model.errors import BadRequest, JobNotFound, PermissionDenied, TooLarge
 from fate_flow.core.model.grammar import check_component_name, check_job_id, check_party_id, check_role
 from fate_flow.core.model.history import HistoryEntry
-from fate_flow.core.model.job import Answer, Command, JobKey
+from fate_flow.core.model.job import Answer, Command, CommandKind, JobKey
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.envelope import (
     SRC_FATE_VER,
@@ -175,10 +175,12 @@ class _PartyRoutes:
         found = self._context.read(outputs)
         return ok(output_table_data((one.name, one.namespace, one.data_name) for one in found))
 
-    def _note(self, job_id: str, text: str) -> None:
-        """Write that a party was answered. Its requests decide how often that happens."""
+    def _note(self, job_id: str, text: str, *, is_new: bool = False) -> None:
+        """Write that a party was answered. Its requests decide how often that happens, and which job they name: a job
+        that is not here, unless it `is_new`, gets no folder of logs."""
         if self._lines.has_one_more(request.environ):
-            self._record.emit(Event.SERVED, job_id=job_id, text=text)
+            is_here = is_new or self._context.files.has_logs(job_id)
+            self._record.emit(Event.SERVED, job_id=job_id if is_here else "", text=text)
 
     def _json(self) -> dict[str, Any]:
         """Return the body, which is parsed only if the caller may send so much. Raises TooLarge, BadRequest."""
@@ -211,7 +213,8 @@ class _PartyRoutes:
         answers = self._commands.carry_out(commands, caller)
         for one, answer in zip(asked, answers, strict=True):
             text = f"answered party {caller}: /v1{one.endpoint} {answer.retcode} {answer.retmsg}"
-            self._note(one.command.job_id, text)
+            is_new = one.command.kind is CommandKind.CREATE and answer.is_ok
+            self._note(one.command.job_id, text, is_new=is_new)
             self._quota_log.note(caller, answer.retcode, answer.retmsg)
         return answers
 

@@ -101,6 +101,9 @@ class FakeFiles:
 
     def remove_job(self, job_id: str) -> None: ...
 
+    def has_logs(self, job_id: str) -> bool:
+        return job_id in self.written
+
     def remove_artifact(self, artifact: Artifact) -> None:
         parse_uri(artifact.uri).path.unlink()
 
@@ -110,9 +113,11 @@ class FakeRecord:
     served: list[tuple[str, str, str, int]] = field(default_factory=list)
     callers: list[str] = field(default_factory=list)          # one for each of `served`: which client has signed
     lines: list[str] = field(default_factory=list)
+    folders: list[object] = field(default_factory=list)       # one for each of `lines`: the job with that log; "": none
 
     def emit(self, event: Any, /, *, stacklevel: int = 1, **fields: object) -> None:
         self.lines.append(event.message(fields))           # a missing or unknown field is an error
+        self.folders.append(fields.get("job_id", ""))
 
     def http_response(self, job_id: str, endpoint: str, text: str, body: object, *, stacklevel: int = 1) -> None: ...
 

@@ -12,9 +12,10 @@ import pytest
 from fate_flow.api import app as public
 from fate_flow.api.between_parties.party_lines import PARTY, PartyLines
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
-from tests.kit.api.client_world import World, make_world
+from tests.kit.api.client_world import TOY_CONF, TOY_DSL, World, make_world
 
 JOB = "202601011200000000001"
+CONF = {**TOY_CONF, "initiator": {"role": "guest", "party_id": 10000}, "role": {"guest": [10000], "host": [9999]}}
 ALIGN = {"endpoint": f"/party/{JOB}/host/9999/align", "body": {}}
 
 
@@ -70,3 +71,17 @@ def test_the_commands_of_a_batch_count_each(world: World) -> None:
     send(world, "party/batch", {"commands": [ALIGN] * 20})
     lines = [text for text in world.record.lines if "answered party 10000" in text]
     assert len(lines) == 5
+
+
+def test_a_job_that_is_not_here_gets_no_folder_of_logs(world: World, now: list[float]) -> None:
+    body = {"dsl": TOY_DSL, "runtime_conf": CONF, "extensions": {}, "incarnations": {}}
+    for endpoint in ("align", "stop/canceled", "create"):
+        send(world, f"party/{JOB}/host/9999/{endpoint}", {})
+        assert world.record.folders[-1] == ""
+    now[0] += 60.0
+    send(world, "party/validate", {**body, "role": "host", "party_id": "9999", "job_id": JOB})
+    assert "would host 9999 take part" in world.record.lines[-1]
+    assert world.record.folders[-1] == ""
+    now[0] += 60.0
+    send(world, f"party/{JOB}/host/9999/create", body)
+    assert (world.record.folders[-1], world.count("t_job")) == (JOB, 1)
