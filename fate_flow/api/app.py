@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from flask import Blueprint, Flask
+from flask import Blueprint, Flask, request
 
 from fate_flow.api.between_parties import join, party
 from fate_flow.api.between_parties.envelope import PARTIES
@@ -17,9 +17,9 @@ from fate_flow.api.http.caller import CALLER
 from fate_flow.api.http.client_auth import WINDOW_MS, ClientAuth
 from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.nonces import Nonces
-from fate_flow.api.http.party_connection import PartyConnectionCheck, address_of
+from fate_flow.api.http.party_connection import PartyConnectionCheck, address_of, is_from_gateway
 from fate_flow.api.http.request_origin import OriginCheck
-from fate_flow.api.http.sender import SenderCheck
+from fate_flow.api.http.sender import ListedParties, SenderCheck
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.site_auth import SiteAuth
 from fate_flow.api.http.uploads import drop_part, request_class
@@ -91,20 +91,35 @@ def _check_callers(app: Flask, services: Services, message_key: PrivateKey | Non
         of_clients = Nonces(settings.run_dir / "nonces", WINDOW_MS)
         people = People(settings.home, settings.client_keys)
         app.before_request(ClientAuth(people, of_clients, now_on_the_wall).check)
-    if settings.site.is_on:
-        if message_key is None:
-            raise ValueError("authentication.site.switch: is true, and there is no message key")
-        of_parties = Nonces(settings.run_dir / "site_nonces", WINDOW_MS)
-
-        def keys_of(party_id: str) -> tuple[SiteKey, ...]:
-            return context.read(lambda tx: message_keys(tx, party_id, now_on_the_wall()))
-
-        site = SiteAuth(settings.party_id, settings.site, message_key, keys_of, of_parties, now_on_the_wall)
-        app.before_request(site.check)
-        app.after_request(site.sign_answer)
-    else:
-        app.before_request(SenderCheck(settings.party_id).check)
+    _check_other_parties(app, services, message_key)
     app.before_request(RequestRate(context.quotas, settings.site, steady_now).check)
+
+
+def _check_other_parties(app: Flask, services: Services, message_key: PrivateKey | None) -> None:
+    settings, context = services.settings, services.context
+    if settings.site.is_on and message_key is None:
+        raise ValueError("authentication.site.switch: is true, and there is no message key")
+    listed = ListedParties(
+        lambda: context.read(lambda tx: frozenset(one.party_id for one in tx.all_party_keys())), steady_now
+    )
+
+    def keys_of(party_id: str) -> tuple[SiteKey, ...]:
+        return context.read(lambda tx: message_keys(tx, party_id, now_on_the_wall()))
+
+    def needs_key(party_id: str) -> bool:
+        return settings.site.needs_key(party_id) or listed.has(party_id)
+
+    nonces = Nonces(settings.run_dir / "site_nonces", WINDOW_MS)
+    site = SiteAuth(settings.party_id, needs_key, message_key, keys_of, nonces, now_on_the_wall)
+
+    def check_signature() -> None:
+        if settings.site.is_on or (not is_from_gateway(request.environ) and listed.has_sender()):
+            site.check()
+
+    if not settings.site.is_on:
+        app.before_request(SenderCheck(settings.party_id).check)
+    app.before_request(check_signature)
+    app.after_request(site.sign_answer)
 
 
 def now_on_the_wall() -> int:

@@ -252,7 +252,8 @@ class _Reader:
         if not is_loopback and not settings.insecure_listen:
             raise BadSettings(
                 f"fateflow.host: {settings.host} is reachable from other machines, and {_open_to(settings)}; set "
-                "fateflow.insecure_listen: true to accept that, or set host: 127.0.0.1"
+                "host: 127.0.0.1, and let other parties connect to parties.listen, which speaks mutual TLS; or set "
+                "fateflow.insecure_listen: true to accept that"
             )
         if not is_loopback and not settings.clients_sign:
             raise BadSettings(

@@ -73,7 +73,8 @@ def test_the_keys_are_those_that_the_server_reads(bare: Path, monkeypatch: pytes
     ("authentication: {site: {unsigned_from: 1}}", "authentication.site.unsigned_from: 1 is not a list of party ids"),
     ("authentication: {site: {unsigned_from: [x]}}", "authentication.site.unsigned_from: 'x' is not a party id"),
     ("authentication: {site: {key: x}}", "authentication.site.key: no such key"),
-    ("fateflow: {host: 10.0.0.1}", "parties are not signed .* nothing is encrypted; set fateflow.insec"),
+    ("fateflow: {host: 10.0.0.1}", "parties are not signed .* nothing is encrypted; set host: 127.0.0.1, and let other "
+     "parties connect to parties.listen, which speaks mutual TLS; or set fateflow.insecure_listen: true"),
     ("fateflow: {host: 10.0.0.1, insecure_listen: true}\nauthentication: {client: {switch: false}}",
      "authentication.client.switch: is not true, and fateflow.host"),
     ("approval: {people: 2}\nauthentication: {client: {switch: false}}",
@@ -183,7 +184,7 @@ def test_the_key_of_an_older_release_stays_where_it_is(bare: Path) -> None:
 
 
 def test_beyond_loopback_a_signature_is_no_encryption(bare: Path) -> None:
-    with pytest.raises(BadSettings, match=r"machines, and nothing is encrypted; set fateflow\.insecure_listen: tr"):
+    with pytest.raises(BadSettings, match=r"machines, and nothing is encrypted; set host: 127\.0\.0\.1"):
         with_site(bare, "{switch: true}", "fateflow: {host: 10.0.0.1}")
 
 

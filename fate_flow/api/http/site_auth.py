@@ -15,7 +15,7 @@ from flask import Response, g, request
 from fate_flow.api.http.client_auth import WINDOW_MS, NotAuthenticated, is_for_clients
 from fate_flow.api.http.nonces import Nonces
 from fate_flow.api.http.party_connection import is_from_gateway
-from fate_flow.core.access.site import SiteKey, SiteRule, short_key_id
+from fate_flow.core.access.site import SiteKey, short_key_id
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_party_id, shown
 from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID, SRC_PARTY_ID
@@ -39,12 +39,13 @@ class SiteAuth:
     """The check of each request on a route of other parties. `clock` returns milliseconds since 1970."""
 
     def __init__(
-        self, own_party_id: str, rule: SiteRule, key: PrivateKey, keys_of: Callable[[str], tuple[SiteKey, ...]],
-        nonces: Nonces, clock: Callable[[], int],
+        self, own_party_id: str, needs_key: Callable[[str], bool], key: PrivateKey | None,
+        keys_of: Callable[[str], tuple[SiteKey, ...]], nonces: Nonces, clock: Callable[[], int],
     ) -> None:  # fmt: skip
-        """`key` signs the answers."""
+        """`needs_key`: whether requests of this party have to be signed. `key` signs the answers; None: none is
+        signed."""
         self._own = own_party_id
-        self._rule = rule
+        self._needs_key = needs_key
         self._key = key
         self._keys_of = keys_of
         self._nonces = nonces
@@ -60,7 +61,7 @@ class SiteAuth:
             return      # the gateway has verified a key
         try:
             source = self._source()
-            if self._rule.needs_key(source):
+            if self._needs_key(source):
                 self._check(source, signature_input)
                 g.signs_answer = asks
         except NotAuthenticated as error:
@@ -70,7 +71,7 @@ class SiteAuth:
 
     def sign_answer(self, response: Response) -> Response:
         """Sign the answer to an accepted request that asks for it; no other, not even a refusal."""
-        if g.pop("signs_answer", False):
+        if g.pop("signs_answer", False) and self._key is not None:
             body = response.get_data()
             covered = CoveredAnswer(
                 response.status_code, digest_of(body), self._own, request.headers[INPUT], request.headers[SIGNATURE]
@@ -90,8 +91,9 @@ class SiteAuth:
     def _check(self, source: str, signature_input: SignatureInput | None) -> None:
         if signature_input is None:
             raise NotAuthenticated(
-                f"party {self._own} requires signed requests of party {source} (docs/reference/signatures.md): turn on "
-                "authentication.site there, or list that party in authentication.site.unsigned_from here"
+                f"party {self._own} requires signed requests of party {source} on this port "
+                "(docs/reference/signatures.md): let the route of that party name the gateway here (https), or turn on "
+                "authentication.site there"
             )
         destination = request.headers.get(DEST_PARTY_ID, "")
         if destination != self._own:

@@ -1,4 +1,4 @@
-"""How a request proves which party sent it: by a signature; for parties in `unsigned_from`, by its claim alone."""
+"""How a request on the port of clients proves which party sent it: by a signature, or by its claim alone."""
 
 from __future__ import annotations
 
