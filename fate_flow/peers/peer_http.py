@@ -29,7 +29,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NameResolutionErr
 from urllib3.util.ssl_ import create_urllib3_context
 
 from fate_flow.core.model.errors import FlowError
-from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID, SRC_PARTY_ID
+from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID, MOST_VALUES, SRC_PARTY_ID, values_in
 from fate_flow.peers.pinned import Recognised, Recognises
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.tls import NotAPeer
@@ -39,7 +39,6 @@ _LATE_SECONDS = 1.0          # for reading an answer that is there already, if t
 _HEAD_BYTES = 64 * 1024
 _MOST_SERVERS = 256          # servers to which connections are kept
 _PIECE_BYTES = 64 * 1024
-_MOST_VALUES = 1_000_000     # in a JSON text: a value takes a hundred bytes of memory, but perhaps only three of text
 
 _current = threading.local()
 
@@ -54,8 +53,8 @@ class PeerResponse:
 
     def document(self) -> Any:
         """Return the body as JSON. Raises ValueError if it is not JSON, or too deep or too large to be read."""
-        if sum(map(self.body.count, (b",", b"[", b"{"))) > _MOST_VALUES:
-            raise ValueError(f"its answer has more than {_MOST_VALUES} values")
+        if values_in(self.body) > MOST_VALUES:
+            raise ValueError(f"its answer has more than {MOST_VALUES} values")
         try:
             return json.loads(self.body)
         except RecursionError as error:

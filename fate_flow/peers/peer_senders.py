@@ -22,6 +22,7 @@ import requests
 from fate_flow.core.model.job import NOT_AUTHENTICATED, UNREACHABLE, Answer, Command, CommandKind
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.envelope import (
+    MOST_VALUES,
     Asked,
     batch_of,
     body_of,
@@ -30,6 +31,7 @@ from fate_flow.core.wire.v1.envelope import (
     read_batch_answers,
     stranger,
     to_json,
+    values_in,
 )
 from fate_flow.core.wire.v1.extensions import understands_batches
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, heartbeat_of, read_heartbeat_reply
@@ -304,11 +306,13 @@ class PeerSender:
 def _in_one_request(batch: Sequence[Command]) -> Sequence[Command]:
     """Return the first commands of a batch that fit into one request, at least one.
 
-    Documents may be large, and a server refuses a request of more than its `limits.max_request_bytes`."""
-    size = 0
+    Documents may be large, and a server refuses a request of more than its `limits.max_request_bytes`, or of more
+    values than MOST_VALUES."""
+    size = values = 0
     for count, command in enumerate(batch if len(batch) > 1 else ()):
-        size += len(to_json(command.body)) if command.kind in _WITH_DOCUMENTS else 0
-        if count and size > _MOST_REQUEST:
+        text = to_json(command.body).encode() if command.kind in _WITH_DOCUMENTS else b""
+        size, values = size + len(text), values + values_in(text)
+        if count and (size > _MOST_REQUEST or values > MOST_VALUES):
             return batch[:count]
     return batch
 

@@ -27,6 +27,7 @@ from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Answer, Command, CommandKind, JobKey
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.envelope import (
+    MOST_VALUES,
     SRC_FATE_VER,
     SRC_PARTY_ID,
     Asked,
@@ -34,6 +35,7 @@ from fate_flow.core.wire.v1.envelope import (
     document_of,
     read_batch,
     to_json,
+    values_in,
 )
 from fate_flow.core.wire.v1.heartbeat import read_heartbeat
 from fate_flow.core.wire.v1.paths import (
@@ -105,7 +107,7 @@ class _PartyRoutes:
 
     def batch(self) -> Response:
         """Carry out several commands in order; answer with a list of envelopes, one for each."""
-        listed = [self._bounded(one) for one in read_batch(silent_json())]
+        listed = [self._bounded(one) for one in read_batch(_few_values())]
         done = iter(self._carry_out([one for one in listed if isinstance(one, Asked)]))
         return ok([document_of(next(done) if isinstance(one, Asked) else one) for one in listed])
 
@@ -185,7 +187,7 @@ class _PartyRoutes:
     def _json(self) -> dict[str, Any]:
         """Return the body, which is parsed only if the caller may send so much. Raises TooLarge, BadRequest."""
         self._check_size(len(request.get_data()))
-        return silent_json()
+        return _few_values()
 
     def _bounded(self, one: Asked | Answer) -> Asked | Answer:
         """Return a command of a batch, or the answer to it if the caller may not send so much."""
@@ -236,3 +238,10 @@ class _PartyRoutes:
         if not text:
             raise PermissionDenied(f"{SRC_PARTY_ID}: the header that names the calling party is missing")
         return check_party_id(text)
+
+
+def _few_values() -> dict[str, Any]:
+    """Return the body as JSON. Raises BadRequest; TooLarge if it would take too much memory."""
+    if values_in(request.get_data()) > MOST_VALUES:
+        raise TooLarge(f"the body has more than {MOST_VALUES} values: send fewer commands in one request")
+    return silent_json()

@@ -64,6 +64,18 @@ def test_large_documents_travel_in_several_requests(peer: Peer, recorder: Record
     assert sizes == [2, 2, 4]
 
 
+def test_documents_with_many_values_travel_in_several_requests(
+    peer: Peer, recorder: Recorder, sender: PeerSender
+) -> None:
+    peer.replies.put(ok(BATCH))
+    sender.post(commands(1, K.CREATE))
+    recorder.take()
+    sent = [replace(one, body={**one.body, "dsl": [0] * 400_000}) for one in commands(3, K.CREATE)]
+    sender.post(sent)
+    assert [command for command, _ in recorder.take(3)] == sent
+    assert [len(body.get("commands", [0])) for _, body, _ in peer.asked[1:]] == [2, 1]
+
+
 @pytest.mark.parametrize("data", [{}, {"extensions": {}}, {"extensions": ["batch"]}, {"extensions": None}, None])
 def test_a_plain_v1_peer_gets_them_one_by_one(data: Any, peer: Peer, recorder: Recorder, sender: PeerSender) -> None:
     peer.replies.put(ok(data))

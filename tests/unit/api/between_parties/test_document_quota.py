@@ -69,3 +69,18 @@ def test_the_operator_reads_one_line_however_often_it_happens(world: World, capl
     lines = [one for one in caplog.messages if "quota" in one]
     assert len(lines) == 1
     assert lines[0].startswith("a quota refuses party '10000': the document has ")
+
+
+@pytest.mark.parametrize("path", [endpoint()[1:], "party/batch"])
+def test_a_small_body_that_would_take_much_memory_is_refused(world: World, path: str) -> None:
+    object.__setattr__(world.services.context, "quotas", Quotas("9999"))
+    said = send(world, path, b'{"dsl": [' + b"[]," * 1_000_001 + b"[]]}")
+    assert (said["retcode"], said["retmsg"]) == (
+        413, "the body has more than 1000000 values: send fewer commands in one request"
+    )
+
+
+def test_text_with_many_commas_is_one_value(world: World) -> None:
+    object.__setattr__(world.services.context, "quotas", Quotas("9999"))
+    said = send(world, endpoint()[1:], {**BODY, "description": ',[{\\"' * 600_000})
+    assert said["retcode"] == 0
