@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fate_flow.core.model.document import JobDocument, fate_v1_document
+from fate_flow.core.model.document import Disclosure, JobDocument, fate_v1_document
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
 
@@ -26,16 +26,19 @@ class Document:
     tag: str = ""
     federated_mode: str = "MULTIPLE"
     collect_type: str = "PUSH"
-    own: JobDocument | None = None
+    own: JobDocument | None = None              # without its disclosure
+    disclosure: Disclosure | None = None        # of the document itself; None: it is known here as a whole
 
     @property
     def content(self) -> JobDocument:
         """Return the document itself: all that a reader parses and a job is bound to."""
-        return self.own or fate_v1_document(self.dsl, self.runtime_conf)
+        content = self.own or fate_v1_document(self.dsl, self.runtime_conf)
+        return content if self.disclosure is None else replace(content, disclosure=self.disclosure)
 
     def with_conf(self, runtime_conf: Mapping[str, Any]) -> Document:
-        """Return the document after a change of parameters. Changes are in the form of FATE v1, so it is so, too."""
-        return replace(self, runtime_conf=runtime_conf, own=None)
+        """Return the document after a change of parameters, without a disclosure. Changes are in the form of FATE v1,
+        so it is so, too."""
+        return replace(self, runtime_conf=runtime_conf, own=None, disclosure=None)
 
 
 @dataclass(frozen=True)

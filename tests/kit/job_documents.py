@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -53,6 +54,20 @@ def job(
         "component_parameters": {"common": {name: {"command": ["x"], **said} for name, said in commands.items()}},
     }
     return Document({"components": components}, conf, {})
+
+
+def with_private_notes(document: Document) -> Document:
+    """The same job, in which each seat has a parameter that no other party needs."""
+    name, role = next(iter(document.dsl["components"])), dict[str, dict[str, Any]]()
+    for party in parties_of(document):
+        below = role.setdefault(party.role, {})
+        below[str(len(below))] = {name: {"env": {"NOTE": private_note(party.party_id)}}}
+    parameters = {**document.runtime_conf["component_parameters"], "role": role}
+    return replace(document, runtime_conf={**document.runtime_conf, "component_parameters": parameters})
+
+
+def private_note(party_id: str) -> str:
+    return f"only for party {party_id}."
 
 
 def parties_of(document: Document) -> tuple[Party, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 from unittest.mock import patch
 
@@ -19,7 +20,8 @@ def parsed_once() -> Iterator[None]:
     known: dict[str, JobSpec] = {}
 
     def remembered(document: JobDocument, **others: Any) -> JobSpec:
-        key = json.dumps([document.format, document.body, document.defaults])
+        disclosure = None if document.disclosure is None else asdict(document.disclosure)
+        key = json.dumps([document.format, document.body, document.defaults, disclosure])
         if key not in known:
             known[key] = parse(document, **others)
         return known[key]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.document import JobDocument
+from fate_flow.core.model.document import Disclosure, JobDocument
 from fate_flow.core.model.job import Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker, WorkerEnd
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
@@ -31,6 +31,7 @@ DOCUMENT = Document(
 )
 
 
+WITH_DISCLOSURE = replace(DOCUMENT, disclosure=Disclosure({"/a/b": "0" * 64}, {"/a/ä": "1" * 64}, ("10000", "10001")))
 IN_ANOTHER_FORMAT = replace(DOCUMENT, own=JobDocument("native", {"tasks": ["ä", None]}, {"task_cores": 1.5}))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fate_flow.core.model.approval import Approval, Consent
-from fate_flow.core.model.document import JobDocument
+from fate_flow.core.model.document import Disclosure, JobDocument
 from fate_flow.core.model.job import Claim, JobKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
@@ -16,6 +16,7 @@ from tests.store_contract.cases import (
     HOST,
     IN_ANOTHER_FORMAT,
     OTHER_HOST,
+    WITH_DISCLOSURE,
     Cases,
     Each,
     a_job,
@@ -74,6 +75,14 @@ class JobChangeCases(Cases):
         assert each.document("j1") == moved
         assert each.revise(replace(here, revision=1), replace(here, revision=2), DOCUMENT)
         assert each.document("j1") == DOCUMENT
+
+    def test_a_disclosure_is_kept_with_a_document_of_any_format(self, each: Each) -> None:
+        here, both = a_job(), replace(IN_ANOTHER_FORMAT, disclosure=WITH_DISCLOSURE.disclosure)
+        assert each.add_job(here, WITH_DISCLOSURE)
+        assert each.document("j1") == WITH_DISCLOSURE
+        for revision, document in enumerate((both, WITH_DISCLOSURE, replace(DOCUMENT, disclosure=Disclosure()))):
+            assert each.revise(replace(here, revision=revision), replace(here, revision=revision + 1), document)
+            assert each.document("j1") == document
 
     def test_a_revision_may_ask_for_an_approval_and_takes_none_back(self, each: Each) -> None:
         asked, decided = a_job(), a_job("j2", consent=Consent(Approval.PENDING))

@@ -58,6 +58,7 @@ from fate_flow.core.wire.v1.queries import (
 )
 from fate_flow.core.wire.v1.retcodes import retcode_of
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.disclosure import texts_not_for
 from fate_flow.services.context.unit_of_work import binding_of
 from fate_flow.store.contract.transaction import Transaction, published
 from fate_flow.store.values import OutputTable
@@ -163,16 +164,20 @@ class _PartyRoutes:
         return ok(intake_data(hold_of(self._context.read(lambda tx: tx.intake_hold())), problem))
 
     def output_table(self, job_id: str, component: str, role: str, party_id: str) -> Response:
-        """Return the names of a component's output tables here, for a party of the same job (party-api-v1, 5)."""
+        """Return the names of a component's output tables here, for a party of the same job (party-api-v1, 5).
+
+        A Reader hands on the table that its parameters name: a party that did not get these is not told its name."""
         key = JobKey(check_job_id(job_id), Party(check_role(role), check_party_id(party_id)))
         caller = self._caller()
 
-        def outputs(tx: Transaction) -> tuple[OutputTable, ...]:
+        def outputs(tx: Transaction) -> list[OutputTable]:
             job = tx.job(key)
             if job is None:
                 raise PermissionDenied(f"party {caller} has no seat in job {job_id}")
             self._check(Query.OUTPUT_TABLE, caller, binding_of(job))
-            return published(tx, job_id, check_component_name(component), key.party)
+            found = published(tx, job_id, check_component_name(component), key.party)
+            texts = texts_not_for(tx.document(job_id), job.initiator, caller)
+            return [one for one in found if not {one.name, one.namespace} & texts]
 
         found = self._context.read(outputs)
         return ok(output_table_data((one.name, one.namespace, one.data_name) for one in found))

@@ -150,7 +150,7 @@ YES_NO: Schema = {"type": "boolean"}
 ANYTHING: Schema = {}
 NOTHING: Schema = {"type": "null"}
 FREE: Schema = {"type": "object"}
-DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "SHA-256 of dsl and runtime_conf."}
+DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "SHA-256 of the document."}
 TIME: Schema = {"type": "integer", "minimum": 0, "description": "Milliseconds since 1970."}
 IGNORED = "Warnings, such as keys that the server does not know and ignored."
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.services.context.ports import Context
+from fate_flow.services.initiator.unaware import UnawareParties
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.settings.settings import Settings
 from fate_flow.store.views.views import Views
@@ -25,3 +26,4 @@ class Services:
     views: Views                         # the read side: rows as clients see them
     new_job_id: Callable[[], str]
     ask_party: Ask
+    unaware: UnawareParties = field(default_factory=UnawareParties)

@@ -279,6 +279,7 @@ CONFIG = an_object({
         an_object({"format": TEXT, "body": FREE, "defaults": FREE}),
         "The document that was submitted, if its format is not FATE's; dsl and runtime_conf show its job so.",
     ),
+    "withheld": a_list(an_object(_PARTY), description="Parties whose own parameters are not, or not all, shown here."),
 })  # fmt: skip
 
 REPORT = a_list(an_object({

@@ -11,16 +11,31 @@ FATE_V1 = "fate_v1"
 
 
 @dataclass(frozen=True)
+class Disclosure:
+    """What hides the private parts of a document from other parties, and still binds all parties to the same job.
+
+    Each block of a document with a private part is named by its path, a JSON pointer into the body. A party that has
+    the private part also has its salt, 64 hex digits. Any other party has the commitment to it, the SHA-256 of salt,
+    path and private part (`jobspec/disclosure.py`). The initiator has all salts."""
+
+    salts: Mapping[str, str] = field(default_factory=dict)
+    commitments: Mapping[str, str] = field(default_factory=dict)     # of the blocks whose private part is not here
+    whole: tuple[str, ...] = ()          # only at the initiator: ids of the parties that get the whole document
+
+
+@dataclass(frozen=True)
 class JobDocument:
     """A document as a JSON value. Only the reader of its format (`jobspec/formats.py`) looks into `body`.
 
     `defaults`: values of the initiator's server for keys that the body leaves open, by FATE's names of job parameters.
     They make every party read the same job. They are empty before the initiator has taken the job, and always in a
-    format whose body has a place for them."""
+    format whose body has a place for them. `disclosure`: None if the document has no private parts, or if every party
+    of its job has the whole of it."""
 
     format: str
     body: Mapping[str, Any]
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    disclosure: Disclosure | None = None
 
 
 def fate_v1_document(dsl: object, runtime_conf: object) -> JobDocument:

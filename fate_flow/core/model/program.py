@@ -160,6 +160,22 @@ def read_program(parameters: Mapping[str, Any]) -> ProgramSpec:
     )  # fmt: skip
 
 
+COUNTS = ("replicas", "min_replicas", "size", "max_failed_workers", "restart_completed_workers")
+"""The parameters that decide how many workers a party has. The workers of all other parties need them for their ranks,
+so they are never withheld."""
+
+
+def problems_of_counts(parameters: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the numbers of workers of a party whose other parameters are not known here."""
+    return [f"{key}: {problem}" for key in COUNTS for problem in _CHECKS[key](parameters.get(key))]
+
+
+def counted_program(parameters: Mapping[str, Any]) -> ProgramSpec:
+    """Return the program of a party as far as its numbers of workers say. They must have no `problems_of_counts`."""
+    replicas = parameters.get("replicas") or 1
+    return ProgramSpec((), replicas=replicas, size=_size(parameters), elastic=replicas - _fewest(parameters))
+
+
 def _fewest(parameters: Mapping[str, Any]) -> int:
     """Return the number of workers that are not elastic."""
     return int(parameters.get("min_replicas") or parameters.get("replicas") or 1)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fate_flow.core.model.document import AS_IN_FATE_V1, Paths
+from fate_flow.core.model.document import AS_IN_FATE_V1, Disclosure, Paths
 from fate_flow.core.model.policy import Policy
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.retry import NEVER_AGAIN, RetryRule
@@ -166,6 +166,8 @@ class JobSpec:
     conf: Mapping[str, Any] = field(default_factory=dict)   # as a v1 runtime conf, completed: `f_runtime_conf`
     stated_conf: Mapping[str, Any] = field(default_factory=dict, compare=False)     # before defaults were filled in
     paths: Paths = field(default=AS_IN_FATE_V1, compare=False, repr=False)     # of the submitted document
+    withheld: frozenset[Party] = frozenset()        # seats whose own parameters are not, or not all, known here
+    disclosure: Disclosure | None = field(default=None, compare=False, repr=False)      # of the document
 
     @property
     def common(self) -> JobParameters:

@@ -156,7 +156,8 @@ def _tell(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Sen
 
 def _parameters(view: JobView) -> dict[str, Any]:
     """Return the changed parameters of the job, in case the party has missed the command that changed them."""
-    return Parameters(view.spec.changeable_conf, view.job.changed, view.job.revision).as_body()
+    spec, job = view.spec, view.job
+    return Parameters(spec.changeable_conf, job.changed, job.revision, spec.disclosure).as_body()
 
 
 def _tell_plain_v1(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Send]:

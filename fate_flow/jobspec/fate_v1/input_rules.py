@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from fate_flow.core.model.modules import ModuleInfo, ReadsAndMakesTables
@@ -16,6 +16,7 @@ _MOST_NAMED = 5
 class InputRules:
     modules: Mapping[str, ModuleInfo]
     tasks: Mapping[str, TaskSpec]
+    withheld: Collection[Party] = ()
 
     def check(self, components: Iterable[Component]) -> None:
         """Add a problem for each input that cannot exist when its task begins."""
@@ -51,6 +52,8 @@ class InputRules:
             return True
         if party not in producer.parties or party in producer.passed_at:
             return False
+        if party in self.withheld:      # its parameters say whether there is a table, and the initiator has checked it
+            return True
         module = self.modules[producer.module]
         given = producer.parameters.get(party, {})
         return not isinstance(module, ReadsAndMakesTables) or module.makes_table(given, party.role)

@@ -84,7 +84,7 @@ def check_places(node: Node, initiators: Collection[str]) -> None:
             _refuse_ours(block, "job_parameters.common", (*_OURS, "max_failed_workers", "ttl"))
             for name, conf in block.at("task_conf").members().items():
                 _refuse_ours(conf, f"job_parameters.common.task_conf.{shown_key(name)}", (*_OURS, "after"))
-            for key in _OF_THE_JOB if block.path not in initiators else ():
+            for key in OF_THE_JOB if block.path not in initiators else ():
                 if block.at(key).is_given:
                     block.at(key).without_effect("it applies to the whole job: set it in job_parameters.common")
 
@@ -253,7 +253,9 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
     "user": _Key(_text),
 }
 
-_OF_THE_JOB = ("timeout", *AUTOMATIC, "federated_mode", "federated_status_collect_type")
+OF_THE_JOB = ("timeout", *AUTOMATIC, "federated_mode", "federated_status_collect_type")
+"""FATE's keys that apply to the whole job. Every party reads them in the blocks of the initiator, too."""
+
 _REMOVED = frozenset({"work_mode", "backend"})
 _INHERITANCE = "inheritance_info"
 _OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {

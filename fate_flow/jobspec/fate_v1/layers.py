@@ -115,13 +115,20 @@ def _read_overrides(
 
 def _indexes(selector: str, block: Node, seats: int) -> frozenset[int]:
     """Return the indexes in the role's list that a selector means."""
-    if selector == "all":
-        return frozenset(range(seats))
-    wanted = frozenset(int(number) for number in selector.split("|"))
-    beyond = sorted(index for index in wanted if index >= seats)
+    found = meant_by(selector, seats)
+    beyond = [] if selector == "all" else sorted({int(number) for number in selector.split("|")} - found)
     if beyond:
         block.without_effect(f"the role has {seats} of them, none at {', '.join(map(str, beyond))}")
-    return wanted - frozenset(beyond)
+    return found
+
+
+def meant_by(selector: str, seats: int) -> frozenset[int]:
+    """Return the indexes that a selector means in a role with this number of seats; none if it is no selector."""
+    if not _SELECTOR.fullmatch(selector):
+        return frozenset()
+    if selector == "all":
+        return frozenset(range(seats))
+    return frozenset(index for index in map(int, selector.split("|")) if index < seats)
 
 
 def _merge_into(general: dict[str, Any], special: Mapping[str, Any]) -> None:

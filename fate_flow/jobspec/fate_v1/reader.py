@@ -33,10 +33,12 @@ MAX_SPREAD = 1_000_000      # values of the conf times parties, since each party
 
 
 def read(
-    document: JobDocument, modules: Mapping[str, ModuleInfo], defaults: JobParameters, findings: Findings
-) -> JobSpec | None:
+    document: JobDocument, modules: Mapping[str, ModuleInfo], defaults: JobParameters, findings: Findings,
+    withheld: frozenset[Party],
+) -> JobSpec | None:  # fmt: skip
     """Return the job that the two documents describe; None if there is a problem."""
-    return read_documents(document.body.get("dsl"), document.body.get("runtime_conf"), modules, defaults, findings)
+    dsl, conf = document.body.get("dsl"), document.body.get("runtime_conf")
+    return read_documents(dsl, conf, modules, defaults, findings, withheld)
 
 
 def completed(document: JobDocument, spec: JobSpec, job_id: str) -> JobDocument:
@@ -47,6 +49,12 @@ def completed(document: JobDocument, spec: JobSpec, job_id: str) -> JobDocument:
 def as_fate_v1(document: JobDocument, _: JobSpec) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Return DSL and runtime conf, as they are."""
     return document.body["dsl"], document.body["runtime_conf"]
+
+
+def conf_of(document: JobDocument) -> Mapping[str, Any]:
+    """Return the runtime conf of a document in FATE v1."""
+    conf: Mapping[str, Any] = document.body["runtime_conf"]
+    return conf
 
 
 def bound(document: JobDocument) -> list[Any]:
@@ -79,14 +87,15 @@ def component_parameters_on(spec: JobSpec, task: TaskSpec, party: Party) -> dict
 
 
 def read_documents(
-    dsl: object, runtime_conf: object, modules: Mapping[str, ModuleInfo], defaults: JobParameters, findings: Findings
-) -> JobSpec | None:
-    """Return the job; None if there is a problem."""
+    dsl: object, runtime_conf: object, modules: Mapping[str, ModuleInfo], defaults: JobParameters, findings: Findings,
+    withheld: frozenset[Party],
+) -> JobSpec | None:  # fmt: skip
+    """Return the job; None if there is a problem. `withheld`: the seats whose parameters are not all in the conf."""
     conf, components = Node(runtime_conf, "job_runtime_conf", findings), Node(dsl, "dsl", findings)
     size = size_of(conf)
     if size is None or size_of(components) is None:
         return None
-    return _Reading(conf, size, components, modules, defaults, findings).job()
+    return _Reading(conf, size, components, modules, defaults, findings, withheld).job()
 
 
 @dataclass(frozen=True)
@@ -99,6 +108,7 @@ class _Reading:
     modules: Mapping[str, ModuleInfo]
     defaults: JobParameters
     findings: Findings
+    withheld: frozenset[Party]
 
     def job(self) -> JobSpec | None:
         """Return the job; None if there is a problem."""
@@ -125,7 +135,7 @@ class _Reading:
         base = self._base(layers, initiator, components)
         parameters = {party: job_parameters(base, layers.at(party)) for party in parties}
         components = in_order(components, parameters[initiator], self.conf.at("job_parameters").at("common"))
-        tasks = Tasks(self.conf, self.modules, parties, initiator, parameters, given).all(components)
+        tasks = Tasks(self.conf, self.modules, parties, initiator, parameters, given, self.withheld).all(components)
         if self.findings.problems:
             return None
         return JobSpec(
@@ -143,6 +153,7 @@ class _Reading:
             conf=_completed(self.conf.value, parties, initiator, base, layers),
             stated_conf=self.conf.value,
             paths=self.findings.paths,
+            withheld=self.withheld,
         )
 
     def _component_parameters(

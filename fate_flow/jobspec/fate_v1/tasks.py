@@ -14,7 +14,7 @@ from fate_flow.core.model.modules import (
     WarnsOfParameters,
 )
 from fate_flow.core.model.policy import Policy, PolicyAction, may_restart_task
-from fate_flow.core.model.program import ProgramSpec
+from fate_flow.core.model.program import ProgramSpec, counted_program, problems_of_counts
 from fate_flow.core.model.spec import JobParameters, Party, TaskSpec
 from fate_flow.jobspec.fate_v1.after_document import after_of
 from fate_flow.jobspec.fate_v1.dsl import Component
@@ -41,6 +41,7 @@ class Tasks:
     initiator: Party
     parameters: Mapping[Party, JobParameters]
     given: Mapping[Party, Mapping[str, Any]]
+    withheld: frozenset[Party] = frozenset()
 
     def all(self, components: tuple[Component, ...]) -> dict[str, TaskSpec]:
         """Return the tasks in the order of their components."""
@@ -53,7 +54,7 @@ class Tasks:
             self._check_constraint(one)
         tasks = {one.name: self._task(one, seats[one.name]) for one in components}
         self._minimums.check(tasks)
-        InputRules(self.modules, tasks).check(components)
+        InputRules(self.modules, tasks, self.withheld).check(components)
         return tasks
 
     @property
@@ -78,7 +79,8 @@ class Tasks:
             party: self._check_parameters(component, party, parameters[party])
             for party in parties if party not in passed
         }  # fmt: skip
-        self._check_together(component, {party: parameters[party] for party in parties if party not in passed})
+        known = [party for party in parties if party not in passed | self.withheld]
+        self._check_together(component, {party: parameters[party] for party in known})
         retry = rule_for(self.parameters[self.initiator], component.name)
         limit = _task_timeout(self.parameters[self.initiator], component.name)
         limits = {party: _task_timeout(self.parameters[party], component.name) for party in parties}
@@ -109,8 +111,11 @@ class Tasks:
     ) -> ProgramSpec | None:
         """Check the parameters with the module, and return the program that they name, if they name one.
 
-        Problems name no key, since several blocks are merged."""
+        Problems name no key, since several blocks are merged. Of a party whose parameters are withheld, only the
+        numbers of its workers are known."""
         module = self.modules[component.module]
+        if party in self.withheld:
+            return self._counted_program(component, party, parameters) if module.provider.has_replicas else None
         problems = module.check(parameters, party.role)
         program = None if problems else module.provider.program(parameters)
         if program is not None:
@@ -121,7 +126,16 @@ class Tasks:
             self._parameters_of(component).doubtful(warning)      # reported once, even if many parties have it
         return program
 
+    def _counted_program(
+        self, component: Component, party: Party, parameters: Mapping[str, Any]
+    ) -> ProgramSpec | None:
+        problems = problems_of_counts(parameters)
+        for problem in problems:
+            self._parameters_of(component, party).wrong(problem)
+        return None if problems else counted_program(parameters)
+
     def _check_together(self, component: Component, parameters: Mapping[Party, Mapping[str, Any]]) -> None:
+        """Check the parameters of all parties whose parameters are known; the initiator knows all."""
         module = self.modules[component.module]
         if isinstance(module, ChecksAllParties) and not self.conf.findings.problems:
             for problem in module.check_all(parameters):

@@ -14,7 +14,7 @@ from typing import Any
 from fate_flow.core.model.document import JobDocument, Paths
 from fate_flow.core.model.grammar import shown, shown_key
 from fate_flow.core.model.modules import ModuleInfo
-from fate_flow.core.model.spec import JobParameters, JobSpec
+from fate_flow.core.model.spec import JobParameters, JobSpec, Party
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
 from fate_flow.jobspec.fate_v1.model_name import with_model
@@ -30,14 +30,15 @@ THE_FILE = "the job file"
 
 
 def read(
-    document: JobDocument, modules: Mapping[str, ModuleInfo], defaults: JobParameters, findings: Findings
-) -> JobSpec | None:
+    document: JobDocument, modules: Mapping[str, ModuleInfo], defaults: JobParameters, findings: Findings,
+    withheld: frozenset[Party],
+) -> JobSpec | None:  # fmt: skip
     """Return the job of a file; None if there is a problem."""
     translation = translated(document, findings)
     if translation is None:
         return None
     found = Findings(findings.strict, findings.problems, findings.warnings, translation.paths)
-    return read_documents(translation.dsl, translation.runtime_conf, modules, defaults, found)
+    return read_documents(translation.dsl, translation.runtime_conf, modules, defaults, found, withheld)
 
 
 def completed(document: JobDocument, spec: JobSpec, job_id: str) -> JobDocument:

@@ -37,6 +37,12 @@ def digest_of_received(document: JobDocument) -> str:
         return ""
 
 
+def key_of_received(document: JobDocument, digest: str) -> str:
+    """Return a key for what this very document says. Two documents of one digest may differ in what they withhold."""
+    given = document.disclosure
+    return digest if given is None or not given.commitments else f"{digest} {' '.join(sorted(given.commitments))}"
+
+
 def spec_in_row(context: Context, document: Document) -> JobSpec:
     """Return what a stored document says; a process parses it once. Raises BadDocument if it is of an older release."""
     digest = digest_of(document)
@@ -59,8 +65,11 @@ def for_rows(document: JobDocument, spec: JobSpec, name: str = "", description: 
     known = FORMATS[document.format]
     dsl, conf = known.as_fate_v1(document, spec)
     name, description = known.title(document, (name, description))
-    own = None if document == fate_v1_document(dsl, conf) else document
-    return Document(dsl, conf, {}, name, description, own=own)
+    own = replace(document, disclosure=None)
+    return Document(
+        dsl, conf, {}, name, description, own=None if own == fate_v1_document(dsl, conf) else own,
+        disclosure=document.disclosure,
+    )  # fmt: skip
 
 
 def completed(document: Document, spec: JobSpec, job_id: str) -> Document:

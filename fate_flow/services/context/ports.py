@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -373,6 +374,7 @@ class Context:
     permission: PermissionRule = field(default_factory=PermissionRule)
     site: SiteRule = field(default_factory=SiteRule)
     kinds: Kinds = field(default_factory=lambda: KINDS)
+    fresh_salt: Callable[[], str] = field(default=lambda: secrets.token_hex(32))     # that nobody can guess
 
     def read(self, observe: Callable[[Transaction], T]) -> T:
         """Return what `observe` reads, without a lock. Raises StorageFailed."""

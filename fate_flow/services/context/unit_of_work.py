@@ -21,7 +21,7 @@ from fate_flow.core.model.job import Command, Job
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.documents import digest_of, parse_document
+from fate_flow.services.context.documents import digest_of, key_of_received, parse_document
 from fate_flow.services.context.effects import Effect, carry_out
 from fate_flow.services.context.pending import Pending
 from fate_flow.services.context.ports import Context, why_absent
@@ -43,7 +43,7 @@ class UnitOfWork:
     pending: Pending = _NOTHING                               # what follows after the commit
     is_careful: bool = False                                  # see `isolated`
     known_steady: int | None = None                           # set by the scheduler; others read it
-    read_early: Mapping[str, JobSpec] = field(default_factory=dict)      # by digest: parsed before the transaction
+    read_early: Mapping[str, JobSpec] = field(default_factory=dict)     # by `key_of_received`: parsed before
 
     @property
     def steady(self) -> int:
@@ -160,13 +160,13 @@ class UnitOfWork:
                 raise OperationFailed(f"job {job_id}: its rows have another document than it is bound to")
             if len(specs) >= _SPECS_KEPT:
                 del specs[next(iter(specs))]
-            specs[digest] = self.parsed(document.content, digest)
+            specs[digest] = self.context.accepted.get(digest) or parse_document(self.context, document.content)
         return specs[binding.digest]
 
     def parsed(self, document: JobDocument, digest: str) -> JobSpec:
-        """Return what the document with this digest says, without parsing it again if this was done before this
+        """Return what a received document with this digest says, without parsing it again if this was done before this
         transaction, or when its job was accepted. Raises BadDocument with the path of the offending key."""
-        known = self.read_early.get(digest) or self.context.accepted.get(digest)
+        known = self.read_early.get(key_of_received(document, digest)) or self.context.accepted.get(digest)
         return known or parse_document(self.context, document)
 
     def binding(self, job_id: str) -> JobBinding | None:

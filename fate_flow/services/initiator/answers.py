@@ -15,6 +15,7 @@ from fate_flow.core.planning.replies import handle_reply, must_ask_later
 from fate_flow.core.wire.v1.extensions import offers_extensions
 from fate_flow.core.wire.v1.job_answers import lease_in, not_run_in, refused_cores_in
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.disclosure import as_given_to
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator import reports
 from fate_flow.services.initiator.job_view import view_of
@@ -95,6 +96,7 @@ class Answers:
             return
         party = action.seat.party
         incarnations = {task.key.name: task.incarnation for task in unit.tx.tasks(job.job_id)}
+        document = as_given_to(document, party.party_id)
         body = create_body(document, spec, job.job_id, incarnations, job.revision)
         self._dispatch(unit, Command(CommandKind.CREATE, job.job_id, party, job.run, body=body))
         waiting = JobStatus.WAITING.value

@@ -7,7 +7,7 @@ answer comes back as an event.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fate_flow.core.model.errors import OperationFailed
@@ -22,6 +22,7 @@ from fate_flow.core.wire.v1.initiator_bodies import RerunRequest
 from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.jobspec.parameters import Change
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.disclosure import command_for
 from fate_flow.services.context.documents import ParsedJob
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -78,7 +79,7 @@ class Coordinator:
         """Carry out a command to the own party at once; send one to another party through the outbox."""
         own = unit.context.party_id
         if command.to.party_id not in (own, "0"):
-            unit.send(command)
+            unit.send(command_for(unit.spec(command.job_id), command))
             return
         endpoint = f"/v1{endpoint_of(command)}"
         unit.note(Event.OWN_REQUEST, job_id=command.job_id, url=f"{unit.context.url}{endpoint}")
@@ -89,12 +90,15 @@ class Coordinator:
 
     # ------------------------------------------------------------------ from users
 
-    def take_submit(self, unit: UnitOfWork, job_id: str, parsed: ParsedJob, request_id: str) -> str:
+    def take_submit(
+        self, unit: UnitOfWork, job_id: str, parsed: ParsedJob, request_id: str, whole: Collection[str] | None = None
+    ) -> str:
         """Take a job, and return its id; if the request id was used before, return the job id that it got then.
 
+        `whole`: ids of the parties that get the whole document; None: all do.
         Raises BadDocument if this party cannot initiate the job; Refused if this party itself cannot take part;
         Conflict if the request id was used for other content."""
-        return take_submit(unit, self._party, self._dispatch, job_id, parsed, request_id)
+        return take_submit(unit, self._party, self._dispatch, job_id, parsed, request_id, whole)
 
     def check_own(self, unit: UnitOfWork, spec: JobSpec) -> None:
         """Check that this party may initiate the job and has a route to all its parties. Raises BadDocument."""

@@ -6,6 +6,7 @@ from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.wire.v1.endings import JobEnd
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.disclosure import command_for
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.seats import note_seat
 
@@ -42,7 +43,8 @@ def tell_again(unit: UnitOfWork, party_id: str) -> None:
         if job is not None and job.is_final and (seat.job_id, seat.party) not in notice:
             body = JobEnd(job.reason, job.message, job.caused_by, job.exit_code).as_body()
             how = job.status.value
-            unit.send(Command(CommandKind.STATUS, job.job_id, seat.party, seat.run, argument=how, body=body))
+            command = Command(CommandKind.STATUS, job.job_id, seat.party, seat.run, argument=how, body=body)
+            unit.send(command_for(unit.spec(job.job_id), command))
 
 
 def _never_confirmed(unit: UnitOfWork, command: Command) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from fate_flow.core.access.authority import PARTY_0
 from fate_flow.core.model.errors import BadDocument, Conflict, Refused
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Command, CommandKind, Seat, Task, TaskKey
@@ -14,6 +15,7 @@ from fate_flow.core.model.status import SeatStatus, TaskStatus
 from fate_flow.core.wire.v1.job_bodies import Create
 from fate_flow.core.wire.v1.queries import effective_in
 from fate_flow.jobspec.effective import capped_text
+from fate_flow.services.context.disclosure import as_given_to, with_disclosure
 from fate_flow.services.context.documents import ParsedJob, completed, digest_of
 from fate_flow.services.context.space import check_space_for_client
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -24,9 +26,12 @@ from fate_flow.store.values import Document, Submission
 
 
 def take_submit(
-    unit: UnitOfWork, party: Participant, dispatch: Dispatch, job_id: str, parsed: ParsedJob, request_id: str
-) -> str:
+    unit: UnitOfWork, party: Participant, dispatch: Dispatch, job_id: str, parsed: ParsedJob, request_id: str,
+    whole: Collection[str] | None = None,
+) -> str:  # fmt: skip
     """Take a job, and return its id; if the request id was used before, return the job id that it got then.
+
+    `whole`: ids of the parties that get the whole document; None: all do.
 
     Raises BadDocument if this party cannot initiate the job; Refused if this party itself cannot take part; NoSpace if
     it takes nothing new; Conflict if the request id was used for other content."""
@@ -38,7 +43,11 @@ def take_submit(
         return known.job_id
     check_space_for_client(unit.context)
     check_own(unit, spec)
-    _take_seat(unit, party, dispatch, job_id, completed(document, spec, job_id), spec)
+    document = completed(document, spec, job_id)
+    others = {seat.party_id for seat in spec.parties} - {unit.context.party_id, PARTY_0}
+    if whole is not None and not others <= set(whole):
+        document = with_disclosure(unit.context, document, whole)
+    _take_seat(unit, party, dispatch, job_id, document, spec)
     unit.touch(job_id)
     return job_id
 
@@ -78,7 +87,9 @@ def _take_seat(
     for party in spec.parties:
         if party != spec.initiator:
             _hold_rows(unit, job_id, party, spec, incarnations)
-            dispatch(unit, Command(CommandKind.CREATE, job_id, party, body=body))
+            is_own = party.party_id in (unit.context.party_id, PARTY_0)
+            given = body if is_own else create_body(as_given_to(document, party.party_id), spec, job_id, incarnations)
+            dispatch(unit, Command(CommandKind.CREATE, job_id, party, body=given))
 
 
 def _hold_rows(unit: UnitOfWork, job_id: str, party: Party, spec: JobSpec, incarnations: Mapping[str, str]) -> None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fate_flow.core.access.authority import PARTY_0, JobBinding, Said, Statement, objection, party_id_of
+from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.errors import BadRequest, OperationFailed, PermissionDenied, Refused
 from fate_flow.core.model.job import Command, CommandKind, Task, TaskKey
 from fate_flow.core.model.program import ProgramSpec
@@ -16,8 +17,14 @@ from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.planning.participant.admission import excess
 from fate_flow.core.wire.v1.job_bodies import Create, incarnations_in, read_create
 from fate_flow.jobspec.effective import Effective, effective_at
-from fate_flow.jobspec.formats import FORMATS
-from fate_flow.services.context.documents import digest_of_received, for_rows, parse_document, remember_accepted
+from fate_flow.jobspec.formats import FORMATS, withheld_from
+from fate_flow.services.context.documents import (
+    digest_of_received,
+    for_rows,
+    key_of_received,
+    parse_document,
+    remember_accepted,
+)
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.space import check_space_for_party
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -101,16 +108,17 @@ def check_early(context: Context, spec: JobSpec) -> None:
 
 
 def read_programs_early(context: Context, commands: Iterable[Command]) -> dict[str, JobSpec]:
-    """Do `check_early` for each `create`, and return what was parsed for it, by digest."""
+    """Do `check_early` for each `create`, and return what was parsed for it, by `key_of_received`."""
     found: dict[str, JobSpec] = {}
     for command in commands if context.program_policy.reads_programs else ():
         if command.kind is CommandKind.CREATE:
             with suppress(Exception):
                 document = read_create(command.body, FORMATS).document
                 digest = digest_of_received(document)
-                if digest not in found:
-                    found[digest] = context.accepted.get(digest) or parse_document(context, document)
-                    check_early(context, found[digest])
+                key = key_of_received(document, digest)
+                if key not in found:
+                    found[key] = context.accepted.get(digest) or parse_document(context, document)
+                    check_early(context, found[key])
     return found
 
 
@@ -153,6 +161,7 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
         raise PermissionDenied(why)
     if command.to not in spec.parties:
         raise BadRequest(f"role: {command.to} has no seat in job {command.job_id}")
+    check_own_seats(unit.context, create.document, spec)
     _check_keys(unit, command.to, spec)
     accept(unit, spec)
     if statement is CommandKind.CREATE:
@@ -166,6 +175,15 @@ def check_unfinished_jobs(unit: UnitOfWork, initiator: str) -> None:
     On MySQL, creates that several processes handle at the same moment may exceed the quota by a few."""
     if initiator not in (unit.context.party_id, PARTY_0):
         unit.context.quotas.check_unfinished_jobs(initiator, unit.tx.open_jobs_by(initiator))
+
+
+def check_own_seats(context: Context, document: JobDocument, spec: JobSpec) -> None:
+    """Check that the document has all parameters of this party's seats. Raises BadRequest.
+
+    The document itself is checked: a digest, by which a specification is remembered, does not say what is withheld."""
+    withheld = [seat for seat in own_seats(context, spec) if seat in withheld_from(document)]
+    if withheld:
+        raise BadRequest(f"disclosure.commitments: parameters of {withheld[0]} are withheld from that party itself")
 
 
 def _check_keys(unit: UnitOfWork, party: Party, spec: JobSpec) -> None:

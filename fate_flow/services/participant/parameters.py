@@ -22,12 +22,14 @@ from fate_flow.core.planning.rerun import KEPT
 from fate_flow.core.wire.v1.job_answers import still_ends_data
 from fate_flow.core.wire.v1.job_bodies import Parameters
 from fate_flow.jobspec.fate_v1.reader import effective_document
+from fate_flow.jobspec.formats import withheld_from
 from fate_flow.jobspec.parameters import Change, changed_components, changed_conf
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.disclosure import with_disclosure
 from fate_flow.services.context.documents import digest_of, parse_document, remember_accepted
 from fate_flow.services.context.effects import WriteConfs
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant.admission import Admitted, accept, request
+from fate_flow.services.participant.admission import Admitted, accept, check_own_seats, request
 from fate_flow.services.workers.allowed import needs_approval
 from fate_flow.store.values import Document
 
@@ -55,6 +57,9 @@ def preview_change(unit: UnitOfWork, job: Job, change: Change) -> Revised:
     assert spec is not None, "it was parsed when it was taken"
     revised = document.with_conf(changed_conf(spec, change))
     new = parse_document(unit.context, revised.content)
+    revised = revised.with_conf(new.conf)
+    if document.disclosure is not None:
+        revised = with_disclosure(unit.context, revised, document.disclosure.whole, document)
     components = changed_components(spec, new)
     is_change = new.changeable_conf != spec.changeable_conf
     plain_v1 = tuple(seat.party for seat in unit.tx.seats(job.job_id) if seat.is_plain_v1)
@@ -62,9 +67,7 @@ def preview_change(unit: UnitOfWork, job: Job, change: Change) -> Revised:
         _check_not_done(unit, job, components)
         _check_all_know_revisions(job, plain_v1)
     warnings = tuple(one for one in new.warnings if one not in spec.warnings)
-    return Revised(
-        revised.with_conf(new.conf), new, components, job.revision, is_change, plain_v1, warnings
-    )
+    return Revised(revised, new, components, job.revision, is_change, plain_v1, warnings)
 
 
 def change_parameters(
@@ -89,7 +92,8 @@ def change_parameters(
     accept(unit, revised.spec)
     _revise(unit, bound, terms)
     nodes = unit.context.engines.default_size.nodes
-    body = Parameters(revised.spec.changeable_conf, revised.components, revision).as_body()
+    conf, disclosure = revised.spec.changeable_conf, revised.document.disclosure
+    body = Parameters(conf, revised.components, revision, disclosure).as_body()
     for seat in unit.tx.seats(job.job_id):
         unit.tx.ask_for(seat, request_of(seat.party, revised.spec.parameters[seat.party], nodes).cores)
         if seat.party != job.party:
@@ -108,12 +112,14 @@ def take_parameters(unit: UnitOfWork, job: Job, given: Parameters) -> Answer:
     if revision < bound.revision:
         return Answer()
     document = document.with_conf({**document.runtime_conf, **given.conf})
+    document = replace(document, disclosure=given.disclosure)
     offered = replace(bound, digest=digest_of(document), revision=revision)
     if offered == bound or (given.revision is None and offered.digest == bound.digest):
         return Answer()       # plain v1 counts no revisions, and sends the same change to each of our seats
     if why := difference(bound, offered):
         raise OperationFailed(why)
     spec = parse_document(unit.context, document.content)
+    check_own_seats(unit.context, document.content, spec)
     components = tuple(name for name in spec.tasks if name in given.components)
     accept(unit, spec)
     remember_accepted(unit.context, offered.digest, spec)
@@ -137,9 +143,20 @@ def take_document(unit: UnitOfWork, admitted: Admitted, caller: str) -> None:
         assert bound is not None, "another process has bound it"
     if offered.revision < bound.revision:
         raise NotEffective(f"job {bound.job_id} is at revision {bound.revision} here, not {offered.revision}")
+    if offered.revision == bound.revision:
+        _check_withheld(unit, offered.job_id, admitted.document)
     if offered.revision > bound.revision:
         _check_dsl(unit, offered.job_id, admitted.document)
         _revise(unit, bound, _Terms(offered.revision, admitted.document, admitted.spec, ()))
+
+
+def _check_withheld(unit: UnitOfWork, job_id: str, document: Document) -> None:
+    """Check that another seat is created with the same parts of the document: all rows of a job here have the same.
+
+    Raises PermissionDenied."""
+    here = unit.tx.document(job_id)
+    if here is not None and withheld_from(here.content) != withheld_from(document.content):
+        raise PermissionDenied(f"job {job_id} has other parts of its document here: every create must have the same")
 
 
 def _check_dsl(unit: UnitOfWork, job_id: str, document: Document) -> None:

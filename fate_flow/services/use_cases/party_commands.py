@@ -9,11 +9,13 @@ from fate_flow.core.access.authority import TO_INITIATORS, Said, objection
 from fate_flow.core.model.errors import BadRequest, FlowError, StorageFailed
 from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Job
 from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
 from fate_flow.core.wire.v1.initiator_bodies import read_capacity, read_rerun, seat_in, wants_force_stop
 from fate_flow.core.wire.v1.queries import preview_data
 from fate_flow.core.wire.v1.reports import NOT_WELL_FORMED, read_report
 from fate_flow.core.wire.v1.retcodes import retcode_of
+from fate_flow.services.context.disclosure import answer_to
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.initiator.initiator import Coordinator
@@ -63,10 +65,14 @@ class PartyCommands:
 
     def _one(self, unit: UnitOfWork, command: Command, caller: str) -> Answer:
         if command.kind in TO_INITIATORS:
-            return self._asked_as_initiator(unit, command, caller)
+            answer = self._asked_as_initiator(unit, command, caller)
+            return answer_to(self._spec_of_own(unit, command.job_id), caller, answer)
         answer = self._party.handle(unit, command, caller)
         unit.touch(command.job_id)
         return answer
+
+    def _spec_of_own(self, unit: UnitOfWork, job_id: str) -> JobSpec | None:
+        return None if unit.tx.job_here(job_id) is None else unit.spec(job_id)
 
     def _asked_as_initiator(self, unit: UnitOfWork, command: Command, caller: str) -> Answer:
         job = unit.tx.job_here(command.job_id)

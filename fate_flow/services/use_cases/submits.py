@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from fate_flow.core.model.errors import (
@@ -51,15 +51,21 @@ class Submits:
         self._slots = threading.Semaphore(most_waiting)
         self._timeout = timeout
 
-    def submit(self, job_id: str, parsed: ParsedJob, request_id: str = "", by: str = "") -> str:
-        """Take a job, wait until every party has accepted it, and return its id. `by`: the client that has signed.
+    def submit(
+        self, job_id: str, parsed: ParsedJob, request_id: str = "", by: str = "", whole: Collection[str] | None = None
+    ) -> str:
+        """Take a job, wait until every party has accepted it, and return its id.
+
+        `by`: the client that has signed; `whole`: ids of the parties that get the whole document; None: all do.
 
         Raises BadDocument if this party cannot initiate the job; Refused, naming the party; Busy; Conflict if the
         request id was used for other content.
         A refused submit leaves nothing at any party, and its request id is free again."""
         with self.waiting():
             check_early(self._units.context, parsed.spec)
-            known = self._units.carry_out(lambda unit: self._take(unit, job_id, parsed, request_id or job_id, by))
+            known = self._units.carry_out(
+                lambda unit: self._take(unit, job_id, parsed, request_id or job_id, by, whole)
+            )
             decided = self._await_decision(known)
             if decided.retcode and known == job_id:
                 self._forget(known)
@@ -92,9 +98,11 @@ class Submits:
 
         self._units.carry_out(check)
 
-    def _take(self, unit: UnitOfWork, job_id: str, parsed: ParsedJob, request_id: str, by: str) -> str:
+    def _take(
+        self, unit: UnitOfWork, job_id: str, parsed: ParsedJob, request_id: str, by: str, whole: Collection[str] | None
+    ) -> str:  # fmt: skip
         is_begun_anew = unit.tx.job_here(job_id) is not None     # an earlier try was committed after all
-        known = self._initiator.take_submit(unit, job_id, parsed, request_id)
+        known = self._initiator.take_submit(unit, job_id, parsed, request_id, whole)
         if known == job_id and not is_begun_anew:
             unit.note(Event.SUBMIT_ASKED, job_id=known, body=_summary(parsed.document))
             note_who_asked(unit, known, "submitted", by)

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from fate_flow.core.model.document import JobDocument
+from fate_flow.core.model.document import Disclosure, JobDocument
 from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.values import Document
+
+_BODY, _DISCLOSURE = "body", "disclosure"
 
 
 def document_columns(document: Document) -> dict[str, Any]:
     """Return the columns that a change of the parameters writes: all but the DSL, which never changes."""
-    own = document.own
+    own, disclosure = document.own, document.disclosure
+    kept: dict[str, Any] = {} if own is None else {_BODY: own.body, "defaults": own.defaults}
+    if disclosure is not None:
+        kept[_DISCLOSURE] = {
+            "salts": disclosure.salts, "commitments": disclosure.commitments, "whole": list(disclosure.whole),
+        }  # fmt: skip
     return {
         "f_runtime_conf": to_json(document.runtime_conf),
         "f_runtime_conf_on_party": to_json(document.on_party),
         "f_format": document.content.format,
-        "f_document": None if own is None else to_json({"body": own.body, "defaults": own.defaults}),
+        "f_document": to_json(kept) if kept else None,
     }
 
 
-def own_document_of(own_format: str, text: str | None) -> JobDocument | None:
-    """Return the document of a row in its own format; None if that is FATE v1."""
-    own = from_json(text)
-    return JobDocument(own_format, own["body"], own["defaults"]) if own else None
+def kept_document(own_format: str, text: str | None) -> tuple[JobDocument | None, Disclosure | None]:
+    """Return the document of a row in its own format, None if that is FATE v1; and its disclosure, if it has one."""
+    kept: Mapping[str, Any] = (from_json(text) if text else None) or {}
+    own = JobDocument(own_format, kept[_BODY], kept["defaults"]) if _BODY in kept else None
+    given = kept.get(_DISCLOSURE)
+    if given is None:
+        return own, None
+    return own, Disclosure(given["salts"], given["commitments"], tuple(given["whole"]))

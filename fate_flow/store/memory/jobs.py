@@ -36,7 +36,7 @@ class Jobs(MemoryUnitOfWork):
             return False
         kept = Document(
             as_json(document.dsl), as_json(document.runtime_conf), as_json(document.on_party), document.name,
-            document.description, document.tag, own=_copied(document.own),
+            document.description, document.tag, own=_copied(document.own), disclosure=document.disclosure,
         )  # fmt: skip
         self._put(JobRow(new_job(job), kept))
         return True
@@ -62,7 +62,8 @@ class Jobs(MemoryUnitOfWork):
             return False
         found = changed(row.job, **revised(new), consent=row.job.consent or new.consent)
         conf, on_party = as_json(document.runtime_conf), as_json(document.on_party)
-        new_document = changed(row.document, runtime_conf=conf, on_party=on_party, own=_copied(document.own))
+        own, disclosure = _copied(document.own), document.disclosure
+        new_document = changed(row.document, runtime_conf=conf, on_party=on_party, own=own, disclosure=disclosure)
         self._put(changed(row, job=found, document=new_document))
         return True
 

@@ -23,7 +23,7 @@ from fate_flow.store.contract.changes import (
     stop_requested,
     tag_of_end,
 )
-from fate_flow.store.database.document_columns import document_columns, own_document_of
+from fate_flow.store.database.document_columns import document_columns, kept_document
 from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.database.models import JobRow, TaskRow
 from fate_flow.store.database.prepared import Prepared
@@ -63,10 +63,11 @@ class Jobs(SqlUnitOfWork):
         )  # fmt: skip
         if row is None:
             return None
-        dsl, conf, on_party, name, description, tag, own_format, own = row
+        dsl, conf, on_party, name, description, tag, own_format, kept = row
+        own, disclosure = kept_document(own_format, kept)
         return Document(
-            from_json(dsl), from_json(conf), from_json(on_party), name or "", description or "", tag or "",
-            own=own_document_of(own_format, own),
+            from_json(dsl), from_json(conf), from_json(on_party), name or "", description or "", tag or "", own=own,
+            disclosure=disclosure,
         )  # fmt: skip
 
     def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from fate_flow.core.model.job import Answer, Command, Report
@@ -23,10 +24,13 @@ class Initiator(HandServer):
         super().__init__("9999", **server)
         self.side = Coordinator(Participant(), "owner")
 
-    def submit(self, document: Any = BOTH, request_id: str = JOB_ID, job_id: str = JOB_ID) -> str:
+    def submit(
+        self, document: Any = BOTH, request_id: str = JOB_ID, job_id: str = JOB_ID, whole: Collection[str] | None = None
+    ) -> str:
+        """`whole`: the parties that get the whole document; None: all do."""
         parsed = self.parsed(document)
         with self.unit() as unit:
-            known = self.side.take_submit(unit, job_id, parsed, request_id)
+            known = self.side.take_submit(unit, job_id, parsed, request_id, whole)
             self.side.advance(unit, known)
         return known
 

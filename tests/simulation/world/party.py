@@ -122,6 +122,7 @@ class SimParty:
             routes=frozenset(world.party_ids), clock=self.clock,
             fresh_id=lambda: f"{world.random.getrandbits(128):032x}", carry_out=_EffectRunner(world, process).take,
             ceilings=world.ceilings_at.get(self.party_id, NO_CEILINGS), program_policy=_Open(), approval=world.approval,
+            fresh_salt=lambda: f"{world.salts.getrandbits(256):064x}",
         )  # fmt: skip
 
     @contextmanager

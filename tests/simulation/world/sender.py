@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from fate_flow.core.access.authority import TO_INITIATORS
 from fate_flow.core.model.job import UNREACHABLE, Answer, Command, CommandKind
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
 from fate_flow.peers.send_queue import Jobs, SendQueue, Work
@@ -94,8 +95,16 @@ class SimSender:
 
     def _serve(self, use_cases: UseCases, batch: Sequence[Command]) -> list[Answer]:
         """At the other party."""
+        own = self._server.party.party_id
+        for one in batch:
+            if one.kind not in TO_INITIATORS:       # an initiator gets all
+                self._world.check_notes(self.to, one.job_id, one.body)
         with self._world.invariants.touches_only_what_it_means(self._world.parties[self.to], batch):
-            return use_cases.commands.carry_out(batch, self._server.party.party_id)
+            answers = use_cases.commands.carry_out(batch, own)
+        for one, answer in zip(batch, answers, strict=True):
+            if one.kind in TO_INITIATORS:
+                self._world.check_notes(own, one.job_id, answer)
+        return answers
 
     def _send_heartbeat(self, jobs: Jobs, batch: Sequence[Command]) -> None:
         """And the batch once it was answered."""

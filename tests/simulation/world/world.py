@@ -27,7 +27,7 @@ from fate_flow.services.context.documents import ParsedJob, parse_document
 from fate_flow.services.context.ports import Rules
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.store.values import Document
-from tests.kit.job_documents import parties_of, upstream_of
+from tests.kit.job_documents import parties_of, private_note, upstream_of, with_private_notes
 from tests.simulation.policies import acts_without_faults, policies_of
 from tests.simulation.rules.invariants import QUIET_SILENCE, Invariants
 from tests.simulation.world.faults import CALM, Faults
@@ -41,6 +41,7 @@ RULES = Rules(
 _NOBODY_ASKS = ApprovalRule()
 _SUBMIT_TIMEOUT = 10_000
 _LOOK = 1_000
+_WITH_NOTES = 5             # one of so many jobs has private notes for its parties
 
 
 class World:
@@ -53,6 +54,7 @@ class World:
     ) -> None:  # fmt: skip
         self.seed = seed
         self.random = random.Random(seed)
+        self.salts = random.Random(seed)                          # does not disturb the other one
         self.faults = faults
         self.rules = rules
         self.ceilings_at = ceilings_at
@@ -77,6 +79,7 @@ class World:
         self.fewest: dict[str, int] = {}                          # by job: how many hosts are enough
         self.returning: dict[str, float] = {}                     # by job: seconds that it waits for a party it lost
         self.restless: set[str] = set()                           # jobs that a rule may end while nothing goes wrong
+        self.noted: set[str] = set()                              # jobs with private notes
         self.reruns = 0                                           # requests that were taken
         self.hints: Counter[str] = Counter()                      # that a party has capacity: sent, heeded, declined
         self.requests: Counter[str] = Counter()                   # others that were
@@ -144,7 +147,11 @@ class World:
 
     def submit(self, at: str, document: Document) -> str:
         """A submit, given up when it is not decided in time: the job's id, also when it is refused or gets lost."""
+        has_notes = len(self.graphs) % _WITH_NOTES == 0
+        document = with_private_notes(document) if has_notes else document
         job_id = self._new_job(document)
+        if has_notes:
+            self.noted.add(job_id)
         self.note(f"submit {job_id} at {at}")
         self._submit(at, job_id, job_id, document)
         if self.chance(self.faults.repeat_request):
@@ -153,6 +160,13 @@ class World:
             self.under_way += 1
             self.at(self.now + self.random.randint(1, 3_000), lambda: self._submit_again(at, again, job_id, document))
         return job_id
+
+    def check_notes(self, to: str, job_id: str, sent: object) -> None:
+        """Check that a party is not sent the private notes of others."""
+        text = repr(sent) if job_id in self.noted else ""
+        for party_id in self.party_ids:
+            if party_id != to and private_note(party_id) in text:
+                self.fail(f"party {to} is sent what is only for party {party_id}: {text[:300]}")
 
     def _submit_again(self, at: str, job_id: str, request_id: str, document: Document) -> None:
         self.under_way -= 1
@@ -185,7 +199,7 @@ class World:
         def take() -> None:
             with suppress(FlowError):
                 parsed = ParsedJob(document, parse_document(submits._units.context, document.content))
-                known = submits._units.carry_out(lambda unit: submits._take(unit, job_id, parsed, request_id, ""))
+                known = submits._units.carry_out(lambda unit: submits._take(unit, job_id, parsed, request_id, "", ()))
                 server.http.at(now + _SUBMIT_TIMEOUT, lambda: submits._give_up(known))
 
         server.http.at(now, take)

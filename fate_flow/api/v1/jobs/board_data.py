@@ -88,7 +88,7 @@ class _BoardRoutes:
         dataset: dict[str, dict[str, dict[str, str]]] = {}
         for party in spec.parties:
             of_party = dataset.setdefault(party.role, {}).setdefault(party.party_id, {})
-            for task in spec.tasks_of(party):
+            for task in spec.tasks_of(party) if party not in spec.withheld else ():
                 if (table := task.table_at(party)) is not None:
                     of_party[task.name] = ".".join(table)
                 elif (output := task.output_at(party)) is not None:

@@ -63,9 +63,11 @@ from fate_flow.api.v1.jobs.submission import (
     ask_parties,
     board_url_of,
     hand_over,
+    parties_that_get_all,
     read_job,
     read_request_id,
     submit_data,
+    warnings_of_whole,
 )
 from fate_flow.api.v1.jobs.task_order import TaskOrder
 from fate_flow.api.v1.rendering import job
@@ -80,6 +82,7 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.core.wire.v1.initiator_bodies import read_rerun
 from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.jobspec.sources import Sources
+from fate_flow.services.context.disclosure import with_disclosure
 from fate_flow.services.context.documents import spec_in_row
 from fate_flow.services.context.space import no_space
 from fate_flow.services.use_cases.jobs import STOPS
@@ -277,9 +280,13 @@ class _JobRoutes:
         except FlowError as error:
             text = sent.lines.in_message(error.message)
             return failed(SUBMIT_FAILED, text, {"problems": [text]})
+        whole = parties_that_get_all(self._services, spec)
+        if whole is not None:
+            document = with_disclosure(context, document, whole)
         answers = ask_parties(self._services, document, spec)
         sources = Sources(spec, context.defaults)
         plan = previewed(spec, context.engines.default_size.nodes, sources, answers, sent.lines)
+        plan["warnings"] += warnings_of_whole(document, whole)
         refused = [one for one in plan["parties"] if one["asked"] == REFUSES]
         if refused:
             said = [f"{one['role']} {one['party_id']}: {one['message']}" for one in refused]

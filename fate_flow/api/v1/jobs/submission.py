@@ -22,13 +22,14 @@ from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import SeatStatus
 from fate_flow.core.planning.plain_v1 import objection
-from fate_flow.core.wire.v1.paths import VALIDATE
+from fate_flow.core.wire.v1.paths import INTAKE, VALIDATE
 from fate_flow.core.wire.v1.plain_v1 import has_no_such_route
-from fate_flow.core.wire.v1.queries import preview_data, validate_body
+from fate_flow.core.wire.v1.queries import intake_query, preview_data, validate_body
 from fate_flow.jobspec.fate_v1.job_parameters import REMOVED_KEYS_WARNING
 from fate_flow.jobspec.fate_v1.model_name import model_id_of
-from fate_flow.jobspec.formats import NATIVE, parse_or_problems
+from fate_flow.jobspec.formats import NATIVE, has_private_parts_not_for, parse_or_problems
 from fate_flow.jobspec.text.lines import Lines
+from fate_flow.services.context.disclosure import as_given_to
 from fate_flow.services.context.documents import ParsedJob, completed
 from fate_flow.services.context.ports import Context
 from fate_flow.services.initiator.submission import create_body
@@ -85,6 +86,7 @@ class Submitted:
 
     job_id: str
     spec: JobSpec
+    warnings: tuple[str, ...] = ()       # besides those of the document
 
     @property
     def retmsg(self) -> str:
@@ -178,11 +180,35 @@ def hand_over(
     try:
         if check is not None:
             check(job.spec)
-        return Submitted(services.use_cases.submits.submit(job_id, job, request_id, caller()), job.spec)
+        whole = parties_that_get_all(services, job.spec)
+        known = services.use_cases.submits.submit(job_id, job, request_id, caller(), whole)
+        return Submitted(known, job.spec, warnings_of_whole(job.document, whole))
     except (Busy, StorageFailed, NoSpace):
         raise
     except FlowError as error:
         raise SubmitFailed(sent.lines.in_message(error.message)) from error
+
+
+def parties_that_get_all(services: Services, spec: JobSpec) -> frozenset[str] | None:
+    """Return the ids of the parties of the job that have to get its whole document; None if it has no other parties.
+
+    Parties of which this is not known are asked first. Raise Busy."""
+    others = {party.party_id for party in spec.parties} - {services.context.party_id, "0"}
+    if not others:
+        return None
+    if unknown := services.unaware.unknown(others):
+        with services.use_cases.submits.waiting():
+            body = intake_query(call_back=False)
+            services.unaware.ask(unknown, lambda party_id: services.ask_party(Party("host", party_id), INTAKE, body))
+    return services.unaware.among(others)
+
+
+def warnings_of_whole(document: Document, whole: Collection[str] | None) -> tuple[str, ...]:
+    """Return a warning for each party that gets parameters of other parties."""
+    return tuple(
+        f"party {party_id} gets the parameters of all parties: its server does not offer to be without them"
+        for party_id in sorted(whole or ()) if has_private_parts_not_for(document.content, party_id)
+    )  # fmt: skip
 
 
 def ask_parties(
@@ -190,9 +216,10 @@ def ask_parties(
 ) -> dict[Party, Answer]:
     """Return the answer that each party would give to this job; this server has already checked its own seats.
 
-    Nothing is stored. `plain_v1`: parties known to speak plain v1, which does not have this query. Raise Busy."""
+    Each party is shown as much of the document as it will get. Nothing is stored. `plain_v1`: parties known to speak
+    plain v1, which does not have this query. Raise Busy."""
     context, job_id = services.context, services.new_job_id()
-    body = create_body(completed(document, spec, job_id), spec, job_id, {})
+    document = completed(document, spec, job_id)
 
     def ask(party: Party) -> Answer:
         if party.party_id in (context.party_id, "0"):
@@ -200,6 +227,7 @@ def ask_parties(
             return Answer(data=preview_data(effective))
         if party in plain_v1:
             return Answer(UNCAUGHT, "it speaks plain v1 and cannot be asked")
+        body = create_body(as_given_to(document, party.party_id), spec, job_id, {})
         answer = services.ask_party(party, VALIDATE, validate_body(body, party))
         text = objection(spec, party, context.modules) if has_no_such_route(answer) else ""
         return Answer(SUBMIT_FAILED, text, preview_data()) if text else answer
@@ -229,7 +257,7 @@ def submit_data(services: Services, submitted: Submitted) -> dict[str, Any]:
         "runtime_conf_on_party_path": on_party,
         "train_runtime_conf_path": folder / "train_runtime_conf.json",
         "pipeline_dsl_path": folder / "pipeline_dsl.json",
-        "warnings": list(submitted.spec.warnings),
+        "warnings": [*submitted.spec.warnings, *submitted.warnings],
         "effective": _effective(services, job_id),
     }
 

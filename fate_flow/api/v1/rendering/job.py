@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 from fate_flow.api.http.declared import DIGEST, Arguments, an_object, described
 from fate_flow.api.v1.rendering.fields import Field, fields_of, prefixed, rendering, schemas_of, without
 from fate_flow.api.v1.rendering.statuses import SCHEMAS, shown_status
-from fate_flow.core.model.document import JobDocument, fate_v1_document
+from fate_flow.core.model.document import Disclosure, JobDocument, fate_v1_document
 from fate_flow.jobspec.fate_v1.model_name import model_id_of
-from fate_flow.jobspec.formats import digest_of
+from fate_flow.jobspec.formats import digest_of, withheld_from
 from fate_flow.store.views.columns import Row
 
 JOB = fields_of(
@@ -70,13 +70,21 @@ def rendered_in_list(row: Row) -> dict[str, Any]:
 def rendered_config(row: Row) -> dict[str, Any]:
     """Return the documents of a job from a row with the fields `CONFIG`."""
     dsl, conf, own = (json.loads(row[one].text) for one in ("dsl", "runtime_conf", "document"))
-    document = JobDocument(row["format"], own["body"], own["defaults"]) if own else fate_v1_document(dsl, conf)
+    document = fate_v1_document(dsl, conf)
+    if "body" in own:
+        document = JobDocument(row["format"], own["body"], own["defaults"])
+    shown = {"format": document.format, "body": document.body, "defaults": document.defaults}
+    if "disclosure" in own:
+        given = own["disclosure"]
+        document = replace(document, disclosure=Disclosure(given["salts"], given["commitments"]))
+    withheld = sorted(withheld_from(document))
     return {
         "job_id": row["job_id"],
         "dsl": row["dsl"],
         "runtime_conf": row["runtime_conf"],
         "train_runtime_conf": row["train_runtime_conf"],
-        **({"document": asdict(document)} if own else {}),
+        **({"document": shown} if "body" in own else {}),
+        **({"withheld": [{"role": one.role, "party_id": one.party_id} for one in withheld]} if withheld else {}),
         "digest": digest_of(document),
         "model_info": {"model_id": model_id_of(row["roles"]), "model_version": row["job_id"]},
     }

@@ -91,6 +91,11 @@ class _TrackingRoutes:
         task = spec.tasks.get(name) if spec is not None else None
         if spec is None or task is None or party not in task.parties:
             raise NotFound(f"can not found this task: {name} of job {job_id} on {party}")
+        if party in spec.withheld:
+            raise NotFound(
+                f"the parameters of {name} of job {job_id} on {party} are not known here: ask that party, or "
+                f"{spec.initiator}, the initiator"
+            )
         read = component_parameters_on(spec, task, party)
         return ok({key: value for key, value in read.items() if key == "module" or key.endswith("Param")})
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping": 1, "room": 1, "document": 1}
-"""Announced in `create`, in its answer, and in the answer to a heartbeat."""
+EXTENSIONS = {
+    "batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping": 1, "room": 1, "document": 1, "disclosure": 1,
+}  # fmt: skip
+"""Announced in `create`, in its answer, and in the answers to `intake` and to a heartbeat."""
 
 
 def speaks_plain_v1(create: Mapping[str, Any]) -> bool:
@@ -17,6 +19,12 @@ def speaks_plain_v1(create: Mapping[str, Any]) -> bool:
 def offers_extensions(data: Mapping[str, Any]) -> bool:
     """Return whether the party that gave this answer to `create` offers our extensions."""
     return isinstance(data.get("extensions"), Mapping)
+
+
+def understands_disclosure(data: object) -> bool:
+    """Return whether the party that gave this answer takes a document without the private parts of other parties."""
+    extensions = data.get("extensions") if isinstance(data, Mapping) else None
+    return isinstance(extensions, Mapping) and "disclosure" in extensions
 
 
 def understands_batches(data: Mapping[str, Any]) -> bool:

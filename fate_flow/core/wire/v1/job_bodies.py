@@ -7,10 +7,10 @@ that they do not know.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fate_flow.core.model.document import FATE_V1, JobDocument, fate_v1_document
+from fate_flow.core.model.document import FATE_V1, Disclosure, JobDocument, fate_v1_document
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_incarnation, check_version, shown, shown_key
 from fate_flow.core.model.job import JobKey
@@ -30,7 +30,8 @@ class Create:
     """The body of `create`; its other fields follow from the document.
 
     A party that knows the format of the document in `document` takes that, and looks at no other field of the body for
-    what the job is. Any other party takes `dsl` and `runtime_conf`: a document in FATE v1 has only these."""
+    what the job is. Any other party takes `dsl` and `runtime_conf`: a document in FATE v1 has only these. `disclosure`
+    is about the document that the party takes."""
 
     document: JobDocument                # what the receiver parses, binds and checks
     name: str = ""                       # those of the body, which the job's digest does not cover
@@ -63,7 +64,9 @@ class Create:
         one = self.document
         if one.format != FATE_V1:
             body["document"] = {"format": one.format, "body": one.body, "defaults": one.defaults}
-        return {**body, "revision": self.revision} if self.revision else body
+        return {
+            **body, **disclosure_body(one.disclosure), **({"revision": self.revision} if self.revision else {}),
+        }  # fmt: skip
 
 
 def read_create(body: Mapping[str, Any], formats: Collection[str]) -> Create:
@@ -74,6 +77,7 @@ def read_create(body: Mapping[str, Any], formats: Collection[str]) -> Create:
             if not isinstance(body.get(key), Mapping):
                 raise BadRequest(f"{key}: is missing or is not an object")
         document = fate_v1_document(body["dsl"], body["runtime_conf"])
+    document = replace(document, disclosure=disclosure_in(body))
     name, description = sanitized(body.get("name"), _LONGEST_NAME), sanitized(body.get("description"), LONGEST_TEXT)
     given = body.get("incarnations")
     return Create(
@@ -96,6 +100,37 @@ def _document_in(given: object, formats: Collection[str]) -> JobDocument | None:
         if not isinstance(given.get(key), Mapping):
             raise BadRequest(f"document.{key}: is missing or is not an object")
     return JobDocument(given["format"], given["body"], given["defaults"])
+
+
+def disclosure_body(disclosure: Disclosure | None) -> dict[str, Any]:
+    """Return the field for the private parts of a document; nothing if it has none.
+
+    `whole` is only in commands to the own party."""
+    if disclosure is None:
+        return {}
+    found: dict[str, Any] = {"salts": dict(disclosure.salts), "commitments": dict(disclosure.commitments)}
+    return {_DISCLOSURE: {**found, "whole": list(disclosure.whole)} if disclosure.whole else found}
+
+
+_DISCLOSURE = "disclosure"
+
+
+def disclosure_in(body: Mapping[str, Any]) -> Disclosure | None:
+    """Read the disclosure; whether it fits the document is not checked here. Raises BadRequest."""
+    given = body.get(_DISCLOSURE)
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise BadRequest(f"{_DISCLOSURE}: {shown(given)} is not an object")
+    found = {}
+    for key in ("salts", "commitments"):
+        found[key] = given.get(key, {})
+        if not isinstance(found[key], Mapping):
+            raise BadRequest(f"{_DISCLOSURE}.{key}: {shown(found[key])} is not an object")
+    whole = given.get("whole")
+    return Disclosure(
+        found["salts"], found["commitments"], tuple(map(str, whole)) if isinstance(whole, list) else ()
+    )
 
 
 def incarnations_in(create: Create, names: Collection[str]) -> dict[str, str]:
@@ -265,9 +300,11 @@ class Parameters:
     conf: Mapping[str, Any]              # the parts of the runtime conf that can be changed, all of them
     components: tuple[str, ...]          # the components whose own parameters have changed
     revision: int | None = None          # how often the parameters were changed; None: plain v1 does not count
+    disclosure: Disclosure | None = None     # of the changed document
 
     def as_body(self) -> dict[str, Any]:
-        return {**self.conf, "components": list(self.components), "revision": self.revision}
+        own = {"components": list(self.components), "revision": self.revision}
+        return {**self.conf, **own, **disclosure_body(self.disclosure)}
 
 
 def read_parameters(body: Mapping[str, Any]) -> Parameters:
@@ -279,7 +316,7 @@ def read_parameters(body: Mapping[str, Any]) -> Parameters:
             raise BadRequest(f"{kind}: {shown(value)} is not an object")
     named = body.get("components")
     components = tuple(one for one in named if isinstance(one, str)) if isinstance(named, list) else ()
-    return Parameters(conf, components, revision)
+    return Parameters(conf, components, revision, disclosure_in(body))
 
 
 def progress_body(percent: int) -> dict[str, Any]:

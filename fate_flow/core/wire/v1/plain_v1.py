@@ -28,6 +28,11 @@ def _on_party(conf: Mapping[str, Any]) -> dict[str, Any]:
     return {**conf, "job_parameters": common or {}}
 
 
+def is_of_plain_v1(answer: Answer) -> bool:
+    """Return whether the answer to one of our queries can only be that of a server that does not know it."""
+    return answer.retcode in (NO_SUCH_ROUTE, _UNCAUGHT)
+
+
 def has_no_such_route(answer: Answer) -> bool:
     """Return whether a plain v1 server answers that it does not know the path.
 

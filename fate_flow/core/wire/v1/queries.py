@@ -24,6 +24,7 @@ from fate_flow.core.model.grammar import (
 )
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.spec import Party
+from fate_flow.core.wire.v1.extensions import EXTENSIONS
 from fate_flow.core.wire.v1.heartbeat import WayBack, read_way_back
 
 CALL_BACK = "call_back"
@@ -40,7 +41,8 @@ def intake_query(*, call_back: bool) -> dict[str, Any]:
 
 def intake_data(hold: Mapping[str, Any] | None, problem: str) -> dict[str, Any]:
     """Return the data of the answer. `problem`: why this party does not reach the caller; empty if it does."""
-    return {"hold": hold, "way_back": WayBack(0.0, problem).as_body() if problem else None}
+    way_back = WayBack(0.0, problem).as_body() if problem else None
+    return {"hold": hold, "way_back": way_back, "extensions": EXTENSIONS}
 
 
 def way_back_in(answer: Answer) -> WayBack | None:

@@ -48,8 +48,7 @@ def test_validate_asks_each_other_party_and_tells_where_its_values_come_from(wor
     cores, memory = host["values"]["task_cores"], host["values"]["task_memory"]
     assert cores == {"value": 2, "from": "document", "where": f"{common}.task_cores"}
     assert memory == {"value": 0, "from": "server default", "where": "job_default_config.task_memory"}
-    (asked,) = world.peers.asked
-    assert asked == (Party("host", "10000"), "/party/validate")
+    assert world.peers.asked == [(Party("host", "10000"), f"/party/{query}") for query in ("intake", "validate")]
 
 
 @pytest.mark.parametrize(("answer", "message"), [

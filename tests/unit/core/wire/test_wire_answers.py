@@ -56,7 +56,7 @@ SHARE = (
     f'{{"job_id":"{JOB_ID}","component_name":"a","task_id":"{JOB_ID}_a","task_version":1,"role":"host",'
     '"party_id":"10000","status":"running",'
 )
-EXTENSIONS = '{"batch":1,"lease":1,"incarnation":1,"exchange":1,"stopping":1,"room":1,"document":1}'
+EXTENSIONS = '{"batch":1,"lease":1,"incarnation":1,"exchange":1,"stopping":1,"room":1,"document":1,"disclosure":1}'
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ from tests.kit.values import GUEST, HOST, INCARNATION, JOB_ID, OTHER
 
 SEAT = JobKey(JOB_ID, HOST)
 KEY = TaskKey(JOB_ID, "a", 0, HOST)
-EXTENSIONS = '{"batch":1,"lease":1,"incarnation":1,"exchange":1,"stopping":1,"room":1,"document":1}'
+EXTENSIONS = '{"batch":1,"lease":1,"incarnation":1,"exchange":1,"stopping":1,"room":1,"document":1,"disclosure":1}'
 PARTIES = (GUEST, HOST, OTHER)
 KNOWN = ("fate_v1", "other")
 

@@ -51,7 +51,7 @@ from tests.kit.values import HOST, JOB_ID
 
 pytestmark = pytest.mark.long
 
-EXTENSIONS = '{"batch":1,"lease":1,"incarnation":1,"exchange":1,"stopping":1,"room":1,"document":1}'
+EXTENSIONS = '{"batch":1,"lease":1,"incarnation":1,"exchange":1,"stopping":1,"room":1,"document":1,"disclosure":1}'
 START = Command(CommandKind.START, JOB_ID, HOST, 2, body={"turn": 7})
 PATH = f"/party/{JOB_ID}/host/10000/start"
 
@@ -69,8 +69,11 @@ PATH = f"/party/{JOB_ID}/host/10000/start"
         ),
         (intake_query(call_back=False), "{}"),
         (intake_query(call_back=True), '{"call_back":true}'),
-        (intake_data(None, ""), '{"hold":null,"way_back":null}'),
-        (intake_data({"by": "ann"}, "no"), '{"hold":{"by":"ann"},"way_back":{"seconds":0.0,"error":"no"}}'),
+        (intake_data(None, ""), f'{{"hold":null,"way_back":null,"extensions":{EXTENSIONS}}}'),
+        (
+            intake_data({"by": "ann"}, "no"),
+            f'{{"hold":{{"by":"ann"}},"way_back":{{"seconds":0.0,"error":"no"}},"extensions":{EXTENSIONS}}}',
+        ),
         (validate_body({"dsl": {}}, HOST), '{"dsl":{},"role":"host","party_id":"10000"}'),
         (preview_data(), '{"previewed":true}'),
         (preview_data([{"key": "timeout"}]), '{"previewed":true,"effective":[{"key":"timeout"}]}'),
