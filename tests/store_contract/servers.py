@@ -190,6 +190,7 @@ class PartyKeyCases(Cases):
         assert each.joined_parties() == (again,)
         each.move_party_keys("10000", KeyState.JOINED, KeyState.REVOKED, "bob", 7)
         assert each.joined_parties() == ()
+        assert (each.drop_joined_party("10000"), each.drop_joined_party("10000")) == (True, False)
 
     def test_the_lists_of_all_parties_are_in_order(self, each: Each) -> None:
         others = [replace(self.FIRST, party_id=one) for one in ("9999", "10001")]

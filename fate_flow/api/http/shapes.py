@@ -309,12 +309,18 @@ OUTPUT_TABLES = a_list(an_object({"table_name": TEXT, "table_namespace": TEXT, "
 
 # ---------------------------------------------------------------------- other parties
 
+_KEYS_OF_PARTY = an_object({
+    "state": one_of(("joined", "revoked", "removed")), "since": WHOLE, "by": TEXT, "list_number": WHOLE,
+    "fingerprint": TEXT, "tls_keys": a_list(TEXT), "until": or_null(WHOLE), "address": TEXT, "phrase": TEXT,
+    "clock_offset": or_null(WHOLE),
+}, title="KeysOfParty")  # fmt: skip
+
 PARTIES = an_object({
     "parties": a_list(an_object({
         "party_id": TEXT, "url": TEXT, "status": one_of(
             ("answers", "does not answer", "cannot reach this party", "not asked")
         ),
-        "message": TEXT, "hold": _HOLD,
+        "message": TEXT, "hold": _HOLD, "keys": or_null(_KEYS_OF_PARTY),
     }, {
         "circuit": TEXT, "failures": COUNT, "silent_seconds": or_null(NUMBER), "next_try_seconds": or_null(NUMBER),
         "error": TEXT, "commands_waiting": COUNT,

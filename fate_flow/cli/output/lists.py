@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import click
@@ -219,6 +220,29 @@ def print_parties(data: Row) -> None:
         if hold := one.get("hold"):
             click.echo(one_line(f"party {one.get('party_id')} is on hold by {hold.get('by')}: {hold.get('message')}"))
     print_table(columns, ([one.get(column) for column in columns] for one in parties))
+    for one in parties:
+        if keys := one.get("keys"):
+            print_keys_of_party(str(one.get("party_id")), keys)
+
+
+def print_keys_of_party(party_id: str, keys: Row) -> None:
+    """Print what is known of the keys of another party."""
+    click.echo(one_line(f"party {party_id}: {keys.get('state')} since {_when(keys.get('since'))} by {keys.get('by')}"))
+    offset, until = keys.get("clock_offset"), keys.get("until")
+    for name, value in (
+        ("address", keys.get("address")),
+        ("root key", keys.get("fingerprint")),
+        ("tls keys", ", ".join(str(one)[:16] for one in keys.get("tls_keys") or ())),
+        ("a key ends", _when(until) if until is not None else ""),
+        ("six words", keys.get("phrase")),
+        ("its clock", "" if offset is None else f"{int(offset) / 1000:+.1f} s when it joined"),
+    ):
+        if value:
+            click.echo(f"  {name:<11}{one_line(value)}")
+
+
+def _when(at: object) -> str:
+    return datetime.fromtimestamp(at / 1000).isoformat(" ", "seconds") if isinstance(at, int) else ""
 
 
 def print_providers(data: Mapping[str, Mapping[str, Row]]) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import click
 
-from fate_flow.cli.console.display import one_line, printable, tell
+from fate_flow.cli.console.display import one_line, print_json, printable, tell
+from fate_flow.cli.output.lists import print_keys_of_party
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.invitation import LIFE_MS, SECRET_BYTES, Invitation, read_invitation
@@ -26,7 +27,8 @@ from fate_flow.peers.joining import why_nobody_joins
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.server.other_parties.reach import Reach, reach
 from fate_flow.services.context.ports import Context
-from fate_flow.services.use_cases.joining import save_joined_party
+from fate_flow.services.use_cases.joining import described_parties, save_joined_party
+from fate_flow.services.use_cases.revocations import Revocations
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
 
@@ -120,6 +122,69 @@ def join(conf: Path, text: str, by: str | None) -> None:
         _finish(settings, context, found.party)
 
 
+@party_group.command("list")
+@conf_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_parties(conf: Path, as_json: bool) -> None:
+    """Show the parties whose keys are here: since when, their root keys, addresses and six words.
+
+    `flow party list` shows the same of each party with a route, and asks it whether it answers.
+
+    Example: fate_flow party list -c conf/service_conf.yaml
+    """
+    with home_context(load_settings(conf)) as context:
+        found = described_parties(context)
+    if as_json:
+        print_json(found)
+        return
+    for party_id, keys in found.items():
+        print_keys_of_party(party_id, keys)
+    if not found:
+        tell("no key list of another party is here")
+
+
+@party_group.command()
+@conf_option
+@click.argument("party_id", metavar="PARTY")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason; the other parties of its jobs read it.")
+@by_option
+def revoke(conf: Path, party_id: str, reason: str, by: str | None) -> None:
+    """Refuse another party from now on, and end the jobs in which it takes part.
+
+    None of its keys counts any more; its open connections end within a second. Jobs of this party with it are stopped,
+    its own jobs end here, and the initiators of others are asked to stop them. May be repeated. To accept the party
+    again, remove it first.
+
+    Example: fate_flow party revoke 10000 --reason "contract 7 has ended" -c conf/service_conf.yaml
+    """
+    other, why = check_party_id(party_id, "PARTY"), one_line(reason)
+    if not why:
+        raise click.BadParameter("is empty; give the reason", param_hint="--reason")
+    with home_context(load_settings(conf)) as context:
+        ended = Revocations(context).revoke(other, why, _who(by))
+    click.echo(f"party {other} is revoked")
+    for job_id in ended:
+        click.echo(f"job {job_id}: its end was requested")
+
+
+@party_group.command()
+@conf_option
+@click.argument("party_id", metavar="PARTY")
+@by_option
+def remove(conf: Path, party_id: str, by: str | None) -> None:
+    """Forget another party, but for a mark that it was here.
+
+    It can come back only by an invitation, or with a fingerprint that an operator has compared (flow key save). The
+    command is refused while jobs with the party run; revoke it first.
+
+    Example: fate_flow party remove 10000 -c conf/service_conf.yaml
+    """
+    other = check_party_id(party_id, "PARTY")
+    with home_context(load_settings(conf)) as context:
+        Revocations(context).remove(other, _who(by))
+    click.echo(f"party {other} is removed")
+
+
 # ---------------------------------------------------------------------- before
 
 
@@ -144,7 +209,7 @@ def _check_not_revoked(context: Context, party_id: str, root_id: str = "") -> No
     if keys is None or keys.state is KeyState.REMOVED:
         return
     if keys.state is KeyState.REVOKED:
-        raise Conflict(f"party {party_id} was revoked here; to accept it again, delete it first (flow key delete)")
+        raise Conflict(f"party {party_id} was revoked here; to accept it again: fate_flow party remove {party_id}")
     if root_id not in ("", keys.root_id):
         raise Conflict(
             f"key: the invitation has another root key than the one of party {party_id} that is saved here "

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.access.fingerprint import fingerprint_of
+from fate_flow.core.access.key_list import TLS, KeyState, PartyKeys, key_id_of, read_key_list
 
 
 @dataclass(frozen=True)
@@ -15,3 +19,20 @@ class JoinedParty:
     joined_at: int                   # milliseconds since 1970
     joined_by: str                   # who invited it, or joined it
     clock_offset: int                # milliseconds by which its clock was ahead of ours then
+
+
+def described(keys: PartyKeys, joined: JoinedParty | None, now: int) -> dict[str, Any]:
+    """Return what operators see of another party: its keys, how this party regards it, and what both have agreed on.
+
+    Times are milliseconds since 1970. `until`: when the first of its keys ends that have an end; None: none has."""
+    listed = read_key_list(keys.signed.content)
+    ends = [key.until for key in listed.keys if key.until is not None and key.is_valid(now)]
+    found = {
+        "state": keys.state.value, "since": keys.state_at, "by": keys.state_by, "list_number": keys.number,
+        "fingerprint": fingerprint_of(keys.root_id),
+        "tls_keys": [key_id_of(pem) for pem in keys.valid(TLS, now)],
+        "until": min(ends, default=None), "address": "", "phrase": "", "clock_offset": None,
+    }  # fmt: skip
+    if joined is None or keys.state is not KeyState.JOINED:
+        return found
+    return {**found, "address": joined.address, "phrase": joined.phrase, "clock_offset": joined.clock_offset}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fate_flow.core.access.fingerprint import fingerprint_of
-from fate_flow.core.access.joined_party import JoinedParty
+from fate_flow.core.access.joined_party import JoinedParty, described
 from fate_flow.core.access.key_list import KeyList, SignedKeyList
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context
@@ -26,5 +28,11 @@ def save_joined_party(
     context.record.emit(Event.DETECT_NOTE, text=f"{text} (by {party.joined_by})")
 
 
-def joined_parties(context: Context) -> tuple[JoinedParty, ...]:
-    return context.read(lambda tx: tx.joined_parties())
+def described_parties(context: Context) -> dict[str, dict[str, Any]]:
+    """Return what operators see of each party whose key list was ever saved here, by party id."""
+
+    def look(tx: Transaction) -> dict[str, dict[str, Any]]:
+        joined, now = {one.party_id: one for one in tx.joined_parties()}, context.clock()
+        return {keys.party_id: described(keys, joined.get(keys.party_id), now) for keys in tx.all_party_keys()}
+
+    return context.read(look)

@@ -90,6 +90,7 @@ def delete_key(context: Context, party_id: str, by: str) -> None:
             raise NotFound(f"party_id: no public key of party {party_id} is saved here (flow key save)")
         if not tx.move_party_keys(party_id, keys.state, KeyState.REMOVED, by or _ANY, context.clock()):
             raise Conflict(f"party_id: the key list of party {party_id} was changed just now: look at it first")
+        tx.drop_joined_party(party_id)
         return f"key list {keys.number} of party {party_id} was deleted"
 
     _note(context, context.write(delete), by)

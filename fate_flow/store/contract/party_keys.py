@@ -44,6 +44,9 @@ class KeysOfParties(Protocol):
     def put_joined_party(self, party: JoinedParty) -> None:
         """Store what is known of a joined party, in place of what was known of it before."""
 
+    def drop_joined_party(self, party_id: str) -> bool:
+        """Forget what is known of a joined party besides its keys; False if nothing is."""
+
     def joined_parties(self) -> tuple[JoinedParty, ...]:
         """Return the parties that have joined and whose keys count, by party id as text."""
 

@@ -68,6 +68,9 @@ class KeysOfParties(MemoryUnitOfWork):
     def put_joined_party(self, party: JoinedParty) -> None:
         self._rows.joined_parties.put(party.party_id, party)
 
+    def drop_joined_party(self, party_id: str) -> bool:
+        return self._rows.joined_parties.drop(party_id)
+
     def joined_parties(self) -> tuple[JoinedParty, ...]:
         keys, rows = self._rows.party_keys.rows, self._rows.joined_parties.rows
         return tuple(

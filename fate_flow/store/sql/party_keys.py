@@ -80,6 +80,9 @@ class KeysOfParties(SqlUnitOfWork):
         if not insert_new(self._database, row, {"f_party_id": party.party_id, **values}, is_it):
             row.update(**values).where(is_it).execute()
 
+    def drop_joined_party(self, party_id: str) -> bool:
+        return hit(JoinedPartyRow.delete().where(JoinedPartyRow.f_party_id == party_id))
+
     def joined_parties(self) -> tuple[JoinedParty, ...]:
         row = JoinedPartyRow
         columns = (row.f_party_id, row.f_address, row.f_phrase, row.f_joined_at, row.f_joined_by, row.f_clock_offset)

@@ -38,6 +38,11 @@ class Strangers:
         program = str(Path(sys.executable).with_name("fate_flow"))
         return [program, "party", *arguments, "-c", str(self.confs[party_id])]
 
+    def run(self, party_id: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(party_id, *arguments), capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+
     def join(self, text: str) -> subprocess.CompletedProcess[str]:
         """Let the host join, with the text on standard input."""
         return subprocess.run(
@@ -75,24 +80,28 @@ def lines_of(output: str) -> dict[str, str]:
     return {line[:13].strip(): line[13:].strip() for line in output.splitlines()}
 
 
-def test_two_commands_join_two_servers_that_run(strangers: Strangers) -> None:
+def joined(strangers: Strangers) -> tuple[str, str, str]:
+    """Let the guest invite the host, and the host join: the invitation, and what both commands have shown."""
     inviting = subprocess.Popen(
         strangers.command(GUEST, "invite", "--for", HOST), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert inviting.stdout is not None
     text = inviting.stdout.readline()
-    assert read_invitation(text).address == strangers.addresses[GUEST]
-
-    joined = strangers.join(text)
-    assert joined.returncode == 0, joined.stdout + joined.stderr
+    done = strangers.join(text)
+    assert done.returncode == 0, done.stdout + done.stderr
     shown, said = inviting.communicate(timeout=SECONDS)
     assert inviting.returncode == 0, shown + said
+    return text, shown, done.stdout
 
-    here, there = lines_of(shown), lines_of(joined.stdout)
+
+def test_two_commands_join_two_servers_that_run(strangers: Strangers) -> None:
+    text, shown, shown_there = joined(strangers)
+    assert read_invitation(text).address == strangers.addresses[GUEST]
+    here, there = lines_of(shown), lines_of(shown_there)
     assert len(here["six words"].split()) == 6
     assert here["six words"] == there["six words"]
     assert here["other party"] == f"{HOST} at {strangers.addresses[HOST]}"
-    for output, own, other in ((shown, GUEST, HOST), (joined.stdout, HOST, GUEST)):
+    for output, own, other in ((shown, GUEST, HOST), (shown_there, HOST, GUEST)):
         assert f"{own} -> {other}: reaches it (TLSv1.3, key " in output
         assert f"{other} -> {own}: reaches this party" in output
 
@@ -118,6 +127,22 @@ def test_two_commands_join_two_servers_that_run(strangers: Strangers) -> None:
 def submitted(guest: PartyServer) -> dict[str, object] | None:
     answer = guest.post("job/submit", toy())
     return answer if answer["retcode"] == 0 else None
+
+
+def test_a_party_that_is_revoked_is_cut_off_and_comes_back_by_another_invitation(strangers: Strangers) -> None:
+    guest, host = strangers.servers[GUEST], strangers.servers[HOST]
+    [seen] = guest.ask("party/list")["parties"]
+    assert (seen["party_id"], seen["url"], seen["status"]) == (HOST, strangers.addresses[HOST], "answers")
+    assert (seen["keys"]["state"], len(seen["keys"]["phrase"].split())) == ("joined", 6)
+
+    assert strangers.run(HOST, "revoke", GUEST, "--reason", "contract 7 has ended").stdout == "party 9999 is revoked\n"
+    eventually(lambda: submitted(guest) is None, "the guest to be refused")
+    eventually(lambda: host.ask("party/list")["parties"] == [], "the route to be gone")
+    assert strangers.run(HOST, "list").stdout.startswith(f"party {GUEST}: revoked since ")
+    assert strangers.run(HOST, "remove", GUEST).returncode == 0
+
+    joined(strangers)
+    eventually(lambda: submitted(guest), "the parties to reach each other again")
 
 
 def test_a_text_that_was_changed_is_refused_before_anything_is_sent(strangers: Strangers) -> None:

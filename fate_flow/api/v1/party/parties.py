@@ -19,6 +19,7 @@ from fate_flow.core.wire.v1.plain_v1 import has_no_such_route
 from fate_flow.core.wire.v1.queries import hold_in, intake_query, way_back_in
 from fate_flow.peers.inquiry import why_unreached
 from fate_flow.services.participant.call_back import cannot_reach
+from fate_flow.services.use_cases.joining import described_parties
 
 ANSWERS, SILENT, CUT_OFF, NOT_ASKED = "answers", "does not answer", "cannot reach this party", "not asked"
 
@@ -37,7 +38,10 @@ def known_parties(services: Services) -> dict[str, Any]:
     routes = {party_id: route.url for party_id, route in sorted(settings.routes.items())}
     answers = _ask(services, list(routes))
     own = settings.party_id
-    parties = [_shown(one, url, seen.get(one), answers.get(one), own) for one, url in routes.items()]
+    keys = described_parties(services.context)
+    parties = [
+        {**_shown(one, url, seen.get(one), answers.get(one), own), "keys": keys.get(one)} for one, url in routes.items()
+    ]
     hold = services.context.read(lambda tx: tx.intake_hold())
     return {"parties": parties, "own": {"party_id": own, "hold": hold_of(hold)}}
 
