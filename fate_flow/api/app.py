@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, Flask, request
@@ -17,7 +18,7 @@ from fate_flow.api.http.caller import CALLER
 from fate_flow.api.http.client_auth import WINDOW_MS, ClientAuth
 from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.nonces import Nonces
-from fate_flow.api.http.party_connection import PartyConnectionCheck, address_of, is_from_gateway
+from fate_flow.api.http.party_connection import Heard, PartyConnectionCheck, address_of, is_from_gateway
 from fate_flow.api.http.request_origin import OriginCheck
 from fate_flow.api.http.sender import ListedParties, SenderCheck
 from fate_flow.api.http.services import Services
@@ -29,10 +30,12 @@ from fate_flow.api.v1.jobs import board, board_data, jobs, parameters, predict_d
 from fate_flow.api.v1.party import instances, keys, not_offered, permission, resources, server_info, service_registry
 from fate_flow.api.v1.tables import connectors, data, tables, template, tracking
 from fate_flow.api.v2 import refusal
+from fate_flow.core.access.joined_party import FROM, Contact
 from fate_flow.core.access.site import SiteKey
 from fate_flow.peers.site_key import PrivateKey
 from fate_flow.relay.spool import Spool
-from fate_flow.services.context.ports import Record
+from fate_flow.services.context.contacts import ContactNotes
+from fate_flow.services.context.ports import Context, Record
 from fate_flow.settings.people import People
 from fate_flow.store.contract.party_keys import message_keys
 
@@ -52,7 +55,7 @@ def create_public_app(
     app.config["MAX_CONTENT_LENGTH"] = services.settings.limits.max_request_bytes
     app.request_class = request_class(services.settings)
     app.teardown_request(drop_part)
-    app.before_request(PartyConnectionCheck(services.settings.party_id).check)
+    app.before_request(PartyConnectionCheck(services.settings.party_id, _heard(services.context)).check)
     refusal.install(app)
     _check_callers(app, services, message_key)
     lines = PartyLines(services.context.quotas, steady_now)
@@ -120,6 +123,15 @@ def _check_other_parties(app: Flask, services: Services, message_key: PrivateKey
         app.before_request(SenderCheck(settings.party_id).check)
     app.before_request(check_signature)
     app.after_request(site.sign_answer)
+
+
+def _heard(context: Context) -> Heard:
+    """Return what notes that a party was heard over its connection."""
+
+    def keep(contact: Contact) -> None:
+        context.write(lambda tx: tx.note_contact(contact), is_repeatable=True)
+
+    return partial(ContactNotes(keep, now_on_the_wall).note, FROM)
 
 
 def now_on_the_wall() -> int:

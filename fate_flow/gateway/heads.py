@@ -16,7 +16,7 @@ from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.refusals import Refused
 from fate_flow.peers.tls import PeerKey
 
-PEER, ADDRESS = b"X-Fate-Flow-Peer", b"X-Fate-Flow-Address"
+PEER, ADDRESS, TLS = b"X-Fate-Flow-Peer", b"X-Fate-Flow-Address", b"X-Fate-Flow-Tls"
 STRANGER = b"stranger"        # in place of a party id
 _OURS = b"x-fate-flow-"
 HOST = b"127.0.0.1"           # the name in a request says nothing about who sent it, and the application checks names
@@ -80,8 +80,11 @@ def identity_of(peer: PeerKey | None, own_key_id: str) -> bytes:
     return STRANGER + f" {own_key_id}".encode() if peer is None else f"{peer.party_id} {peer.key_id}".encode()
 
 
-def request_for_application(request: h11.Request, length: int, identity: bytes, address: str) -> h11.Request:
-    """Return the request as the application gets it, with a body of this length.
+def request_for_application(
+    request: h11.Request, length: int, identity: bytes, address: str, tls: str
+) -> h11.Request:  # fmt: skip
+    """Return the request as the application gets it, with a body of this length. `tls`: the version on the connection
+    of the peer.
 
     Its connection may serve another request with the same identity, except that of a stranger: there are many."""
     is_kept = request.method in _KEPT and not identity.startswith(STRANGER)
@@ -89,6 +92,7 @@ def request_for_application(request: h11.Request, length: int, identity: bytes, 
         (b"Host", HOST),
         (PEER, identity),
         (ADDRESS, address.encode()),
+        (TLS, tls.encode()),
         *([] if is_kept else [(b"Connection", b"close")]),
         (b"Content-Length", str(length).encode()),
         *_passed_on(request, _MADE_ANEW),

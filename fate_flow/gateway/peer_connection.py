@@ -37,6 +37,11 @@ _STEPS = 64                   # events that are handled before others have their
 class Stream(Protocol):
     """An encrypted connection; `tls_stream.py` has the real one."""
 
+    @property
+    def version(self) -> str:
+        """The version of TLS."""
+        ...
+
     async def receive(self) -> bytes:
         """Return what comes next; b"" at the end. Raises OSError."""
         ...
@@ -169,7 +174,9 @@ class PeerConnection:
                     await self._body(request, body, stored)
                     async with shares.application(share):
                         identity = identity_of(self._peer, self._all.own_key_id)
-                        asked = request_for_application(request, body.size, identity, self._address)
+                        asked = request_for_application(
+                            request, body.size, identity, self._address, self._stream.version
+                        )
                         answer = await self._all.application.ask(identity, asked, body)
                     body.close()
                     await self._answer(request, answer)

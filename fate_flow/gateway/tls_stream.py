@@ -38,6 +38,11 @@ class TlsStream:
         """The certificate (DER) that the peer has shown; None if it has shown none."""
         return self._tls.getpeercert(binary_form=True)
 
+    @property
+    def version(self) -> str:
+        """The version of TLS after the handshake."""
+        return self._tls.version() or ""
+
     async def receive(self) -> bytes:
         """Return what comes next; b"" at the end."""
         try:

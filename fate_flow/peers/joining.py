@@ -226,6 +226,9 @@ class _UnprovedServer:
     def of(self, _party_id: str) -> _UnprovedServer:
         return self
 
+    def has_answered(self, _party_id: str) -> None:
+        """Nothing is noted of a server that nobody knows."""
+
     def check(self, shown: bytes | None, _version: str) -> None:
         self.leaf = shown
 

@@ -102,11 +102,14 @@ class PeerHttp:
         outer, _current.bounds = getattr(_current, "bounds", None), bounds
         try:
             try:
-                return self._exchange(session, url, request, bounds)
+                answer = self._exchange(session, url, request, bounds)
             except requests.exceptions.ConnectionError as error:
                 if isinstance(error, requests.exceptions.Timeout) or bounds.has_connected:
                     raise
-                return self._exchange(session, url, request, bounds)
+                answer = self._exchange(session, url, request, bounds)
+            if self._pinned is not None and session is not self._session:
+                self._pinned.has_answered(head.get(DEST_PARTY_ID, ""))
+            return answer
         finally:
             _current.bounds = outer
 

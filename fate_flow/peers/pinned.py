@@ -15,6 +15,14 @@ KeysOf = Callable[[str], tuple[PeerKey, ...] | None]
 """Returns the tls keys of a party that are valid now; None for a party without a key list. Raises FlowError."""
 
 
+@dataclass(frozen=True)
+class SeenTls:
+    """What a connection to a party was, as seen on it."""
+
+    version: str
+    key_id: str                      # of the tls key of the party
+
+
 class Recognised(Protocol):
     """How a server is recognised: by the connections of this context, if `check` does not raise."""
 
@@ -29,22 +37,22 @@ class Recognised(Protocol):
         ...
 
 
+Reached = Callable[[str, SeenTls], None]
+"""Called with a party id when its server has answered, and with what its connection was."""
+
+
 class Recognises(Protocol):
     """Whoever knows how the servers of parties are recognised."""
+
+    def has_answered(self, party_id: str, /) -> None:
+        """Note that the server of a party has answered a request."""
+        ...
 
     def of(self, party_id: str, /) -> Recognised | None:
         """Return the same value until keys change; None for a party that is recognised in another way.
 
         Raises NotAPeer if no connection to the party can be good now; FlowError if its keys cannot be read."""
         ...
-
-
-@dataclass(frozen=True)
-class SeenTls:
-    """What a connection to a party was, as seen on it."""
-
-    version: str
-    key_id: str                      # of the tls key of the party
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +78,11 @@ class Pinned:
 class PinnedParties:
     """The contexts for all parties; may be shared by threads."""
 
-    def __init__(self, own: Callable[[], OwnTls], keys_of: KeysOf, clock: Clock) -> None:
+    def __init__(
+        self, own: Callable[[], OwnTls], keys_of: KeysOf, clock: Clock, reached: Reached = lambda *_: None
+    ) -> None:
         """`own` reads the tls key of this party when it is first needed, and may raise BadSettings."""
+        self._reached = reached
         self._read_own = own
         self._own: OwnTls | None = None
         self._keys_of = keys_of
@@ -96,6 +107,11 @@ class PinnedParties:
                 context = client_context(self._own_tls(), keys)
                 made = self._made[party_id] = Pinned(party_id, context, keys, leaf, self._clock, self._seen)
             return made
+
+    def has_answered(self, party_id: str) -> None:
+        seen = self._seen.get(party_id)
+        if seen is not None:
+            self._reached(party_id, seen)
 
     def seen(self, party_id: str) -> SeenTls | None:
         """Return what the last connection to a party was; None if there was none yet."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
+from fate_flow.core.access.joined_party import TO, Contact
 from fate_flow.core.access.key_list import TLS, KeyState
-from fate_flow.peers.pinned import PinnedParties
+from fate_flow.peers.pinned import PinnedParties, SeenTls
 from fate_flow.peers.tls import OwnTls, PeerKey, load_tls_key
 from fate_flow.server.other_parties.stored_rows import StoredRows
+from fate_flow.services.context.contacts import ContactNotes
 from fate_flow.settings.settings import Settings
 from fate_flow.store.sql.store import SqlStore
 
@@ -19,7 +22,21 @@ def pinned_parties(settings: Settings, store: SqlStore) -> PinnedParties:
     def own() -> OwnTls:
         return OwnTls(settings.party_id, load_tls_key(settings.keys_dir / "tls.pem"), _wall_clock)
 
-    return PinnedParties(own, StoredTlsKeys(store, _wall_clock, time.monotonic).of, _wall_clock)
+    def reached(party_id: str, seen: SeenTls) -> None:
+        notes.note(TO, party_id, seen.version, seen.key_id)
+
+    notes = ContactNotes(partial(_keep, store), _wall_clock)
+    return PinnedParties(own, StoredTlsKeys(store, _wall_clock, time.monotonic).of, _wall_clock, reached)
+
+
+def _keep(store: SqlStore, contact: Contact) -> None:
+    had_no_connection = store.database.is_closed()
+    try:
+        with store.transaction() as tx:
+            tx.note_contact(contact)
+    finally:
+        if had_no_connection:        # a thread that sends has no other use for one
+            store.close()
 
 
 class StoredTlsKeys:

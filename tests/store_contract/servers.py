@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fate_flow.core.access.joined_party import JoinedParty
+from fate_flow.core.access.joined_party import FROM, TO, Contact, JoinedParty
 from fate_flow.core.access.key_list import KeyState, PartyKeys, ReplacedKeyList, SignedKeyList
 from fate_flow.core.access.limits import DAY, Grants, PartyLimits, TableLimits
 from fate_flow.core.access.permission import EVERYTHING, Kind, Thing
@@ -191,6 +191,15 @@ class PartyKeyCases(Cases):
         each.move_party_keys("10000", KeyState.JOINED, KeyState.REVOKED, "bob", 7)
         assert each.joined_parties() == ()
         assert (each.drop_joined_party("10000"), each.drop_joined_party("10000")) == (True, False)
+
+    def test_the_last_contact_in_each_direction_is_kept(self, each: Each) -> None:
+        heard = Contact("10000", FROM, 5, "TLSv1.3", "a" * 64)
+        reached = replace(heard, direction=TO, at=6, key_id="b" * 64)
+        for contact in (reached, heard, replace(heard, party_id="1000"), heard):
+            each.note_contact(contact)
+        later = replace(heard, at=9, tls="TLSv1.4", key_id="c" * 64)
+        each.note_contact(later)
+        assert each.contacts() == (replace(heard, party_id="1000"), later, reached)
 
     def test_the_lists_of_all_parties_are_in_order(self, each: Each) -> None:
         others = [replace(self.FIRST, party_id=one) for one in ("9999", "10001")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,8 @@ from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 STRANGERS = f"/v1{JOIN}"
 """The one route of callers whose key nobody knows yet; nobody else has it."""
 
-_PEER, _ADDRESS = "HTTP_X_FATE_FLOW_PEER", "HTTP_X_FATE_FLOW_ADDRESS"
+_PEER, _ADDRESS, _TLS = "HTTP_X_FATE_FLOW_PEER", "HTTP_X_FATE_FLOW_ADDRESS", "HTTP_X_FATE_FLOW_TLS"
+_LONGEST_VERSION = 20
 _IDENTITY = re.compile(r"([0-9]{1,20}) ([0-9a-f]{64})")
 _STRANGER = re.compile(r"stranger ([0-9a-f]{64})")
 
@@ -64,11 +65,17 @@ def address_of(environ: Mapping[str, Any]) -> str:
     return str(environ.get(_ADDRESS if is_from_gateway(environ) else "REMOTE_ADDR") or "-")
 
 
+Heard = Callable[[str, str, str], None]
+"""Called with the party id, the version of TLS, and the id of the tls key of the party."""
+
+
 class PartyConnectionCheck:
     """The check of each request that the gateway passes on: only other parties come that way, each for itself."""
 
-    def __init__(self, own_party_id: str) -> None:
+    def __init__(self, own_party_id: str, heard: Heard = lambda *_: None) -> None:
+        """`heard` is called with each request that passes."""
         self._own = own_party_id
+        self._heard = heard
 
     def check(self) -> Response | None:
         """Return an answer if the route is not for other parties. Raise NotAuthenticated."""
@@ -87,4 +94,5 @@ class PartyConnectionCheck:
                 f"{SRC_PARTY_ID}: is {shown(source)}, but the connection belongs to party "
                 f"{connection.party_id if connection else shown('')}: a party speaks for itself alone"
             )
+        self._heard(source, str(request.environ.get(_TLS, ""))[:_LONGEST_VERSION], connection.key_id)
         return None

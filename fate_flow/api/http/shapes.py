@@ -311,7 +311,8 @@ OUTPUT_TABLES = a_list(an_object({"table_name": TEXT, "table_namespace": TEXT, "
 
 _KEYS_OF_PARTY = an_object({
     "state": one_of(("joined", "revoked", "removed")), "since": WHOLE, "by": TEXT, "list_number": WHOLE,
-    "fingerprint": TEXT, "tls_keys": a_list(TEXT), "until": or_null(WHOLE), "address": TEXT, "phrase": TEXT,
+    "fingerprint": TEXT, "contacts": by_name(an_object({"at": WHOLE, "tls": TEXT, "key_id": TEXT})),
+    "tls_keys": a_list(TEXT), "until": or_null(WHOLE), "address": TEXT, "phrase": TEXT,
     "clock_offset": or_null(WHOLE),
 }, title="KeysOfParty")  # fmt: skip
 

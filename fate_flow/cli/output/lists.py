@@ -235,10 +235,18 @@ def print_keys_of_party(party_id: str, keys: Row) -> None:
         ("tls keys", ", ".join(str(one)[:16] for one in keys.get("tls_keys") or ())),
         ("a key ends", _when(until) if until is not None else ""),
         ("six words", keys.get("phrase")),
+        ("from it", _contact(keys, "from")),
+        ("to it", _contact(keys, "to")),
         ("its clock", "" if offset is None else f"{int(offset) / 1000:+.1f} s when it joined"),
     ):
         if value:
             click.echo(f"  {name:<11}{one_line(value)}")
+
+
+def _contact(keys: Row, direction: str) -> str:
+    """Return when a party was last heard or reached, and what its connection was then."""
+    found = (keys.get("contacts") or {}).get(direction)
+    return f"{_when(found.get('at'))}, {found.get('tls')}, key {str(found.get('key_id'))[:16]}" if found else ""
 
 
 def _when(at: object) -> str:

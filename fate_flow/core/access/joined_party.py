@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import TLS, KeyState, PartyKeys, key_id_of, read_key_list
+
+FROM, TO = "from", "to"
+DIRECTIONS = (FROM, TO)
+"""Of a request: from the other party, or to it."""
+
+
+@dataclass(frozen=True)
+class Contact:
+    """A request over TLS that was answered, and what was seen on its connection."""
+
+    party_id: str
+    direction: str                   # one of DIRECTIONS
+    at: int                          # milliseconds since 1970
+    tls: str                         # version
+    key_id: str                      # of the tls key of the party
 
 
 @dataclass(frozen=True)
@@ -21,7 +37,9 @@ class JoinedParty:
     clock_offset: int                # milliseconds by which its clock was ahead of ours then
 
 
-def described(keys: PartyKeys, joined: JoinedParty | None, now: int) -> dict[str, Any]:
+def described(
+    keys: PartyKeys, joined: JoinedParty | None, contacts: Collection[Contact], now: int
+) -> dict[str, Any]:
     """Return what operators see of another party: its keys, how this party regards it, and what both have agreed on.
 
     Times are milliseconds since 1970. `until`: when the first of its keys ends that have an end; None: none has."""
@@ -31,7 +49,9 @@ def described(keys: PartyKeys, joined: JoinedParty | None, now: int) -> dict[str
         "state": keys.state.value, "since": keys.state_at, "by": keys.state_by, "list_number": keys.number,
         "fingerprint": fingerprint_of(keys.root_id),
         "tls_keys": [key_id_of(pem) for pem in keys.valid(TLS, now)],
-        "until": min(ends, default=None), "address": "", "phrase": "", "clock_offset": None,
+        "until": min(ends, default=None),
+        "contacts": {one.direction: {"at": one.at, "tls": one.tls, "key_id": one.key_id} for one in contacts},
+        "address": "", "phrase": "", "clock_offset": None,
     }  # fmt: skip
     if joined is None or keys.state is not KeyState.JOINED:
         return found

@@ -33,6 +33,12 @@ def described_parties(context: Context) -> dict[str, dict[str, Any]]:
 
     def look(tx: Transaction) -> dict[str, dict[str, Any]]:
         joined, now = {one.party_id: one for one in tx.joined_parties()}, context.clock()
-        return {keys.party_id: described(keys, joined.get(keys.party_id), now) for keys in tx.all_party_keys()}
+        contacts = tx.contacts()
+        return {
+            keys.party_id: described(
+                keys, joined.get(keys.party_id), [one for one in contacts if one.party_id == keys.party_id], now
+            )
+            for keys in tx.all_party_keys()
+        }
 
     return context.read(look)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from fate_flow.core.access.joined_party import JoinedParty
+from fate_flow.core.access.joined_party import Contact, JoinedParty
 from fate_flow.core.access.key_list import MESSAGE, KeyState, PartyKeys, ReplacedKeyList, key_id_of
 from fate_flow.core.access.site import SiteKey
 
@@ -46,6 +46,12 @@ class KeysOfParties(Protocol):
 
     def drop_joined_party(self, party_id: str) -> bool:
         """Forget what is known of a joined party besides its keys; False if nothing is."""
+
+    def note_contact(self, contact: Contact) -> None:
+        """Store the last contact with a party in one direction."""
+
+    def contacts(self) -> tuple[Contact, ...]:
+        """Return the last contacts, by party id as text and direction."""
 
     def joined_parties(self) -> tuple[JoinedParty, ...]:
         """Return the parties that have joined and whose keys count, by party id as text."""

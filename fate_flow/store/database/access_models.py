@@ -81,6 +81,18 @@ class JoinedPartyRow(Base):
         table_name = "t_joined_party"
 
 
+class PartyContactRow(Base):
+    f_party_id = CharField(10)
+    f_direction = CharField(10)
+    f_time = BigIntegerField()
+    f_tls = CharField(20)
+    f_key_id = CharField(64)
+
+    class Meta:
+        table_name = "t_party_contact"
+        primary_key = CompositeKey("f_party_id", "f_direction")
+
+
 class OldPartyKeyRow(Base):
     f_id = BigAutoField()
     f_party_id = CharField(10)

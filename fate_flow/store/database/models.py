@@ -17,6 +17,7 @@ from fate_flow.core.model.resources import LOCAL
 from fate_flow.store.database.access_models import (
     JoinedPartyRow,
     OldPartyKeyRow,
+    PartyContactRow,
     PartyKeyRow,
     PartyLimitsRow,
     PermissionRow,
@@ -468,6 +469,7 @@ MODELS = (
     PartyKeyRow,
     JoinedPartyRow,
     OldPartyKeyRow,
+    PartyContactRow,
     BindingRow,
     SubmissionRow,
     StorageTableRow,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fate_flow.core.access.joined_party import JoinedParty
+from fate_flow.core.access.joined_party import DIRECTIONS, Contact, JoinedParty
 from fate_flow.core.access.key_list import KeyState, PartyKeys, ReplacedKeyList
 from fate_flow.core.access.site import SiteKey
+from fate_flow.store.memory.tables import refuse
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 
@@ -70,6 +71,13 @@ class KeysOfParties(MemoryUnitOfWork):
 
     def drop_joined_party(self, party_id: str) -> bool:
         return self._rows.joined_parties.drop(party_id)
+
+    def note_contact(self, contact: Contact) -> None:
+        refuse("ck_party_contact_direction", contact.direction not in DIRECTIONS)
+        self._rows.contacts.put((contact.party_id, contact.direction), contact)
+
+    def contacts(self) -> tuple[Contact, ...]:
+        return tuple(one for _, one in sorted(self._rows.contacts.rows.items()))
 
     def joined_parties(self) -> tuple[JoinedParty, ...]:
         keys, rows = self._rows.party_keys.rows, self._rows.joined_parties.rows

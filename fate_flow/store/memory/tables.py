@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 
 from fate_flow.core.access.authority import JobBinding
-from fate_flow.core.access.joined_party import JoinedParty
+from fate_flow.core.access.joined_party import Contact, JoinedParty
 from fate_flow.core.access.key_list import PartyKeys, ReplacedKeyList
 from fate_flow.core.access.permission import Thing
 from fate_flow.core.access.site import SiteKey
@@ -150,6 +150,7 @@ class Rows:
         self.party_keys: Table[str, PartyKeys] = Table(journal)
         self.old_party_keys: Table[int, tuple[str, ReplacedKeyList]] = Table(journal)
         self.joined_parties: Table[str, JoinedParty] = Table(journal)
+        self.contacts: Table[tuple[str, str], Contact] = Table(journal)
         self.schedulers: Table[str, tuple[str, int, int]] = Table(journal)
         self.bindings: Table[str, JobBinding] = Table(journal)
         self.submissions: Table[str, Submission] = Table(journal, job=lambda one: one.job_id)

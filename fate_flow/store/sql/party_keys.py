@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from fate_flow.core.access.joined_party import JoinedParty
+from fate_flow.core.access.joined_party import Contact, JoinedParty
 from fate_flow.core.access.key_list import KeyState, PartyKeys, ReplacedKeyList, SignedKeyList
 from fate_flow.core.access.site import SiteKey
-from fate_flow.store.database.access_models import JoinedPartyRow, OldPartyKeyRow, PartyKeyRow, SiteKeyRow
+from fate_flow.store.database.access_models import (
+    JoinedPartyRow,
+    OldPartyKeyRow,
+    PartyContactRow,
+    PartyKeyRow,
+    SiteKeyRow,
+)
 from fate_flow.store.database.prepared import insert
 from fate_flow.store.database.queries import hit, insert_new
 from fate_flow.store.sql.unit import SqlUnitOfWork
@@ -82,6 +88,19 @@ class KeysOfParties(SqlUnitOfWork):
 
     def drop_joined_party(self, party_id: str) -> bool:
         return hit(JoinedPartyRow.delete().where(JoinedPartyRow.f_party_id == party_id))
+
+    def note_contact(self, contact: Contact) -> None:
+        row = PartyContactRow
+        values = {"f_time": contact.at, "f_tls": contact.tls, "f_key_id": contact.key_id}
+        is_it = (row.f_party_id == contact.party_id) & (row.f_direction == contact.direction)
+        names = {"f_party_id": contact.party_id, "f_direction": contact.direction}
+        if not hit(row.update(**values).where(is_it)):
+            insert_new(self._database, row, {**names, **values}, is_it)
+
+    def contacts(self) -> tuple[Contact, ...]:
+        row = PartyContactRow
+        columns = (row.f_party_id, row.f_direction, row.f_time, row.f_tls, row.f_key_id)
+        return tuple(Contact(*one) for one in row.select(*columns).order_by(row.f_party_id, row.f_direction).tuples())
 
     def joined_parties(self) -> tuple[JoinedParty, ...]:
         row = JoinedPartyRow

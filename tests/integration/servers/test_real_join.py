@@ -133,6 +133,9 @@ def test_a_party_that_is_revoked_is_cut_off_and_comes_back_by_another_invitation
     guest, host = strangers.servers[GUEST], strangers.servers[HOST]
     [seen] = guest.ask("party/list")["parties"]
     assert (seen["party_id"], seen["url"], seen["status"]) == (HOST, strangers.addresses[HOST], "answers")
+    contacts = seen["keys"]["contacts"]
+    assert {direction: one["tls"] for direction, one in contacts.items()} == {"from": "TLSv1.3", "to": "TLSv1.3"}
+    assert {one["key_id"] for one in contacts.values()} == set(seen["keys"]["tls_keys"])
     assert (seen["keys"]["state"], len(seen["keys"]["phrase"].split())) == ("joined", 6)
 
     assert strangers.run(HOST, "revoke", GUEST, "--reason", "contract 7 has ended").stdout == "party 9999 is revoked\n"

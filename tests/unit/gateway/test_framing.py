@@ -44,6 +44,7 @@ class Pieces:
 
     left: list[bytes]
     sent: bytes = b""
+    version: str = "TLSv1.3"
     is_finished: bool = False
 
     async def receive(self) -> bytes:
@@ -166,7 +167,7 @@ def check(data: bytes, passage: Passage) -> None:
     assert environ["CONTENT_LENGTH"] == str(len(body))
     assert (environ["SCRIPT_NAME"], environ["wsgi.url_scheme"]) == ("", "http")
     ours = {key for key in environ if key.startswith(("HTTP_X_FATE_FLOW", "HTTP_X_FORWARDED"))}
-    assert ours == {"HTTP_X_FATE_FLOW_PEER", "HTTP_X_FATE_FLOW_ADDRESS"}
+    assert ours == {"HTTP_X_FATE_FLOW_PEER", "HTTP_X_FATE_FLOW_ADDRESS", "HTTP_X_FATE_FLOW_TLS"}
     assert not {"HTTP_TRANSFER_ENCODING", "HTTP_UPGRADE", "HTTP_EXPECT", "HTTP_TE"} & set(environ)
 
 

@@ -43,6 +43,7 @@ def test_a_request_reaches_the_application_with_the_party_of_the_connection() ->
             )  # fmt: skip
             key = world.parties["10000"].peer.key_id
             assert served.values("X-Fate-Flow-Peer") == [f"10000 {key}".encode()]
+            assert served.values("X-Fate-Flow-Tls") == [b"TLSv1.3"]
             assert served.values("SRC-PARTY-ID") == [b"10000"]
             assert served.values("Host") == [b"127.0.0.1"]
             assert (await peer.ask()).status == 200             # the connection is kept

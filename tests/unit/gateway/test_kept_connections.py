@@ -117,7 +117,7 @@ def test_a_connection_on_which_something_could_be_left_is_not_kept(
 def test_a_connection_of_a_stranger_is_not_kept() -> None:
     joining = h11.Request(method="POST", target="/v1/party/join", headers=[("Host", "x")])
     for peer, fields in ((None, [(b"connection", b"close")]), (PeerKey("10000", "ab" * 32, ""), [])):
-        head = request_for_application(joining, 0, identity_of(peer, "cd" * 32), "10.0.0.2").headers
+        head = request_for_application(joining, 0, identity_of(peer, "cd" * 32), "10.0.0.2", "TLSv1.3").headers
         assert [field for field in head if field[0] == b"connection"] == fields
 
 

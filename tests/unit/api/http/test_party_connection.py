@@ -56,6 +56,20 @@ def test_a_party_speaks_for_itself_over_its_connection(world: World, unix: socke
     assert answer.headers["SRC-PARTY-ID"] == "9999"
 
 
+def test_a_party_that_is_heard_is_noted_with_what_the_gateway_saw(
+    world: World, unix: socket.socket, tcp: socket.socket
+) -> None:
+    asked(world, tcp, X_Fate_Flow_Peer=f"10000 {KEY}", SRC_PARTY_ID="10000", X_Fate_Flow_Tls="TLSv1.3")
+    asked(world, unix, X_Fate_Flow_Peer=f"10000 {KEY}", SRC_PARTY_ID="10001", X_Fate_Flow_Tls="TLSv1.3")
+    with world.store.reading() as tx:
+        assert tx.contacts() == ()
+    for _ in range(2):
+        asked(world, unix, X_Fate_Flow_Peer=f"10000 {KEY}", SRC_PARTY_ID="10000", X_Fate_Flow_Tls="TLSv1.3")
+    with world.store.reading() as tx:
+        [found] = tx.contacts()
+    assert (found.party_id, found.direction, found.tls, found.key_id) == ("10000", "from", "TLSv1.3", KEY)
+
+
 @pytest.mark.parametrize("source", ["10001", "9999", "0", "", "10000,10000", "010000"])
 def test_a_party_speaks_for_nobody_else(world: World, unix: socket.socket, source: str) -> None:
     answer = asked(world, unix, X_Fate_Flow_Peer=f"10000 {KEY}", SRC_PARTY_ID=source)

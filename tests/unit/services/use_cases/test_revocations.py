@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.core.access.joined_party import JoinedParty
+from fate_flow.core.access.joined_party import TO, Contact, JoinedParty
 from fate_flow.core.access.key_list import KeyState, PartyKeys
 from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.core.model.job import CommandKind
@@ -106,6 +106,12 @@ def test_what_operators_see_of_a_party() -> None:
     [(party_id, seen)] = described_parties(host.context).items()
     assert (party_id, seen["state"], seen["by"], seen["list_number"]) == ("9999", "joined", "ann", 1)
     assert (seen["fingerprint"], seen["phrase"], seen["clock_offset"]) == (FINGERPRINT, "zoo zoo zoo zoo zoo zoo", 250)
+    with host.store.transaction() as tx:
+        tx.note_contact(Contact("9999", TO, 7, "TLSv1.3", "ab" * 32))
+        tx.note_contact(Contact("10001", TO, 7, "TLSv1.3", "ab" * 32))
+    assert seen["contacts"] == {}
+    seen = described_parties(host.context)["9999"]
+    assert seen["contacts"] == {"to": {"at": 7, "tls": "TLSv1.3", "key_id": "ab" * 32}}
     assert (seen["address"], seen["tls_keys"], seen["until"]) == ("https://10.0.0.1:9390", [], None)
     Revocations(host.context).revoke("9999", WHY, "bob")
     seen = described_parties(host.context)["9999"]
