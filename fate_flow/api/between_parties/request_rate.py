@@ -17,8 +17,11 @@ from fate_flow.core.access.site import SiteRule
 from fate_flow.core.quotas.pace import TokenBucket
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
+from fate_flow.core.wire.v1.paths import EXCHANGE
 
 _TOO_MANY_REQUESTS = 429
+_MESSAGES = f"/v1{EXCHANGE}/"
+_AHEAD_SECONDS = 1.0      # commands may take of this next second what messages of workers may not
 _MOST_PARTIES = 1000      # that are counted; without signatures, anybody can invent party ids
 
 
@@ -43,7 +46,8 @@ class RequestRate:
         party_id = request.headers.get(SRC_PARTY_ID, "")
         if is_from_gateway(request.environ) or self._site.needs_key(party_id):
             request.environ[PARTY] = party_id           # proved by a key
-        if is_from_gateway(request.environ) or self._may_ask(party_id):
+        is_command = not request.url_rule.rule.startswith(_MESSAGES)
+        if is_from_gateway(request.environ) or self._may_ask(party_id, is_command=is_command):
             return None
         text = self._quotas.too_many_requests(party_id)
         self._log.note(party_id, _TOO_MANY_REQUESTS, text)
@@ -51,7 +55,7 @@ class RequestRate:
         head = {"Retry-After": "1", SRC_PARTY_ID: self._quotas.own}
         return Response(answer, _TOO_MANY_REQUESTS, head, mimetype="application/json")
 
-    def _may_ask(self, party_id: str) -> bool:
+    def _may_ask(self, party_id: str, *, is_command: bool) -> bool:
         now = self._clock()
         with self._lock:
             bucket = self._buckets.get(party_id)
@@ -61,4 +65,4 @@ class RequestRate:
                 if len(self._buckets) > _MOST_PARTIES:
                     self._buckets.popitem(last=False)
             self._buckets.move_to_end(party_id)
-            return bucket.take(now) is not None
+            return bucket.take(now, _AHEAD_SECONDS if is_command else 0.0) is not None
