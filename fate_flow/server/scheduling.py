@@ -31,6 +31,7 @@ from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.home_disk import LOOK_SECONDS, DiskWatch
 from fate_flow.server.log_keeper import LogKeeper
 from fate_flow.server.other_parties.answer_keys import expecting_answers
+from fate_flow.server.other_parties.list_fetcher import ListFetcher
 from fate_flow.server.other_parties.party_routes import with_joined_routes
 from fate_flow.server.party_disk import PartyDisk
 from fate_flow.server.peer_tls import pinned_parties
@@ -39,6 +40,7 @@ from fate_flow.server.runtime import (
     SenderLog,
     Wakeups,
     build_context,
+    inquirers,
     keep_of,
     open_log,
     open_store,
@@ -109,6 +111,8 @@ class SchedulerLoop:
         retention, disk = RetentionSweeper(tidying, keep_of(settings)), PartyDisk(settings, tidying)
         self._tidier = Tidier(retention, disk.measure, lambda: self._scheduler.is_in_charge, store.close)
         self._log_keeper = LogKeeper(settings, self._at_work, store.close)
+        inquirer, _ = inquirers(settings, self._auth, self._pinned)
+        self._list_fetcher = ListFetcher(context, inquirer.ask, lambda: self._scheduler.is_in_charge, store.close)
 
     # ------------------------------------------------------------------ events
 
@@ -158,6 +162,7 @@ class SchedulerLoop:
         self._ticks.start()
         self._tidier.start()
         self._log_keeper.start()
+        self._list_fetcher.start()
         try:
             while not self._is_stopping:
                 self._round()
@@ -165,6 +170,7 @@ class SchedulerLoop:
             self._ticks.stop()
             self._tidier.stop()
             self._log_keeper.stop()
+            self._list_fetcher.stop()
             self._senders.close()
             self._scheduler.release_scheduler_lease()
             self._effect_runner.finish()

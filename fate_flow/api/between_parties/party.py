@@ -21,7 +21,7 @@ from fate_flow.api.v1.jobs.explain import hold_of, recounted
 from fate_flow.api.v1.party.parties import known_parties
 from fate_flow.core.access.authority import TO_INITIATORS, JobBinding, Query, Said, is_local, objection
 from fate_flow.core.access.client_roles import READ
-from fate_flow.core.model.errors import BadRequest, JobNotFound, PermissionDenied, TooLarge
+from fate_flow.core.model.errors import BadRequest, BadSettings, JobNotFound, NotFound, PermissionDenied, TooLarge
 from fate_flow.core.model.grammar import check_component_name, check_job_id, check_party_id, check_role
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Answer, Command, CommandKind, JobKey
@@ -43,6 +43,7 @@ from fate_flow.core.wire.v1.paths import (
     HEARTBEAT,
     HISTORY,
     INTAKE,
+    KEYS,
     OUTPUT_TABLE,
     VALIDATE,
     read_command,
@@ -57,6 +58,7 @@ from fate_flow.core.wire.v1.queries import (
     wants_call_back,
 )
 from fate_flow.core.wire.v1.retcodes import retcode_of
+from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.disclosure import texts_not_for
 from fate_flow.services.context.unit_of_work import binding_of
@@ -74,6 +76,7 @@ def blueprint(services: Services, lines: PartyLines) -> Blueprint:
     party.post(HISTORY)(routes.history)
     party.post("/party/list")(routes.list_parties)
     party.post(INTAKE)(routes.intake)
+    party.post(KEYS)(routes.keys)
     party.post(route_of(OUTPUT_TABLE))(routes.output_table)
     party.post("/party/<path:rest>")(routes.to_party)
     party.post("/initiator/<path:rest>")(routes.to_initiator)
@@ -163,6 +166,14 @@ class _PartyRoutes:
         problem = self._commands.reach(caller) if wants_call_back(self._json()) else ""
         return ok(intake_data(hold_of(self._context.read(lambda tx: tx.intake_hold())), problem))
 
+    def keys(self) -> Response:
+        """Answer with the newest key list of this party, which is public. Raise NotFound if there is none."""
+        own = OwnKeys(self._own, self._settings.keys_dir, self._settings.private_key, _now)
+        try:
+            return ok({"key_list": own.signed_list().text()})
+        except BadSettings as error:
+            raise NotFound(f"party {self._own} has no key list") from error
+
     def output_table(self, job_id: str, component: str, role: str, party_id: str) -> Response:
         """Return the names of a component's output tables here, for a party of the same job (party-api-v1, 5).
 
@@ -250,3 +261,7 @@ def _few_values() -> dict[str, Any]:
     if values_in(request.get_data()) > MOST_VALUES:
         raise TooLarge(f"the body has more than {MOST_VALUES} values: send fewer commands in one request")
     return silent_json()
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -28,6 +28,7 @@ HEARTBEAT = "/party/heartbeat"
 VALIDATE = "/party/validate"
 HISTORY = "/party/history"
 INTAKE = "/party/intake"
+KEYS = "/party/keys"
 TASK_LOG = "/party/task/log"
 """Paths of our extensions that are not commands about one job. No path here has the leading `/v1`."""
 

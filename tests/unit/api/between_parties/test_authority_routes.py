@@ -27,6 +27,7 @@ TASK = f"{JOB}/toy_0/{JOB}_toy_0/0"
 COMMANDS: frozenset[Statement] = frozenset(K)
 ROUTES: dict[str, frozenset[Statement]] = {
     "/v1/party/join": frozenset(),               # of strangers: their message proves who they are (test_join_route.py)
+    "/v1/party/keys": frozenset(),               # public, and signed by the root key
     "/v1/party/batch": COMMANDS,
     "/v1/party/heartbeat": frozenset({Query.HEARTBEAT}),
     "/v1/party/validate": frozenset({Query.VALIDATE}),

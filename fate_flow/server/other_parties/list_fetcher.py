@@ -1,0 +1,86 @@
+"""Fetch newer key lists of other parties: a party that changes its keys announces them, and nobody carries files.
+
+A fetched list counts only if the root key of the saved one, or the root key that it announced, has signed it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fate_flow.core.access.key_list import KeyState, PartyKeys, read_signed_key_list
+from fate_flow.core.model.errors import FlowError
+from fate_flow.core.model.job import Answer
+from fate_flow.core.model.spec import Party
+from fate_flow.core.wire.v1.paths import KEYS
+from fate_flow.peers.key_lists import check_key_list
+from fate_flow.services.context.ports import Context
+from fate_flow.services.use_cases.keys import save_key_list
+
+LOG = logging.getLogger(__name__)
+
+_FIRST_SECONDS, _EVERY_SECONDS = 30.0, 1800.0
+_END_SECONDS = 5.0
+
+Ask = Callable[[Party, str, Mapping[str, Any]], Answer]
+"""Asks another party's server, at a path below `/v1`, with this body."""
+
+
+class ListFetcher:
+    """A thread that asks each party whose keys count for its newest key list."""
+
+    def __init__(
+        self, context: Context, ask: Ask, may_ask: Callable[[], bool], close: Callable[[], None]
+    ) -> None:
+        """`may_ask`: whether this process is the one that asks now; the thread calls `close` at its end."""
+        self._context = context
+        self._ask = ask
+        self._may_ask = may_ask
+        self._close = close
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="key lists", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join(_END_SECONDS)
+
+    def look(self) -> None:
+        """Ask every party that has joined and whose address is known; save what is newer."""
+        for keys in self._context.read(lambda tx: tx.all_party_keys()):
+            if self._is_over.is_set():
+                return
+            if keys.state is KeyState.JOINED and keys.party_id in self._context.routes:
+                self._fetch(keys)
+
+    def _fetch(self, saved: PartyKeys) -> None:
+        answer = self._ask(Party("host", saved.party_id), KEYS, {})
+        text = answer.data.get("key_list") if answer.is_ok and isinstance(answer.data, Mapping) else None
+        if not isinstance(text, str):
+            return                       # it does not answer, or is of an older release
+        try:
+            signed = read_signed_key_list(text)
+            if signed == saved.signed:
+                return
+            found, root = check_key_list(signed)
+            if found.party_id != saved.party_id:
+                LOG.warning("party %s has sent the key list of party %s", saved.party_id, found.party_id)
+            elif found.number >= saved.number:
+                save_key_list(self._context, found, signed, root.key_id, False, f"party {saved.party_id} itself")
+        except FlowError as error:
+            LOG.warning("the key list that party %s has sent is not saved: %s", saved.party_id, error.message)
+
+    def _work(self) -> None:
+        seconds = _FIRST_SECONDS
+        while not self._is_over.wait(seconds):
+            seconds = _EVERY_SECONDS
+            try:
+                if self._may_ask():
+                    self.look()
+            except Exception:
+                LOG.exception("the key lists of other parties could not be fetched")
+        self._close()
