@@ -23,7 +23,7 @@ from fate_flow.gateway.refusals import RefusalLog, Refused
 from fate_flow.gateway.shares import Shares
 from fate_flow.gateway.strangers import JoinRate, limits_of_strangers
 from fate_flow.gateway.tls_stream import TlsStream
-from fate_flow.peers.tls import NotAPeer, OwnTls, PeerKey, peer_of, server_context
+from fate_flow.peers.tls import Leaf, NotAPeer, OwnTls, PeerKey, peer_of, server_context
 
 LOG = logging.getLogger(__name__)
 
@@ -68,6 +68,7 @@ class Gateway:
         self._peers = Peers()
         self._context: ssl.SSLContext | None = None
         self._context_ms = 0
+        self._leaf: Leaf | None = None             # in the context
         self._open: dict[asyncio.Task[None], _Open] = {}          # in the order in which they came
         self._handshakes: dict[asyncio.Task[None], _Open] = {}    # the same
         self._freed = asyncio.Event()
@@ -103,7 +104,10 @@ class Gateway:
         known = self._peers
         found = await asyncio.to_thread(self._source.read, known)
         age_ms = self._clock() - self._context_ms
-        if self._context is None or found.version != known.version or not 0 <= age_ms < _NEW_CONTEXT_MS:
+        is_old = self._own.leaf() is not self._leaf or not 0 <= age_ms < _NEW_CONTEXT_MS
+        if self._context is None or found.version != known.version or is_old:
+            self._leaf = self._own.leaf()
+            self._of_strangers = replace(self._of_strangers, own_key_id=self._own.key_id)
             self._context = server_context(self._own, found.keys, lets_strangers=found.may_join)
             self._context_ms = self._clock()
         self._peers = found

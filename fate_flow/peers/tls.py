@@ -47,6 +47,7 @@ Clock = Callable[[], int]
 
 TlsPrivateKey = Ed25519PrivateKey | EllipticCurvePrivateKey
 TlsPublicKey = Ed25519PublicKey | EcPublicKey
+Newer = Callable[[int], TlsPrivateKey | None]
 KINDS = "Ed25519, or ECDSA on P-256"
 
 ALPN = "http/1.1"
@@ -87,8 +88,10 @@ class Leaf:
 class OwnTls:
     """The tls key of this party, which makes leaves; may be shared by threads."""
 
-    def __init__(self, party_id: str, key: TlsPrivateKey, clock: Clock) -> None:
+    def __init__(self, party_id: str, key: TlsPrivateKey, clock: Clock, newer: Newer = lambda _: None) -> None:
+        """`newer` returns the key to use at a moment; None for the one that is in use."""
         self.party_id = party_id
+        self._newer = newer
         self.key_id = _key_id(key.public_key())
         self._key = key
         self._clock = clock
@@ -99,12 +102,19 @@ class OwnTls:
         return f"OwnTls({self.party_id}, {self.key_id})"
 
     def leaf(self) -> Leaf:
-        """Return the leaf to show: the same one until half of its life is over, or the clock was set back."""
+        """Return the leaf to show: the same one until half of its life is over, the clock was set back, or the time of
+        the next key has come."""
         with self._lock:
-            now = _time(self._clock())
+            at = self._clock()
+            self._follow(self._newer(at))
+            now = _time(at)
             if self._made is None or not self._made[0] <= now < self._made[0] + LEAF_LIFE / 2:
                 self._made = (now, self._issue(now))
             return self._made[1]
+
+    def _follow(self, key: TlsPrivateKey | None) -> None:
+        if key is not None and (key_id := _key_id(key.public_key())) != self.key_id:
+            self._key, self.key_id, self._made = key, key_id, None
 
     def _issue(self, now: datetime) -> Leaf:
         key = generate_ec_key(SECP256R1())

@@ -11,7 +11,8 @@ from typing import Self
 
 from fate_flow.core.model.errors import FlowError
 from fate_flow.peers.invitations import Invitations
-from fate_flow.peers.tls import OwnTls, load_tls_key
+from fate_flow.peers.own_keys import own_tls
+from fate_flow.peers.tls import OwnTls
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.listening import listen, listen_at
 from fate_flow.server.runtime import open_log
@@ -40,7 +41,7 @@ class GatewayParts:
             return None
         import_module(_MODULE)       # before the fork, which shares its memory; other servers do not need it
         try:
-            own = OwnTls(settings.party_id, load_tls_key(settings.keys_dir / "tls.pem"), _now)
+            own = own_tls(settings.party_id, settings.keys_dir, _now)
         except FlowError as error:
             raise FlowError(f"parties.listen: {error.message}") from error
         listener = listen(settings.parties_listen.host, settings.parties_listen.port, "parties.listen.port")

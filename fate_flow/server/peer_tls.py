@@ -8,8 +8,9 @@ from functools import partial
 
 from fate_flow.core.access.joined_party import TO, Contact
 from fate_flow.core.access.key_list import TLS, KeyState
+from fate_flow.peers.own_keys import own_tls
 from fate_flow.peers.pinned import PinnedParties, SeenTls
-from fate_flow.peers.tls import OwnTls, PeerKey, load_tls_key
+from fate_flow.peers.tls import OwnTls, PeerKey
 from fate_flow.server.other_parties.stored_rows import StoredRows
 from fate_flow.services.context.contacts import ContactNotes
 from fate_flow.settings.settings import Settings
@@ -20,7 +21,7 @@ def pinned_parties(settings: Settings, store: SqlStore) -> PinnedParties:
     """Return the TLS contexts for requests to other parties; the own tls key is read when it is first needed."""
 
     def own() -> OwnTls:
-        return OwnTls(settings.party_id, load_tls_key(settings.keys_dir / "tls.pem"), _wall_clock)
+        return own_tls(settings.party_id, settings.keys_dir, _wall_clock)
 
     def reached(party_id: str, seen: SeenTls) -> None:
         notes.note(TO, party_id, seen.version, seen.key_id)

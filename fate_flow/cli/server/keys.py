@@ -71,6 +71,25 @@ def certify(conf: Path, root: Path | None, number: int | None, next_root: Path |
 
 @key_group.command()
 @conf_option
+@click.option("--days", type=click.FloatRange(min=0.05), default=7.0, help="Until the next key is used. 7 by default.")
+@click.option("--root", "root", type=file_type, help="The file of the root key, if it is not in the home.")
+def announce(conf: Path, days: float, root: Path | None) -> None:
+    """Make the next tls key, and announce it in a new key list.
+
+    Other parties fetch the list every half hour over the present key. The server uses the next key as soon as its time
+    has come, without a restart; the present one counts for a day longer. A party that was away all the time has to join
+    again, or needs the list by hand.
+
+    Example: fate_flow key announce -c conf/service_conf.yaml
+    """
+    settings = load_settings(conf)
+    keys = _keys(settings)
+    keys.announce(int(days * 24 * 3600 * 1000), root)
+    _print(settings, keys)
+
+
+@key_group.command()
+@conf_option
 @click.option("--pem", is_flag=True, help="Print the public message key alone, for a party with an older release.")
 def show(conf: Path, pem: bool) -> None:
     """Print the key list for the other parties.

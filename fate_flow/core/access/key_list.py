@@ -59,8 +59,13 @@ class KeyList:
         }
         return json.dumps(document if self.next_root is None else {**document, "next_root": self.next_root})
 
+    def in_use(self, use: str, now: int) -> ListedKey | None:
+        """Return the key that the party itself uses now: the newest one whose time has come; None if there is none."""
+        begun = [key for key in self.keys if key.use == use and key.since <= now and key.is_valid(now)]
+        return max(begun, key=lambda key: key.since, default=None)
+
     def valid(self, use: str, now: int) -> tuple[str, ...]:
-        """Return the keys (PEM) of this use that are valid now."""
+        """Return the keys (PEM) of this use that are valid now, also those whose time has not come."""
         return tuple(key.pem for key in self.keys if key.use == use and key.is_valid(now))
 
 

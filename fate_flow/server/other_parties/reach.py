@@ -10,8 +10,9 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.paths import INTAKE
 from fate_flow.core.wire.v1.queries import intake_query, way_back_in
 from fate_flow.peers.inquiry import Inquirer, why_unreached
+from fate_flow.peers.own_keys import own_tls
 from fate_flow.peers.pinned import PinnedParties, SeenTls
-from fate_flow.peers.tls import OwnTls, PeerKey, load_tls_key
+from fate_flow.peers.tls import PeerKey
 from fate_flow.services.context.ports import Context
 from fate_flow.settings.settings import Settings
 
@@ -34,7 +35,7 @@ class Reach:
 def reach(settings: Settings, context: Context, party_id: str, address: str, seconds: float) -> Reach:
     """Ask the other party whether it answers and reaches this one, again until both is so or the time is over."""
     pinned = PinnedParties(
-        lambda: OwnTls(settings.party_id, load_tls_key(settings.keys_dir / "tls.pem"), _now),
+        lambda: own_tls(settings.party_id, settings.keys_dir, _now),
         lambda one: _keys_of(context, one), _now,
     )  # fmt: skip
     inquirer = Inquirer(settings.party_id, {party_id: address}, pinned=pinned)

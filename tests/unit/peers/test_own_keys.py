@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.core.access.key_list import MESSAGE, TLS, KeyList, read_key_list
+from fate_flow.core.access.key_list import MESSAGE, TLS, KeyList, key_id_of, read_key_list
 from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict
 from fate_flow.peers.key_lists import check_key_list
-from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.peers.own_keys import OwnKeys, own_tls
 from fate_flow.peers.site_key import RSA, load_private_key, make_private_key
 from fate_flow.peers.tls import load_tls_key, make_tls_key, public_pem
 from tests.kit.site_keys import write_private_key
@@ -142,3 +142,80 @@ def test_a_tls_key_is_for_its_user_alone_and_of_a_known_kind(tmp_path: Path) -> 
     make_private_key(tmp_path / "rsa.pem", RSA)
     with pytest.raises(BadSettings, match=r"rsa.pem: is a private key of another kind .*Ed25519, or ECDSA on P-256"):
         load_tls_key(tmp_path / "rsa.pem")
+
+
+# ---------------------------------------------------------------------- announced keys
+
+DAY = 24 * 3600 * 1000
+
+
+def tls_ids(keys: OwnKeys, now: int) -> list[str]:
+    return [key_id_of(pem) for pem in newest(keys).valid(TLS, now)]
+
+
+def test_an_announced_key_is_listed_at_once_and_used_when_its_time_has_come(keys: OwnKeys, clock: Clock) -> None:
+    keys.make()
+    own = own_tls("9999", keys.tls_file.parent, clock)
+    first, leaf = own.key_id, own.leaf()
+    keys.announce(7 * DAY)
+    found = newest(keys)
+    present, following = [key for key in found.keys if key.use == TLS]
+    assert (found.number, present.since, present.until) == (2, 1000, 1000 + 8 * DAY)
+    assert (following.since, following.until) == (1000 + 7 * DAY, None)
+    assert keys.next_tls_file.stat().st_mode & 0o777 == 0o600
+    assert (own.leaf() is leaf, own.key_id) == (True, first)
+    clock.now += 7 * DAY - 1
+    assert own.leaf() is leaf
+    clock.now += 1
+    assert own.leaf() is not leaf
+    assert own.key_id == key_id_of(following.pem)
+    assert own_tls("9999", keys.tls_file.parent, clock).key_id == own.key_id, "also after a restart"
+    assert tls_ids(keys, clock.now) == [first, own.key_id]
+    assert tls_ids(keys, clock.now + DAY) == [own.key_id]
+
+
+def test_a_key_is_announced_once_until_its_time_has_come(keys: OwnKeys, clock: Clock) -> None:
+    keys.make()
+    own = own_tls("9999", keys.tls_file.parent, clock)
+    keys.announce(DAY)
+    with pytest.raises(Conflict, match=r"tls.next.pem: the next tls key is announced already"):
+        keys.announce(DAY)
+    assert [(key.use, key.since) for key in read_key_list(keys.certify().content).keys] == [
+        (TLS, 1000), (TLS, 1000 + DAY), (MESSAGE, 1000)
+    ]
+    clock.now += DAY
+    own.leaf()
+    second = own.key_id
+    keys.announce(DAY)
+    assert tls_ids(keys, clock.now)[0] == second
+    assert len(tls_ids(keys, clock.now)) == 2
+    own.leaf()
+    assert own.key_id == second
+    clock.now += DAY
+    own.leaf()
+    assert own.key_id == tls_ids(keys, clock.now)[1]
+    assert len(list(keys.tls_file.parent.glob("tls.*.pem"))) == 2, "the first key is kept, and the next one is there"
+
+
+def test_nothing_is_announced_without_the_root_key_or_a_list(keys: OwnKeys, tmp_path: Path) -> None:
+    with pytest.raises(BadSettings):
+        keys.announce(DAY)
+    keys.make()
+    keys.root_file.rename(tmp_path / "safe.pem")
+    with pytest.raises(BadSettings, match=r"root.pem: is not here"):
+        keys.announce(DAY)
+    assert not keys.next_tls_file.exists()
+    keys.announce(DAY, tmp_path / "safe.pem")
+
+
+def test_files_that_are_away_or_wrong_change_nothing(keys: OwnKeys, clock: Clock) -> None:
+    keys.make()
+    own = own_tls("9999", keys.tls_file.parent, clock)
+    leaf = own.leaf()
+    keys.announce(DAY)
+    clock.now += DAY
+    for content in ("", "{}", "x"):
+        keys.list_file.write_text(content)
+        assert own.leaf() is leaf
+    keys.list_file.unlink()
+    assert own.leaf() is leaf
