@@ -18,7 +18,14 @@ from fate_flow.api.http.caller import CALLER
 from fate_flow.api.http.client_auth import WINDOW_MS, ClientAuth
 from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.nonces import Nonces
-from fate_flow.api.http.party_connection import Heard, PartyConnectionCheck, address_of, is_from_gateway
+from fate_flow.api.http.party_connection import (
+    Heard,
+    PartyConnectionCheck,
+    PlainPartyCheck,
+    address_of,
+    is_from_gateway,
+    is_from_plain_party,
+)
 from fate_flow.api.http.request_origin import OriginCheck
 from fate_flow.api.http.sender import ListedParties, SenderCheck
 from fate_flow.api.http.services import Services
@@ -55,9 +62,12 @@ def create_public_app(
     app.config["MAX_CONTENT_LENGTH"] = services.settings.limits.max_request_bytes
     app.request_class = request_class(services.settings)
     app.teardown_request(drop_part)
+    listed = _listed_parties(services.context)
     app.before_request(PartyConnectionCheck(services.settings.party_id, _heard(services.context)).check)
+    if (plain := services.settings.plain_parties) is not None:
+        app.before_request(PlainPartyCheck(services.settings.party_id, plain, listed.has).check)
     refusal.install(app)
-    _check_callers(app, services, message_key)
+    _check_callers(app, services, message_key, listed)
     lines = PartyLines(services.context.quotas, steady_now)
     clients = tuple(_for_clients(services))
     parties = (party.blueprint(services, lines), join.blueprint(services))
@@ -85,7 +95,9 @@ def _for_clients(services: Services) -> Iterator[Blueprint]:
     yield openapi.blueprint(is_signed=settings.client_keys is not None)
 
 
-def _check_callers(app: Flask, services: Services, message_key: PrivateKey | None) -> None:
+def _check_callers(
+    app: Flask, services: Services, message_key: PrivateKey | None, listed: ListedParties
+) -> None:  # fmt: skip
     """Install the checks of callers: no web page of another site may call. The routes of clients and those of other
     parties are separate, and have separate checks."""
     settings, context = services.settings, services.context
@@ -94,17 +106,23 @@ def _check_callers(app: Flask, services: Services, message_key: PrivateKey | Non
         of_clients = Nonces(settings.run_dir / "nonces", WINDOW_MS)
         people = People(settings.home, settings.client_keys)
         app.before_request(ClientAuth(people, of_clients, now_on_the_wall).check)
-    _check_other_parties(app, services, message_key)
+    _check_other_parties(app, services, message_key, listed)
     app.before_request(RequestRate(context.quotas, settings.site, steady_now).check)
 
 
-def _check_other_parties(app: Flask, services: Services, message_key: PrivateKey | None) -> None:
+def _listed_parties(context: Context) -> ListedParties:
+    def read() -> frozenset[str]:
+        return context.read(lambda tx: frozenset(one.party_id for one in tx.all_party_keys()))
+
+    return ListedParties(read, steady_now)
+
+
+def _check_other_parties(
+    app: Flask, services: Services, message_key: PrivateKey | None, listed: ListedParties
+) -> None:  # fmt: skip
     settings, context = services.settings, services.context
     if settings.site.is_on and message_key is None:
         raise ValueError("authentication.site.switch: is true, and there is no message key")
-    listed = ListedParties(
-        lambda: context.read(lambda tx: frozenset(one.party_id for one in tx.all_party_keys())), steady_now
-    )
 
     def keys_of(party_id: str) -> tuple[SiteKey, ...]:
         return context.read(lambda tx: message_keys(tx, party_id, now_on_the_wall()))
@@ -116,6 +134,8 @@ def _check_other_parties(app: Flask, services: Services, message_key: PrivateKey
     site = SiteAuth(settings.party_id, needs_key, message_key, keys_of, nonces, now_on_the_wall)
 
     def check_signature() -> None:
+        if is_from_plain_party(request.environ, settings.plain_parties):
+            return           # that listener has its own check
         if settings.site.is_on or (not is_from_gateway(request.environ) and listed.has_sender()):
             site.check()
 

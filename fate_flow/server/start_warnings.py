@@ -33,10 +33,17 @@ def start_warnings(settings: Settings) -> Iterator[str]:
         yield f"listening on {settings.host} without {what} (insecure_listen)"
     if settings.permission.is_on and settings.permission.is_default:
         yield (
-            "permission.switch is not set, and other machines reach this server (fateflow.host or parties.listen): "
+            "permission.switch is not set, and other machines reach this server (fateflow.host, parties.listen or "
+            "parties.plain.listen): "
             "jobs of other parties may use only what was granted to them, also those that run (fate_flow grants show); "
             "set permission.switch to true to keep that, or to false to allow everything"
         )
+    if plain := settings.plain_parties:
+        for party_id in sorted(plain.party_ids):
+            yield (
+                f"party {party_id} is believed by its name at {plain.listen.host}, port {plain.listen.port} "
+                "(parties.plain): anybody who reaches that port can impersonate it, and nothing is encrypted"
+            )
     for party_id in sorted(settings.site.unsigned_from if settings.site.is_on else ()):
         yield (
             f"party {party_id} is accepted without a signature (authentication.site.unsigned_from): anybody who "
@@ -56,7 +63,7 @@ def _is_unproved(settings: Settings, party_id: str) -> bool:
     parts = urlsplit(route.url)
     is_far = parts.hostname not in ("127.0.0.1", "localhost", "::1")
     is_pinned = parts.scheme == "https" and not route.ca_file
-    return settings.site.needs_key(party_id) and not route.signed_answers and is_far and not is_pinned
+    return settings.site.needs_saved_key(party_id) and not route.signed_answers and is_far and not is_pinned
 
 
 def readable_secrets(conf: Path) -> Iterator[str]:

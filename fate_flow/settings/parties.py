@@ -1,4 +1,4 @@
-"""Other parties in the configuration: their addresses, and which of them need no signature or no approval."""
+"""Other parties in the configuration: where they connect, their addresses, and which need no signature or approval."""
 
 from __future__ import annotations
 
@@ -32,14 +32,61 @@ class Listen:
     port: int
 
 
-def read_parties(section: Section) -> tuple[Listen | None, str]:
-    """Return where the gateway listens (None: nowhere), and its address for other parties (empty: not known)."""
+@dataclass(frozen=True)
+class PlainParties:
+    """The listener for peers that speak plain v1, and the ids of those that are believed there by their names."""
+
+    listen: Listen
+    party_ids: frozenset[str]
+
+
+@dataclass(frozen=True)
+class PartyListeners:
+    """The listeners for other parties alone."""
+
+    gateway: Listen | None           # None: there is no gateway
+    address: str                     # of the gateway for other parties; empty: not known
+    plain: PlainParties | None
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return tuple(one.host for one in (self.gateway, self.plain.listen if self.plain else None) if one)
+
+
+def read_parties(section: Section, own_party_id: str, http_port: int) -> PartyListeners:
     listen = section.section("listen")
     found = Listen(listen.text("host", "0.0.0.0"), listen.whole("port", 0, 0, 65535))  # noqa: S104  # it speaks mutual TLS
     listen.refuse_others()
     address = _address(section, found)
+    plain = _plain_parties(section.section("plain"), (own_party_id, "0"), http_port)
     section.refuse_others()
-    return (_checked(listen, found), address) if found.port else (None, "")
+    if not found.port:
+        return PartyListeners(None, "", plain)
+    return PartyListeners(_checked(listen, found), address, plain)
+
+
+def _plain_parties(section: Section, own: tuple[str, str], http_port: int) -> PlainParties | None:
+    listen, party_ids = section.section("listen"), read_party_ids(section, "from")
+    found = Listen(listen.text("host", "127.0.0.1"), listen.whole("port", 0, 0, 65535))
+    listen.refuse_others()
+    section.refuse_others()
+    if not found.port and not party_ids:
+        return None
+    return _checked_plain(section, PlainParties(found, party_ids or frozenset()), own, http_port)
+
+
+@collected
+def _checked_plain(section: Section, plain: PlainParties, own: tuple[str, str], http_port: int) -> PlainParties | None:
+    if not plain.listen.port:
+        raise BadSettings(f"{section.name('from')}: nobody can connect without {section.name('listen')}.port")
+    if not plain.party_ids:
+        raise BadSettings(f"{section.name('listen')}: nobody is let in there: {section.name('from')} names the parties")
+    if mine := sorted(plain.party_ids & set(own)):
+        raise BadSettings(f"{section.name('from')}: has party {mine[0]}, which is this server itself")
+    if plain.listen.port == http_port:
+        raise BadSettings(f"{section.name('listen')}.port: {http_port} is fateflow.http_port")
+    _checked(section.section("listen"), plain.listen)
+    return plain
 
 
 @collected
@@ -83,8 +130,9 @@ def _route(section: Section, key: Any) -> tuple[str, Route]:
     return party_id, Route(url, ca_file, signed_answers)
 
 
-def read_site_rule(section: Section) -> SiteRule:
-    return SiteRule(section.flag("switch", False), read_party_ids(section, "unsigned_from"))
+def read_site_rule(section: Section, plain: PlainParties | None) -> SiteRule:
+    unsigned_from = read_party_ids(section, "unsigned_from")
+    return SiteRule(section.flag("switch", False), unsigned_from, plain.party_ids if plain else frozenset())
 
 
 def read_approval_rule(section: Section) -> ApprovalRule:

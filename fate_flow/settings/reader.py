@@ -5,7 +5,7 @@ Keys have FATE's names if FATE has them. As in FATE, `local.<file name>` beside 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from fate_flow.settings.connectors import read_connectors
 from fate_flow.settings.limits import read_ceilings, read_limits, read_retention
 from fate_flow.settings.logs import read_log_limits
 from fate_flow.settings.parties import (
-    Listen,
     read_approval_rule,
     read_parties,
     read_party_id,
@@ -90,14 +89,14 @@ class _Reader:
         site = authentication.section("site")
         home = self._path(root.text("home", ".."))
         client_keys, is_due = self._client_keys(authentication.section("client"), home) or (None, True)
-        host = flow.text("host", "127.0.0.1")
-        parties_listen, parties_address = read_parties(root.section("parties"))
+        host, http_port = flow.text("host", "127.0.0.1"), flow.whole("http_port", 9380, 1, 65535)
         own_id = self._own_id(root)
+        parties = read_parties(root.section("parties"), own_id, http_port)
         settings = Settings(
             party_id=own_id,
             home=home,
             host=host,
-            http_port=flow.whole("http_port", 9380, 1, 65535),
+            http_port=http_port,
             worker_port=flow.whole("worker_port", 0, 0, 65535),
             http_threads=flow.whole("http_threads", 32, 4, 1024),
             http_workers=flow.whole("http_workers", 1, 1, 64),
@@ -108,10 +107,11 @@ class _Reader:
             duplicate_ids=self._one_of(flow, "duplicate_ids", DUPLICATE_IDS),
             client_keys=client_keys,
             makes_client_keys=is_due,
-            site=read_site_rule(site),
+            site=read_site_rule(site, parties.plain),
             site_key_file=Path(site.full_path("private_key")),
-            parties_listen=parties_listen,
-            parties_address=parties_address,
+            parties_listen=parties.gateway,
+            parties_address=parties.address,
+            plain_parties=parties.plain,
             database_url=self._database(root.section("database")),
             engines={LOCAL: self._local_engine(root.section("fate_on_standalone"))},
             routes=read_routes(root.section("routes")),
@@ -126,7 +126,7 @@ class _Reader:
             quotas=read_quotas(root.section("quotas"), own_id),
             commands=read_commands(root.section("commands")),
             approval=read_approval_rule(root.section("approval")),
-            permission=self._permission(root.section("permission"), host, parties_listen),
+            permission=self._permission(root.section("permission"), (host, *parties.hosts)),
             connectors=read_connectors(root.section("connectors")),
             conf_path=self._path_of_all,
         )
@@ -230,10 +230,10 @@ class _Reader:
         return found
 
     @collected
-    def _permission(self, section: Section, host: str, listen: Listen | None) -> PermissionRule:
+    def _permission(self, section: Section, hosts: Sequence[str]) -> PermissionRule:
         """Return which grants are required. Without a switch, other machines that reach the server need all."""
         is_stated = section.get("switch") is not None
-        is_loopback = _is_loopback(host) and (listen is None or _is_loopback(listen.host))
+        is_loopback = all(map(_is_loopback, hosts))
         is_on = section.flag("switch", False) if is_stated else not is_loopback
         default = is_on and not is_stated
         rule = PermissionRule(section.flag("component", default), section.flag("dataset", default), not is_stated)
@@ -282,9 +282,9 @@ class _Reader:
                     f"routes.{party_id}.url: {route.url} has a path: signatures cover the path (authentication.site), "
                     "and that party's server would see another one; remove the path"
                 )
-            if route.signed_answers and not settings.site.needs_key(party_id):
+            if route.signed_answers and not settings.site.needs_saved_key(party_id):
                 why = (
-                    f"party {party_id} is in authentication.site.unsigned_from: remove it there"
+                    f"party {party_id} is in authentication.site.unsigned_from or parties.plain.from: remove it there"
                     if settings.site.is_on else "authentication.site.switch is not: set it to true"
                 )
                 raise BadSettings(f"routes.{party_id}.signed_answers: is true, but {why}")

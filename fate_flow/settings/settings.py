@@ -20,7 +20,7 @@ from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.connectors import MysqlServer
 from fate_flow.settings.limits import Limits, Retention
 from fate_flow.settings.logs import LogLimits
-from fate_flow.settings.parties import Listen, Route
+from fate_flow.settings.parties import Listen, PlainParties, Route
 
 PART = ".part"
 """The suffix of a file in `uploads_dir` during its transfer."""
@@ -59,6 +59,7 @@ class Settings:
     site_key_file: Path = Path()          # the file of this party's private key; empty: below the home
     parties_listen: Listen | None = None  # the listener for other parties alone; None: they use http_port
     parties_address: str = ""             # https URL under which others reach it; empty: nobody can be invited
+    plain_parties: PlainParties | None = None      # peers that speak plain v1, and the listener that lets them in
     database_url: str = ""                # empty: SQLite in the home folder
     engines: Mapping[str, EngineSettings] = field(default_factory=_only_local)   # jobs reserve on the first
     routes: Mapping[str, Route] = field(default_factory=dict)

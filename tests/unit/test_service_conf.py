@@ -19,9 +19,10 @@ from fate_flow.core.model.program import ProgramRules, Secret
 from fate_flow.core.quotas.disk_space import LeastFree
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.jobspec.ceilings import Ceilings
+from fate_flow.server.start_warnings import start_warnings
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.connectors import MysqlServer
-from fate_flow.settings.parties import Listen, Route
+from fate_flow.settings.parties import Listen, PlainParties, Route
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.section import Section
 from fate_flow.settings.settings import Settings
@@ -94,6 +95,13 @@ def test_keys_of_clients(bare: Path, text: str, message: str) -> None:
     ("parties: {listen: 9390}", "parties.listen: 9390 is not a mapping of keys"),
     ("parties: {listen: {prot: 9390}}", "parties.listen.prot: no such key"),
     ("parties: {listens: {}}", "parties.listens: no such key"),
+    ("parties: {plain: {from: [10000]}}", "parties.plain.from: nobody can connect without parties.plain.listen.port"),
+    ("parties: {plain: {listen: {port: 9391}}}", "parties.plain.listen: nobody is let in there: parties.plain.from"),
+    ("parties: {plain: {listen: {port: 9391}, from: [x]}}", "parties.plain.from: 'x' is not a party id"),
+    ("parties: {plain: {listen: {port: 9391}, from: [9999]}}", "parties.plain.from: has party 9999, which is this"),
+    ("parties: {plain: {listen: {port: 9380}, from: [10000]}}", "parties.plain.listen.port: 9380 is fateflow.http"),
+    ("parties: {plain: {listen: {host: a, port: 9391}, from: [1]}}", "parties.plain.listen.host: 'a' is not an IP"),
+    ("parties: {plain: {form: []}}", "parties.plain.form: no such key"),
     ("parties: {listen: {port: 1}, address: 'http://a:1'}", "parties.address: is not an address such as https://10"),
     ("parties: {address: a.example}", "parties.address: is not an address such as https://10"),
 ])
@@ -122,6 +130,18 @@ def test_a_listener_for_other_parties_needs_no_more_than_a_port(bare: Path, text
 def test_under_which_address_other_parties_reach_the_gateway(bare: Path, text: str, address: str) -> None:
     bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
     assert load_settings(bare).parties_address == address
+
+
+def test_a_listener_for_plain_v1_is_on_loopback_unless_it_says_otherwise(bare: Path) -> None:
+    bare.write_text('party_id: "9999"\nparties: {plain: {listen: {port: 9391}, from: [10000, 10001]}}\n')
+    found = load_settings(bare)
+    assert found.plain_parties == PlainParties(Listen("127.0.0.1", 9391), frozenset({"10000", "10001"}))
+    assert not found.permission.is_on
+    bare.write_text('party_id: "9999"\nparties: {plain: {listen: {host: 10.0.0.1, port: 9391}, from: [10000]}}\n')
+    found = load_settings(bare)
+    assert found.permission.is_on
+    warning = "party 10000 is believed by its name at 10.0.0.1, port 9391 (parties.plain): anybody"
+    assert any(one.startswith(warning) for one in start_warnings(found))
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -176,6 +196,12 @@ def test_site_authentication(bare: Path) -> None:
     assert with_site(bare, "{private_key: k.pem}").private_key == bare.parent / "k.pem"
 
 
+def test_a_plain_v1_peer_needs_no_key_and_is_believed_at_its_own_listener_alone(bare: Path) -> None:
+    found = with_site(bare, "{switch: true}", "parties: {plain: {listen: {port: 9391}, from: [10000]}}").site
+    assert [found.needs_saved_key(one) for one in ("10000", "10001")] == [False, True]
+    assert found.needs_key("10000")
+
+
 def test_the_key_of_an_older_release_stays_where_it_is(bare: Path) -> None:
     found = with_site(bare, "{switch: true}")
     found.keys_dir.mkdir(parents=True, exist_ok=True)
@@ -200,7 +226,7 @@ def test_signed_answers_need_signed_requests(bare: Path) -> None:
     assert not with_site(bare, "{switch: true}", "routes: {10000: {url: 'https://ten'}}").routes["10000"].signed_answers
     for site, why in (
         ("{switch: false}", r"authentication\.site\.switch is not: set it to true"),
-        ("{switch: true, unsigned_from: [10000]}", r"party 10000 is in authentication\.site\.unsigned_from: remove it"),
+        ("{switch: true, unsigned_from: [10000]}", r"party 10000 is in authentication\.site\.unsigned_from or "),
     ):
         with pytest.raises(BadSettings, match=rf"routes\.10000\.signed_answers: is true, but {why}"):
             with_site(bare, site, route)

@@ -1,7 +1,8 @@
-"""Requests that the gateway passes on: it has verified the key of the party behind the connection.
+"""Where a request of another party came in, and what that proves.
 
-They come over a Unix socket that only this user can reach. On any other socket, the same headers are text that anybody
-can send, and mean nothing.
+Those that the gateway passes on come over a Unix socket that only this user can reach: it has verified the key of the
+party behind the connection. On any other socket, the same headers are text that anybody can send, and mean nothing. The
+listener of `parties.plain` believes the names of some parties, because the operator has said so.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from flask import Response, request
 from fate_flow.api.http.client_auth import NotAuthenticated, is_for_clients
 from fate_flow.core.access.authority import PARTY_0
 from fate_flow.core.access.joining import JOIN
-from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.grammar import check_party_id, shown
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
+from fate_flow.settings.parties import PlainParties
 
 STRANGERS = f"/v1{JOIN}"
 """The one route of callers whose key nobody knows yet; nobody else has it."""
@@ -69,6 +72,51 @@ Heard = Callable[[str, str, str], None]
 """Called with the party id, the version of TLS, and the id of the tls key of the party."""
 
 
+def is_from_plain_party(environ: Mapping[str, Any], plain: PlainParties | None) -> bool:
+    """Return whether a request came in over the listener for peers that speak plain v1."""
+    sock = environ.get("gunicorn.socket")
+    if plain is None or sock is None or sock.family == socket.AF_UNIX:
+        return False
+    return bool(sock.getsockname()[1] == plain.listen.port)
+
+
+class PlainPartyCheck:
+    """The check of each request on the listener of `parties.plain`: only named parties come that way, and none with a
+    key list."""
+
+    def __init__(self, own_party_id: str, plain: PlainParties, has_list: Callable[[str], bool]) -> None:
+        self._own = own_party_id
+        self._plain = plain
+        self._has_list = has_list
+
+    def check(self) -> Response | None:
+        """Return an answer if the route is not for other parties. Raise NotAuthenticated."""
+        if not is_from_plain_party(request.environ, self._plain):
+            return None
+        rule = request.url_rule.rule if request.url_rule else ""
+        if not rule or is_for_clients(rule) or rule == STRANGERS:
+            return _no_such_route()
+        try:
+            source = check_party_id(request.headers.get(SRC_PARTY_ID, ""), SRC_PARTY_ID)
+        except BadRequest as error:
+            raise NotAuthenticated(error.message) from error
+        if source not in self._plain.party_ids:
+            raise NotAuthenticated(
+                f"{SRC_PARTY_ID}: this port is for peers that speak plain v1, and party {self._own} does not list "
+                f"party {source} (parties.plain.from)"
+            )
+        if self._has_list(source):
+            raise NotAuthenticated(
+                f"{SRC_PARTY_ID}: party {self._own} knows party {source} by its keys: the route of that party has to "
+                "name the gateway here (https)"
+            )
+        return None
+
+
+def _no_such_route() -> Response:
+    return Response(f"{shown(request.path)}: other parties have no such route", 404, mimetype="text/plain")
+
+
 class PartyConnectionCheck:
     """The check of each request that the gateway passes on: only other parties come that way, each for itself."""
 
@@ -84,7 +132,7 @@ class PartyConnectionCheck:
         rule = request.url_rule.rule if request.url_rule else ""
         is_stranger = stranger_saw(request.environ) is not None
         if not rule or is_for_clients(rule) or is_stranger != (rule == STRANGERS):
-            return Response(f"{shown(request.path)}: other parties have no such route", 404, mimetype="text/plain")
+            return _no_such_route()
         if is_stranger:
             return None
         connection = connection_of(request.environ)

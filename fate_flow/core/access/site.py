@@ -27,10 +27,15 @@ class SiteRule:
 
     is_on: bool = False
     unsigned_from: frozenset[str] = frozenset()      # parties that are believed without a signature
+    plain_from: frozenset[str] = frozenset()         # the same, on a listener of their own alone
 
     def needs_key(self, party_id: str) -> bool:
-        """Return whether requests of this other party must be signed."""
+        """Return whether requests of this other party must be signed, on the port of clients."""
         return self.is_on and party_id not in self.unsigned_from
+
+    def needs_saved_key(self, party_id: str) -> bool:
+        """Return whether this other party can take part in jobs only if a key of it is saved."""
+        return self.needs_key(party_id) and party_id not in self.plain_from
 
 
 def short_key_id(key_id: str) -> str:

@@ -191,7 +191,7 @@ def _check_keys(unit: UnitOfWork, party: Party, spec: JobSpec) -> None:
     directly to each other. Raises PermissionDenied."""
     others = sorted({one.party_id for one in spec.parties} - {unit.context.party_id, "0"})
     now = unit.context.clock()
-    lacking = [one for one in others if unit.context.site.needs_key(one) and not message_keys(unit.tx, one, now)]
+    lacking = [one for one in others if unit.context.site.needs_saved_key(one) and not message_keys(unit.tx, one, now)]
     if lacking:
         raise PermissionDenied(f"{party} has no public key of party {', '.join(lacking)} (flow key save, there)")
 

@@ -16,6 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -105,11 +106,12 @@ def write_conf(folder: Path, ports: Ports) -> tuple[Path, Path, int, int]:
     home = folder / ("a long path " * 9).strip()            # the path of a Unix socket has at most 107 bytes
     home.mkdir(parents=True)
     free = filter(ports.is_free, range(24000 + os.getpid() % 400 * 5, 65536))
-    port, parties = next(free), next(free)
+    port, parties, plain = next(free), next(free), next(free)
     conf = folder / "service_conf.yaml"
     listen = {"host": "127.0.0.1", "port": parties}
     conf.write_text(yaml.safe_dump({
-        "party_id": "9999", "home": str(home), "fateflow": {"http_port": port}, "parties": {"listen": listen},
+        "party_id": "9999", "home": str(home), "fateflow": {"http_port": port},
+        "parties": {"listen": listen, "plain": {"listen": {"port": plain}, "from": ["10004"]}},
         "authentication": {"site": {"switch": True}, "client": {"switch": True}},
         "quotas": {"parties": {"10004": {"requests_per_second": 1, "requests_at_once": 3}}},
     }))
@@ -170,6 +172,20 @@ def test_the_identity_of_a_connection_means_nothing_on_the_port_of_clients(gatew
     ).json()
     assert answer["retcode"] == 109
     assert "requires signed requests" in answer["retmsg"]
+
+
+def test_a_plain_v1_peer_is_let_in_by_its_name_at_its_own_listener(gatewayed: Gatewayed) -> None:
+    address = urlsplit(gatewayed.server.url)
+    plain = yaml.safe_load(gatewayed.conf.read_text())["parties"]["plain"]["listen"]["port"]
+
+    def said(port: int | None, party_id: str, path: str = HEARTBEAT) -> requests.Response:
+        head = {"SRC-PARTY-ID": party_id, "DEST-PARTY-ID": "9999"}
+        return requests.post(f"http://127.0.0.1:{port}{path}", json={"jobs": []}, headers=head, timeout=60)
+
+    assert said(plain, "10004").json()["retcode"] == 0
+    assert [said(plain, one).json()["retcode"] for one in ("10000", "10005")] == [109, 109]
+    assert said(address.port, "10004").json()["retcode"] == 109
+    assert said(plain, "10004", "/v1/job/query").status_code == 404
 
 
 def test_a_stranger_is_not_let_in_and_the_log_says_so(gatewayed: Gatewayed) -> None:

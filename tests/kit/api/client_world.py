@@ -39,7 +39,7 @@ from fate_flow.services.context.ports import Context, Engines, LaunchOrder, Obse
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.limits import Limits
-from fate_flow.settings.parties import Route
+from fate_flow.settings.parties import PlainParties, Route
 from fate_flow.settings.settings import Settings
 from fate_flow.store.sql.store import SqlStore
 from fate_flow.store.values import Document, OutputTable, TableMeta
@@ -277,12 +277,12 @@ def make_world(
     home: Path, limits: Limits | None = None, data_roots: tuple[Path, ...] = (), ceilings: Ceilings = NO_CEILINGS,
     client_keys: ClientKeys | None = None, duplicate_ids: str = LAST, site: SiteRule = UNSIGNED,
     allowed_hosts: frozenset[str] = frozenset(), modules: Mapping[str, ModuleInfo] = CATALOGUE,
-    quotas: Quotas | None = None,
+    quotas: Quotas | None = None, plain_parties: PlainParties | None = None,
 ) -> World:
     settings = Settings(
         party_id="9999", home=home, log_dir=home / "logs", limits=limits or Limits(submit_timeout=0.05),
         data_roots=data_roots, client_keys=client_keys, duplicate_ids=duplicate_ids, site=site,
-        allowed_hosts=allowed_hosts, routes={"10000": Route("http://10.0.0.2:9380")},
+        allowed_hosts=allowed_hosts, plain_parties=plain_parties, routes={"10000": Route("http://10.0.0.2:9380")},
     )  # fmt: skip
     database = migrated_sqlite(home)
     store = SqlStore(database)

@@ -46,7 +46,7 @@ def sections(settings: Settings) -> dict[str, dict[str, Any]]:
             "http_workers": settings.http_workers, "worker_threads": settings.worker_threads,
             "insecure_listen": settings.insecure_listen,
         },
-        "PARTIES": {"listen": asdict(settings.parties_listen)} if settings.parties_listen else {},
+        "PARTIES": _parties(settings),
         "AUTHENTICATION": {"client": {"switch": settings.client_keys is not None}},
         "DATABASE": {"engine": urlsplit(settings.database_url).scheme.partition("+")[0] or "sqlite"},
         "FATE_ON_STANDALONE": {"standalone": asdict(settings.engines[LOCAL].size)},
@@ -71,6 +71,13 @@ def sections(settings: Settings) -> dict[str, dict[str, Any]]:
             for name, one in settings.connectors.items()
         },
     }  # fmt: skip
+
+
+def _parties(settings: Settings) -> dict[str, Any]:
+    found: dict[str, Any] = {"listen": asdict(settings.parties_listen)} if settings.parties_listen else {}
+    if plain := settings.plain_parties:
+        found["plain"] = {"listen": asdict(plain.listen), "from": sorted(plain.party_ids)}
+    return found
 
 
 def _job_defaults(settings: Settings) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Whose connection a request came over: believed on the Unix socket of the gateway, and nowhere else."""
+"""Whose connection a request came over: believed on the Unix socket of the gateway, and nowhere else. And the listener
+of `parties.plain`, where some parties are believed by their names."""
 
 from __future__ import annotations
 
@@ -12,9 +13,12 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from fate_flow.core.access.key_list import KeyState, PartyKeys
 from fate_flow.core.access.site import SiteRule
 from fate_flow.peers.signature import SIGNATURE, Covered, digest_of, sign
+from fate_flow.settings.parties import Listen, PlainParties
 from tests.kit.api.client_world import World, make_world
+from tests.kit.key_lists import ROOT, signed_list
 from tests.kit.site_keys import private_key, site_key
 
 KEY = "ab" * 32
@@ -128,3 +132,50 @@ def test_the_log_has_the_address_that_the_gateway_names(
     asked(world, unix, X_Fate_Flow_Peer=f"10000 {KEY}", SRC_PARTY_ID="10000", X_Fate_Flow_Address="10.0.0.2")
     asked(world, tcp, SRC_PARTY_ID="10000", X_Fate_Flow_Address="10.0.0.3")
     assert [call[0] for call in world.record.served] == ["10.0.0.2", "127.0.0.1"]
+
+
+# ---------------------------------------------------------------------- parties.plain
+
+
+@pytest.fixture
+def plain() -> Iterator[socket.socket]:
+    """A socket of the listener for plain v1."""
+    with socket.socket(socket.AF_INET) as found:
+        found.bind(("127.0.0.1", 0))
+        yield found
+
+
+def plain_world(home: Path, plain: socket.socket, site: SiteRule) -> World:
+    home.mkdir()
+    listener = PlainParties(Listen("127.0.0.1", plain.getsockname()[1]), frozenset({"10000"}))
+    return make_world(home, site=site, plain_parties=listener)
+
+
+@pytest.mark.parametrize("site", [SiteRule(), SiteRule(is_on=True)], ids=["unsigned", "signed"])
+def test_a_named_party_is_believed_on_the_listener_that_was_opened_for_it(
+    tmp_path: Path, plain: socket.socket, tcp: socket.socket, site: SiteRule
+) -> None:
+    world = plain_world(tmp_path / "home", plain, site)
+    assert asked(world, plain, SRC_PARTY_ID="10000").get_json()["retcode"] == 0
+    for source, said in (("10001", "does not list party 10001 (parties.plain.from)"), ("9999", "party 9999"),
+                         ("0", "does not list"), ("", "SRC-PARTY-ID"), ("x", "SRC-PARTY-ID")):
+        answer = asked(world, plain, SRC_PARTY_ID=source).get_json()
+        assert (answer["retcode"], said in answer["retmsg"]) == (109, True), answer
+    on_port_of_clients = asked(world, tcp, SRC_PARTY_ID="10000").get_json()["retcode"]
+    assert on_port_of_clients == (109 if site.is_on else 0), "the list opens no other port"
+
+
+@pytest.mark.parametrize("path", PATHS_OF_CLIENTS)
+def test_clients_have_nothing_on_the_listener_for_plain_v1(tmp_path: Path, plain: socket.socket, path: str) -> None:
+    answer = asked(plain_world(tmp_path / "home", plain, SiteRule()), plain, path, SRC_PARTY_ID="10000")
+    assert (answer.status_code, answer.text) == (404, f"'{path}': other parties have no such route")
+
+
+def test_a_party_with_a_key_list_does_not_go_back_to_plain_v1(tmp_path: Path, plain: socket.socket) -> None:
+    world = plain_world(tmp_path / "home", plain, SiteRule())
+    signed = signed_list("10000", 1, private_key(1))
+    with world.store.transaction() as tx:
+        tx.add_party_keys(PartyKeys("10000", 1, ROOT.public.key_id, signed, 1, KeyState.JOINED, "a client", 1))
+    for source in ("10000", "010000"):
+        answer = asked(world, plain, SRC_PARTY_ID=source).get_json()
+        assert (answer["retcode"], "knows party 10000 by its keys" in answer["retmsg"]) == (109, True)
