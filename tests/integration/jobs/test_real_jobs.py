@@ -185,6 +185,15 @@ def test_each_party_gets_its_own_parameters(with_tables: Cluster) -> None:
         described = party.ask("tracking/component/parameters", place)
         assert described["module"] == "SecureSum"
         assert described["ComponentParam"]["column"] == column
+    configs = {
+        one: cluster.parties[one].ask("job/config", {"job_id": job_id, "role": role, "party_id": one})
+        for one, role in ((GUEST, "guest"), (HOST, "host"), (OTHER, "host"))
+    }
+    assert len({config["digest"] for config in configs.values()}) == 1
+    withheld = {one: [seat["party_id"] for seat in config.get("withheld", ())] for one, config in configs.items()}
+    assert withheld == {GUEST: [], HOST: [GUEST, OTHER], OTHER: [GUEST]}, "of a host, what is for both of them is known"
+    by_role = configs[HOST]["runtime_conf"]["component_parameters"]["role"]
+    assert (by_role["guest"], by_role["host"]["1"]) == ({"0": {}}, {})
 
 
 def test_what_need_not_run_passes_and_the_others_go_on_without_it(with_tables: Cluster) -> None:
