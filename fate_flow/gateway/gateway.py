@@ -1,4 +1,6 @@
-"""The listener for other parties: mutual TLS with the keys that are valid now, and limits for whoever connects.
+"""Connections with other parties: mutual TLS with the keys that are valid now, and limits for whoever is there.
+
+A gateway listens, or, if this party has no port of its own, dials other parties and keeps connections open there.
 
 Python's `ssl` cannot ask for a decision during a handshake, so the present keys are in the context of a connection.
 When keys change, new connections get a new context, and open connections whose key is no longer valid are ended.
@@ -10,12 +12,14 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
+from fate_flow.gateway.dialed import Dialed
+from fate_flow.gateway.dialing import Dialing, Wanted
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.peer_connection import Asks, PeerConnection, Setting
 from fate_flow.gateway.peers import Peers, PeerSource
@@ -23,7 +27,7 @@ from fate_flow.gateway.refusals import RefusalLog, Refused
 from fate_flow.gateway.shares import Shares
 from fate_flow.gateway.strangers import JoinRate, limits_of_strangers
 from fate_flow.gateway.tls_stream import TlsStream
-from fate_flow.peers.tls import Leaf, NotAPeer, OwnTls, PeerKey, peer_of, server_context
+from fate_flow.peers.tls import DIAL, Leaf, NotAPeer, OwnTls, PeerKey, client_context, peer_of, server_context
 
 LOG = logging.getLogger(__name__)
 
@@ -44,20 +48,31 @@ class _Open:
         self.requests: PeerConnection | None = None
 
 
+@dataclass(frozen=True)
+class Listeners:
+    """Where other parties connect, and where processes of this server ask for connections of parties that dial."""
+
+    of_parties: socket.socket
+    of_processes: socket.socket
+
+
 class Gateway:
     """`clock` returns milliseconds since 1970; `folder` is for large bodies on their way."""
 
     def __init__(
-        self, listener: socket.socket, own: OwnTls, source: PeerSource, application: Asks, folder: Path,
+        self, listeners: Listeners | None, own: OwnTls, source: PeerSource, application: Asks, folder: Path,
         limits: Limits, clock: Callable[[], int],
     ) -> None:  # fmt: skip
-        self._listener = listener
+        self._listeners = listeners
+        self._dialed = Dialed(listeners.of_processes, limits) if listeners else None
+        self._dialing: dict[Wanted, asyncio.Task[None]] = {}
         self._own = own
         self._source = source
         self._limits = limits
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._refusals = RefusalLog(self._loop.time)
+        self._dial_failures = RefusalLog(self._loop.time, "no connection is kept open to")
         self._shares = Shares(limits)
         self._setting = Setting(
             own.party_id, own.key_id, limits, self._shares, application, folder, self._refusals.note
@@ -78,14 +93,21 @@ class Gateway:
         raises, if that cannot be."""
         await self._reload()
         ready()
-        watching = asyncio.create_task(self._watch())
+        beside = [self._watch(), *([self._dialed.run()] if self._dialed else [])]
+        tasks = [asyncio.create_task(one) for one in beside]
         try:
-            await self._accept()
+            if self._listeners is None:
+                await asyncio.Event().wait()
+            else:
+                await self._accept(self._listeners.of_parties)
         finally:
-            watching.cancel()
-            self._listener.close()
+            for task in (*tasks, *self._dialing.values()):
+                task.cancel()
+            if self._listeners is not None:
+                self._listeners.of_parties.close()
             await self._end()
             self._refusals.finish()
+            self._dial_failures.finish()
 
     # ------------------------------------------------------------------ peers
 
@@ -93,6 +115,7 @@ class Gateway:
         while True:
             await asyncio.sleep(self._limits.reload_seconds)
             self._refusals.tick()
+            self._dial_failures.tick()
             try:
                 await self._reload()
             except Exception as error:  # noqa: BLE001  # whatever a database raises; the keys that are known stay valid
@@ -113,6 +136,7 @@ class Gateway:
         self._peers = found
         if found is known:
             return
+        self._dial(found)
         valid = set(found.keys)
         for one in list(self._open.values()):
             if one.is_stranger and not found.may_join and one.requests is not None and one.requests.is_idle:
@@ -121,13 +145,25 @@ class Gateway:
                 LOG.info("the key of party %s is no longer valid: its connection is ended", one.peer.party_id)
                 one.task.cancel()
 
+    def _dial(self, peers: Peers) -> None:
+        """Keep connections open to the parties that are to be dialed now, and to no other ones."""
+        wanted = {
+            Wanted(party_id, url, keys) for party_id, url in peers.to_dial
+            if (keys := tuple(key for key in peers.keys if key.party_id == party_id))
+        }  # fmt: skip
+        for one in self._dialing.keys() - wanted:
+            self._dialing.pop(one).cancel()
+        for one in wanted - self._dialing.keys():
+            dialing = Dialing(one, self, self._limits, self._dial_failures.note)
+            self._dialing[one] = asyncio.create_task(dialing.run())
+
     # ------------------------------------------------------------------ connections
 
-    async def _accept(self) -> None:
+    async def _accept(self, listener: socket.socket) -> None:
         while True:
             await self._space()
             try:
-                sock, found = await self._loop.sock_accept(self._listener)
+                sock, found = await self._loop.sock_accept(listener)
             except OSError as error:
                 self._refusals.note("", f"no connection can be accepted: {error.strerror}")
                 await asyncio.sleep(_PAUSE_SECONDS)
@@ -171,8 +207,12 @@ class Gateway:
             one.peer = await self._peer_of(stream)
             one.is_stranger = one.peer is None
             self._handshakes.pop(one.task, None)
-            await self._serve_peer(stream, one, address)
-        except NotAPeer as error:
+            if stream.protocol == DIAL and one.peer is not None and self._dialed is not None:
+                with self._shares.connection(one.peer.party_id):
+                    await self._dialed.keep(stream, one.peer.party_id)
+            else:
+                await self._serve_peer(stream, one, address)
+        except (NotAPeer, Refused) as error:
             self._refusals.note(address, str(error))
         except OSError as error:
             if one.peer is None and not one.is_stranger:
@@ -198,6 +238,29 @@ class Gateway:
                 await one.requests.serve(share)
         except Refused as refusal:
             await one.requests.refuse(refusal)
+
+    # ------------------------------------------------------------------ connections that were opened here
+
+    def context_for(self, keys: Sequence[PeerKey]) -> ssl.SSLContext:
+        """Return what a connection uses that is kept open at the server with one of these keys."""
+        return client_context(self._own, keys, DIAL)
+
+    def peer_behind(self, leaf: bytes | None, keys: Sequence[PeerKey]) -> PeerKey:
+        """Return the key behind this certificate (DER), one of these that is still valid. Raises NotAPeer."""
+        return peer_of(leaf, [key for key in keys if key in self._peers.keys], self._clock())
+
+    def serve(self, sock: socket.socket, stream: TlsStream, peer: PeerKey, address: str) -> asyncio.Task[None]:
+        """Serve requests over a connection of this peer, in a task that closes it."""
+
+        async def served() -> None:
+            with suppress(OSError):
+                await self._serve_peer(stream, one, address)
+
+        task = asyncio.create_task(served())
+        one = self._open[task] = _Open(task, sock, "")
+        one.peer = peer
+        task.add_done_callback(self._forget)
+        return task
 
     # ------------------------------------------------------------------ the end
 

@@ -23,6 +23,16 @@ class Limits:
     handshake_seconds: float = 5.0
     close_seconds: float = 2.0              # for the peer to read a refusal before the connection ends
 
+    # Connections that a party without a port of its own keeps open for our requests, and those that this party, if it
+    # is one, keeps open elsewhere. Devices in between forget connections after some minutes without a byte.
+    unused_of_party: int = 8
+    unused_seconds: float = 50.0
+    use_seconds: float = 5.0                # as long as a connection to a port may take
+    spare: int = 2
+    kept_of_party: int = 32
+    redial_seconds: float = 0.5             # after a failure; doubled each time
+    longest_redial_seconds: float = 15.0
+
     # Requests.
     requests_of_party: int = 32             # as many as a server of default size carries out at once
     wait_seconds: float = 10.0              # what does not fit waits so long, unread, and is refused then

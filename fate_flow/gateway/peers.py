@@ -1,4 +1,5 @@
-"""Who may connect: whoever has a key of another party that is valid now, and strangers while they may join."""
+"""Who may connect: whoever has a key of another party that is valid now, and strangers while they may join; and to whom
+this party keeps connections open."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ class Peers:
     version: int = 0
     keys: tuple[PeerKey, ...] = ()
     may_join: bool = False           # whether an invitation is open
+    to_dial: tuple[tuple[str, str], ...] = ()        # party ids and https addresses, if this party has no port
 
 
 class PeerSource(Protocol):

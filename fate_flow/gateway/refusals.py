@@ -38,10 +38,11 @@ class _Lines:
 class RefusalLog:
     """Writes a few lines a minute about each address, and then how many were left out.
 
-    `clock` returns seconds that only grow."""
+    `clock` returns seconds that only grow; `verb` says what was done to an address."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], verb: str = "refused") -> None:
         self._clock = clock
+        self._verb = verb
         self._of: OrderedDict[str, _Lines] = OrderedDict()
 
     def note(self, address: str, text: str) -> None:
@@ -58,7 +59,7 @@ class RefusalLog:
             lines.left_out += 1
             return
         lines.written += 1
-        LOG.warning("refused %s: %s", address or "a connection", sanitized(text, _MOST_LETTERS))
+        LOG.warning("%s %s: %s", self._verb, address or "a connection", sanitized(text, _MOST_LETTERS))
 
     def tick(self) -> None:
         """Write the counts of the minutes that are over."""
@@ -75,6 +76,6 @@ class RefusalLog:
         lines = self._of.pop(address)
         if lines.left_out:
             LOG.warning(
-                "refused %s %s within a minute, which are not logged", address or "connections",
+                "%s %s %s within a minute, which are not logged", self._verb, address or "connections",
                 counted(lines.left_out, "more time"),
             )

@@ -3,7 +3,7 @@
 asyncio's own TLS keeps a buffer of 256 KiB for each connection, and reads ahead into it. Here nothing is read unless
 somebody waits for it, so that a peer whose requests do not fit yet costs its socket alone.
 
-One task at a time uses a stream.
+At most one task receives, and one sends.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ T = TypeVar("T")
 
 
 class TlsStream:
-    """A connection that this process has accepted. All methods raise OSError if it breaks; `ssl.SSLError` is one."""
+    """A connection that this process has accepted, or opened (`is_client`). All methods raise OSError if it breaks;
+    `ssl.SSLError` is one."""
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext, *, is_client: bool = False) -> None:
         self._socket = sock
         self._loop = asyncio.get_running_loop()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=not is_client)
+        self._flushing = asyncio.Lock()
 
     async def handshake(self) -> None:
         await self._run(self._tls.do_handshake)
@@ -42,6 +44,11 @@ class TlsStream:
     def version(self) -> str:
         """The version of TLS after the handshake."""
         return self._tls.version() or ""
+
+    @property
+    def protocol(self) -> str | None:
+        """What both sides have agreed on (ALPN); None if they had nothing in common."""
+        return self._tls.selected_alpn_protocol()
 
     async def receive(self) -> bytes:
         """Return what comes next; b"" at the end."""
@@ -89,4 +96,5 @@ class TlsStream:
 
     async def _flush(self) -> None:
         if self._outgoing.pending:
-            await self._loop.sock_sendall(self._socket, self._outgoing.read())
+            async with self._flushing:         # what is sent first is also read first
+                await self._loop.sock_sendall(self._socket, self._outgoing.read())

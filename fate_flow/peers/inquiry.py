@@ -6,6 +6,7 @@ Nothing is stored or retried: unlike a command, the client can repeat a lost que
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import requests
@@ -33,15 +34,15 @@ class Inquirer:
 
     def __init__(
         self, own_party_id: str, urls: Mapping[str, str], seconds: float = _SECONDS, auth: SiteSignature | None = None,
-        ca_files: Mapping[str, str] | None = None, pinned: PinnedParties | None = None,
+        ca_files: Mapping[str, str] | None = None, pinned: PinnedParties | None = None, dialed: Path | None = None,
     ) -> None:  # fmt: skip
         """`ca_files`: by party id, the certificates for its https server instead of the usual authorities. `pinned`
-        recognises https servers by keys."""
+        recognises https servers by keys. `dialed`: the socket for parties that dial this one."""
         self._own = own_party_id
         self._urls = urls
         self._seconds = seconds
         self._ca_files = ca_files or {}
-        self._http = PeerHttp(auth, pinned=pinned)
+        self._http = PeerHttp(auth, pinned=pinned, dialed=dialed)
 
     def ask(self, to: Party, endpoint: str, body: Mapping[str, Any]) -> Answer:
         """Return the party's answer at this path below `/v1`; retcode 104 if it does not answer or has no route."""

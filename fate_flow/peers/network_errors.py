@@ -12,6 +12,8 @@ from json import JSONDecodeError
 import requests
 from urllib3.exceptions import ReadTimeoutError
 
+from fate_flow.peers.dialed import NotConnected
+
 _MOST_LETTERS = 300
 _BY_NUMBER = {
     errno.ECONNREFUSED: "connection refused",
@@ -52,6 +54,8 @@ def _describe_cause(cause: BaseException) -> str:
     if isinstance(cause, ssl.SSLError):
         reason = getattr(cause, "reason", None) or ""         # one of ours has only a text
         return f"no TLS connection ({_BY_ALERT.get(reason) or reason or cause.strerror})"
+    if isinstance(cause, NotConnected):
+        return str(cause)
     if isinstance(cause, TimeoutError | ReadTimeoutError):
         return "no answer in time"
     if isinstance(cause, OSError) and cause.errno:

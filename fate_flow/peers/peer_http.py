@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from http.cookiejar import DefaultCookiePolicy
+from pathlib import Path
 from typing import Any
 
 import requests
@@ -28,8 +29,10 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NameResolutionError, NewConnectionError, ReadTimeoutError
 from urllib3.util.ssl_ import create_urllib3_context
 
+from fate_flow.core.access.joined_party import DIALED
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID, MOST_VALUES, SRC_PARTY_ID, values_in
+from fate_flow.peers.dialed import use_connection
 from fate_flow.peers.pinned import Recognised, Recognises
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.tls import NotAPeer
@@ -39,6 +42,8 @@ _LATE_SECONDS = 1.0          # for reading an answer that is there already, if t
 _HEAD_BYTES = 64 * 1024
 _MOST_SERVERS = 256          # servers to which connections are kept
 _PIECE_BYTES = 64 * 1024
+_DIALED_HOST = "party-"
+_DIALED_AS = f"http://{_DIALED_HOST}"        # what `requests` can parse, and mounts of its adapters
 
 _current = threading.local()
 
@@ -72,16 +77,20 @@ class PeerHttp:
     """Kept-alive connections to other parties' servers; may be shared by threads."""
 
     def __init__(
-        self, auth: SiteSignature | None = None, connections: int = 10, pinned: Recognises | None = None
+        self, auth: SiteSignature | None = None, connections: int = 10, pinned: Recognises | None = None,
+        dialed: Path | None = None,
     ) -> None:  # fmt: skip
         """`auth` signs each request, and checks the answers that have to be signed; at most `connections` to one
         server are kept open. `pinned`: the parties whose https servers are recognised by their keys, instead of by
-        certificates of an authority."""
+        certificates of an authority. `dialed`: the socket of the own gateway for parties that keep connections open
+        there (`dialed.py`)."""
         self._auth = auth
         self._connections = connections
         self._pinned = pinned
         self._session = self._make_session(_Adapter(pool_connections=_MOST_SERVERS, pool_maxsize=connections))
         self._sessions: dict[str, tuple[Recognised, _Session]] = {}
+        if dialed is not None:
+            self._session.mount(_DIALED_AS, _DialedAdapter(dialed, connections))
         self._lock = threading.Lock()
 
     def post(
@@ -96,6 +105,8 @@ class PeerHttp:
         Raises requests.RequestException if there is no complete answer in time; ValueError for an answer that is not
         accepted."""
         bounds = _Bounds(seconds, most_bytes)
+        if url.startswith(DIALED):
+            url = _DIALED_AS + url.removeprefix(DIALED)
         request: dict[str, Any] = {"data": data, "params": query, "headers": head, "verify": ca_file or True}
         is_pinned = url.startswith("https:") and not ca_file
         session = self._session_of(head.get(DEST_PARTY_ID, "")) if is_pinned else self._session
@@ -359,6 +370,48 @@ class _PinnedConnection(HTTPSConnection):
             raise _no_tls(str(error)) from error
         self.sock = made
         self.is_verified = True
+
+
+class _DialedAdapter(HTTPAdapter):
+    """Uses connections that parties keep open at the own gateway."""
+
+    def __init__(self, socket_at: Path, connections: int) -> None:
+        self._socket_at = socket_at
+        super().__init__(pool_connections=_MOST_SERVERS, pool_maxsize=connections)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = {"http": self._pool}
+
+    def _pool(self, host: str, port: int, **options: Any) -> _DialedPool:
+        pool = _DialedPool(host, port, **options)
+        pool.socket_at = self._socket_at
+        return pool
+
+
+class _DialedConnection(HTTPConnection):
+    socket_at: Path
+
+    def _new_conn(self) -> socket.socket:
+        bounds, sock = _bounds(), _Socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        bounds.has_connected = True
+        try:
+            sock.settimeout(bounds.wait_seconds())
+            use_connection(sock, self.socket_at, self._dns_host.removeprefix(_DIALED_HOST))
+        except OSError as error:
+            sock.close()
+            raise NewConnectionError(self, f"Failed to establish a new connection: {error}") from error
+        return sock
+
+
+class _DialedPool(HTTPConnectionPool):
+    ConnectionCls = _DialedConnection
+    socket_at: Path
+
+    def _new_conn(self) -> Any:
+        connection: Any = super()._new_conn()
+        connection.socket_at = self.socket_at
+        return connection
 
 
 class _PinnedPool(HTTPSConnectionPool):

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from pathlib import Path
 from typing import Any, Protocol
 
 import requests
@@ -116,12 +117,13 @@ class PeerSender:
     longest_gap: float = inf         # seconds between calls of `report_silence`, unless this process stood still
     ca_file: str = ""                # certificates for its https server instead of the usual authorities
     pinned: PinnedParties | None = None      # recognises https servers by keys
+    dialed: Path | None = None       # the socket for parties that dial this one
     _wake: threading.Condition = field(default_factory=threading.Condition)
     _is_closed: bool = False
 
     def __post_init__(self) -> None:
         self._queue = SendQueue(self.party_silence, self.first_pause, self.probe_pause, self.timeout, self.longest_gap)
-        self._http = PeerHttp(self.auth, connections=1, pinned=self.pinned)
+        self._http = PeerHttp(self.auth, connections=1, pinned=self.pinned, dialed=self.dialed)
         self._thread = threading.Thread(target=self._run, name=f"lane-{self.party_id}", daemon=True)
         self._thread.start()
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import ssl
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -51,6 +51,8 @@ Newer = Callable[[int], TlsPrivateKey | None]
 KINDS = "Ed25519, or ECDSA on P-256"
 
 ALPN = "http/1.1"
+DIAL = "fate-flow-dial/1"
+"""What a party offers that keeps a connection open for requests of the other side."""
 LEAF_LIFE = timedelta(days=30)
 _LEAF_BEFORE = timedelta(days=1)          # a peer's clock may be this much behind
 _ALWAYS = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
@@ -178,22 +180,23 @@ def read_tls_key(pem: str) -> TlsPublicKey:
 
 
 def server_context(own: OwnTls, peers: Collection[PeerKey], *, lets_strangers: bool = False) -> ssl.SSLContext:
-    """Return what a listener for other parties uses: each client has to show a leaf of one of these keys.
+    """Return what a listener for other parties uses: each client has to show a leaf of one of these keys, and may
+    offer to DIAL.
 
     `lets_strangers`: a client may also show nothing at all. Call `peer_of` after each handshake, before anything is
     read, unless nothing was shown and that is expected. Raises ValueError for a key that is none."""
-    context = _context(ssl.PROTOCOL_TLS_SERVER, own, peers)
+    context = _context(ssl.PROTOCOL_TLS_SERVER, own, peers, (ALPN, DIAL))
     if lets_strangers:
         context.verify_mode = ssl.CERT_OPTIONAL
     context.num_tickets = 0          # a resumed session would not show its certificate again, also after a revocation
     return context
 
 
-def client_context(own: OwnTls, peer: Collection[PeerKey]) -> ssl.SSLContext:
-    """Return what a connection to one party uses, with all of its keys that are valid now.
+def client_context(own: OwnTls, peer: Collection[PeerKey], protocol: str = ALPN) -> ssl.SSLContext:
+    """Return what a connection to one party uses, with all of its keys that are valid now; it offers this protocol.
 
     Call `peer_of` after the handshake, before anything is sent. Raises ValueError for a key that is none."""
-    return _context(ssl.PROTOCOL_TLS_CLIENT, own, peer)
+    return _context(ssl.PROTOCOL_TLS_CLIENT, own, peer, (protocol,))
 
 
 def stranger_context() -> ssl.SSLContext:
@@ -235,14 +238,14 @@ def peer_of(leaf: bytes | None, peers: Collection[PeerKey], now: int) -> PeerKey
     return found
 
 
-def _context(protocol: int, own: OwnTls, peers: Collection[PeerKey]) -> ssl.SSLContext:
-    context = ssl.SSLContext(protocol)
+def _context(side: int, own: OwnTls, peers: Collection[PeerKey], protocols: Sequence[str]) -> ssl.SSLContext:
+    context = ssl.SSLContext(side)
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False           # the key decides, wherever the server is
     context.verify_mode = ssl.CERT_REQUIRED
     context.verify_flags = _VERIFY_FLAGS
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_TICKET
-    context.set_alpn_protocols([ALPN])
+    context.set_alpn_protocols(protocols)
     _show(context, own.leaf())
     for peer in peers:
         context.load_verify_locations(cadata=_anchor(peer))

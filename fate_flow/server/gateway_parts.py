@@ -26,9 +26,11 @@ _MODULE = "fate_flow.gateway.process"
 
 @dataclass(frozen=True)
 class GatewayParts:
-    """`listener` is for other parties; at `behind`, the public gunicorn serves what the gateway passes on."""
+    """At `behind`, the public gunicorn serves what the gateway passes on. `listener` is for other parties, and `dialed`
+    for processes of this server that send to parties that dial it; None if this party dials others."""
 
-    listener: socket.socket
+    listener: socket.socket | None
+    dialed: socket.socket | None
     behind: socket.socket
     own: OwnTls
     settings: Settings
@@ -37,19 +39,31 @@ class GatewayParts:
     @classmethod
     def of(cls, settings: Settings) -> Self | None:
         """Return None if no gateway is configured. Raise FlowError if it cannot be started."""
-        if settings.parties_listen is None:
+        if settings.parties_listen is None and not settings.parties_dial:
             return None
+        place = "parties.listen" if settings.parties_listen else "parties.dial"
         import_module(_MODULE)       # before the fork, which shares its memory; other servers do not need it
         try:
             own = own_tls(settings.party_id, settings.keys_dir, _now)
         except FlowError as error:
-            raise FlowError(f"parties.listen: {error.message}") from error
-        listener = listen(settings.parties_listen.host, settings.parties_listen.port, "parties.listen.port")
+            raise FlowError(f"{place}: {error.message}") from error
+        opened: list[socket.socket] = []
         try:
-            return cls(listener, listen_at(settings.parties_socket), own, settings)
+            if settings.parties_listen is not None:
+                at = settings.parties_listen
+                opened.append(listen(at.host, at.port, "parties.listen.port"))
+                opened.append(listen_at(settings.dialed_socket))
+            behind = listen_at(settings.parties_socket)
         except FlowError:
-            listener.close()
+            for one in opened:
+                one.close()
             raise
+        listener, dialed = opened or (None, None)
+        return cls(listener, dialed, behind, own, settings)
+
+    @property
+    def sockets(self) -> tuple[socket.socket, ...]:
+        return tuple(one for one in (self.listener, self.dialed, self.behind) if one is not None)
 
     def is_ready(self) -> bool:
         """Return whether other parties can connect; true once."""
@@ -57,6 +71,7 @@ class GatewayParts:
 
     def run(self) -> None:
         """Serve other parties until SIGTERM, in a process of its own."""
+        from fate_flow.gateway.gateway import Listeners
         from fate_flow.gateway.limits import Limits
         from fate_flow.gateway.process import GatewayProcess
 
@@ -66,15 +81,17 @@ class GatewayParts:
         open_log(settings)
         # Its statements are not logged: there are two a second.
         store = SqlStore(open_database(settings.database_url, settings.home))
-        GatewayProcess(
-            self.own, StoredPeers(store, settings.party_id, _now, Invitations(settings.invitations_dir, _now).are_open),
-            settings.parties_socket.parent, settings.parties_socket.name, limits, _now,
-        ).run(self.listener, self._ready.wake)  # fmt: skip
+        may_join, dials = Invitations(settings.invitations_dir, _now).are_open, settings.routes
+        peers = StoredPeers(store, settings.party_id, _now, may_join, dials if settings.parties_dial else None)
+        socket_at = settings.parties_socket
+        process = GatewayProcess(self.own, peers, socket_at.parent, socket_at.name, limits, _now)
+        process.run(Listeners(self.listener, self.dialed) if self.listener and self.dialed else None, self._ready.wake)
 
     def remove(self) -> None:
-        """Remove the Unix socket, at the end of the server."""
-        with suppress(OSError):
-            self.settings.parties_socket.unlink()
+        """Remove the Unix sockets, at the end of the server."""
+        for path in (self.settings.parties_socket, self.settings.dialed_socket):
+            with suppress(OSError):
+                path.unlink()
 
 
 def _now() -> int:

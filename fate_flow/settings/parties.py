@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from fate_flow.core.access.invitation import check_address
+from fate_flow.core.access.joined_party import dialed_url
 from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.errors import BadRequest, BadSettings
@@ -19,7 +20,7 @@ from fate_flow.settings.security import check_authorities
 class Route:
     """The address of another party's server."""
 
-    url: str
+    url: str                 # dialed://<party id>: the party keeps connections open here
     ca_file: str = ""        # certificates for checking an https server, instead of the system's authorities
     signed_answers: bool = False      # whether only answers that the party has signed count
 
@@ -47,6 +48,7 @@ class PartyListeners:
     gateway: Listen | None           # None: there is no gateway
     address: str                     # of the gateway for other parties; empty: not known
     plain: PlainParties | None
+    dials: bool = False              # whether this party keeps connections to others open instead of listening
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -57,11 +59,11 @@ def read_parties(section: Section, own_party_id: str, http_port: int) -> PartyLi
     listen = section.section("listen")
     found = Listen(listen.text("host", "0.0.0.0"), listen.whole("port", 0, 0, 65535))  # noqa: S104  # it speaks mutual TLS
     listen.refuse_others()
-    address = _address(section, found)
+    address, dials = _address(section, found), bool(_dials(section, found))
     plain = _plain_parties(section.section("plain"), (own_party_id, "0"), http_port)
     section.refuse_others()
     if not found.port:
-        return PartyListeners(None, "", plain)
+        return PartyListeners(None, "", plain, dials)
     return PartyListeners(_checked(listen, found), address, plain)
 
 
@@ -87,6 +89,17 @@ def _checked_plain(section: Section, plain: PlainParties, own: tuple[str, str], 
         raise BadSettings(f"{section.name('listen')}.port: {http_port} is fateflow.http_port")
     _checked(section.section("listen"), plain.listen)
     return plain
+
+
+@collected
+def _dials(section: Section, listen: Listen) -> bool:
+    dials = section.flag("dial", False)
+    if dials and listen.port:
+        raise BadSettings(
+            f"{section.name('dial')}: is true, and {section.name('listen')} has a port: a party that other parties "
+            "reach does not dial them; remove one of the two"
+        )
+    return dials
 
 
 @collected
@@ -119,9 +132,13 @@ def read_routes(section: Section) -> dict[str, Route]:
 @collected
 def _route(section: Section, key: Any) -> tuple[str, Route]:
     party_id, one = read_party_id(str(key), section.name(key)), section.section(key)
-    url, ca_file = one.text("url").rstrip("/"), one.full_path("ca")
+    url, ca_file, dials = one.text("url").rstrip("/"), one.full_path("ca"), one.flag("dials", False)
     signed_answers = one.flag("signed_answers", False)
     one.refuse_others()
+    if dials:
+        if url or ca_file:
+            raise BadSettings(f"{one.name('dials')}: is true, so the party has no address: remove url and ca")
+        return party_id, Route(dialed_url(party_id), "", signed_answers)
     parts = split_url(url, one.name("url"))
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise BadSettings(f"{one.name('url')}: {url!r} is not an address such as http://10.0.0.2:9380")

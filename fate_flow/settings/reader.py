@@ -112,6 +112,7 @@ class _Reader:
             parties_listen=parties.gateway,
             parties_address=parties.address,
             plain_parties=parties.plain,
+            parties_dial=parties.dials,
             database_url=self._database(root.section("database")),
             engines={LOCAL: self._local_engine(root.section("fate_on_standalone"))},
             routes=read_routes(root.section("routes")),

@@ -58,6 +58,7 @@ class Settings:
     site: SiteRule = field(default_factory=SiteRule)
     site_key_file: Path = Path()          # the file of this party's private key; empty: below the home
     parties_listen: Listen | None = None  # the listener for other parties alone; None: they use http_port
+    parties_dial: bool = False            # this party has no port for others: it keeps connections to them open
     parties_address: str = ""             # https URL under which others reach it; empty: nobody can be invited
     plain_parties: PlainParties | None = None      # peers that speak plain v1, and the listener that lets them in
     database_url: str = ""                # empty: SQLite in the home folder
@@ -105,6 +106,11 @@ class Settings:
     def parties_socket(self) -> Path:
         """Return the Unix socket at which the gateway passes on requests of other parties."""
         return self.run_dir / "parties.sock"
+
+    @property
+    def dialed_socket(self) -> Path:
+        """Return the Unix socket at which the gateway has connections of parties that dial this one."""
+        return self.run_dir / "dialed.sock"
 
     @property
     def alive_file(self) -> Path:

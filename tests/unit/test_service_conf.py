@@ -103,6 +103,9 @@ def test_keys_of_clients(bare: Path, text: str, message: str) -> None:
     ("parties: {plain: {listen: {host: a, port: 9391}, from: [1]}}", "parties.plain.listen.host: 'a' is not an IP"),
     ("parties: {plain: {form: []}}", "parties.plain.form: no such key"),
     ("parties: {listen: {port: 1}, address: 'http://a:1'}", "parties.address: is not an address such as https://10"),
+    ("parties: {listen: {port: 1}, dial: true}", "parties.dial: is true, and parties.listen has a port: a party that"),
+    ("parties: {dial: 1}", "parties.dial: 1 is neither true nor false"),
+    ("routes: {'7': {dials: true, url: 'https://a:1'}}", "routes.7.dials: is true, so the party has no address"),
     ("parties: {address: a.example}", "parties.address: is not an address such as https://10"),
 ])
 def test_a_wrong_listener_for_other_parties_is_told(bare: Path, text: str, message: str) -> None:

@@ -16,7 +16,7 @@ from fate_flow.cli.output.lists import print_keys_of_party
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.invitation import LIFE_MS, SECRET_BYTES, Invitation, read_invitation
-from fate_flow.core.access.joined_party import JoinedParty
+from fate_flow.core.access.joined_party import JoinedParty, dialed_url
 from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict, FlowError
 from fate_flow.core.model.grammar import check_party_id
@@ -73,6 +73,10 @@ def invite(conf: Path, invited: str, by: str | None, no_wait: bool) -> None:
     """
     settings, who = load_settings(conf), _who(by)
     address, keys = _address(settings), _own_keys(settings)
+    if not address:
+        raise BadSettings(
+            "parties.dial: is true, so nobody can reach this server to join it: ask the other party for an invitation"
+        )
     if check_party_id(invited, "--for") in (settings.party_id, "0"):
         raise BadRequest(f"--for: party {invited} is this party itself")
     keys.signed_list()                        # before somebody else finds out that there is none
@@ -189,11 +193,15 @@ def remove(conf: Path, party_id: str, by: str | None) -> None:
 
 
 def _address(settings: Settings) -> str:
-    """Raises BadSettings if other parties could not reach this one."""
+    """Return the address of this party, for others; empty if it dials them. Raises BadSettings if other parties could
+    not reach this one."""
+    if settings.parties_dial:
+        return ""
     if settings.parties_listen is None:
         raise BadSettings(
             "parties.listen: is not set, so there is no listener for other parties; for example: "
-            "parties: {listen: {host: 10.0.0.1, port: 9390}}"
+            "parties: {listen: {host: 10.0.0.1, port: 9390}}. A party without a port for others can join, but not "
+            "invite: parties: {dial: true}"
         )
     if not settings.parties_address:
         raise BadSettings(
@@ -256,9 +264,9 @@ def _finish(settings: Settings, context: Context, party: JoinedParty) -> None:
     assert keys is not None, "it was saved before"
     own = _own_keys(settings).root().key_id
     lines = [
-        ("this party", f"{settings.party_id} at {settings.parties_address}"),
+        ("this party", f"{settings.party_id} {_where(settings.parties_address)}"),
         ("its root key", fingerprint_of(own)),
-        ("other party", f"{party.party_id} at {party.address}"),
+        ("other party", f"{party.party_id} {_where(party.address)}"),
         ("its root key", fingerprint_of(keys.root_id)),
         ("six words", party.phrase),
         ("its clock", _offset(party.clock_offset)),
@@ -266,12 +274,17 @@ def _finish(settings: Settings, context: Context, party: JoinedParty) -> None:
     for name, value in lines:
         click.echo(printable(f"{name:<13}{value}"))
     tell("Compare the six words with the other operator by telephone: they are the same on both screens.")
-    url = settings.routes[party.party_id].url if party.party_id in settings.routes else party.address
+    known = settings.routes.get(party.party_id)
+    url = known.url if known else party.address or dialed_url(party.party_id)
     found = reach(settings, context, party.party_id, url, _REACH_SECONDS)
     for line in _directions(settings.party_id, party.party_id, url, found):
         click.echo(one_line(line))
     if not found.is_both_ways:
         raise SystemExit(1)
+
+
+def _where(address: str) -> str:
+    return f"at {address}" if address else "without a port: it keeps connections to the other party open"
 
 
 def _directions(own: str, other: str, url: str, found: Reach) -> list[str]:

@@ -24,13 +24,20 @@ class Contact:
     tls: str                         # version
     key_id: str                      # of the tls key of the party
 
+DIALED = "dialed://"
+
+
+def dialed_url(party_id: str) -> str:
+    """Return the address of a party that has no port: it keeps connections open here, for requests to it."""
+    return DIALED + party_id
+
 
 @dataclass(frozen=True)
 class JoinedParty:
     """A party that has accepted an invitation, or whose invitation was accepted here."""
 
     party_id: str
-    address: str                     # https URL of its gateway
+    address: str                     # https URL of its gateway; empty if it has no port, and dials this party
     phrase: str                      # six words, the same at both parties
     joined_at: int                   # milliseconds since 1970
     joined_by: str                   # who invited it, or joined it

@@ -45,7 +45,7 @@ class Introduction:
     """What a party says of itself when it joins."""
 
     party_id: str
-    address: str                     # https URL of its gateway
+    address: str                     # https URL of its gateway; empty if it has no port, and dials the other party
     keys: SignedKeyList
     nonce: str                       # hex digits
     clock: int                       # milliseconds since 1970
@@ -104,8 +104,9 @@ def read_introduction(message: SealedMessage) -> Introduction:
     keys, clock = found["key_list"], found["clock"]
     if not isinstance(keys, str) or not isinstance(clock, int) or isinstance(clock, bool) or not 0 <= clock <= _MOST:
         raise BadRequest("join: key_list is not text, or clock is not a number of milliseconds")
+    address = "" if found["address"] == "" else check_address(found["address"], "join: address")
     return Introduction(
-        check_party_id(found["party_id"], "join: party_id"), check_address(found["address"], "join: address"),
+        check_party_id(found["party_id"], "join: party_id"), address,
         read_signed_key_list(keys), _matching(_NONCE, found["nonce"], "nonce"), clock,
         _matching(_ID, found["about"], "about"),
     )

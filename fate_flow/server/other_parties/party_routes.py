@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from fate_flow.core.access.joined_party import dialed_url
 from fate_flow.core.model.errors import FlowError
 from fate_flow.server.other_parties.stored_rows import StoredRows
 from fate_flow.settings.parties import Route
@@ -30,7 +31,7 @@ class PartyRoutes(Mapping[str, Route]):
 
     def __getitem__(self, party_id: str) -> Route:
         found = self._configured.get(party_id)
-        return Route(self._addresses()[party_id]) if found is None else found
+        return Route(self._addresses()[party_id] or dialed_url(party_id)) if found is None else found
 
     def __iter__(self) -> Iterator[str]:
         yield from {**self._addresses(), **self._configured}

@@ -38,7 +38,7 @@ def reach(settings: Settings, context: Context, party_id: str, address: str, sec
         lambda: own_tls(settings.party_id, settings.keys_dir, _now),
         lambda one: _keys_of(context, one), _now,
     )  # fmt: skip
-    inquirer = Inquirer(settings.party_id, {party_id: address}, pinned=pinned)
+    inquirer = Inquirer(settings.party_id, {party_id: address}, pinned=pinned, dialed=settings.dialed_socket)
     deadline = time.monotonic() + seconds
     while True:
         found = _asked(inquirer, pinned, party_id)

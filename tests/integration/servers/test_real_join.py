@@ -2,77 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
-import yaml
 
-from fate_flow.cli.server import service
-from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.core.access.invitation import read_invitation
-from fate_flow.peers.own_keys import OwnKeys
 from tests.kit.servers.party_servers import GUEST, HOST, PartyServer, toy
+from tests.kit.servers.strangers import PARTIES, SECONDS, Strangers, strangers_at
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 
-PARTIES = (GUEST, HOST)
-SECONDS = 300
-
-
-@dataclass
-class Strangers:
-    """The servers, their configurations, and the addresses of their gateways."""
-
-    servers: dict[str, PartyServer]
-    confs: dict[str, Path]
-    addresses: dict[str, str]
-
-    def command(self, party_id: str, *arguments: str) -> list[str]:
-        program = str(Path(sys.executable).with_name("fate_flow"))
-        return [program, "party", *arguments, "-c", str(self.confs[party_id])]
-
-    def run(self, party_id: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(party_id, *arguments), capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-
-    def join(self, text: str) -> subprocess.CompletedProcess[str]:
-        """Let the host join, with the text on standard input."""
-        return subprocess.run(
-            self.command(HOST, "join"), input=text, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-
 
 @pytest.fixture(scope="module")
 def strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strangers]:
-    root, ports = tmp_path_factory.mktemp("strangers"), Ports()
-    free = filter(ports.is_free, range(26000 + os.getpid() % 400 * 8, 65536))
-    servers, confs, addresses = {}, {}, {}
-    try:
-        for party_id in PARTIES:
-            home, conf, port, parties = root / party_id, root / f"{party_id}.yaml", next(free), next(free)
-            conf.write_text(yaml.safe_dump({
-                "party_id": party_id, "home": str(home), "fateflow": {"http_port": port},
-                "parties": {"listen": {"host": "127.0.0.1", "port": parties}},
-                "authentication": {"client": {"switch": True}},
-            }))
-            home.mkdir()
-            OwnKeys(party_id, home / "keys", home / "keys" / "message.pem", lambda: time.time_ns() // 1_000_000).make()
-            service.start(conf, home)
-            servers[party_id] = PartyServer(party_id, f"http://127.0.0.1:{port}", home)
-            confs[party_id], addresses[party_id] = conf, f"https://127.0.0.1:{parties}"
-        yield Strangers(servers, confs, addresses)
-    finally:
-        for party_id in PARTIES:
-            service.kill(root / party_id)
-        ports.close()
+    with strangers_at(tmp_path_factory.mktemp("strangers"), 26000) as found:
+        yield found
 
 
 def lines_of(output: str) -> dict[str, str]:
@@ -82,9 +27,7 @@ def lines_of(output: str) -> dict[str, str]:
 
 def joined(strangers: Strangers) -> tuple[str, str, str]:
     """Let the guest invite the host, and the host join: the invitation, and what both commands have shown."""
-    inviting = subprocess.Popen(
-        strangers.command(GUEST, "invite", "--for", HOST), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    inviting = strangers.invite()
     assert inviting.stdout is not None
     text = inviting.stdout.readline()
     done = strangers.join(text)

@@ -16,13 +16,13 @@ from typing import Any
 import h11
 
 from fate_flow.gateway.application import Application
-from fate_flow.gateway.gateway import Gateway
+from fate_flow.gateway.gateway import Gateway, Listeners
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.peers import Peers
 from fate_flow.peers.tls import PeerKey, client_context
 from tests.kit.peers.handshakes import NOW, TlsParty, ms, tls_party
 
-SOCKET = "parties.sock"
+SOCKET, DIALED = "parties.sock", "dialed.sock"
 OWN = "9999"
 
 
@@ -34,11 +34,12 @@ class Keys:
     version: int = 1
     may_join: bool = False           # whether strangers may
     failure: Exception | None = None
+    to_dial: tuple[tuple[str, str], ...] = ()
 
     def read(self, known: Peers) -> Peers:
         if self.failure is not None:
             raise self.failure
-        return known if known.version == self.version else Peers(self.version, self.keys, self.may_join)
+        return known if known.version == self.version else Peers(self.version, self.keys, self.may_join, self.to_dial)
 
     def let_join(self, may_join: bool) -> None:
         self.may_join, self.version = may_join, self.version + 1
@@ -230,13 +231,10 @@ async def gateway_world(*, behaves: Behaviour = _ok, **limits: Any) -> AsyncIter
         keys = Keys((parties["10000"].peer, parties["10001"].peer))
         stub = StubApplication(behaves=behaves)
         behind = await asyncio.start_unix_server(stub.serve, str(folder / SOCKET), limit=1 << 20)
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(str(folder / "gateway.sock"))
-        listener.listen(1024)
-        listener.setblocking(False)
+        listeners = Listeners(_listening(folder / "gateway.sock"), _listening(folder / DIALED))
         chosen = replace(Limits(), **limits)
         application = Application(folder, SOCKET, chosen)
-        gateway = Gateway(listener, own.own, keys, application, folder, chosen, lambda: now[0])
+        gateway = Gateway(listeners, own.own, keys, application, folder, chosen, lambda: now[0])
         ready = asyncio.Event()
         task = asyncio.create_task(gateway.run(ready.set))
         await ready.wait()
@@ -247,6 +245,14 @@ async def gateway_world(*, behaves: Behaviour = _ok, **limits: Any) -> AsyncIter
             await asyncio.gather(task, return_exceptions=True)
             behind.close()
             application.close()
+
+
+def _listening(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    listener.listen(1024)
+    listener.setblocking(False)
+    return listener
 
 
 # ---------------------------------------------------------------------- short ways

@@ -1,0 +1,160 @@
+"""Connections that parties without a port of their own keep open here, for this party's requests to them.
+
+Such a party dials the gateway, and offers the protocol DIAL in the handshake. From then on, requests come from this
+side: the connection is kept unused until a process of this server wants one to that party (`peers/peer_http.py`). The
+process connects to a Unix socket, says which party it wants, and gets the plain bytes of one such connection. What it
+sends and reads is not looked at here: the process has its own limits, as for any other connection to a party.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from contextlib import suppress
+
+from fate_flow.gateway.limits import Limits
+from fate_flow.gateway.tls_stream import PIECE, TlsStream
+from fate_flow.peers.dialed import LONGEST_LINE, OPEN, read_wanted
+
+LOG = logging.getLogger(__name__)
+
+_PAUSE_SECONDS = 0.1
+
+
+class _Unused:
+    """A connection that nobody uses yet. A party sends nothing on it, so `reading` ends only if the party does."""
+
+    def __init__(self, stream: TlsStream) -> None:
+        self.reading = asyncio.create_task(stream.receive())
+        self.user: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
+
+    def close(self) -> None:
+        self.reading.cancel()
+        if not self.user.cancel() and not self.user.cancelled():
+            self.user.result().close()
+
+
+class Dialed:
+    """`listener` is the Unix socket for processes of this server."""
+
+    def __init__(self, listener: socket.socket, limits: Limits) -> None:
+        self._listener = listener
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._unused: dict[str, list[_Unused]] = {}          # by party, the newest last
+        self._changed = asyncio.Event()
+        self._users: set[asyncio.Task[None]] = set()
+
+    # ------------------------------------------------------------------ the connections
+
+    async def keep(self, stream: TlsStream, party_id: str) -> None:
+        """Keep a connection of this party until it is used, and then until the end of its use.
+
+        It also ends if nobody uses it for some time: the party dials again, and no device in between forgets a
+        connection that is still counted on. Raises OSError if the connection breaks."""
+        kept = self._unused.setdefault(party_id, [])
+        if len(kept) >= self._limits.unused_of_party:
+            return
+        one = _Unused(stream)
+        kept.append(one)
+        self._changed.set()
+        try:
+            await asyncio.wait(
+                (one.reading, one.user), timeout=self._limits.unused_seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if one in kept:
+                kept.remove(one)
+            if one.user.done() and not one.reading.done():
+                one.reading.cancel()
+                await asyncio.wait((one.reading,))
+                await self._loop.sock_sendall(one.user.result(), OPEN)
+                await _exchange(stream, one.user.result())
+        finally:
+            if one in kept:
+                kept.remove(one)
+            one.close()
+        await stream.finish()
+
+    async def _use(self, sock: socket.socket, party_id: str) -> bool:
+        """Hand this socket to an unused connection, which closes it at its end; return False if there is none in
+        time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.use_seconds):
+                while True:
+                    for one in reversed(self._unused.get(party_id, [])):
+                        if not one.reading.done() and not one.user.done():
+                            one.user.set_result(sock)
+                            return True
+                    self._changed.clear()
+                    await self._changed.wait()
+        return False
+
+    # ------------------------------------------------------------------ who uses them
+
+    async def run(self) -> None:
+        """Serve processes of this server until this task is canceled."""
+        try:
+            while True:
+                try:
+                    sock, _ = await self._loop.sock_accept(self._listener)
+                except OSError as error:
+                    LOG.error("no process can send over connections of parties that dial: %s", error.strerror)
+                    await asyncio.sleep(_PAUSE_SECONDS)
+                    continue
+                sock.setblocking(False)
+                task = asyncio.create_task(self._serve(sock))
+                self._users.add(task)
+                task.add_done_callback(self._users.discard)
+        finally:
+            for task in self._users:
+                task.cancel()
+            self._listener.close()
+
+    async def _serve(self, sock: socket.socket) -> None:
+        """Connect a process with the party that it names; say why if that cannot be."""
+        is_used = False
+        try:
+            async with asyncio.timeout(self._limits.head_seconds):
+                party_id = read_wanted(await self._line(sock))
+            is_used = await self._use(sock, party_id)
+            if not is_used:
+                why = f"party {party_id} dials this server, and keeps no connection open now\n"
+                await self._loop.sock_sendall(sock, why.encode())
+        except (OSError, ValueError, TimeoutError):
+            pass                               # the process has gone, or is none of ours
+        finally:
+            if not is_used:
+                sock.close()
+
+    async def _line(self, sock: socket.socket) -> bytes:
+        line = b""
+        while not line.endswith(b"\n"):
+            more = await self._loop.sock_recv(sock, 1)
+            if not more or len(line) > LONGEST_LINE:
+                raise ValueError("no line")
+            line += more
+        return line
+
+
+async def _exchange(stream: TlsStream, user: socket.socket) -> None:
+    """Carry bytes in both directions until one side ends."""
+    loop = asyncio.get_running_loop()
+
+    async def there() -> None:
+        while data := await loop.sock_recv(user, PIECE):
+            await stream.send(data)
+
+    async def back() -> None:
+        while data := await stream.receive():
+            await loop.sock_sendall(user, data)
+
+    ways = (asyncio.create_task(there()), asyncio.create_task(back()))
+    try:
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in ways:
+            one.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+
+

@@ -1,0 +1,78 @@
+"""A party without a port for others: it dials, and both directions work over connections that it keeps open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+
+from fate_flow.cli.server import service
+from tests.kit.servers.party_servers import GUEST, HOST, PartyServer, toy
+from tests.kit.servers.strangers import PARTIES, SECONDS, Strangers, strangers_at
+from tests.kit.waiting import eventually
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strangers]:
+    with strangers_at(tmp_path_factory.mktemp("dialing"), 29500, host_dials=True) as strangers:
+        inviting = strangers.invite()
+        assert inviting.stdout is not None
+        done = strangers.join(inviting.stdout.readline())
+        assert done.returncode == 0, done.stdout + done.stderr
+        shown, said = inviting.communicate(timeout=SECONDS)
+        assert inviting.returncode == 0, shown + said
+        assert "10000 without a port: it keeps connections to the other party open" in shown
+        assert f"{GUEST} -> {HOST}: reaches it" in shown
+        yield strangers
+
+
+def runs(joined: Strangers) -> None:
+    """A job of the guest with the host, and one of the host with the guest, succeed."""
+    of_host = toy()
+    of_host["job_runtime_conf"] |= {
+        "initiator": {"role": "guest", "party_id": int(HOST)}, "role": {"guest": [int(HOST)], "host": [int(GUEST)]},
+    }
+    for initiator, document in ((GUEST, toy()), (HOST, of_host)):
+        server = joined.servers[initiator]
+        answer = eventually(partial(accepted, server, document), "both parties to accept a job")
+        server.wait(str(answer["jobId"]), "success")
+
+
+def accepted(server: PartyServer, document: Mapping[str, Any]) -> dict[str, Any] | None:
+    answer = server.post("job/submit", document)
+    return answer if answer["retcode"] == 0 else None
+
+
+def seen_at_guest(joined: Strangers) -> dict[str, object]:
+    """What the guest lists of the host; nothing in the second after it has joined."""
+    found = [one for one in joined.servers[GUEST].ask("party/list")["parties"] if one["party_id"] == HOST]
+    return dict(found[0]) if found else {}
+
+
+def test_jobs_run_in_both_directions(joined: Strangers) -> None:
+    runs(joined)
+    assert seen_at_guest(joined)["url"] == f"dialed://{HOST}"
+
+
+def test_connections_are_made_again_after_either_server_was_killed(joined: Strangers) -> None:
+    for party_id in PARTIES:
+        home = joined.servers[party_id].home
+        assert service.kill(home)
+        if party_id == HOST:
+            eventually(lambda: "keeps no connection" in str(seen_at_guest(joined).get("message")), "the end of it")
+        service.start(joined.confs[party_id], home)
+        runs(joined)
+
+
+def test_a_party_that_was_deleted_keeps_no_connection(joined: Strangers) -> None:
+    guest = joined.servers[GUEST]
+    eventually(lambda: seen_at_guest(joined).get("status") == "answers", "the host to answer")
+    guest.ask("key/public/delete", {"party_id": HOST})
+    eventually(lambda: seen_at_guest(joined).get("status") == "does not answer", "the connections to end")
+    said = f"no connection is kept open to 127.0.0.1: party {GUEST}: "
+    host = joined.servers[HOST]
+    eventually(lambda: any(said in line for line in host.log("fate_flow", "fate_flow_stat.log")), "the host to say so")

@@ -1,0 +1,79 @@
+"""Servers that have keys and have never heard of each other, for tests that join them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from fate_flow.cli.server import service
+from fate_flow.cli.server.cluster_plan import Ports
+from fate_flow.peers.own_keys import OwnKeys
+from tests.kit.servers.party_servers import GUEST, HOST, PartyServer
+
+PARTIES = (GUEST, HOST)
+SECONDS = 300
+
+
+@dataclass
+class Strangers:
+    """The servers of a guest and a host, their configurations, and the addresses of their gateways."""
+
+    servers: dict[str, PartyServer]
+    confs: dict[str, Path]
+    addresses: dict[str, str]
+
+    def command(self, party_id: str, *arguments: str) -> list[str]:
+        program = str(Path(sys.executable).with_name("fate_flow"))
+        return [program, "party", *arguments, "-c", str(self.confs[party_id])]
+
+    def run(self, party_id: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `fate_flow party`."""
+        return subprocess.run(
+            self.command(party_id, *arguments), capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+
+    def invite(self) -> subprocess.Popen[str]:
+        """Let the guest invite the host; the first line of the output is the invitation."""
+        command = self.command(GUEST, "invite", "--for", HOST)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def join(self, text: str) -> subprocess.CompletedProcess[str]:
+        """Let the host join, with the text on standard input."""
+        return subprocess.run(
+            self.command(HOST, "join"), input=text, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+
+
+@contextmanager
+def strangers_at(root: Path, first_port: int, *, host_dials: bool = False) -> Iterator[Strangers]:
+    """`first_port`: from where on free ports are looked for. `host_dials`: the host has no port for other parties."""
+    ports = Ports()
+    free = filter(ports.is_free, range(first_port + os.getpid() % 400 * 8, 65536))
+    servers, confs, addresses = {}, {}, {}
+    try:
+        for party_id in PARTIES:
+            home, conf, port, parties = root / party_id, root / f"{party_id}.yaml", next(free), next(free)
+            listen = {"listen": {"host": "127.0.0.1", "port": parties}}
+            conf.write_text(yaml.safe_dump({
+                "party_id": party_id, "home": str(home), "fateflow": {"http_port": port},
+                "parties": {"dial": True} if host_dials and party_id == HOST else listen,
+                "authentication": {"client": {"switch": True}},
+            }))
+            home.mkdir()
+            OwnKeys(party_id, home / "keys", home / "keys" / "message.pem", lambda: time.time_ns() // 1_000_000).make()
+            service.start(conf, home)
+            servers[party_id] = PartyServer(party_id, f"http://127.0.0.1:{port}", home)
+            confs[party_id], addresses[party_id] = conf, f"https://127.0.0.1:{parties}"
+        yield Strangers(servers, confs, addresses)
+    finally:
+        for party_id in PARTIES:
+            service.kill(root / party_id)
+        ports.close()

@@ -1,0 +1,291 @@
+"""A party without a port of its own keeps connections open at the gateway of another one, which sends over them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+
+import pytest
+
+from fate_flow.gateway.application import Application
+from fate_flow.gateway.gateway import Gateway
+from fate_flow.gateway.limits import Limits
+from fate_flow.peers.tls import ALPN, DIAL, client_context, server_context
+from tests.kit.gateway.gateway_world import (
+    DIALED,
+    OWN,
+    SOCKET,
+    Keys,
+    Peer,
+    Reply,
+    Served,
+    StubApplication,
+    World,
+    gateway_world,
+    released,
+    request,
+    settled,
+)
+from tests.kit.gateway.virtual_time import run
+
+PARTY = "10000"
+LIMITS = Limits()
+
+
+@dataclass
+class Dialer:
+    """The gateway of party 10000, which dials party 9999."""
+
+    gateway: Gateway
+    keys: Keys
+    application: StubApplication
+
+
+@asynccontextmanager
+async def dialing(world: World, *, port: int = 0, **limits: int) -> AsyncIterator[Dialer]:
+    """`port`: another one than that of the world's gateway."""
+    folder, stub = world.folder / "dialer", StubApplication()
+    folder.mkdir()
+    behind = await asyncio.start_unix_server(stub.serve, str(folder / SOCKET))
+    relay = await asyncio.start_server(lambda *streams: carry(world, *streams), "127.0.0.1", 0)
+    keys = Keys((world.own.peer,))
+    keys.to_dial = ((OWN, f"https://127.0.0.1:{port or relay.sockets[0].getsockname()[1]}"),)
+    chosen = replace(LIMITS, **limits)
+    application = Application(folder, SOCKET, chosen)
+    own = world.parties[PARTY].own
+    gateway = Gateway(None, own, keys, application, folder, chosen, lambda: world.now_ms[0])
+    task = asyncio.create_task(gateway.run(lambda: None))
+    await settled()
+    try:
+        yield Dialer(gateway, keys, stub)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        for server in (behind, relay):
+            server.close()
+        application.close()
+
+
+async def carry(world: World, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """The gateway of the world listens at a Unix socket, and a party dials a port."""
+    there, back = await world.raw()
+
+    async def pipe(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await source.read(65536):
+                sink.write(data)
+                await sink.drain()
+        sink.close()
+
+    await asyncio.gather(pipe(reader, back), pipe(there, writer))
+
+
+async def wants(world: World, party_id: str = PARTY) -> tuple[str, Peer]:
+    """A process of the world's server asks for a connection: the line that it gets, and the connection."""
+    reader, writer = await asyncio.open_unix_connection(str(world.folder / DIALED))
+    writer.write(f"{party_id}\n".encode())
+    line = await reader.readline()
+    return line.decode().strip(), Peer(reader, writer)
+
+
+def test_requests_come_over_connections_that_the_party_keeps_open() -> None:
+    async def test() -> None:
+        async with gateway_world() as world, dialing(world) as dialer:
+            said, party = await wants(world)
+            assert said == "open"
+            for body in (b"{}", b"x" * 3_000_000):
+                assert (await party.ask("/v1/party/heartbeat", body)).status == 200
+                served = dialer.application.served[-1]
+                key = world.own.peer.key_id
+                assert (served.values("X-Fate-Flow-Peer"), served.body) == ([f"{OWN} {key}".encode()], body)
+            assert world.application.served == []
+
+    run(test())
+
+
+def test_more_are_opened_as_they_are_used_and_at_most_so_many() -> None:
+    go_on = asyncio.Event()
+
+    async def wait(_: Served) -> Reply:
+        return await released(go_on)
+
+    async def test() -> None:
+        async with gateway_world() as world, dialing(world, kept_of_party=5) as dialer:
+            dialer.application.behaves = wait
+            parties = []
+            for _ in range(5):
+                said, party = await wants(world)
+                assert said == "open"
+                await party.send(request())
+                await settled()
+                parties.append(party)
+            assert (await wants(world))[0] == f"party {PARTY} dials this server, and keeps no connection open now"
+            go_on.set()
+            for party in parties:
+                assert (await party.answer()).status == 200
+                party.close()
+            await settled()
+            assert (await wants(world))[0] == "open"
+
+    run(test())
+
+
+def test_unused_connections_are_made_anew_before_devices_in_between_forget_them() -> None:
+    async def test() -> None:
+        async with gateway_world() as world, dialing(world) as dialer:
+            await asyncio.sleep(10 * LIMITS.unused_seconds)
+            said, party = await wants(world)
+            assert (said, (await party.ask()).status) == ("open", 200)
+            assert len(dialer.application.served) == 1
+
+    run(test())
+
+
+def test_a_party_that_is_away_is_waited_for() -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            asked = asyncio.create_task(wants(world))
+            await asyncio.sleep(1)
+            async with dialing(world):
+                assert (await asked)[0] == "open"
+
+    run(test())
+
+
+@pytest.mark.parametrize("line", [b"", b"\n", b"10000", b"-1\n", b"10000 x\n", b"1" * 500, b"\xff\n"])
+def test_who_names_no_party_gets_nothing(line: bytes) -> None:
+    async def test() -> None:
+        async with gateway_world() as world, dialing(world):
+            peer = Peer(*await asyncio.open_unix_connection(str(world.folder / DIALED)))
+            await peer.send(line)
+            assert await peer.rest() == b""
+
+    run(test())
+
+
+def test_a_party_that_sends_where_it_should_wait_is_not_used() -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            context = client_context(world.parties[PARTY].own, [world.own.peer], DIAL)
+            peer = await world.connect(context=context)
+            await peer.send(request())
+            assert await peer.rest() == b""
+            assert world.application.served == []
+            assert (await wants(world))[0] != "open"
+
+    run(test())
+
+
+def test_a_party_keeps_only_so_many_connections_unused() -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            context = client_context(world.parties[PARTY].own, [world.own.peer], DIAL)
+            peers = [await world.connect(context=context) for _ in range(LIMITS.unused_of_party + 2)]
+            assert [await peer.rest() for peer in peers[LIMITS.unused_of_party:]] == [b"", b""]
+            await world.honest()
+
+    run(test())
+
+
+def test_a_connection_belongs_to_the_party_of_its_key() -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            context = client_context(world.parties["10001"].own, [world.own.peer], DIAL)
+            party = await world.connect("10001", context)
+            assert (await wants(world, PARTY))[0] != "open"
+            assert (await wants(world, "10001"))[0] == "open"
+            party.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+@pytest.mark.parametrize("where", ["here", "there"])
+def test_a_key_that_is_no_longer_valid_ends_them(where: str, is_used: bool) -> None:
+    async def test() -> None:
+        async with gateway_world() as world, dialing(world) as dialer:
+            party = None
+            if is_used:
+                _, party = await wants(world)
+                assert (await party.ask()).status == 200
+            if where == "here":
+                world.keys.become(world.parties["10001"].peer)
+            else:
+                dialer.keys.become()
+            await asyncio.sleep(2 * LIMITS.reload_seconds)
+            assert party is None or await party.rest() == b""
+            assert (await wants(world))[0] != "open"
+
+    run(test())
+
+
+def test_a_server_of_an_older_release_takes_none_and_is_asked_less_and_less(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def test() -> None:
+        async with gateway_world() as world:
+            old = server_context(world.own.own, [world.parties[PARTY].peer])
+            old.set_alpn_protocols([ALPN])
+            begun = 0
+
+            async def take(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                nonlocal begun
+                begun += 1
+                writer.close()
+
+            server = await asyncio.start_server(take, "127.0.0.1", 0, ssl=old)
+            async with dialing(world, port=server.sockets[0].getsockname()[1]):
+                await asyncio.sleep(300)
+            assert 10 < begun < 40
+            server.close()
+
+    run(test())
+    assert "its release is too old" in caplog.text
+    assert len(caplog.records) < 60
+
+
+def test_another_server_at_the_address_gets_no_request(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            other = server_context(world.parties["10001"].own, [world.parties[PARTY].peer])
+            server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=other)
+            async with dialing(world, port=server.sockets[0].getsockname()[1]) as dialer:
+                await asyncio.sleep(5)
+                assert dialer.application.served == []
+            server.close()
+
+    run(test())
+    assert "kept open to 127.0.0.1: party 9999: no TLS connection (CERTIFICATE_VERIFY_FAILED)" in caplog.text
+
+
+def test_nobody_there_is_tried_again_until_somebody_is(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            port = sock.getsockname()[1]
+        async with gateway_world() as world, dialing(world, port=port):
+            await asyncio.sleep(60)
+            server = await asyncio.start_server(lambda *streams: carry(world, *streams), "127.0.0.1", port)
+            await asyncio.sleep(LIMITS.longest_redial_seconds)
+            assert (await wants(world))[0] == "open"
+            server.close()
+
+    run(test())
+    assert "no connection is kept open to 127.0.0.1: party 9999: Connection refused" in caplog.text
+
+
+def test_a_party_that_does_not_dial_is_served_as_ever() -> None:
+    """Also by a gateway that takes connections for its own requests."""
+    async def test() -> None:
+        async with gateway_world() as world:
+            for protocol in (ALPN, "h2"):
+                context = client_context(world.parties[PARTY].own, [world.own.peer], protocol)
+                assert isinstance(context, ssl.SSLContext)
+                assert (await (await world.connect(context=context)).ask()).status == 200
+
+    run(test())
