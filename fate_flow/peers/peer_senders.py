@@ -382,6 +382,11 @@ class PeerSenders:
         for sender in self._senders.values():
             sender.report_silence()
 
+    def follow(self, urls: Mapping[str, str]) -> None:
+        """Send to these addresses from now on; `urls` by party id. A party may have joined again under another one."""
+        for party_id, sender in self._senders.items():
+            sender.url = urls.get(party_id, sender.url)
+
     def states(self) -> list[PartyState]:
         return [sender.state() for sender in self._senders.values()]
 

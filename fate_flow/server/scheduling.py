@@ -32,7 +32,7 @@ from fate_flow.server.home_disk import LOOK_SECONDS, DiskWatch
 from fate_flow.server.log_keeper import LogKeeper
 from fate_flow.server.other_parties.answer_keys import expecting_answers
 from fate_flow.server.other_parties.list_fetcher import ListFetcher
-from fate_flow.server.other_parties.party_routes import with_joined_routes
+from fate_flow.server.other_parties.party_routes import RouteUrls, with_joined_routes
 from fate_flow.server.party_disk import PartyDisk
 from fate_flow.server.peer_tls import pinned_parties
 from fate_flow.server.runtime import (
@@ -251,6 +251,7 @@ class SchedulerLoop:
 
     def _show_peers(self) -> None:
         """Write the state of the connections to other parties, for `flow party list`."""
+        self._senders.follow(RouteUrls(self._settings.routes))
         states = {state.party_id: _shown(state) for state in self._senders.states()}
         try:
             write_json(self._settings.run_dir / "peers.json", states)

@@ -175,6 +175,23 @@ def test_each_party_has_a_sender_of_its_own(peer: Peer, recorder: Recorder) -> N
     slow.close()
 
 
+def test_a_party_is_reached_under_its_new_address(recorder: Recorder) -> None:
+    old, new = Peer(), Peer()
+    senders = PeerSenders(lambda party_id: make_sender(old.port, recorder, party_id), recorder.listener())
+    first, second = commands(2)
+    senders.post((first,))
+    assert recorder.take(1) == [(first, Answer())]
+    senders.follow({"10000": f"http://127.0.0.1:{new.port}", "10001": "http://127.0.0.1:1"})
+    senders.post((second,))
+    assert recorder.take(1) == [(second, Answer())]
+    assert [state.url for state in senders.states()] == [f"http://127.0.0.1:{new.port}"]
+    senders.follow({})
+    assert [state.url for state in senders.states()] == [f"http://127.0.0.1:{new.port}"]
+    senders.close()
+    old.close()
+    new.close()
+
+
 def test_a_party_without_a_route_does_not_answer(recorder: Recorder) -> None:
     senders = PeerSenders(lambda _: None, recorder.listener())
     senders.post(tuple(commands(2)))
