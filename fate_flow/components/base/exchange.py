@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -41,6 +42,7 @@ FATAL: Mapping[int, str] = {
 }
 _MOST_ANSWER = 16 * 1024 * 1024
 """Bytes; a chunk has at most 4 MiB."""
+_CHUNK_COSTS = 64        # bytes that a chunk takes at least
 PAUSES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds before each repetition; the first is at once, because a kept-alive connection may just have been closed."""
 
@@ -132,6 +134,11 @@ class _Patience:
         self.repeated = min(self.repeated, PAUSES.index(0.2))
 
 
+def half_of_memory() -> int:
+    """Return the bytes of half of this machine's memory: a message that is put together takes it twice."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
 @dataclass
 class HttpChannel:
     """A `Channel` through the own server's worker routes."""
@@ -140,6 +147,7 @@ class HttpChannel:
     give_up_seconds: float = GIVE_UP_SECONDS
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    most_bytes: int = field(default_factory=half_of_memory)      # of one message
     _pushed: dict[tuple[str, Party], int] = field(default_factory=dict)
     _popped: dict[tuple[str, Party], int] = field(default_factory=dict)
 
@@ -155,8 +163,10 @@ class HttpChannel:
             self._pushed[topic, to] = seq
 
     def pop(self, topic: str, frm: Party) -> bytes:
-        """Return the next message; ask again without a limit as long as the server says that nothing came yet."""
-        chunks = []
+        """Return the next message; ask again without a limit as long as the server says that nothing came yet.
+
+        Raises ExchangeError if the message is too long: only its sender decides when it ends."""
+        chunks, size = [], 0
         seq = self._popped.get((topic, frm), 0)
         while True:
             query = {**_peer(topic, frm), "seq": seq, "wait_ms": WAIT_MS}
@@ -165,6 +175,12 @@ class HttpChannel:
                 self.sleep(answer.pause_seconds)   # above 0 if the server had no free thread to wait
                 continue
             chunks.append(answer.body)
+            size += max(len(answer.body), _CHUNK_COSTS)
+            if size > self.most_bytes:
+                raise ExchangeError(
+                    f"pop of {topic} from {frm}: the message is longer than {self.most_bytes} bytes, half of the "
+                    "memory of this machine: it could not be put together"
+                )
             seq += 1
             self._popped[topic, frm] = seq
             if answer.is_last:

@@ -61,6 +61,21 @@ def test_a_message_arrives_as_it_was_sent(message):
     assert [channel.pop("t", HOST), channel.pop("t", HOST)] == [message, b"next"]
 
 
+@pytest.mark.parametrize("chunk", [b"x" * 100, b""])
+def test_a_message_without_an_end_is_given_up(chunk):
+    server = OwnServer()
+    server.chunks = {("t", seq): (chunk, False) for seq in range(1000)}
+    channel = server.channel()
+    channel.most_bytes = 1000
+    with pytest.raises(ExchangeError, match="pop of t from host 10000: the message is longer than 1000 bytes, half of"):
+        channel.pop("t", HOST)
+    assert len(server.asked) < 20
+
+
+def test_a_message_may_take_half_of_the_memory():
+    assert OwnServer().channel().most_bytes > 1 << 28
+
+
 def test_chunks_are_numbered_from_message_to_message():
     server = OwnServer()
     channel = server.channel()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
+
+import pytest
 
 from fate_flow.core.model.job import Answer, Command
 from fate_flow.core.model.job import CommandKind as K
@@ -77,3 +80,18 @@ def test_this_partys_own_jobs_have_no_quota() -> None:
     own = with_quota(HandServer("9999"), 1)
     for one in (create(GUEST), other(create(GUEST))):
         assert own.handle(one, "9999").is_ok
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_a_party_sends_it_never_has_more_jobs_than_it_may(seed: int) -> None:
+    random, host = Random(seed), with_quota(HandServer("10000"), 2)
+    ids = [f"20260101120000000000{number}" for number in range(6)]
+    counts, refused = set(), 0
+    for _ in range(150):
+        rerun = command(K.STATUS, argument="waiting", run=random.randint(1, 3))
+        one = random.choice((create(), create(), FAILED, rerun))
+        refused += host.handle(replace(one, job_id=random.choice(ids))).retcode == 429
+        with host.store.reading() as tx:
+            counts.add(tx.open_jobs_by("9999"))
+    assert max(counts) == 2
+    assert refused > 10
