@@ -67,8 +67,8 @@ def create_public_app(
     if (plain := services.settings.plain_parties) is not None:
         app.before_request(PlainPartyCheck(services.settings.party_id, plain, listed.has).check)
     refusal.install(app)
-    _check_callers(app, services, message_key, listed)
     lines = PartyLines(services.context.quotas, steady_now)
+    _check_callers(app, services, message_key, listed, lines)
     clients = tuple(_for_clients(services))
     parties = (party.blueprint(services, lines), join.blueprint(services))
     for blueprint in (*clients, *parties):
@@ -96,18 +96,17 @@ def _for_clients(services: Services) -> Iterator[Blueprint]:
 
 
 def _check_callers(
-    app: Flask, services: Services, message_key: PrivateKey | None, listed: ListedParties
+    app: Flask, services: Services, message_key: PrivateKey | None, listed: ListedParties, lines: PartyLines
 ) -> None:  # fmt: skip
     """Install the checks of callers: no web page of another site may call. The routes of clients and those of other
     parties are separate, and have separate checks."""
-    settings, context = services.settings, services.context
+    settings = services.settings
     app.before_request(OriginCheck(settings.allowed_hosts).check)
     if settings.client_keys is not None:
         of_clients = Nonces(settings.run_dir / "nonces", WINDOW_MS)
         people = People(settings.home, settings.client_keys)
         app.before_request(ClientAuth(people, of_clients, now_on_the_wall).check)
-    _check_other_parties(app, services, message_key, listed)
-    app.before_request(RequestRate(context.quotas, settings.site, steady_now).check)
+    _check_other_parties(app, services, message_key, listed, lines)
 
 
 def _listed_parties(context: Context) -> ListedParties:
@@ -118,7 +117,7 @@ def _listed_parties(context: Context) -> ListedParties:
 
 
 def _check_other_parties(
-    app: Flask, services: Services, message_key: PrivateKey | None, listed: ListedParties
+    app: Flask, services: Services, message_key: PrivateKey | None, listed: ListedParties, lines: PartyLines
 ) -> None:  # fmt: skip
     settings, context = services.settings, services.context
     if settings.site.is_on and message_key is None:
@@ -131,7 +130,10 @@ def _check_other_parties(
         return settings.site.needs_key(party_id) or listed.has(party_id)
 
     nonces = Nonces(settings.run_dir / "site_nonces", WINDOW_MS)
-    site = SiteAuth(settings.party_id, needs_key, message_key, keys_of, nonces, now_on_the_wall)
+    site = SiteAuth(
+        settings.party_id, needs_key, message_key, keys_of, nonces, now_on_the_wall,
+        lambda: lines.has_one_more(request.environ),
+    )  # fmt: skip
 
     def check_signature() -> None:
         if is_from_plain_party(request.environ, settings.plain_parties):
@@ -142,6 +144,7 @@ def _check_other_parties(
     if not settings.site.is_on:
         app.before_request(SenderCheck(settings.party_id).check)
     app.before_request(check_signature)
+    app.before_request(RequestRate(context.quotas, needs_key, steady_now).check)
     app.after_request(site.sign_answer)
 
 

@@ -13,7 +13,6 @@ from fate_flow.api.between_parties.party_lines import PARTY
 from fate_flow.api.between_parties.quota_log import QuotaLog
 from fate_flow.api.http.client_auth import is_for_clients
 from fate_flow.api.http.party_connection import is_from_gateway
-from fate_flow.core.access.site import SiteRule
 from fate_flow.core.quotas.pace import TokenBucket
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
@@ -29,9 +28,10 @@ class RequestRate:
     """The check of each request on a route of other parties, after the one of its sender. Each process of the server
     counts for itself. `clock` returns seconds that only grow."""
 
-    def __init__(self, quotas: Quotas, site: SiteRule, clock: Callable[[], float]) -> None:
+    def __init__(self, quotas: Quotas, needs_key: Callable[[str], bool], clock: Callable[[], float]) -> None:
+        """`needs_key`: whether requests of this party were accepted only with its signature."""
         self._quotas = quotas
-        self._site = site
+        self._needs_key = needs_key
         self._clock = clock
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
         self._lock = threading.Lock()
@@ -44,7 +44,7 @@ class RequestRate:
         if request.url_rule is None or is_for_clients(request.url_rule.rule):
             return None
         party_id = request.headers.get(SRC_PARTY_ID, "")
-        if is_from_gateway(request.environ) or self._site.needs_key(party_id):
+        if is_from_gateway(request.environ) or self._needs_key(party_id):
             request.environ[PARTY] = party_id           # proved by a key
         is_command = not request.url_rule.rule.startswith(_MESSAGES)
         if is_from_gateway(request.environ) or self._may_ask(party_id, is_command=is_command):

@@ -41,15 +41,17 @@ class SiteAuth:
     def __init__(
         self, own_party_id: str, needs_key: Callable[[str], bool], key: PrivateKey | None,
         keys_of: Callable[[str], tuple[SiteKey, ...]], nonces: Nonces, clock: Callable[[], int],
+        may_log: Callable[[], bool],
     ) -> None:  # fmt: skip
         """`needs_key`: whether requests of this party have to be signed. `key` signs the answers; None: none is
-        signed."""
+        signed. `may_log` counts a line about the present request."""
         self._own = own_party_id
         self._needs_key = needs_key
         self._key = key
         self._keys_of = keys_of
         self._nonces = nonces
         self._clock = clock
+        self._may_log = may_log
 
     def check(self) -> None:
         """Raise NotAuthenticated; StorageFailed if the check cannot be made."""
@@ -66,7 +68,8 @@ class SiteAuth:
                 g.signs_answer = asks
         except NotAuthenticated as error:
             caller = shown(request.headers.get(SRC_PARTY_ID, ""))
-            LOG.warning("refused %s of party %s: %s", shown(request.path), caller, error.message)
+            if self._may_log():
+                LOG.warning("refused %s of party %s: %s", shown(request.path), caller, error.message)
             raise
 
     def sign_answer(self, response: Response) -> Response:

@@ -11,6 +11,7 @@ import pytest
 
 from fate_flow.api import app as public
 from fate_flow.api.between_parties.party_lines import PARTY, PartyLines
+from fate_flow.core.access.site import SiteRule
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from tests.kit.api.client_world import TOY_CONF, TOY_DSL, World, make_world
 
@@ -85,3 +86,17 @@ def test_a_job_that_is_not_here_gets_no_folder_of_logs(world: World, now: list[f
     now[0] += 60.0
     send(world, f"party/{JOB}/host/9999/create", body)
     assert (world.record.folders[-1], world.count("t_job")) == (JOB, 1)
+
+
+def test_lines_about_forged_requests_are_limited_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(public, "steady_now", lambda: 0.0)
+    quotas, site = Quotas("9999", PartyQuota(log_lines_per_minute=5)), SiteRule(is_on=True)
+    world = make_world(tmp_path, site=site, quotas=quotas)
+    with caplog.at_level(logging.WARNING):
+        for number in range(9):
+            send(world, "party/heartbeat", {"jobs": []}, str(10000 + number))
+    refused = [one for one in caplog.messages if one.startswith("refused '/v1/party/heartbeat' of party")]
+    assert (len(refused), len(world.record.served)) == (3, 2), "each request has two lines"
+    world.store.close()
