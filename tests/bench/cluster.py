@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
+import yaml
 from requests.auth import AuthBase
 
 from fate_flow.cli.flow.toy import toy_job
@@ -70,13 +71,21 @@ Servers = dict[str, Server]
 
 @contextmanager
 def fresh_cluster(
-    name: str, party_ids: Sequence[str] = (GUEST, HOST), cores: int = 20, database: str = "", base_port: int = BASE_PORT
+    name: str, party_ids: Sequence[str] = (GUEST, HOST), cores: int = 20, database: str = "",
+    base_port: int = BASE_PORT, over_tls: bool = False, overlay: Mapping[str, Any] | None = None,
 ) -> Iterator[Servers]:
-    """The servers by party, on SQLite or on this URL; afterwards none of their processes and files is left."""
+    """The servers by party, on SQLite or on this URL; afterwards none of their processes and files is left.
+
+    `over_tls`: the parties know each other by keys. `overlay` goes over every configuration."""
     folder = ROOT / f"{name}.{time.time_ns()}"
     folder.mkdir(parents=True)
+    for party_id in party_ids if overlay else ():
+        conf = folder / party_id / "conf"
+        conf.mkdir(parents=True)
+        (conf / "local.service_conf.yaml").write_text(yaml.safe_dump(dict(overlay or {})), encoding="utf-8")
     options = [part for party_id in party_ids for part in ("--party", party_id)]
     options += ["--database", database] if database else []
+    options += [] if over_tls else ["--plain"]
     try:
         document = json.loads(
             _command("up", folder, *options, "--cores", str(cores), "--base-port", str(base_port))

@@ -19,7 +19,7 @@ import psutil
 from fate_flow.engines.local import proc
 from tests.bench.cluster import BenchFailed, Server
 
-KINDS = ("supervisor", "spawner", "scheduler", "http", "worker listener")
+KINDS = ("supervisor", "spawner", "scheduler", "http", "worker listener", "gateway")
 _SMAPS = re.compile(r"^(Rss|Pss): +(\d+) kB$", re.MULTILINE)
 
 
@@ -56,9 +56,12 @@ def _kind(process: psutil.Process, supervisor: int, http: int, port: int) -> str
     if process.name() == "fate-spawner":
         return "spawner"
     listening = {one.laddr.port for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN}
-    kind = "http" if http in listening else "worker listener" if port in listening else "scheduler"
-    is_master = kind != "scheduler" and process.ppid() == supervisor
-    return f"{kind} (master)" if is_master else kind
+    if not listening:
+        return "scheduler"
+    if not listening & {http, port}:
+        return "gateway"
+    kind = "http" if http in listening else "worker listener"
+    return f"{kind} (master)" if process.ppid() == supervisor else kind
 
 
 class CpuMeter:

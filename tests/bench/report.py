@@ -79,6 +79,20 @@ def _show_silence(medians: Document) -> None:
         )
 
 
+def _show_trust(medians: Document) -> None:
+    _line(f"    {'':<26}{'start ms':>9}{'p90':>8}{'success':>9}{'p90':>8}")
+    for name, one in medians["stages"].items():
+        start, success = one["start_ms"], one["success_ms"]
+        _line(
+            f"    {name:<26}{start['median']:>9.1f}{start['p90']:>8.1f}{success['median']:>9.1f}{success['p90']:>8.1f}"
+        )
+    _line(f"{'start, on : off':<36}{medians['ratio']:>9.3f}")
+    _line(f"{'success, on : off':<36}{medians['ratio_until_success']:>9.3f}")
+    for kind in KINDS:
+        off, on = (one["cpu_ms_per_job"][kind] for one in medians["stages"].values())
+        _line(f"    {'CPU per job, ' + kind:<34}{off:>8.1f} ms, {on:.1f} ms")
+
+
 def _show_idle(medians: Document) -> None:
     memory, later = medians["memory_mb"], medians["memory_mb_after_10_jobs"]
     _line(f"{'memory, PSS of all processes':<36}{memory['pss']:>9.1f} MB    {later['pss']:.1f} after 10 jobs")
@@ -125,4 +139,5 @@ def _line(text: str = "") -> None:
 
 _SHOWN = {
     1: _show_latency, 2: _show_burst, 3: _show_load, 4: _show_idle, 5: _show_silence, 6: _show_paging, 7: _show_upload,
+    8: _show_trust,
 }  # fmt: skip
