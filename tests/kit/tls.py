@@ -13,6 +13,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
+    key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
+)  # fmt: skip
+
 
 class Authority:
     """Makes certificates; `file` has its own, which others check them with."""
@@ -47,7 +52,15 @@ class Authority:
             serial_number=x509.random_serial_number(), not_valid_before=now - timedelta(days=1),
             not_valid_after=now + timedelta(days=1),
         )  # fmt: skip
-        return builder.add_extension(extension, critical=False).sign(self._key, SHA256())
+        is_authority = isinstance(extension, x509.BasicConstraints)
+        builder = (
+            builder.add_extension(extension, critical=is_authority)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+        )
+        if is_authority:         # Python 3.13 wants all of these
+            builder = builder.add_extension(_SIGNS_CERTIFICATES, critical=True)
+        return builder.sign(self._key, SHA256())
 
 
 def _name(text: str) -> x509.Name:

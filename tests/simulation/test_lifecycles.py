@@ -14,7 +14,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.wire.v1.reports import report_of
 from fate_flow.jobspec.parameters import Change
-from tests.kit.job_documents import job
+from tests.kit.job_documents import job, private_note
 from tests.simulation.world.engine import FakeWorker
 from tests.simulation.world.world import World
 
@@ -117,7 +117,8 @@ def test_between_two_attempts_a_job_takes_other_parameters(store: str) -> None:
     world.change(GUEST, job_id, Change({}, {"common": {"work_0": {"x": 7}}}))
     world.run_for(1)
     for worker in running(world, 1, GUEST, HOST):
-        assert worker.order.parameters == {"x": 7}
+        party_id = worker.order.worker.task.party.party_id
+        assert worker.order.parameters == {"x": 7, "env": {"NOTE": private_note(party_id)}}
         end(world, worker)
     ended(world, job_id, JobStatus.SUCCESS)
     found = world.job(GUEST, job_id)

@@ -19,15 +19,18 @@ _AT_ONCE = 16
 class UnawareParties:
     """What this process knows about other parties; it asks again after a while."""
 
-    def __init__(self, seconds: float = 60.0, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """`seconds`: for how long an answer counts."""
-        self._seconds, self._monotonic = seconds, monotonic
-        self._known: dict[str, tuple[float, bool]] = {}      # by party id: when it answered, and whether it is unaware
+    def __init__(
+        self, seconds: float = 60.0, plain_seconds: float = 600.0, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:  # fmt: skip
+        """`seconds`: for how long an answer counts; `plain_seconds`: that of a server of plain v1, to whose operator
+        the question is an error in the log."""
+        self._seconds, self._plain_seconds, self._monotonic = seconds, plain_seconds, monotonic
+        self._known: dict[str, tuple[float, bool]] = {}      # by party id: until when, and whether it is unaware
 
     def unknown(self, party_ids: Collection[str]) -> list[str]:
         """Return the parties that have to be asked."""
-        since = self._monotonic() - self._seconds
-        return sorted(one for one in party_ids if one not in self._known or self._known[one][0] < since)
+        now = self._monotonic()
+        return sorted(one for one in party_ids if one not in self._known or self._known[one][0] < now)
 
     def ask(self, party_ids: Collection[str], ask: Ask) -> None:
         """Ask these parties at the same time."""
@@ -39,8 +42,10 @@ class UnawareParties:
     def _take(self, party_id: str, answer: Answer) -> None:
         """A party without an answer, or with a refusal, is not known to be unaware: it would get no job in any case."""
         self._known.pop(party_id, None)
-        if answer.is_ok or is_of_plain_v1(answer):
-            self._known[party_id] = (self._monotonic(), not understands_disclosure(answer.data))
+        if is_of_plain_v1(answer):
+            self._known[party_id] = (self._monotonic() + self._plain_seconds, True)
+        elif answer.is_ok:
+            self._known[party_id] = (self._monotonic() + self._seconds, not understands_disclosure(answer.data))
 
     def among(self, party_ids: Collection[str]) -> frozenset[str]:
         """Return those of these parties that are known to need whole documents."""

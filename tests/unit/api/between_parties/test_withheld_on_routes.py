@@ -66,7 +66,7 @@ def test_a_job_without_other_parties_asks_nobody(world: World) -> None:
 
 def test_an_answer_counts_for_a_while(world: World) -> None:
     now, asked = [0.0], list[str]()
-    parties = UnawareParties(60.0, lambda: now[0])
+    parties = UnawareParties(60.0, 600.0, lambda: now[0])
 
     def ask(answer: Answer) -> Callable[[str], Answer]:
         return lambda party_id: asked.append(party_id) or answer
