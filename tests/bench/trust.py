@@ -30,7 +30,7 @@ def measure(jobs: int) -> dict[str, Any]:
         fresh_cluster("on", base_port=BASE_PORT + 300, over_tls=True, overlay=ON) as on,
     ):
         grant(on[HOST])
-        return run_in_turns(dict(zip(NAMES, (off, on), strict=True)), jobs)
+        return run_alternately(dict(zip(NAMES, (off, on), strict=True)), jobs)
 
 
 def grant(host: Server) -> None:
@@ -41,7 +41,7 @@ def grant(host: Server) -> None:
         raise BenchFailed(f"permission/grant: {answer['retcode']} {answer['retmsg']}")
 
 
-def run_in_turns(clusters: dict[str, Servers], jobs: int) -> dict[str, Any]:
+def run_alternately(clusters: dict[str, Servers], jobs: int) -> dict[str, Any]:
     clients = {name: Client(servers[GUEST], servers[HOST]) for name, servers in clusters.items()}
     for name, servers in clusters.items():
         run_one_by_one(servers, clients[name], WARM_UP)
