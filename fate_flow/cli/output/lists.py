@@ -237,7 +237,7 @@ def print_keys_of_party(party_id: str, keys: Row) -> None:
         ("six words", keys.get("phrase")),
         ("from it", _contact(keys, "from")),
         ("to it", _contact(keys, "to")),
-        ("its clock", "" if offset is None else f"{int(offset) / 1000:+.1f} s when it joined"),
+        ("its clock", "" if offset is None else f"{round(int(offset) / 1000, 1) + 0.0:+.1f} s when it joined"),
     ):
         if value:
             click.echo(f"  {name:<11}{one_line(value)}")

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from fate_flow.core.access.authority import PARTY_0
+from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.model.errors import BadDocument, Conflict, Refused
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Command, CommandKind, Seat, Task, TaskKey
@@ -63,10 +64,14 @@ def check_own(unit: UnitOfWork, spec: JobSpec) -> None:
         )
     missing = sorted({p.party_id for p in spec.parties} - unit.context.routes - {own, "0"})
     if missing:
-        raise BadDocument(
-            spec.paths.of("job_runtime_conf.role"),
-            f"party {missing[0]} has no route here (routes in service_conf.yaml)",
-        )
+        raise BadDocument(spec.paths.of("job_runtime_conf.role"), _why_not_reached(unit, missing[0]))
+
+
+def _why_not_reached(unit: UnitOfWork, party_id: str) -> str:
+    keys = unit.tx.party_keys(party_id)
+    if keys is not None and keys.state is not KeyState.JOINED:
+        return f"party {party_id} was {keys.state} here (fate_flow party list)"
+    return f"party {party_id} has no route here (routes in service_conf.yaml, or fate_flow party invite)"
 
 
 def _take_seat(

@@ -6,7 +6,7 @@ import pytest
 
 from fate_flow.core.access.joined_party import TO, Contact, JoinedParty
 from fate_flow.core.access.key_list import KeyState, PartyKeys
-from fate_flow.core.model.errors import Conflict, NotFound
+from fate_flow.core.model.errors import BadDocument, Conflict, NotFound
 from fate_flow.core.model.job import CommandKind
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
@@ -14,7 +14,7 @@ from fate_flow.services.use_cases.joining import described_parties
 from fate_flow.services.use_cases.revocations import Revocations
 from tests.kit.job_documents import job
 from tests.kit.key_lists import FINGERPRINT, ROOT, signed_list
-from tests.kit.services.hand_initiator import accepted, running
+from tests.kit.services.hand_initiator import Initiator, accepted, running
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import HOLD, JOIN, RUN, a_host, create
 from tests.kit.site_keys import private_key
@@ -60,6 +60,15 @@ def test_the_initiator_of_a_job_with_a_revoked_party_is_asked_to_stop_it() -> No
     [asked] = [one for one in host.outbox() if one.kind is CommandKind.ASK_STOP]
     assert (asked.to, asked.argument) == (GUEST, "canceled")
     assert host.job().status is JobStatus.WAITING
+
+
+def test_a_submit_with_a_party_that_was_revoked_or_removed_says_so() -> None:
+    guest, document = with_keys(Initiator(), "555"), job({"guest": ["9999"], "host": ["555"]})
+    for move, state in ((lambda: Revocations(guest.context).revoke("555", WHY, "bob"), "revoked"),
+                        (lambda: Revocations(guest.context).remove("555", "bob"), "removed")):
+        move()
+        with pytest.raises(BadDocument, match=f"role: party 555 was {state} here"):
+            guest.submit(document)
 
 
 def test_a_job_of_this_party_with_a_revoked_one_is_stopped_and_says_why() -> None:
