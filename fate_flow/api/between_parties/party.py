@@ -164,7 +164,8 @@ class _PartyRoutes:
         if caller not in self._settings.routes:
             raise PermissionDenied(f"party {caller} has no route here (routes in service_conf.yaml)")
         problem = self._commands.reach(caller) if wants_call_back(self._json()) else ""
-        return ok(intake_data(hold_of(self._context.read(lambda tx: tx.intake_hold())), problem))
+        hold = hold_of(self._context.read(lambda tx: tx.intake_hold()))
+        return ok(intake_data(hold, problem, self._context.clock()))
 
     def keys(self) -> Response:
         """Answer with the newest key list of this party, which is public. Raise NotFound if there is none."""

@@ -322,6 +322,8 @@ PARTIES = an_object({
             ("answers", "does not answer", "cannot reach this party", "not asked")
         ),
         "message": TEXT, "hold": _HOLD, "keys": or_null(_KEYS_OF_PARTY),
+        "offers": described(or_null(a_list(TEXT)), "The extensions that its server offers; null if it was not asked."),
+        "clock_offset": described(or_null(WHOLE), "Milliseconds by which its clock is ahead; null if it does not say."),
     }, {
         "circuit": TEXT, "failures": COUNT, "silent_seconds": or_null(NUMBER), "next_try_seconds": or_null(NUMBER),
         "error": TEXT, "commands_waiting": COUNT,

@@ -222,13 +222,14 @@ def print_parties(data: Row) -> None:
     print_table(columns, ([one.get(column) for column in columns] for one in parties))
     for one in parties:
         if keys := one.get("keys"):
-            print_keys_of_party(str(one.get("party_id")), keys)
+            print_keys_of_party(str(one.get("party_id")), keys, one.get("clock_offset"), one.get("offers") or ())
 
 
-def print_keys_of_party(party_id: str, keys: Row) -> None:
-    """Print what is known of the keys of another party."""
+def print_keys_of_party(party_id: str, keys: Row, clock_now: int | None = None, offers: Iterable[str] = ()) -> None:
+    """Print what is known of the keys of another party; `clock_now`, `offers`: from what it has just answered."""
     click.echo(one_line(f"party {party_id}: {keys.get('state')} since {_when(keys.get('since'))} by {keys.get('by')}"))
-    offset, until = keys.get("clock_offset"), keys.get("until")
+    offset, when = (keys.get("clock_offset"), " when it joined") if clock_now is None else (clock_now, "")
+    until = keys.get("until")
     for name, value in (
         ("address", keys.get("address")),
         ("root key", keys.get("fingerprint")),
@@ -237,7 +238,8 @@ def print_keys_of_party(party_id: str, keys: Row) -> None:
         ("six words", keys.get("phrase")),
         ("from it", _contact(keys, "from")),
         ("to it", _contact(keys, "to")),
-        ("its clock", "" if offset is None else f"{round(int(offset) / 1000, 1) + 0.0:+.1f} s when it joined"),
+        ("its clock", "" if offset is None else f"{round(int(offset) / 1000, 1) + 0.0:+.1f} s{when}"),
+        ("offers", ", ".join(map(str, offers))),
     ):
         if value:
             click.echo(f"  {name:<11}{one_line(value)}")

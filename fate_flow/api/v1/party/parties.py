@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from fate_flow.core.model.errors import Busy
 from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.phrases import counted, sanitized
+from fate_flow.core.wire.v1.extensions import offered_in
 from fate_flow.core.wire.v1.paths import INTAKE
 from fate_flow.core.wire.v1.plain_v1 import has_no_such_route
-from fate_flow.core.wire.v1.queries import hold_in, intake_query, way_back_in
+from fate_flow.core.wire.v1.queries import clock_in, hold_in, intake_query, way_back_in
 from fate_flow.peers.inquiry import why_unreached
 from fate_flow.services.participant.call_back import cannot_reach
 from fate_flow.services.use_cases.joining import described_parties
@@ -40,24 +42,42 @@ def known_parties(services: Services) -> dict[str, Any]:
     own = settings.party_id
     keys = described_parties(services.context)
     parties = [
-        {**_shown(one, url, seen.get(one), answers.get(one), own), "keys": keys.get(one)} for one, url in routes.items()
+        {**_shown(one, url, seen.get(one), answers.get(one, _NOBODY), own), "keys": keys.get(one)}
+        for one, url in routes.items()
     ]
     hold = services.context.read(lambda tx: tx.intake_hold())
     return {"parties": parties, "own": {"party_id": own, "hold": hold_of(hold)}}
 
 
-def _ask(services: Services, party_ids: Sequence[str]) -> dict[str, Answer]:
+@dataclass(frozen=True)
+class _Asked:
+    """What a party has answered; `answer` None: it was not asked."""
+
+    answer: Answer | None
+    arrived: int = 0         # milliseconds since 1970 by the clock of this party
+
+    @property
+    def clock_offset(self) -> int | None:
+        """By how many milliseconds the clock of the party is ahead, but for the way of the answer; None if it does not
+        say. The party looks at its clock last, after it has called back."""
+        clock = clock_in(self.answer) if self.answer is not None else None
+        return None if clock is None else clock - self.arrived
+
+
+def _ask(services: Services, party_ids: Sequence[str]) -> dict[str, _Asked]:
     """Return the answer of each party; {} if no party was asked."""
     if not party_ids:
         return {}
 
-    def ask(party_id: str) -> Answer:
-        return services.ask_party(Party("host", party_id), INTAKE, intake_query(call_back=True))
+    clock = services.context.clock
+
+    def ask(party_id: str) -> _Asked:
+        return _Asked(services.ask_party(Party("host", party_id), INTAKE, intake_query(call_back=True)), clock())
 
     pool = ThreadPoolExecutor(min(len(party_ids), _MOST_AT_ONCE))
     try:
         with services.use_cases.submits.waiting():
-            asked: dict[str, Future[Answer]] = {party_id: pool.submit(ask, party_id) for party_id in party_ids}
+            asked: dict[str, Future[_Asked]] = {party_id: pool.submit(ask, party_id) for party_id in party_ids}
             done, _ = wait(asked.values(), _SECONDS)
             return {party_id: one.result() if one in done else _LATE for party_id, one in asked.items()}
     except Busy:
@@ -66,19 +86,21 @@ def _ask(services: Services, party_ids: Sequence[str]) -> dict[str, Answer]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-_LATE = Answer(UNREACHABLE, "no answer in time")
+_LATE, _NOBODY = _Asked(Answer(UNREACHABLE, "no answer in time")), _Asked(None)
 
 
 def _shown(
-    party_id: str, url: str, seen: Mapping[str, Any] | None, answer: Answer | None, own: str
+    party_id: str, url: str, seen: Mapping[str, Any] | None, asked: _Asked, own: str
 ) -> dict[str, Any]:
-    """Return a party's entry. `seen`: the scheduler's state of the connection; `answer`: None if it was not asked."""
+    """Return a party's entry. `seen`: the scheduler's state of the connection."""
+    answer = asked.answer
     circuit = {key: value for key, value in (seen or {}).items() if key not in ("party_id", "url")}
     status, message = _judged(party_id, answer, own)
     if waiting := _waiting(seen or {}, status, message):
         message = "; ".join(filter(None, [message, waiting]))
     found = {"party_id": party_id, "url": url, "status": status, "message": message}
-    return {**circuit, **found, "hold": _hold_in(answer)}
+    offers = list(offered_in(answer.data)) if answer is not None and answer.is_ok else None
+    return {**circuit, **found, "hold": _hold_in(answer), "offers": offers, "clock_offset": asked.clock_offset}
 
 
 def _judged(party_id: str, answer: Answer | None, own: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,16 @@ def understands_disclosure(data: object) -> bool:
     """Return whether the party that gave this answer takes a document without the private parts of other parties."""
     extensions = data.get("extensions") if isinstance(data, Mapping) else None
     return isinstance(extensions, Mapping) and "disclosure" in extensions
+
+
+def offered_in(data: object) -> tuple[str, ...]:
+    """Return the names of the extensions that an answer announces, in alphabetical order; at most 50."""
+    extensions = data.get("extensions") if isinstance(data, Mapping) else None
+    names = sorted(extensions) if isinstance(extensions, Mapping) else []
+    return tuple(name for name in names if _NAME.fullmatch(name))[:_MOST_NAMES]
+
+
+_NAME, _MOST_NAMES = re.compile("[a-z][a-z0-9_-]{0,39}"), 50
 
 
 def understands_batches(data: Mapping[str, Any]) -> bool:

@@ -39,10 +39,20 @@ def intake_query(*, call_back: bool) -> dict[str, Any]:
     return {CALL_BACK: True} if call_back else {}
 
 
-def intake_data(hold: Mapping[str, Any] | None, problem: str) -> dict[str, Any]:
-    """Return the data of the answer. `problem`: why this party does not reach the caller; empty if it does."""
+def intake_data(hold: Mapping[str, Any] | None, problem: str, clock: int) -> dict[str, Any]:
+    """Return the data of the answer. `problem`: why this party does not reach the caller; empty if it does. `clock`:
+    milliseconds since 1970."""
     way_back = WayBack(0.0, problem).as_body() if problem else None
-    return {"hold": hold, "way_back": way_back, "extensions": EXTENSIONS}
+    return {"hold": hold, "way_back": way_back, "extensions": EXTENSIONS, "clock": clock}
+
+
+def clock_in(answer: Answer) -> int | None:
+    """Return what the clock of the answering party has shown, in milliseconds since 1970; None if it does not say."""
+    clock = answer.data.get("clock") if isinstance(answer.data, Mapping) else None
+    return clock if isinstance(clock, int) and not isinstance(clock, bool) and 0 <= clock < _END_OF_TIME else None
+
+
+_END_OF_TIME = 1 << 53       # milliseconds; JSON's numbers are exact up to there
 
 
 def way_back_in(answer: Answer) -> WayBack | None:

@@ -115,6 +115,19 @@ def test_the_parties_are_asked_when_their_list_is_asked_for(
     assert (found["status"], found["message"], found["hold"]) == (status, message, None)
 
 
+@pytest.mark.parametrize(("data", "offers", "offset"), [
+    ({"clock": 1_500, "extensions": {"batch": 1, "disclosure": 1}}, ["batch", "disclosure"], 500),
+    ({"hold": None}, [], None),
+])  # fmt: skip
+def test_a_party_is_shown_with_what_it_offers_and_its_clock(
+    world: World, data: object, offers: list[str], offset: int | None
+) -> None:
+    object.__setattr__(world.services.context, "clock", lambda: 1_000)
+    world.peers.answers["/party/intake"] = Answer(data=data)
+    [found] = world.ask("party/list")["data"]["parties"]
+    assert (found["offers"], found["clock_offset"]) == (offers, offset)
+
+
 def test_why_a_party_is_silent_is_said_once(world: World) -> None:
     peers = world.services.settings.run_dir / "peers.json"
     peers.parent.mkdir(exist_ok=True)

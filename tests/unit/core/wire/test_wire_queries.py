@@ -24,12 +24,14 @@ from fate_flow.core.wire.v1.envelope import (
     read_batch_answers,
     to_json,
 )
+from fate_flow.core.wire.v1.extensions import offered_in
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, WayBack, heartbeat_of, read_heartbeat, read_heartbeat_reply
 from fate_flow.core.wire.v1.paths import deliver_path, endpoint_of, output_table_path, read_command
 from fate_flow.core.wire.v1.queries import (
     MOST_BYTES,
     STREAMS,
     TaskLogQuery,
+    clock_in,
     effective_in,
     history_data,
     history_query,
@@ -69,10 +71,10 @@ PATH = f"/party/{JOB_ID}/host/10000/start"
         ),
         (intake_query(call_back=False), "{}"),
         (intake_query(call_back=True), '{"call_back":true}'),
-        (intake_data(None, ""), f'{{"hold":null,"way_back":null,"extensions":{EXTENSIONS}}}'),
+        (intake_data(None, "", 7), f'{{"hold":null,"way_back":null,"extensions":{EXTENSIONS},"clock":7}}'),
         (
-            intake_data({"by": "ann"}, "no"),
-            f'{{"hold":{{"by":"ann"}},"way_back":{{"seconds":0.0,"error":"no"}},"extensions":{EXTENSIONS}}}',
+            intake_data({"by": "ann"}, "no", 7),
+            f'{{"hold":{{"by":"ann"}},"way_back":{{"seconds":0.0,"error":"no"}},"extensions":{EXTENSIONS},"clock":7}}',
         ),
         (validate_body({"dsl": {}}, HOST), '{"dsl":{},"role":"host","party_id":"10000"}'),
         (preview_data(), '{"previewed":true}'),
@@ -204,9 +206,22 @@ def test_the_answer_to_a_heartbeat_is_read_as_it_was_sent(
 @given(st.booleans(), st.none() | OBJECTS, TEXT)
 def test_intake_is_read_as_it_was_sent(call_back: bool, hold: dict[str, Any] | None, problem: str) -> None:
     assert wants_call_back(sent(intake_query(call_back=call_back))) == call_back
-    answer = Answer(data=sent(intake_data(hold, problem)))
+    answer = Answer(data=sent(intake_data(hold, problem, 1_700_000_000_000)))
     assert hold_in(answer) == hold
+    assert clock_in(answer) == 1_700_000_000_000
+    assert offered_in(answer.data) == tuple(sorted(json.loads(EXTENSIONS)))
     assert way_back_in(answer) == (WayBack(0.0, problem) if problem else None)
+
+
+@pytest.mark.parametrize(("data", "clock", "offers"), [
+    (None, None, ()), ("text", None, ()), ({"clock": True, "extensions": 7}, None, ()),
+    ({"clock": -1, "extensions": ["batch"]}, None, ()), ({"clock": 1 << 53}, None, ()),
+    ({"clock": 5, "extensions": {"b": 1, "a": 1, "a b": 1, "A": 1, "x" * 41: 1}}, 5, ("a", "b")),
+    ({"clock": "5", "extensions": {f"e{number:03d}": 1 for number in range(100)}}, None,
+     tuple(f"e{number:03d}" for number in range(50))),
+])  # fmt: skip
+def test_what_a_party_says_of_itself_is_checked(data: object, clock: int | None, offers: tuple[str, ...]) -> None:
+    assert (clock_in(Answer(data=data)), offered_in(data)) == (clock, offers)
 
 
 @given(PARTIES, st.none() | st.lists(OBJECTS, max_size=3))
