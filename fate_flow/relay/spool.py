@@ -1,7 +1,8 @@
 """The spool: messages between the workers of one task, on disk, shared by the processes of one server.
 
     sessions/<job_id>/<task_id>.<version>.<incarnation>.<role>.<party_id>/
-        session          the peers and the sha256 of the token; renamed to `closed` when the session ends
+        session          the peers, the sha256 of the token and the name of the job's document; renamed to `closed`
+                         when the session ends
         received         after the end of a session: how many chunks each channel had
         <channel>        the marks of a channel (one topic from one sender): stored, confirmed, unread, and the party
                          that counts them
@@ -119,13 +120,15 @@ class Spool:
 
     # sessions
 
-    def open(self, session: Session, peers: tuple[PartyKey, ...], token: str) -> bool:
-        """Open the session for these peers and this token; False if it has been closed already."""
+    def open(self, session: Session, peers: tuple[PartyKey, ...], token: str, document: str = "") -> bool:
+        """Open the session for these peers and this token; False if it has been closed already.
+
+        `document`: the name of the document that the job is bound to here; empty if it is not compared with others."""
         folder = self._sessions.folder(session)
         with _disk_errors():
             for _ in range(_PURGES):
                 with suppress(FileNotFoundError), session_folder(folder):
-                    return self._sessions.open(session, peers, token)
+                    return self._sessions.open(session, peers, token, document)
             raise FileNotFoundError(errno.ENOENT, "removed each time it was made", folder)
 
     def close(self, session: Session) -> None:
@@ -164,6 +167,11 @@ class Spool:
         """Return why this session may not exchange messages with that party; None if it may."""
         with _disk_errors():
             return self._sessions.objection(session, peer)
+
+    def document_of(self, session: Session) -> str:
+        """Return the name of the document that the session was opened with; empty if it has none, or is not open."""
+        with _disk_errors():
+            return self._sessions.document_of(session)
 
     # messages
 

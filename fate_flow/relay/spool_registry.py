@@ -34,9 +34,9 @@ class SessionRegistry:
         return (f"{self._root}/sessions/{session.job_id}/{session.task_id}.{session.version}"
                 f".{session.incarnation}.{session.role}.{session.party_id}")
 
-    def open(self, session: Session, peers: tuple[PartyKey, ...], token: str) -> bool:
+    def open(self, session: Session, peers: tuple[PartyKey, ...], token: str, document: str = "") -> bool:
         """Store the session while the caller holds the lock of its folder; False if it has been closed already."""
-        wanted = _SpoolEntry(frozenset(peers), _digest(token))
+        wanted = _SpoolEntry(frozenset(peers), _digest(token), document)
         known = self._entry(session)
         if known is not None and (known.closed or known == wanted):
             return not known.closed
@@ -77,6 +77,11 @@ class SessionRegistry:
             return Refusal(Problem.STRANGER, f"{peer[0]} {peer[1]}: no such party in session {session}")
         return None
 
+    def document_of(self, session: Session) -> str:
+        """Return the name of the document that the session was opened with; empty if it has none, or is not open."""
+        entry = self._entry(session)
+        return entry.document if entry is not None else ""
+
     def _entry(self, session: Session) -> _SpoolEntry | None:
         """Return the content of the session's file; it is read again only if the file has changed."""
         path = os.path.join(self.folder(session), SESSION)
@@ -95,7 +100,7 @@ class SessionRegistry:
     def _ended(self, session: Session) -> _SpoolEntry | None:
         self._entries.pop(session, None)
         is_closed = os.path.exists(os.path.join(self.folder(session), CLOSED))
-        return _SpoolEntry(frozenset(), "", closed=True) if is_closed else None
+        return _SpoolEntry(frozenset(), "", "", closed=True) if is_closed else None
 
     def _read_token(self, digest: str) -> Session | None:
         try:
@@ -115,14 +120,16 @@ class _SpoolEntry:
 
     peers: frozenset[PartyKey]
     token: str
+    document: str
     closed: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {"peers": sorted(self.peers), "token": self.token}
+        return {"peers": sorted(self.peers), "token": self.token, "document": self.document}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> _SpoolEntry:
-        return cls(frozenset((role, party_id) for role, party_id in document["peers"]), document["token"])
+        peers = frozenset((role, party_id) for role, party_id in document["peers"])
+        return cls(peers, document["token"], document.get("document", ""))      # none in the file of an older release
 
 
 def _digest(token: str) -> str:

@@ -263,8 +263,10 @@ class SpoolExchange:
     spool: Spool
     secret: bytes
 
-    def open(self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str) -> None:
-        self.spool.open(_session(key, incarnation), parties, worker_token(self.secret, worker_id))
+    def open(
+        self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str, document: str
+    ) -> None:  # fmt: skip
+        self.spool.open(_session(key, incarnation), parties, worker_token(self.secret, worker_id), document)
 
     def close(self, key: TaskKey, incarnation: str) -> None:
         self.spool.close(_session(key, incarnation))

@@ -339,8 +339,8 @@ class Forwarder:
         self._http = PeerHttp(auth, settings.worker_threads, pinned, settings.dialed_socket)
 
     def __call__(
-        self, session: Session, role: str, party_id: str, topic: str, seq: int, last: bool, data: bytes
-    ) -> ForwardReply:
+        self, session: Session, role: str, party_id: str, chunk: Chunk, data: bytes
+    ) -> ForwardReply:  # fmt: skip
         route = self._settings.routes.get(party_id)
         if route is None:
             return ForwardReply(404, f"party {party_id} has no route here")
@@ -352,7 +352,7 @@ class Forwarder:
         try:
             response = self._http.post(
                 f"{route.url}/v1{path}", data, head, seconds=_FORWARD_SECONDS, most_bytes=_LONGEST_REFUSAL,
-                ca_file=route.ca_file, query=Chunk(topic, seq, last).as_query(),
+                ca_file=route.ca_file, query=chunk.as_query(),
             )
         except (requests.RequestException, ValueError) as error:
             return ForwardReply(502, f"party {party_id} does not answer: {describe_network_error(error)}")
@@ -391,7 +391,7 @@ def _forward_answer(response: PeerResponse, party_id: str) -> ForwardReply:
     """Return the result for a chunk. FATE's server lacks the path, and answers with HTTP status 200 and a retcode."""
     if response.status != HTTPStatus.OK:
         is_redirect = response.status < HTTPStatus.BAD_REQUEST
-        return ForwardReply(response.status, "" if is_redirect else response.body.decode("utf-8", "replace")[:300])
+        return ForwardReply(response.status, "" if is_redirect else _refusal_text(response))
     try:
         answer = read_answer(response.document())
     except ValueError as error:
@@ -399,6 +399,15 @@ def _forward_answer(response: PeerResponse, party_id: str) -> ForwardReply:
     if answer.is_ok:
         return ForwardReply(HTTPStatus.OK)
     return ForwardReply(HTTPStatus.NOT_IMPLEMENTED, f"party {party_id} accepts no messages: {answer.retmsg[:200]}")
+
+
+def _refusal_text(response: PeerResponse) -> str:
+    """Return the reason in a refusal: that of a server like this one, or the beginning of any other body."""
+    try:
+        text = read_answer(response.document()).retmsg
+    except ValueError:
+        text = response.body.decode("utf-8", "replace")
+    return text[:300]
 
 
 def prepare_home(settings: Settings) -> None:

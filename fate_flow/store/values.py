@@ -28,6 +28,7 @@ class Document:
     collect_type: str = "PUSH"
     own: JobDocument | None = None              # without its disclosure
     disclosure: Disclosure | None = None        # of the document itself; None: it is known here as a whole
+    is_compared: bool = True                    # False: stored by an older release, which ignored a disclosure
 
     @property
     def content(self) -> JobDocument:

@@ -84,6 +84,14 @@ class JobChangeCases(Cases):
             assert each.revise(replace(here, revision=revision), replace(here, revision=revision + 1), document)
             assert each.document("j1") == document
 
+    def test_whether_a_document_is_compared_is_kept(self, each: Each) -> None:
+        older = replace(DOCUMENT, is_compared=False)
+        assert each.add_job(a_job(), older)
+        assert each.document("j1") == older
+        for revision, document in enumerate((WITH_DISCLOSURE, replace(IN_ANOTHER_FORMAT, is_compared=False))):
+            assert each.revise(a_job(revision=revision), a_job(revision=revision + 1), document)
+            assert each.document("j1") == document
+
     def test_a_revision_may_ask_for_an_approval_and_takes_none_back(self, each: Each) -> None:
         asked, decided = a_job(), a_job("j2", consent=Consent(Approval.PENDING))
         with_jobs(each, asked, decided)

@@ -23,7 +23,9 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.engines.local.engine import LocalEngine
 from fate_flow.engines.local.worker import CLAIMED, EXIT, LAUNCH, RESULT, ProcessId, WorkerSpec
-from fate_flow.server.adapters import LocalWorkers
+from fate_flow.relay.spool import Spool, SpoolLimits
+from fate_flow.relay.spool_session import Session
+from fate_flow.server.adapters import LocalWorkers, SpoolExchange
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.settings.logs import LogLimits
 from fate_flow.settings.settings import Settings
@@ -104,6 +106,12 @@ def test_a_worker_whose_handle_is_no_folder_of_a_job_is_lost_and_nothing_is_remo
     order = LaunchOrder(worker, "SecureSum", "ab" * 16, (("guest", "9999"),), {}, (), 1, 0, 1.0, "w")
     with pytest.raises(ValueError, match="is not a folder below"):
         workers.launch(order)
+
+
+def test_a_session_of_the_spool_has_the_document_of_the_job(tmp_path: Path) -> None:
+    spool, name = Spool(tmp_path, SpoolLimits(), lambda: None), "native:" + "1" * 64
+    SpoolExchange(spool, b"secret").open(KEY, "ab" * 16, (("host", "10000"),), "w", name)
+    assert spool.document_of(Session(KEY.job_id, KEY.task_id, KEY.version, "ab" * 16, "guest", "9999")) == name
 
 
 def test_the_collector_reads_the_working_folders_of_the_ranks(tmp_path: Path) -> None:

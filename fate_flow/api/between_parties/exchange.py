@@ -22,10 +22,11 @@ from werkzeug.exceptions import HTTPException
 
 from fate_flow.api.http.errors import Statuses, first, log_failure
 from fate_flow.core.access.authority import Query, Said, objection
+from fate_flow.core.access.bound_document import why_other_document
 from fate_flow.core.model.errors import BadRequest, Busy, FlowError, PeerUnreachable, PermissionDenied
 from fate_flow.core.model.grammar import check_party_id, check_role, check_version, shown
 from fate_flow.core.model.spec import Party
-from fate_flow.core.wire.v1.chunks import number_in, read_chunk, topic_in, value_in
+from fate_flow.core.wire.v1.chunks import Chunk, number_in, read_chunk, topic_in, value_in
 from fate_flow.core.wire.v1.paths import DELIVER, EXCHANGE, route_of
 from fate_flow.relay.channel_files import Message
 from fate_flow.relay.spool import Spool
@@ -63,8 +64,8 @@ class ForwardReply:
     message: str = ""
 
 
-# from, to role, to party id, topic, seq, last, data
-Forward = Callable[[Session, str, str, str, int, bool, bytes], ForwardReply]
+# from, to role, to party id, chunk, data
+Forward = Callable[[Session, str, str, Chunk, bytes], ForwardReply]
 
 
 def worker_blueprint(spool: Spool, forward: Forward, slots: int) -> Blueprint:
@@ -91,10 +92,20 @@ def deliver_blueprint(spool: Spool, own_party_id: str) -> Blueprint:
         if why := objection(said, None):
             raise PermissionDenied(f"src_party_id: {why}")
         chunk = read_chunk(_query())
+        _check_document(spool, session, sender, chunk)
         data = _body(spool.limits.chunk_bytes)
         return _stored(spool.put(session, chunk.topic, sender, chunk.seq, chunk.is_last, data))
 
     return blueprint
+
+
+def _check_document(spool: Spool, session: Session, sender: PartyKey, chunk: Chunk) -> None:
+    """Check that the sender runs the document of this session, if it may send at all. Raises PermissionDenied."""
+    if spool.objection(session, sender) is not None:
+        return          # the spool answers that itself
+    here = spool.document_of(session)
+    if why := why_other_document(str(Party(*sender)), chunk.document, f"{session.role} {session.party_id}", here):
+        raise PermissionDenied(why)
 
 
 class _WorkerRoutes:
@@ -116,7 +127,7 @@ class _WorkerRoutes:
         if receiver[1] == session.party_id:
             own = replace(session, role=receiver[0])
             return _stored(self._spool.put(own, topic, (session.role, session.party_id), seq, last, data))
-        return self._forwarded(session, receiver, topic, seq, last, data)
+        return self._forwarded(session, receiver, replace(chunk, document=self._spool.document_of(session)), data)
 
     def pop(self) -> Response:
         session, query = self._session(), _query()
@@ -135,13 +146,11 @@ class _WorkerRoutes:
         refusal = self._spool.release(session, topic_in(query), _party_in(query))
         return _refused(refusal) if refusal else _ok()
 
-    def _forwarded(
-        self, session: Session, receiver: PartyKey, topic: str, seq: int, last: bool, data: bytes
-    ) -> Response:
+    def _forwarded(self, session: Session, receiver: PartyKey, chunk: Chunk, data: bytes) -> Response:
         with self._forwards.take(True) as taken:
             if not taken:
                 raise Busy("no free slot: too many pushes are in progress")
-            answer = self._forward(session, *receiver, topic, seq, last, data)
+            answer = self._forward(session, *receiver, chunk, data)
         return _ok() if answer.status == 200 else _error(answer.status, answer.message)
 
     def _session(self) -> Session:

@@ -35,6 +35,7 @@ NO_FREE_SLOT = 503
 AGAIN = frozenset({425, 502, NO_FREE_SLOT, 507})
 FATAL: Mapping[int, str] = {
     401: "this task's token is not known",
+    403: "the server of the receiver refuses its messages",
     404: "it is not a party of this task",
     409: "the numbering of messages does not match",
     410: "the session has ended: the task was stopped, or it restarts",

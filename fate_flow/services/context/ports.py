@@ -64,6 +64,7 @@ class LaunchOrder:
     stage: str = "default"
     program: Program | None = None               # None: the component's own code
     collects: tuple[Worker, ...] = ()            # for the collector: the workers of the program, by rank
+    document: str = ""                           # its name for other parties; empty: it is not compared with theirs
 
 
 @dataclass(frozen=True)
@@ -245,7 +246,10 @@ class DenyAll:
 class Exchange(Protocol):
     """The message channel between the workers of a task."""
 
-    def open(self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str) -> None: ...
+    def open(
+        self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str, document: str
+    ) -> None:  # fmt: skip
+        """Open the channel of one attempt of a task; see `LaunchOrder` for the other values."""
 
     def close(self, key: TaskKey, incarnation: str) -> None: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fate_flow.core.access.authority import party_id_of
+from fate_flow.core.access.bound_document import document_name
 from fate_flow.core.model.job import Task, Worker
 from fate_flow.core.model.program_scope import Place, Program, environment, peers
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
@@ -39,7 +40,18 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         stage=task_spec.stage,
         program=_program(unit, spec, worker, task, parameters.task_cores),
         collects=_collected(unit.tx, worker),
+        document=_document(unit, key.job_id),
     )
+
+
+def _document(unit: UnitOfWork, job_id: str) -> str:
+    """Return the name of the document that the job is bound to. It cannot change while a task of the job runs.
+
+    Empty for a job of an older release: that did not compute the digest which other parties may be bound to."""
+    bound, document = unit.binding(job_id), unit.tx.document(job_id)
+    if bound is None or document is None or not document.is_compared:
+        return ""
+    return document_name(document.content.format, bound.digest)
 
 
 def _collected(tx: Transaction, worker: Worker) -> tuple[Worker, ...]:

@@ -37,6 +37,7 @@ class Jobs(MemoryUnitOfWork):
         kept = Document(
             as_json(document.dsl), as_json(document.runtime_conf), as_json(document.on_party), document.name,
             document.description, document.tag, own=_copied(document.own), disclosure=document.disclosure,
+            is_compared=document.is_compared,
         )  # fmt: skip
         self._put(JobRow(new_job(job), kept))
         return True
@@ -63,7 +64,10 @@ class Jobs(MemoryUnitOfWork):
         found = changed(row.job, **revised(new), consent=row.job.consent or new.consent)
         conf, on_party = as_json(document.runtime_conf), as_json(document.on_party)
         own, disclosure = _copied(document.own), document.disclosure
-        new_document = changed(row.document, runtime_conf=conf, on_party=on_party, own=own, disclosure=disclosure)
+        new_document = changed(
+            row.document, runtime_conf=conf, on_party=on_party, own=own, disclosure=disclosure,
+            is_compared=document.is_compared,
+        )  # fmt: skip
         self._put(changed(row, job=found, document=new_document))
         return True
 

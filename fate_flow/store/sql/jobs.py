@@ -64,10 +64,10 @@ class Jobs(SqlUnitOfWork):
         if row is None:
             return None
         dsl, conf, on_party, name, description, tag, own_format, kept = row
-        own, disclosure = kept_document(own_format, kept)
+        rest = kept_document(own_format, kept)
         return Document(
-            from_json(dsl), from_json(conf), from_json(on_party), name or "", description or "", tag or "", own=own,
-            disclosure=disclosure,
+            from_json(dsl), from_json(conf), from_json(on_party), name or "", description or "", tag or "",
+            own=rest.own, disclosure=rest.disclosure, is_compared=rest.is_compared,
         )  # fmt: skip
 
     def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:

@@ -83,7 +83,9 @@ class FakeEngine:
 
 
 class FakeExchange:
-    def open(self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str) -> None: ...
+    def open(
+        self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str, document: str
+    ) -> None: ...
 
     def close(self, key: TaskKey, incarnation: str) -> None: ...
 

@@ -74,8 +74,10 @@ class Calls:
 class HandExchange(Calls):
     """An exchange that opens nothing."""
 
-    def open(self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str) -> None:
-        self.calls.append(("open", key, incarnation, parties, worker_id))
+    def open(
+        self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str, document: str
+    ) -> None:
+        self.calls.append(("open", key, incarnation, parties, worker_id, document))
 
     def close(self, key: TaskKey, incarnation: str) -> None:
         self.calls.append(("close", key, incarnation))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from fate_flow.core.access.bound_document import why_other_document
 from fate_flow.core.model.job import Command, CommandKind, Job, JobKey, Task, TaskKey
 from fate_flow.core.model.reasons import Author, Reason, may_say
 from fate_flow.core.model.spec import Party
@@ -35,6 +36,7 @@ class Invariants(Rules):
     def __init__(self, world: World) -> None:
         super().__init__(world, {})
         self.capacity = CapacityRules(world, self._seen)
+        self._documents: dict[tuple[str, int, str], tuple[Party, str]] = {}
         self.settled = SettledRules(world, self._seen)
 
     def committed(self, party: SimParty, owner: str) -> None:
@@ -309,6 +311,17 @@ class Invariants(Rules):
             self._fail(f"a worker of {key} begins and its job holds nothing there")
         if claim is not None and not worker.is_stopped:
             self._check_revision(worker, claim)
+        self._check_document(worker)
+
+    def _check_document(self, worker: FakeWorker) -> None:
+        """Honest parties never refuse each other's messages because of the documents of a job."""
+        key, named = worker.task, worker.order.document
+        if not named:
+            self._fail(f"a worker of {key} begins and its job names no document")
+        attempt = (key.task_id, key.version, worker.order.incarnation)
+        seat, other = self._documents.setdefault(attempt, (key.party, named))
+        if why := why_other_document(str(key.party), named, str(seat), other):
+            self._fail(f"{key}: {why}")
 
     def _check_revision(self, worker: FakeWorker, row: Job) -> None:
         """While the job runs all of it runs with the parameters that its initiator has."""

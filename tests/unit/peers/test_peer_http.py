@@ -14,9 +14,10 @@ import pytest
 import requests
 
 from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.wire.v1.chunks import Chunk
 from fate_flow.peers.inquiry import Inquirer
 from fate_flow.peers.network_errors import describe_network_error
-from fate_flow.peers.peer_http import PeerHttp
+from fate_flow.peers.peer_http import PeerHttp, PeerResponse
 from fate_flow.relay.spool_session import Session
 from fate_flow.server.runtime import Forwarder
 from fate_flow.settings.parties import Route
@@ -167,9 +168,34 @@ def test_a_message_is_delivered_only_to_who_says_so(
     assert found.message.startswith(text)
 
 
+@pytest.mark.parametrize(("body", "text"), [
+    (b'{"retcode": 403, "retmsg": "another document"}', "another document"),
+    (b"<h1>hello</h1>", "<h1>hello</h1>"), (b'{"what": 1}', '{"what": 1}'), (b"", ""),
+])  # fmt: skip
+def test_a_refusal_is_handed_on_with_its_reason(body: bytes, text: str, start: Start, tmp_path: Path) -> None:
+    found = forward(start(once(answer(body, "403 Forbidden"))), tmp_path)
+    assert (found.status, found.message) == (403, text)
+
+
+def test_the_forwarder_sends_what_the_chunk_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sent: list[Any] = []
+
+    def post(_: PeerHttp, url: str, data: bytes, *__: object, query: Any, **___: object) -> PeerResponse:
+        sent.append((url.partition("/deliver/")[2], data, query))
+        return PeerResponse(200, SUCCESS, "10000")
+
+    monkeypatch.setattr(PeerHttp, "post", post)
+    chunk = Chunk("t", 7, False, "native:" + "1" * 64)
+    settings = Settings("9999", tmp_path, routes={"10000": Route("http://10000")})
+    assert Forwarder(settings, None)(SESSION, "host", "10000", chunk, b"x").status == 200
+    [(path, data, query)] = sent
+    assert (path.split("/")[-2:], data) == (["host", "10000"], b"x")
+    assert query == {"topic": "t", "seq": 7, "last": 0, "document": "native:" + "1" * 64}
+
+
 def forward(server: HostileServer, home: Path) -> Any:
     settings = Settings("9999", home, routes={"10000": Route(server.url)})
-    return Forwarder(settings, None)(SESSION, "host", "10000", "t", 0, True, b"x" * 1000)
+    return Forwarder(settings, None)(SESSION, "host", "10000", Chunk("t", 0, True), b"x" * 1000)
 
 
 def test_neither_threads_nor_sockets_stay(start: Start) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -243,6 +244,19 @@ def test_opening_with_another_token_replaces_it(spool: Spool) -> None:
     for seen in (spool, other):
         assert [seen.session_of("token"), seen.session_of("fresh")] == [None, HERE]
         assert seen.objection(HERE, ARBITER) is None
+
+
+def test_a_session_of_an_older_release_has_no_document_until_it_is_opened_again(spool: Spool) -> None:
+    name = "fate_v1:" + "1" * 64
+    [file] = Path(spool._root).glob("sessions/*/*/session")
+    known = json.loads(file.read_text())
+    file.write_text(json.dumps({"peers": known["peers"], "token": known["token"]}))
+    seen = a_spool(Path(spool._root))
+    assert (seen.document_of(HERE), seen.session_of("token")) == ("", HERE)
+    assert spool.open(HERE, PEERS, "token", name)
+    assert (spool.document_of(HERE), seen.document_of(HERE), seen.session_of("token")) == (name, name, HERE)
+    spool.close(HERE)
+    assert [seen.document_of(HERE), seen.document_of(a_session(version=9))] == ["", ""]
 
 
 def test_purge_leaves_nothing(spool: Spool) -> None:

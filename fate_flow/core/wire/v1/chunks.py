@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fate_flow.core.access.bound_document import check_document_name
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_topic, shown
 
@@ -22,16 +23,18 @@ class Chunk:
     topic: str
     seq: int                  # counts the chunks of the topic between two parties
     is_last: bool             # whether the message ends with it
+    document: str = ""        # the document of the sending party (`bound_document.py`); empty: it names none
 
     def as_query(self) -> dict[str, str | int]:
-        return {"topic": self.topic, "seq": self.seq, "last": int(self.is_last)}
+        query: dict[str, str | int] = {"topic": self.topic, "seq": self.seq, "last": int(self.is_last)}
+        return {**query, "document": self.document} if self.document else query
 
 
 def read_chunk(query: Mapping[str, str]) -> Chunk:
     topic, seq, last = topic_in(query), number_in(query, "seq"), value_in(query, "last")
     if not _FLAG.fullmatch(last):
         raise BadRequest(f"last: {shown(last)} is not 0 or 1")
-    return Chunk(topic, seq, last == "1")
+    return Chunk(topic, seq, last == "1", check_document_name(value_in(query, "document", ""), "document"))
 
 
 def value_in(query: Mapping[str, str], key: str, default: str | None = None) -> str:

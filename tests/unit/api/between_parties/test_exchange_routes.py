@@ -24,6 +24,7 @@ from fate_flow.api.between_parties.exchange import (
 from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.request_origin import OriginCheck
 from fate_flow.core.model.errors import PeerUnreachable, StorageFailed
+from fate_flow.core.wire.v1.chunks import Chunk
 from fate_flow.relay.channel_files import Message
 from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.relay.spool_result import Problem, Refusal
@@ -102,7 +103,7 @@ def said(response: TestResponse, status: int) -> str:
 def test_a_push_for_another_party_is_forwarded(client: FlaskClient, peer: Peer, spool: Spool) -> None:
     response = ask(client, "push", TO_HOST | {"seq": 7, "last": 0, "topic": "a b/ü&="}, b"\x00bytes")
     assert (response.status_code, response.json) == (200, {"retcode": 0, "retmsg": "success"})
-    assert peer.got == [(AT_GUEST, "host", "10000", "a b/ü&=", 7, False, b"\x00bytes")]
+    assert peer.got == [(AT_GUEST, "host", "10000", Chunk("a b/ü&=", 7, False), b"\x00bytes")]
 
 
 def test_a_push_for_another_seat_of_this_party_stays_here(client: FlaskClient, peer: Peer, spool: Spool) -> None:

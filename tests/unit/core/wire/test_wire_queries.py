@@ -93,6 +93,10 @@ PATH = f"/party/{JOB_ID}/host/10000/start"
             '"bytes":9,"offset":8,"role":"host","party_id":"10000"}',
         ),
         (Chunk("t", 3, is_last=True).as_query(), '{"topic":"t","seq":3,"last":1}'),
+        (
+            Chunk("t", 3, is_last=True, document="native:ab").as_query(),
+            '{"topic":"t","seq":3,"last":1,"document":"native:ab"}',
+        ),
         (history_query(JOB_ID), f'{{"job_id":"{JOB_ID}"}}'),
         (history_data([{"time": 1}]), '{"moves":[{"time":1}]}'),
         (document_of(Answer()), '{"retcode":0,"retmsg":"success"}'),
@@ -283,7 +287,10 @@ def test_a_query_for_no_output_is_refused(wrong: dict[str, Any], text: str) -> N
         read_task_log({**TaskLogQuery(JOB_ID, "a", HOST).as_body(), **wrong})
 
 
-@given(st.builds(Chunk, st.text(min_size=1, max_size=256), st.integers(0, 10**18 - 1), st.booleans()))
+NAMES = st.just("") | st.from_regex(r"[a-z][a-z0-9_]{0,31}:[0-9a-f]{64}", fullmatch=True)
+
+
+@given(st.builds(Chunk, st.text(min_size=1, max_size=256), st.integers(0, 10**18 - 1), st.booleans(), NAMES))
 def test_the_query_of_a_chunk_is_read_as_it_was_sent(chunk: Chunk) -> None:
     assert read_chunk({key: str(value) for key, value in chunk.as_query().items()}) == chunk
 
@@ -293,6 +300,7 @@ def test_the_query_of_a_chunk_is_read_as_it_was_sent(chunk: Chunk) -> None:
     [
         ({"topic": ""}, "topic: 0 characters, 1 to 256 are allowed"), ({"topic": "x" * 257}, "topic: 257 characters"),
         ({"seq": "-1"}, "seq: '-1' is not a whole number"), ({"last": "2"}, "last: '2' is not 0 or 1"),
+        ({"document": "native:ab"}, "document: 'native:ab' is not a format, a colon and 64 lower case hex digits"),
     ],
 )  # fmt: skip
 def test_the_query_of_no_chunk_is_refused(wrong: dict[str, str], text: str) -> None:

@@ -32,12 +32,12 @@ from tests.kit.values import HOST, INCARNATION, JOB_ID, a_job
 
 KEY = TaskKey(JOB_ID, "a", 0, HOST)
 WORKER = Worker("w1", KEY, WorkerStatus.CREATED, "local", "/w1")
-ORDER = LaunchOrder(WORKER, "Work", INCARNATION, (("host", "10000"),), {}, (), 1, 60, 5.0, "w1")
+ORDER = LaunchOrder(WORKER, "Work", INCARNATION, (("host", "10000"),), {}, (), 1, 60, 5.0, "w1", document="native:ab")
 ARTIFACTS = (Artifact(TABLE, "one"), Artifact(METRIC, "two"))
 UPLOAD = file_at("/up")
 JOB = a_job(JobStatus.WAITING)
 
-OPENED = ("open", KEY, INCARNATION, ORDER.parties, "w1")
+OPENED = ("open", KEY, INCARNATION, ORDER.parties, "w1", "native:ab")
 CASES: list[tuple[Effect, list[Any]]] = [
     (LaunchWorker(ORDER), [OPENED, ORDER]),
     (StopWorker(WORKER, 7.0), ["w1", 7.0]),

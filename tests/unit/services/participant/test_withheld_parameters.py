@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.access.bound_document import document_name, why_other_document
 from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.job import Answer, Command
 from fate_flow.core.model.job import CommandKind as K
@@ -28,6 +29,8 @@ from tests.kit.values import GUEST, HOST, JOB_ID
 
 OTHER = Party("host", "10001")
 HOSTS = (HOST, OTHER)
+Body = Mapping[str, Any]
+Lie = Callable[[Body], Body]
 OFFERS = Answer(data={"extensions": {"disclosure": 1}})
 TABLES = {GUEST: "salaries", HOST: "patients", OTHER: "customers"}
 
@@ -59,8 +62,9 @@ def as_file() -> Document:
 class Parties:
     """An initiator and two hosts. All that the hosts get of it goes through `give`."""
 
-    def __init__(self, document: Document, whole: Collection[str] = ()) -> None:
+    def __init__(self, document: Document, whole: Collection[str] = (), lie: Lie | None = None) -> None:
         self.guest, self.hosts = Initiator(), {party: HandServer(party.party_id) for party in HOSTS}
+        self.lie = lie or as_it_is           # what becomes of the body of each `create`
         self.given: dict[Party, list[str]] = {party: [] for party in HOSTS}
         for party, server in ((GUEST, self.guest), *self.hosts.items()):
             with_tables(server, TABLES[party], "another")
@@ -74,7 +78,8 @@ class Parties:
         for party, host in self.hosts.items():
             command = next(one for one in self.guest.outbox() if one.kind is kind and one.to == party)
             self.given[party].append(repr((command.body, command.argument)))
-            answer = host.handle(command)
+            body = self.lie(command.body) if kind is K.CREATE else command.body
+            answer = host.handle(replace(command, body=body))
             assert answer.is_ok, answer
             self.guest.answer(kind, answer if kind is K.CREATE else None, party)
             sent.append(command)
@@ -87,6 +92,10 @@ class Parties:
 
     def bindings(self) -> list[JobBinding]:
         return [binding(server) for server in (self.guest, *self.hosts.values())]
+
+    def named(self) -> set[str]:
+        """The documents that the workers which have begun name to workers of other parties."""
+        return {one.document for server in (self.guest, *self.hosts.values()) for one in server.engine.launched}
 
     def change(self, change: Mapping[str, Any]) -> None:
         with self.guest.unit() as unit:
@@ -134,6 +143,8 @@ def test_each_party_gets_its_own_parameters_and_all_are_bound_to_one_document(do
         assert parties.foreign_tables(party) == []
         assert spec(parties.hosts[party]).withheld == {GUEST, *HOSTS} - {party}
     parties.all_begin()
+    own = row(parties.guest, GUEST).content.format
+    assert parties.named() == {document_name(own, binding(parties.guest).digest)}
     read = {party: parties.hosts[party].engine.launched[0].parameters["table"]["name"] for party in HOSTS}
     assert read == {party: TABLES[party] for party in HOSTS}
     assert spec(parties.guest).withheld == frozenset()
@@ -178,6 +189,18 @@ def test_other_parameters_go_to_their_parties_alone(document: Document) -> None:
     assert after is not None
     kept = set(before.salts.items()) & set(after.salts.items())
     assert len(kept) == (2 if document.own is None else 0)      # a file becomes a document of FATE: all paths are new
+    parties.all_begin()
+    assert parties.named() == {document_name("fate_v1", binding(parties.guest).digest)}
+
+
+def test_a_job_from_before_the_upgrade_names_no_document() -> None:
+    parties = Parties(in_fate_v1())
+    host, here = parties.hosts[HOST], row(parties.hosts[HOST], HOST)
+    with host.store.transaction() as tx:
+        assert tx.revise(host.job(), host.job(), replace(here, is_compared=False))       # as an upgrade leaves it
+    parties.all_begin()
+    assert [one.document for one in host.engine.launched] == [""]
+    assert parties.hosts[OTHER].engine.launched[0].document
 
 
 def test_a_rerun_gives_each_party_its_own_parameters_again() -> None:
@@ -310,3 +333,36 @@ def test_another_commitment_is_another_job() -> None:
     other = {**honest.body["disclosure"], "commitments": commitments}
     answer = host.handle(replace(honest, body={**honest.body, "disclosure": other}))
     assert (answer.retcode, "has another document here" in answer.retmsg) == (108, True)
+
+
+def as_it_is(body: Body) -> Body:
+    return body
+
+
+def of_an_earlier_release(body: Body) -> Body:
+    return {**body, "extensions": {key: 1 for key in body["extensions"] if key != "disclosure"}}
+
+
+def of_fate(body: Body) -> Body:
+    return {key: value for key, value in body.items() if key != "extensions"}
+
+
+WHOLE = ("10000", "10001")
+
+
+@pytest.mark.parametrize(("other", "whole", "lie"), [
+    (in_fate_v1(**{"guest 9999": "another"}), (), as_it_is),
+    (in_fate_v1(**{"guest 9999": "another"}), WHOLE, as_it_is),
+    (in_fate_v1(**{"guest 9999": "another"}), WHOLE, of_an_earlier_release),
+    (in_fate_v1(**{"guest 9999": "another"}), WHOLE, of_fate),
+    (as_file(), (), as_it_is),
+], ids=["other parameters", "the whole", "as an earlier release", "as a server of FATE", "another format"])  # fmt: skip
+def test_hosts_that_get_different_documents_notice_it(other: Document, whole: Collection[str], lie: Lie) -> None:
+    """The coordinator decides what it says about itself, so nothing that it says keeps a host from comparing."""
+    worlds = Parties(in_fate_v1()), Parties(other, whole, lie)
+    for world in worlds:
+        world.all_begin()
+    [one], [two] = (world.hosts[party].engine.launched for world, party in zip(worlds, HOSTS, strict=True))
+    assert (one.worker.task.task_id, one.incarnation) == (two.worker.task.task_id, two.incarnation)
+    why = why_other_document("host 10000", one.document, "host 10001", two.document)
+    assert why.startswith("the coordinator gave the two parties different documents: host 10000 runs ")
