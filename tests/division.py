@@ -20,7 +20,7 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 TESTS = Path(__file__).parent
-WITH_SERVERS = ("integration", "genuine", "chaos")
+WITH_SERVERS = ("integration", "genuine", "chaos", "fuzz")
 """Folders, those with the longest groups first."""
 ON_MARIADB = " on mariadb"
 _OWN = re.compile(r"^def (cluster|on_sqlite)\(", re.MULTILINE)
@@ -59,7 +59,7 @@ def _borrows(file: str) -> bool:
 @cache
 def _starts(file: str) -> bool:
     has_cluster = "running_cluster(" in (TESTS.parent / file).read_text(encoding="utf-8")
-    return has_cluster or "/servers/" in file or _folder(file) == "chaos"
+    return has_cluster or "/servers/" in file or _folder(file) in ("chaos", "fuzz")
 
 
 def _folder(name: str) -> str:

@@ -24,6 +24,7 @@ from fate_flow.gateway.refusals import Refused
 _PIECE = 64 * 1024
 _HEAD_BYTES = 64 * 1024
 _AT_ONCE = 64 * 1024          # a socket takes so much without waiting
+_DISCARDED = 64 * 1024        # gunicorn reads less than this of a body that the application has left unread
 _WITHOUT_BODY = (204, 304)    # an answer that has one nevertheless would leave it on the connection
 
 
@@ -68,7 +69,9 @@ class Application:
         http, is_kept = h11.Connection(h11.CLIENT, _HEAD_BYTES), False
         try:
             answer = await self._exchange(sock, http, request, body)
-            is_kept = _is_at_its_end(http) and answer.head.status_code not in _WITHOUT_BODY
+            # After a larger body that was not read, gunicorn ends the connection, although its answer says otherwise.
+            is_read = body.size < _DISCARDED
+            is_kept = is_read and _is_at_its_end(http) and answer.head.status_code not in _WITHOUT_BODY
         finally:
             if is_kept:
                 self._kept.give(identity, sock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -42,6 +42,14 @@ from fate_flow.settings.settings import Settings
 from fate_flow.store.views.views import Views
 
 _KEEP_ALIVE_SECONDS = 75
+HEADER_FIELDS: Mapping[str, Any] = {
+    # Clients of FATE write APP_KEY with an underscore. gunicorn drops all other names with one, which would be another
+    # spelling of a name with hyphens; by default it takes SCRIPT_NAME and PATH_INFO from callers on this machine.
+    "header_map": "drop", "forwarder_headers": "APP_KEY", "forwarded_allow_ips": "*",
+    # No proxy says here whether its connection was encrypted.
+    "secure_scheme_headers": {},
+}  # fmt: skip
+"""Settings of gunicorn: which header fields of a request it believes."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +66,7 @@ class HttpProcesses:
         """Serve clients and other parties until SIGTERM."""
         limits = self.settings
         try:
-            gunicorn = _Gunicorn(listeners, limits.http_workers, limits.http_threads, limits.run_dir, self._public_app)
-            if limits.client_keys is not None:
-                gunicorn.cfg.set("header_map", "dangerous")      # clients of FATE write APP_KEY with an underscore
-            gunicorn.run()
+            _Gunicorn(listeners, limits.http_workers, limits.http_threads, limits.run_dir, self._public_app).run()
         finally:
             self.effect_runner.finish()
 
@@ -132,6 +137,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
             "timeout": 120,
             "worker_tmp_dir": str(run_dir),
             "control_socket_disable": True,
+            **HEADER_FIELDS,
             "limit_request_line": 8190,      # the query of an upload is its whole configuration
             "loglevel": "warning",
             "when_ready": _keep_sockets,

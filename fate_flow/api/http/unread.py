@@ -58,9 +58,25 @@ def broken_body(error: Exception) -> BrokenBody:
 
 
 class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not typed
-    """gunicorn's worker with threads; it answers in an envelope if a request does not reach the application."""
+    """gunicorn's worker with threads; it answers in an envelope if a request does not reach the application, and no
+    client that keeps its connection open makes others wait."""
 
     body_of: BodyOf
+
+    def handle(self, conn: Any) -> Any:
+        """Carry out a request, in a thread of the pool. Where the connection ends with it, end it here: gunicorn would
+        wait in its main thread, for up to 2 s, until the client ends it too, and serve nobody else meanwhile."""
+        result = super().handle(conn)
+        if not result:
+            conn.close(graceful=True)
+        return result
+
+    def finish_request(self, conn: Any, fs: Any) -> None:
+        """What is left to do in the main thread after a request."""
+        if conn.sock.fileno() == -1:
+            self.nr_conns -= 1             # `handle` has closed it
+        else:
+            super().finish_request(conn, fs)
 
     def handle_error(self, req: Any, client: socket.socket, addr: Any, exc: Exception) -> None:  # noqa: ARG002  # gunicorn's own signature
         status = status_of(exc)

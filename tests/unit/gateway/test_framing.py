@@ -35,7 +35,7 @@ PEER = PeerKey("10000", "ab" * 32, "")
 IDENTITY = f"10000 {'ab' * 32}"
 GUNICORN = Config()
 GUNICORN.set("limit_request_line", 8190)
-GUNICORN.set("header_map", "dangerous")        # as with client keys, where it is most permissive
+GUNICORN.set("header_map", "dangerous")        # the most permissive one
 
 
 @dataclass

@@ -184,3 +184,15 @@ async def _serve_again(world: World) -> None:
 
     world.application.behaves = well
     assert (await (await world.connect()).ask()).status == 200
+
+
+def test_a_connection_is_not_kept_after_a_body_that_gunicorn_may_not_have_read_to_its_end() -> None:
+    """Gunicorn discards less than 64 KiB of it; beyond that it ends the connection after its answer."""
+    async def test() -> None:
+        async with gateway_world() as world:
+            peer = await world.connect()
+            for size, connections in ((64 * 1024 - 1, 1), (64 * 1024, 1), (10, 2), (10, 2)):
+                assert (await peer.ask(body=b"x" * size)).status == 200
+                assert len(world.application.connections) == connections
+
+    run(test())

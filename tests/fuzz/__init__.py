@@ -1,0 +1,1 @@
+"""Made-up input for both listeners of a real server: `bin/fuzz`."""

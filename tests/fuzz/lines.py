@@ -1,0 +1,130 @@
+"""Connections that inputs are sent over, and the answers that come back."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from typing import IO, Any
+
+from tests.fuzz.inputs import Input, Sign
+
+SECONDS = 90.0                   # an answer that takes longer is a violation
+KEPT_REQUESTS = 200              # a connection ends after so many
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of one input: statuses in order; none if the server only ended the connection."""
+
+    statuses: tuple[int, ...]
+    text: bytes = b""            # of the last one
+    is_late: bool = False
+
+
+class _Shared:
+    """A file that several answers are read from: none of them may close it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def makefile(self, *_: object) -> _Shared:
+        return self
+
+    def close(self) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+class Line:
+    """One sender's way to one listener: a connection for well-formed requests, and one for each other input."""
+
+    def __init__(self, port: int, context: ssl.SSLContext | None, sign: Sign) -> None:
+        self._port = port
+        self._context = context
+        self._sign = sign
+        self._kept: socket.socket | None = None
+        self._file: _Shared | None = None
+        self._count = 0
+
+    def send(self, one: Input) -> Answer:
+        """Send the input and read what the server says to it."""
+        try:
+            return self._clean(one) if one.is_clean else self._alone(one)
+        except TimeoutError:
+            self.close()
+            return Answer((), is_late=True)
+        except (OSError, HTTPException, ValueError):
+            self.close()
+            return Answer(())
+
+    def close(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
+        self._kept = self._file = None
+
+    def _clean(self, one: Input) -> Answer:
+        is_new = self._kept is None
+        if self._kept is None or self._file is None:
+            self._kept = self._opened()
+            self._file = _Shared(self._kept.makefile("rb"))
+            self._count = 0
+        try:
+            _push(self._kept, one.pieces(self._sign))
+            answer, is_last = _answer(self._file, one.request.method if one.request else "")
+        except (ConnectionError, ssl.SSLError, HTTPException):
+            self.close()
+            if is_new:
+                raise
+            return self._clean(one)            # the server had ended the connection after the last answer
+        self._count += 1
+        if is_last or self._count == KEPT_REQUESTS:
+            self.close()
+        return answer
+
+    def _alone(self, one: Input) -> Answer:
+        """On a connection of its own, whose sending side is closed then: nobody waits for the rest of a request."""
+        with self._opened() as found, found.makefile("rb") as file:
+            with suppress(ConnectionError, ssl.SSLError):
+                _push(found, one.pieces(self._sign))
+                socket.socket.shutdown(found, socket.SHUT_WR)
+            return _all_answers(_Shared(file), one.request.method if one.request else "")
+
+    def _opened(self) -> socket.socket:
+        plain = socket.create_connection(("127.0.0.1", self._port), timeout=SECONDS)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return self._context.wrap_socket(plain) if self._context else plain
+        except BaseException:
+            plain.close()
+            raise
+
+
+def _push(found: socket.socket, pieces: Sequence[bytes]) -> None:
+    for piece in pieces:
+        found.sendall(piece)
+
+
+def _answer(file: _Shared, method: str) -> tuple[Answer, bool]:
+    """The next answer, and whether the connection ends with it."""
+    answer = HTTPResponse(file, method=method or None)  # type: ignore[arg-type]  # all it needs is makefile
+    answer.begin()
+    text = answer.read()
+    return Answer((answer.status,), text), answer.will_close
+
+
+def _all_answers(file: _Shared, method: str) -> Answer:
+    statuses: list[int] = []
+    text = b""
+    with suppress(ConnectionError, ssl.SSLError, HTTPException, ValueError):
+        is_last = False
+        while not is_last:
+            answer, is_last = _answer(file, method)
+            statuses += answer.statuses
+            text = answer.text
+    return Answer(tuple(statuses), text)

@@ -1,0 +1,25 @@
+"""The short form of `bin/fuzz`: some hundred made-up inputs to both listeners of a real server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.run import run
+
+pytestmark = pytest.mark.timeout(900)
+
+SEED, INPUTS = 7, 400
+
+
+def test_no_input_makes_a_server_fail_and_nothing_is_left(tmp_path: Path) -> None:
+    outcome = run(tmp_path, SEED, INPUTS, 1, lambda _: None)
+    assert outcome.violations == [], outcome.figures()
+    assert sum(outcome.sent.values()) == INPUTS
+    by_way = {way: set(found) for way, found in outcome.answers.items()}
+    assert {"200", "400", "404"} <= by_way["gateway, a joined party"]      # the inputs reach routes, and are refused
+    assert {"200", "400", "403", "405"} <= by_way["clients' port"]
+    assert by_way["gateway, a stranger"] == by_way["gateway, no handshake"] == {"ended"}
+    assert {"0", "100", "101", "109"} <= set(outcome.retcodes)
+    assert all(outcome.honest.values())
