@@ -212,14 +212,20 @@ def test_a_plain_v1_peer_takes_part_where_it_is_listed(beside_a_plain_peer: tupl
 
 
 def test_a_name_in_both_spellings_is_no_name(signing: Cluster) -> None:
-    """gunicorn lets underscores through, for clients; a second name must not hide behind them."""
+    """The application reads no name with underscores: a second one neither hides behind them nor takes their place."""
     body = b'{"jobs": []}'
     for names in ((GUEST, OTHER), (OTHER, GUEST)):
         head = headers(names[0], HOST)
         key = write_private_key(signing.root / "spelt.pem", PARTIES[names[0]])
         request = requests.Request("POST", f"{signing.host.url}/v1/party/heartbeat", data=body, headers=head)
-        prepared = SiteSignature(key, lambda: time.time_ns() // 1_000_000)(request.prepare())
-        assert requests.Session().send(prepared, timeout=30).json()["retcode"] == 0
-        again = SiteSignature(key, lambda: time.time_ns() // 1_000_000)(request.prepare())
+        signature = SiteSignature(key, lambda: time.time_ns() // 1_000_000)
+        assert requests.Session().send(signature(request.prepare()), timeout=30).json()["retcode"] == 0
+        again = signature(request.prepare())
         again.headers["SRC_PARTY_ID"] = names[1]
-        assert requests.Session().send(again, timeout=30).json()["retcode"] == 109
+        assert requests.Session().send(again, timeout=30).json()["retcode"] == 0          # as the party that has signed
+        hidden = signature(request.prepare())
+        hidden.headers["SRC_PARTY_ID"] = hidden.headers.pop("SRC-PARTY-ID")
+        assert requests.Session().send(hidden, timeout=30).json()["retcode"] == 109
+        other = signature(request.prepare())
+        other.headers["SRC-PARTY-ID"], other.headers["SRC_PARTY_ID"] = names[1], names[0]
+        assert requests.Session().send(other, timeout=30).json()["retcode"] == 109

@@ -287,10 +287,10 @@ def test_a_query_for_no_output_is_refused(wrong: dict[str, Any], text: str) -> N
         read_task_log({**TaskLogQuery(JOB_ID, "a", HOST).as_body(), **wrong})
 
 
-NAMES = st.just("") | st.from_regex(r"[a-z][a-z0-9_]{0,31}:[0-9a-f]{64}", fullmatch=True)
+DOCUMENTS = st.just("") | st.from_regex(r"[a-z][a-z0-9_]{0,31}:[0-9a-f]{64}", fullmatch=True)
 
 
-@given(st.builds(Chunk, st.text(min_size=1, max_size=256), st.integers(0, 10**18 - 1), st.booleans(), NAMES))
+@given(st.builds(Chunk, st.text(min_size=1, max_size=256), st.integers(0, 10**18 - 1), st.booleans(), DOCUMENTS))
 def test_the_query_of_a_chunk_is_read_as_it_was_sent(chunk: Chunk) -> None:
     assert read_chunk({key: str(value) for key, value in chunk.as_query().items()}) == chunk
 
