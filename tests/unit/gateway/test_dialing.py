@@ -1,4 +1,8 @@
-"""A party without a port of its own keeps connections open at the gateway of another one, which sends over them."""
+"""A party without a port of its own keeps connections open at the gateway of another one, which sends over them.
+
+The clock is virtual, so the connections are Unix sockets, whose bytes arrive at once (`virtual_time.py`);
+tests/integration/servers/test_real_dialing.py has real ones.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,15 @@ import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from fate_flow.gateway.application import Application
+from fate_flow.gateway.dialing import Dialing
 from fate_flow.gateway.gateway import Gateway
 from fate_flow.gateway.limits import Limits
 from fate_flow.peers.tls import ALPN, DIAL, client_context, server_context
@@ -47,42 +54,38 @@ class Dialer:
 
 
 @asynccontextmanager
-async def dialing(world: World, *, port: int = 0, **limits: int) -> AsyncIterator[Dialer]:
-    """`port`: another one than that of the world's gateway."""
+async def dialing(world: World, at: Path | None = None, **limits: int) -> AsyncIterator[Dialer]:
+    """`at`: the socket of another server than the world's gateway."""
     folder, stub = world.folder / "dialer", StubApplication()
     folder.mkdir()
     behind = await asyncio.start_unix_server(stub.serve, str(folder / SOCKET))
-    relay = await asyncio.start_server(lambda *streams: carry(world, *streams), "127.0.0.1", 0)
     keys = Keys((world.own.peer,))
-    keys.to_dial = ((OWN, f"https://127.0.0.1:{port or relay.sockets[0].getsockname()[1]}"),)
+    keys.to_dial = ((OWN, "https://127.0.0.1:9390"),)
     chosen = replace(LIMITS, **limits)
     application = Application(folder, SOCKET, chosen)
     own = world.parties[PARTY].own
     gateway = Gateway(None, own, keys, application, folder, chosen, lambda: world.now_ms[0])
-    task = asyncio.create_task(gateway.run(lambda: None))
-    await settled()
+    with patch.object(Dialing, "_connected", lambda _: connected(str(at or world.address))):
+        task = asyncio.create_task(gateway.run(lambda: None))
+        await settled()
+        try:
+            yield Dialer(gateway, keys, stub)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            behind.close()
+            application.close()
+
+
+async def connected(path: str) -> tuple[socket.socket, str]:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.setblocking(False)
     try:
-        yield Dialer(gateway, keys, stub)
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        for server in (behind, relay):
-            server.close()
-        application.close()
-
-
-async def carry(world: World, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """The gateway of the world listens at a Unix socket, and a party dials a port."""
-    there, back = await world.raw()
-
-    async def pipe(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
-            while data := await source.read(65536):
-                sink.write(data)
-                await sink.drain()
-        sink.close()
-
-    await asyncio.gather(pipe(reader, back), pipe(there, writer))
+        await asyncio.get_running_loop().sock_connect(sock, path)
+    except OSError:
+        sock.close()
+        raise
+    return sock, "127.0.0.1"
 
 
 async def wants(world: World, party_id: str = PARTY) -> tuple[str, Peer]:
@@ -238,8 +241,9 @@ def test_a_server_of_an_older_release_takes_none_and_is_asked_less_and_less(capl
                 begun += 1
                 writer.close()
 
-            server = await asyncio.start_server(take, "127.0.0.1", 0, ssl=old)
-            async with dialing(world, port=server.sockets[0].getsockname()[1]):
+            path = world.folder / "old.sock"
+            server = await asyncio.start_unix_server(take, str(path), ssl=old)
+            async with dialing(world, path):
                 await asyncio.sleep(300)
             assert 10 < begun < 40
             server.close()
@@ -253,8 +257,9 @@ def test_another_server_at_the_address_gets_no_request(caplog: pytest.LogCapture
     async def test() -> None:
         async with gateway_world() as world:
             other = server_context(world.parties["10001"].own, [world.parties[PARTY].peer])
-            server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=other)
-            async with dialing(world, port=server.sockets[0].getsockname()[1]) as dialer:
+            path = world.folder / "other.sock"
+            server = await asyncio.start_unix_server(lambda *_: None, str(path), ssl=other)
+            async with dialing(world, path) as dialer:
                 await asyncio.sleep(5)
                 assert dialer.application.served == []
             server.close()
@@ -265,15 +270,16 @@ def test_another_server_at_the_address_gets_no_request(caplog: pytest.LogCapture
 
 def test_nobody_there_is_tried_again_until_somebody_is(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            port = sock.getsockname()[1]
-        async with gateway_world() as world, dialing(world, port=port):
-            await asyncio.sleep(60)
-            server = await asyncio.start_server(lambda *streams: carry(world, *streams), "127.0.0.1", port)
-            await asyncio.sleep(LIMITS.longest_redial_seconds)
-            assert (await wants(world))[0] == "open"
-            server.close()
+        async with gateway_world() as world:
+            path = world.folder / "later.sock"
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.bind(str(path))
+            async with dialing(world, path):
+                await asyncio.sleep(60)
+                path.unlink()
+                path.symlink_to(world.address)
+                await asyncio.sleep(LIMITS.longest_redial_seconds)
+                assert (await wants(world))[0] == "open"
 
     run(test())
     assert "no connection is kept open to 127.0.0.1: party 9999: Connection refused" in caplog.text
