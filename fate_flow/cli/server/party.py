@@ -33,8 +33,8 @@ from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
 
 _POLL_SECONDS = 0.5
-_REACH_SECONDS = 20.0
-_OPEN_SECONDS = 10.0         # the gateway looks for invitations every half second
+_REACH_SECONDS = 30.0
+_OPEN_SECONDS = 20.0         # the gateway looks for invitations every half second
 _LONGEST_NAME = 100
 _LONGEST_LINE = 4096
 _CLOCK_MS = 60_000           # by which clocks may differ where requests are signed
