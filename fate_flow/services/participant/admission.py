@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fate_flow.core.access.authority import PARTY_0, JobBinding, Said, Statement, objection, party_id_of
+from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.errors import BadRequest, OperationFailed, PermissionDenied, Refused
 from fate_flow.core.model.job import Command, CommandKind, Task, TaskKey
@@ -162,6 +163,7 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
     if command.to not in spec.parties:
         raise BadRequest(f"role: {command.to} has no seat in job {command.job_id}")
     check_own_seats(unit.context, create.document, spec)
+    _check_none_is_revoked(unit, spec)
     _check_keys(unit, command.to, spec)
     accept(unit, spec)
     if statement is CommandKind.CREATE:
@@ -184,6 +186,16 @@ def check_own_seats(context: Context, document: JobDocument, spec: JobSpec) -> N
     withheld = [seat for seat in own_seats(context, spec) if seat in withheld_from(document)]
     if withheld:
         raise BadRequest(f"disclosure.commitments: parameters of {withheld[0]} are withheld from that party itself")
+
+
+def _check_none_is_revoked(unit: UnitOfWork, spec: JobSpec) -> None:
+    """Check that this party revoked none of the others. Raises PermissionDenied.
+
+    The listener and the senders follow a revocation within a second; a job that arrives meanwhile would stay."""
+    for party_id in sorted({one.party_id for one in spec.parties} - {unit.context.party_id, PARTY_0}):
+        keys = unit.tx.party_keys(party_id)
+        if keys is not None and keys.state is KeyState.REVOKED:
+            raise PermissionDenied(f"party {party_id} was revoked at party {unit.context.party_id}")
 
 
 def _check_keys(unit: UnitOfWork, party: Party, spec: JobSpec) -> None:

@@ -50,9 +50,11 @@ class Revocations:
         def remove(tx: Transaction) -> None:
             keys = _keys_of(tx, party_id)
             if open_jobs := _jobs_with(tx, party_id):
+                advice = ("try again when it is" if keys.state is KeyState.REVOKED
+                          else "revoke the party first (fate_flow party revoke)")
                 raise Conflict(
                     f"{counted(len(open_jobs), 'job')} with party {party_id} is not over, for example {open_jobs[0]}: "
-                    "revoke the party first (fate_flow party revoke)"
+                    + advice
                 )
             if not tx.move_party_keys(party_id, keys.state, KeyState.REMOVED, by, self._context.clock()):
                 raise Conflict(f"the key list of party {party_id} was changed just now: look at it first")

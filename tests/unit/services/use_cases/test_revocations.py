@@ -62,6 +62,16 @@ def test_the_initiator_of_a_job_with_a_revoked_party_is_asked_to_stop_it() -> No
     assert host.job().status is JobStatus.WAITING
 
 
+def test_a_job_that_arrives_right_after_the_revocation_is_refused() -> None:
+    """The listener may still let the party in for a second."""
+    of_three = job({"guest": ["9999"], "host": ["10000", "10001"]}, {"a": []}, cores=2)
+    for party_id in ("9999", "10001"):
+        host = with_keys(a_host(), party_id)
+        Revocations(host.context).revoke(party_id, WHY, "bob")
+        assert host.handle(create(document=of_three)).retmsg == f"party {party_id} was revoked at party 10000"
+        assert host.job_or_none() is None
+
+
 def test_a_submit_with_a_party_that_was_revoked_or_removed_says_so() -> None:
     guest, document = with_keys(Initiator(), "555"), job({"guest": ["9999"], "host": ["555"]})
     for move, state in ((lambda: Revocations(guest.context).revoke("555", WHY, "bob"), "revoked"),
@@ -108,6 +118,15 @@ def test_a_party_is_removed_once_no_job_with_it_runs() -> None:
         operator.remove("9999", "eve")
     with pytest.raises(Conflict, match="party 9999 was removed here"):
         operator.revoke("9999", WHY, "bob")
+
+
+def test_a_revoked_party_is_removed_when_the_jobs_with_it_have_ended() -> None:
+    guest = with_keys(running(), HOST.party_id)
+    operator = Revocations(guest.context)
+    operator.revoke(HOST.party_id, WHY, "bob")
+    assert guest.job(GUEST).status is JobStatus.STOPPING
+    with pytest.raises(Conflict, match=f"for example {JOB_ID}: try again when it is$"):
+        operator.remove(HOST.party_id, "bob")
 
 
 def test_what_operators_see_of_a_party() -> None:
