@@ -7,9 +7,7 @@ components write to one file, so none of them may rename it, but they follow a r
 from __future__ import annotations
 
 import fcntl
-import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -18,36 +16,30 @@ from pathlib import Path
 from fate_flow.core.model.job import TaskKey
 from fate_flow.records.operator_log.files import LogBounds, LogFiles
 from fate_flow.records.operator_log.operator_log import SERVER_FOLDER
+from fate_flow.server.repeated_work import RepeatedWork
 from fate_flow.settings.settings import Settings
 
-log = logging.getLogger(__name__)
-
 LOOK_SECONDS = 10.0
-_END_SECONDS = 5.0
 _CONSOLE = "console.log"
 _OF_PROCESSES = ("_std.log", "_err.log")
 """The ends of the names of workers' stdout and stderr: runners limit these files (`engines/local/output.py`), and
 readers need stable positions in them."""
 
 
-class LogKeeper:
+class LogKeeper(RepeatedWork):
     """A thread that checks these files every few seconds."""
 
     def __init__(
         self, settings: Settings, at_work: Callable[[], Collection[TaskKey]], close: Callable[[], None]
     ) -> None:
         """`at_work` returns the shares with workers; the thread calls it, and `close` at its end."""
-        self._settings, self._at_work, self._close = settings, at_work, close
+        super().__init__("log keeper", "the sizes of log files could not be checked", close, again=LOOK_SECONDS)
+        self._settings, self._at_work = settings, at_work
         self._files = LogFiles(settings.log_dir, bounds_of(settings))
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="log keeper", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._is_over.set()
-        self._thread.join(_END_SECONDS)
+    def step(self) -> float:
+        self.look()
+        return LOOK_SECONDS
 
     def look(self) -> None:
         """Rotate the files that have become too large."""
@@ -58,16 +50,6 @@ class LogKeeper:
             for folder in (party, party / key.name):
                 for path in _logs_in(folder):
                     self._files.bound_followed(str(path.relative_to(self._settings.log_dir)), at)
-
-    def _work(self) -> None:
-        while True:
-            try:
-                self.look()
-            except Exception:
-                log.exception("the sizes of log files could not be checked")
-            if self._is_over.wait(LOOK_SECONDS):
-                break
-        self._close()
 
 
 def bound_console(settings: Settings) -> bool:

@@ -11,7 +11,6 @@ import logging
 import os
 import secrets
 import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -35,6 +34,7 @@ from fate_flow.server.other_parties.list_fetcher import ListFetcher
 from fate_flow.server.other_parties.party_routes import RouteUrls, with_joined_routes
 from fate_flow.server.party_disk import PartyDisk
 from fate_flow.server.peer_tls import pinned_parties
+from fate_flow.server.repeated_work import RepeatedWork
 from fate_flow.server.runtime import (
     EffectRunner,
     SenderLog,
@@ -71,7 +71,7 @@ _MOST_PATIENCE = 5.0
 _LONGEST_WORK = 10.0      # the longest time between two readings of the clock in a round, on a slow disk
 _CLOCK_STEP = 1.0
 ALIVE_SECONDS = 5.0
-_TIDY_SECONDS, _TIDY_STAND_BY, _TIDY_PAUSE, _TIDY_END_SECONDS = 60.0, 2.0, 0.1, 5.0
+_TIDY_SECONDS, _TIDY_STAND_BY, _TIDY_PAUSE = 60.0, 2.0, 0.1
 
 
 class SchedulerLoop:
@@ -109,10 +109,12 @@ class SchedulerLoop:
         # With its own cache of parsed documents: another thread must not change that of the scheduler.
         tidying = replace(context, specs={})
         retention, disk = RetentionSweeper(tidying, keep_of(settings)), PartyDisk(settings, tidying)
-        self._tidier = Tidier(retention, disk.measure, lambda: self._scheduler.is_in_charge, store.close)
-        self._log_keeper = LogKeeper(settings, self._at_work, store.close)
         inquirer, _ = inquirers(settings, self._auth, self._pinned)
-        self._list_fetcher = ListFetcher(context, inquirer.ask, lambda: self._scheduler.is_in_charge, store.close)
+        self._beside: tuple[RepeatedWork, ...] = (
+            Tidier(retention, disk.measure, lambda: self._scheduler.is_in_charge, store.close),
+            LogKeeper(settings, self._at_work, store.close),
+            ListFetcher(context, inquirer.ask, lambda: self._scheduler.is_in_charge, store.close),
+        )
 
     # ------------------------------------------------------------------ events
 
@@ -160,17 +162,15 @@ class SchedulerLoop:
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._ticks.start()
-        self._tidier.start()
-        self._log_keeper.start()
-        self._list_fetcher.start()
+        for work in self._beside:
+            work.start()
         try:
             while not self._is_stopping:
                 self._round()
         finally:
             self._ticks.stop()
-            self._tidier.stop()
-            self._log_keeper.stop()
-            self._list_fetcher.stop()
+            for work in self._beside:
+                work.stop()
             self._senders.close()
             self._scheduler.release_scheduler_lease()
             self._effect_runner.finish()
@@ -289,7 +289,7 @@ class Ticks:
             job.modify(next_run_time=datetime.now(UTC))
 
 
-class Tidier:
+class Tidier(RepeatedWork):
     """A thread that removes old data and measures the rest, so that no tick waits for it."""
 
     def __init__(
@@ -297,33 +297,18 @@ class Tidier:
         close: Callable[[], None],
     ) -> None:  # fmt: skip
         """`measure` is called once all that is due was removed."""
-        self._retention, self._measure, self._may_work, self._close = retention, measure, may_work, close
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="tidier", daemon=True)
+        failure = "removing old data failed; it is tried again later"
+        super().__init__("tidier", failure, close, first=_TIDY_PAUSE, again=_TIDY_SECONDS)
+        self._retention, self._measure, self._may_work = retention, measure, may_work
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._is_over.set()
-        self._thread.join(_TIDY_END_SECONDS)
-
-    def _work(self) -> None:
-        pause = _TIDY_PAUSE
-        while not self._is_over.wait(pause):
-            pause = self._step() if self._may_work() else _TIDY_STAND_BY
-        self._close()
-
-    def _step(self) -> float:
-        """Remove a few pieces; return the seconds until the next step."""
-        try:
-            if self._retention.step():
-                return _TIDY_PAUSE
-            self._measure()
-            return _TIDY_SECONDS
-        except Exception:
-            log.exception("removing old data failed; it is tried again later")
-            return _TIDY_SECONDS
+    def step(self) -> float:
+        """Remove a few pieces."""
+        if not self._may_work():
+            return _TIDY_STAND_BY
+        if self._retention.step():
+            return _TIDY_PAUSE
+        self._measure()
+        return _TIDY_SECONDS
 
 
 def _shown(state: PartyState) -> dict[str, Any]:

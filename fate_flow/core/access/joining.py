@@ -27,6 +27,7 @@ from fate_flow.core.access.invitation import Invitation, check_address
 from fate_flow.core.access.key_list import SignedKeyList, read_signed_key_list
 from fate_flow.core.model.errors import BadRequest, PermissionDenied
 from fate_flow.core.model.grammar import check_party_id, shown
+from fate_flow.core.text.strict_json import read_strict_json
 
 JOIN = "/party/join"
 """Path of the one route of strangers, without the leading `/v1`."""
@@ -169,16 +170,9 @@ def _matching(pattern: re.Pattern[str], value: object, key: str) -> str:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text, object_pairs_hook=_without_doubles)
+        found = read_strict_json(text)
     except (ValueError, RecursionError) as error:
         raise BadRequest("join: the message is not JSON as a server writes it") from error
     if not isinstance(found, dict):
         raise BadRequest("join: the message is not a JSON object")
-    return found
-
-
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key twice")
     return found

@@ -16,6 +16,7 @@ from typing import Any
 
 from fate_flow.core.model.errors import BadRequest, Conflict
 from fate_flow.core.model.grammar import check_party_id, shown
+from fate_flow.core.text.strict_json import read_strict_json
 
 TLS, MESSAGE, RECORD = "tls", "message", "record"
 USES = (TLS, MESSAGE, RECORD)
@@ -201,23 +202,12 @@ def _document(text: str) -> dict[str, Any]:
     if len(text) > LONGEST_TEXT:
         raise BadRequest(f"{_WHERE}: has more than {LONGEST_TEXT} characters")
     try:
-        found = json.loads(text, object_pairs_hook=_without_doubles, parse_float=_no_float, parse_constant=_no_float)
+        found = read_strict_json(text)
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"{_WHERE}: is not JSON as a key list has it") from error
     if not isinstance(found, dict):
         raise BadRequest(f"{_WHERE}: is not a JSON object")
     return found
-
-
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key twice")
-    return found
-
-
-def _no_float(text: str) -> Any:
-    raise ValueError(text)
 
 
 def _listed(value: object, number: int) -> ListedKey:

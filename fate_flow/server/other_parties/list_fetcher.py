@@ -6,7 +6,6 @@ A fetched list counts only if the root key of the saved one, or the root key tha
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,38 +15,35 @@ from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.paths import KEYS
 from fate_flow.peers.key_lists import check_key_list
+from fate_flow.server.repeated_work import RepeatedWork
 from fate_flow.services.context.ports import Context
 from fate_flow.services.use_cases.keys import save_key_list
 
 LOG = logging.getLogger(__name__)
 
 _FIRST_SECONDS, _EVERY_SECONDS = 30.0, 1800.0
-_END_SECONDS = 5.0
 
 Ask = Callable[[Party, str, Mapping[str, Any]], Answer]
 """Asks another party's server, at a path below `/v1`, with this body."""
 
 
-class ListFetcher:
+class ListFetcher(RepeatedWork):
     """A thread that asks each party whose keys count for its newest key list."""
 
     def __init__(
         self, context: Context, ask: Ask, may_ask: Callable[[], bool], close: Callable[[], None]
     ) -> None:
         """`may_ask`: whether this process is the one that asks now; the thread calls `close` at its end."""
+        failure = "the key lists of other parties could not be fetched"
+        super().__init__("key lists", failure, close, first=_FIRST_SECONDS, again=_EVERY_SECONDS)
         self._context = context
         self._ask = ask
         self._may_ask = may_ask
-        self._close = close
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="key lists", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._is_over.set()
-        self._thread.join(_END_SECONDS)
+    def step(self) -> float:
+        if self._may_ask():
+            self.look()
+        return _EVERY_SECONDS
 
     def look(self) -> None:
         """Ask every party that has joined and whose address is known; save what is newer."""
@@ -73,14 +69,3 @@ class ListFetcher:
                 save_key_list(self._context, found, signed, root.key_id, False, f"party {saved.party_id} itself")
         except FlowError as error:
             LOG.warning("the key list that party %s has sent is not saved: %s", saved.party_id, error.message)
-
-    def _work(self) -> None:
-        seconds = _FIRST_SECONDS
-        while not self._is_over.wait(seconds):
-            seconds = _EVERY_SECONDS
-            try:
-                if self._may_ask():
-                    self.look()
-            except Exception:
-                LOG.exception("the key lists of other parties could not be fetched")
-        self._close()

@@ -1,0 +1,47 @@
+"""Work that a thread of its own repeats, so that nothing else waits for it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+_END_SECONDS = 5.0
+
+
+class RepeatedWork(ABC):
+    """A thread that does a step, pauses, and does the next one, until it is stopped."""
+
+    def __init__(
+        self, name: str, failure: str, close: Callable[[], None], *, first: float = 0.0, again: float
+    ) -> None:
+        """`failure`: what the log says of a step that raises. `first`: the seconds before the first step; `again`:
+        those after a step that has raised. The thread calls `close` at its end."""
+        self._failure, self._close = failure, close
+        self._first, self._again = first, again
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+
+    @abstractmethod
+    def step(self) -> float:
+        """Do a piece of the work; return the seconds until the next one."""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join(_END_SECONDS)
+
+    def _work(self) -> None:
+        pause = self._first
+        while not self._is_over.wait(pause):
+            try:
+                pause = self.step()
+            except Exception:
+                log.exception(self._failure)
+                pause = self._again
+        self._close()
