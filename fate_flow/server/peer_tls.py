@@ -11,7 +11,7 @@ from fate_flow.core.access.key_list import TLS, KeyState
 from fate_flow.peers.own_keys import own_tls
 from fate_flow.peers.pinned import PinnedParties, SeenTls
 from fate_flow.peers.tls import OwnTls, PeerKey
-from fate_flow.server.other_parties.stored_rows import StoredRows
+from fate_flow.server.other_parties.stored_rows import recent_rows
 from fate_flow.services.context.contacts import ContactNotes
 from fate_flow.settings.settings import Settings
 from fate_flow.store.sql.store import SqlStore
@@ -47,7 +47,7 @@ class StoredTlsKeys:
 
     def __init__(self, store: SqlStore, clock: Callable[[], int], passed: Callable[[], float]) -> None:
         self._clock = clock
-        self._rows = StoredRows(store, lambda tx: {keys.party_id: keys for keys in tx.all_party_keys()}, passed)
+        self._rows = recent_rows(store, lambda tx: {keys.party_id: keys for keys in tx.all_party_keys()}, passed)
 
     def of(self, party_id: str) -> tuple[PeerKey, ...] | None:
         """Return the tls keys of a party that are valid now; None if it has no key list. Raises StorageFailed if the

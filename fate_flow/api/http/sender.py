@@ -6,18 +6,16 @@ a key list proves nothing.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 from flask import request
 
 from fate_flow.api.http.client_auth import is_for_clients
 from fate_flow.core.access.authority import PARTY_0
-from fate_flow.core.model.errors import BadRequest, PermissionDenied, StorageFailed
+from fate_flow.core.model.errors import BadRequest, PermissionDenied
 from fate_flow.core.model.grammar import check_party_id
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
-
-_FRESH_SECONDS = 1.0         # a list that was saved counts after this time at the latest
+from fate_flow.services.context.recent import Recent
 
 
 class SenderCheck:
@@ -43,28 +41,14 @@ class SenderCheck:
 
 class ListedParties:
     """The ids of the parties with a key list, also of those that were removed or revoked: such a party does not become
-    one that is believed by its name. Read at most once a second; may be shared by threads.
-
-    `passed` returns seconds from any moment on."""
+    one that is believed by its name. `passed` returns seconds from any moment on."""
 
     def __init__(self, read: Callable[[], frozenset[str]], passed: Callable[[], float]) -> None:
-        self._read = read
-        self._passed = passed
-        self._lock = threading.Lock()
-        self._known: frozenset[str] | None = None
-        self._read_at = 0.0
+        self._recent = Recent(read, passed)
 
     def has(self, party_id: str) -> bool:
         """Return whether this party is one of them. Raise StorageFailed if they could never be read."""
-        with self._lock:
-            if self._known is None or not 0 <= self._passed() - self._read_at < _FRESH_SECONDS:
-                try:
-                    self._known = self._read()
-                except StorageFailed:
-                    if self._known is None:
-                        raise            # otherwise those that were known count until the database is back
-                self._read_at = self._passed()
-            return party_id in self._known
+        return party_id in self._recent.read()
 
     def has_sender(self) -> bool:
         """Return whether the party that the present request names on a route of parties is one of them."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.signed_answers import SignedAnswers
-from fate_flow.server.other_parties.stored_rows import StoredRows
+from fate_flow.server.other_parties.stored_rows import recent_rows
 from fate_flow.settings.settings import Settings
 from fate_flow.store.contract.party_keys import message_keys
 from fate_flow.store.sql.store import SqlStore
@@ -21,7 +21,7 @@ def expecting_answers(
     parties = [party_id for party_id, route in settings.routes.items() if route.signed_answers]
     if signature is None or not parties:
         return signature
-    keys = StoredRows(store, lambda tx: {one: message_keys(tx, one, _wall_clock()) for one in parties}, passed)
+    keys = recent_rows(store, lambda tx: {one: message_keys(tx, one, _wall_clock()) for one in parties}, passed)
     return signature.expecting(SignedAnswers(parties, lambda party_id: keys.read()[party_id]))
 
 

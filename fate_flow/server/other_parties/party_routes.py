@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fate_flow.core.access.joined_party import dialed_url
 from fate_flow.core.model.errors import FlowError
-from fate_flow.server.other_parties.stored_rows import StoredRows
+from fate_flow.server.other_parties.stored_rows import recent_rows
 from fate_flow.settings.parties import Route
 from fate_flow.settings.settings import Settings
 from fate_flow.store.sql.store import SqlStore
@@ -16,7 +16,7 @@ from fate_flow.store.sql.store import SqlStore
 
 def with_joined_routes(settings: Settings, store: SqlStore) -> Settings:
     """Return the settings of a process whose routes follow the parties that join while it runs."""
-    stored = StoredRows(store, lambda tx: {one.party_id: one.address for one in tx.joined_parties()}, time.monotonic)
+    stored = recent_rows(store, lambda tx: {one.party_id: one.address for one in tx.joined_parties()}, time.monotonic)
     return replace(settings, routes=PartyRoutes(settings.routes, stored.read))
 
 

@@ -2,49 +2,26 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from fate_flow.core.model.errors import FlowError
+from fate_flow.services.context.recent import Recent
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.sql.store import SqlStore
 
 T = TypeVar("T")
 
-_FRESH_SECONDS = 1.0         # a change counts after this time at the latest
 
+def recent_rows(store: SqlStore, query: Callable[[Transaction], T], passed: Callable[[], float]) -> Recent[T]:
+    """Return what a query finds, asked at most once a second. `passed` returns seconds from any moment on."""
 
-class StoredRows(Generic[T]):
-    """What a query returns, read at most once a second; may be shared by threads.
-
-    `passed` returns seconds from any moment on."""
-
-    def __init__(self, store: SqlStore, query: Callable[[Transaction], T], passed: Callable[[], float]) -> None:
-        self._store = store
-        self._query = query
-        self._passed = passed
-        self._lock = threading.Lock()
-        self._known: tuple[T, float] | None = None
-
-    def read(self) -> T:
-        """Return the rows; the last known ones while the database is away. Raises StorageFailed if there are none."""
-        with self._lock:
-            if self._known is None or not 0 <= self._passed() - self._known[1] < _FRESH_SECONDS:
-                try:
-                    rows = self._fresh()
-                except FlowError:
-                    if self._known is None:
-                        raise
-                    rows = self._known[0]
-                self._known = (rows, self._passed())
-            return self._known[0]
-
-    def _fresh(self) -> T:
-        had_no_connection = self._store.database.is_closed()
+    def fetch() -> T:
+        had_no_connection = store.database.is_closed()
         try:
-            with self._store.reading() as tx:
-                return self._query(tx)
+            with store.reading() as tx:
+                return query(tx)
         finally:
             if had_no_connection:        # a thread that sends has no other use for one
-                self._store.close()
+                store.close()
+
+    return Recent(fetch, passed)
