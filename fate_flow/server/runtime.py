@@ -45,9 +45,9 @@ from fate_flow.relay.spool_session import Session
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.adapters import JobFiles, LocalWorkers, SpoolExchange
 from fate_flow.server.home_disk import HomeDisk
-from fate_flow.server.log_keeper import bounds_of
 from fate_flow.server.other_parties.party_routes import RouteUrls
 from fate_flow.server.party_disk import PartyDiskUse
+from fate_flow.server.periodic.log_keeper import bounds_of
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import BoundEffect, Context, Engine, Engines, Keep, PartyEngine, Rules
 from fate_flow.services.participant.call_back import CallBack

@@ -28,13 +28,13 @@ from fate_flow.peers.peer_senders import PartyState, PeerListener, PeerSender, P
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.home_disk import LOOK_SECONDS, DiskWatch
-from fate_flow.server.log_keeper import LogKeeper
 from fate_flow.server.other_parties.answer_keys import expecting_answers
-from fate_flow.server.other_parties.list_fetcher import ListFetcher
 from fate_flow.server.other_parties.party_routes import RouteUrls, with_joined_routes
 from fate_flow.server.party_disk import PartyDisk
 from fate_flow.server.peer_tls import pinned_parties
-from fate_flow.server.repeated_work import RepeatedWork
+from fate_flow.server.periodic.list_fetcher import ListFetcher
+from fate_flow.server.periodic.log_keeper import LogKeeper
+from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.server.runtime import (
     EffectRunner,
     SenderLog,
@@ -110,7 +110,7 @@ class SchedulerLoop:
         tidying = replace(context, specs={})
         retention, disk = RetentionSweeper(tidying, keep_of(settings)), PartyDisk(settings, tidying)
         inquirer, _ = inquirers(settings, self._auth, self._pinned)
-        self._beside: tuple[RepeatedWork, ...] = (
+        self._beside: tuple[PeriodicWork, ...] = (
             Tidier(retention, disk.measure, lambda: self._scheduler.is_in_charge, store.close),
             LogKeeper(settings, self._at_work, store.close),
             ListFetcher(context, inquirer.ask, lambda: self._scheduler.is_in_charge, store.close),
@@ -289,7 +289,7 @@ class Ticks:
             job.modify(next_run_time=datetime.now(UTC))
 
 
-class Tidier(RepeatedWork):
+class Tidier(PeriodicWork):
     """A thread that removes old data and measures the rest, so that no tick waits for it."""
 
     def __init__(

@@ -16,7 +16,7 @@ import pytest
 from fate_flow.cli.server import service
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
-from fate_flow.server.log_keeper import LogKeeper, bound_console
+from fate_flow.server.periodic.log_keeper import LogKeeper, bound_console
 from fate_flow.server.runtime import open_log
 from fate_flow.settings.logs import LogLimits
 from fate_flow.settings.settings import Settings
@@ -205,7 +205,7 @@ def test_jobs_without_a_worker_are_not_looked_at(settings: Settings) -> None:
 def test_it_looks_until_it_is_stopped_whatever_goes_wrong(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("fate_flow.server.log_keeper.LOOK_SECONDS", 0.001)
+    monkeypatch.setattr("fate_flow.server.periodic.log_keeper.LOOK_SECONDS", 0.001)
     looks, closed = threading.Semaphore(0), threading.Event()
 
     def at_work() -> list[TaskKey]:

@@ -11,7 +11,7 @@ import pytest
 from fate_flow.core.access.key_list import KeyState, PartyKeys, SignedKeyList
 from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.core.model.spec import Party
-from fate_flow.server.other_parties.list_fetcher import ListFetcher
+from fate_flow.server.periodic.list_fetcher import ListFetcher
 from tests.kit.key_lists import ROOT, signed_list
 from tests.kit.services.hand_server import HandServer
 from tests.kit.site_keys import private_key

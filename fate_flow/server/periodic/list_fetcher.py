@@ -15,7 +15,7 @@ from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.paths import KEYS
 from fate_flow.peers.key_lists import check_key_list
-from fate_flow.server.repeated_work import RepeatedWork
+from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.services.context.ports import Context
 from fate_flow.services.use_cases.keys import save_key_list
 
@@ -27,7 +27,7 @@ Ask = Callable[[Party, str, Mapping[str, Any]], Answer]
 """Asks another party's server, at a path below `/v1`, with this body."""
 
 
-class ListFetcher(RepeatedWork):
+class ListFetcher(PeriodicWork):
     """A thread that asks each party whose keys count for its newest key list."""
 
     def __init__(

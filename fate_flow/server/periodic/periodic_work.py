@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 _END_SECONDS = 5.0
 
 
-class RepeatedWork(ABC):
+class PeriodicWork(ABC):
     """A thread that does a step, pauses, and does the next one, until it is stopped."""
 
     def __init__(

@@ -16,7 +16,7 @@ from pathlib import Path
 from fate_flow.core.model.job import TaskKey
 from fate_flow.records.operator_log.files import LogBounds, LogFiles
 from fate_flow.records.operator_log.operator_log import SERVER_FOLDER
-from fate_flow.server.repeated_work import RepeatedWork
+from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.settings.settings import Settings
 
 LOOK_SECONDS = 10.0
@@ -26,7 +26,7 @@ _OF_PROCESSES = ("_std.log", "_err.log")
 readers need stable positions in them."""
 
 
-class LogKeeper(RepeatedWork):
+class LogKeeper(PeriodicWork):
     """A thread that checks these files every few seconds."""
 
     def __init__(
