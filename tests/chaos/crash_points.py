@@ -64,6 +64,8 @@ class Outcome:
     database: str
     passages: list[Passage] = field(default_factory=list)
     homes: str = ""
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    """How many points of each kind the first job passed, by side."""
 
     @property
     def problems(self) -> list[str]:
@@ -91,12 +93,12 @@ class Outcome:
     def document(self) -> dict[str, Any]:
         return {
             "seed": self.seed, "step": self.step, "database": self.database, "deaths": self.deaths,
-            "problems": self.problems, "passages": [asdict(one) for one in self.passages],
+            "counts": self.counts, "problems": self.problems, "passages": [asdict(one) for one in self.passages],
         }
 
 
 def run(root: Path, seed: int, step: int, with_mariadb: bool, tell: Callable[[str], None]) -> Outcome:
-    """Every `step`-th point of each kind, from one that the seed chooses. The homes stay when something was wrong."""
+    """One point in `step` of each kind, at least one, which the seed chooses. The homes stay if something was wrong."""
     outcome = Outcome(seed, step, "MariaDB" if with_mariadb else "SQLite")
     folder = root / f"crash-points-{secrets.token_hex(3)}"
     folder.mkdir(parents=True)
@@ -135,10 +137,10 @@ def _side(
     with running_parties(root, (GUEST, HOST), database, {"limits": LIMITS}) as parties:
         pair = _Pair(parties, side)
         first = pair.pass_point("")           # nobody dies: what is to be counted, and everything is warm
-        counts = pair.counts()
+        outcome.counts[side] = counts = pair.counts()
         tell(f"{side}: a job passes {_listed(Counter(counts))}")
         found = [first]
-        for point in _all_points(found) if step == 1 else _some_points(counts, seed, step):
+        for point in _all_points(found) if step == 1 else _some_points(found, counts, seed, step):
             if is_ending.is_set():
                 break
             found.append(pair.pass_point(point))
@@ -156,9 +158,28 @@ def _all_points(found: list[Passage]) -> Iterator[str]:
             number += 1
 
 
-def _some_points(counts: Mapping[str, int], seed: int, step: int) -> list[str]:
-    points = [f"{kind}:{number}" for kind in KINDS for number in range(1, counts.get(kind, 0) + 1)]
-    return points[random.Random(seed).randrange(step) :: step]
+def _some_points(found: list[Passage], counts: Mapping[str, int], seed: int, step: int) -> Iterator[str]:
+    """The chosen points; and the first one of a kind if the jobs reached none of those that were chosen of it."""
+    for kind, numbers in chosen_points(counts, seed, step).items():
+        yield from (f"{kind}:{number}" for number in numbers)
+        if not any(one.has_died for one in found if one.point.startswith(f"{kind}:")):
+            yield f"{kind}:1"
+
+
+def chosen_points(counts: Mapping[str, int], seed: int, step: int) -> dict[str, list[int]]:
+    """Choose one point in `step` of each kind that a job passes, at least one, and each `step` after the one before.
+
+    How many points of a kind a job passes depends on how the messages meet. So each kind is chosen from for itself:
+    else another count of one kind would leave out another kind.
+    """
+    random_of = random.Random(seed)
+    chosen = {}
+    for kind in KINDS:
+        if passed := counts.get(kind, 0):
+            width = (max(1, passed // step) - 1) * step
+            first = 1 + random_of.randrange(passed - width)
+            chosen[kind] = list(range(first, first + width + 1, step))
+    return chosen
 
 
 class _Pair:

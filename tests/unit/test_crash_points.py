@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from flask import Flask
 from fate_flow.server import http_processes, scheduling
 from fate_flow.store.contract.transaction import Store
 from fate_flow.store.memory.store import MemoryStore
-from tests.kit.servers.crash_points import FILE, CrashPoints
+from tests.chaos.crash_points import chosen_points
+from tests.kit.servers.crash_points import FILE, KINDS, CrashPoints
 from tests.kit.servers.crashing_server import install
 
 PASSING = """
@@ -134,3 +136,23 @@ def test_a_server_has_them_at_its_store_effects_senders_and_replies(
     scheduling.SenderLog().answered("j", "u", {})
     http_processes.create_public_app().test_client().get("/", headers={"SRC-PARTY-ID": "1"})
     assert state(tmp_path / "run" / FILE)["counts"] == {"commit": 2, "effect": 2, "send": 1, "answer": 1, "reply": 1}
+
+
+@pytest.mark.parametrize("step", [1, 2, 4, 7])
+@pytest.mark.parametrize("answers", [1, 3, 4, 9, 18])
+def test_one_point_in_a_step_of_each_kind_is_chosen_and_each_seed_reaches_others(answers: int, step: int) -> None:
+    counts = {"commit": 14, "effect": 4, "send": 9, "answer": answers, "reply": 1}
+    reached: dict[str, set[int]] = {kind: set() for kind in KINDS}
+    for seed in range(100):
+        chosen = chosen_points(counts, seed, step)
+        assert {kind: len(numbers) for kind, numbers in chosen.items()} == {
+            kind: max(1, passed // step) for kind, passed in counts.items()
+        }
+        for kind, numbers in chosen.items():
+            assert all(after - before == step for before, after in pairwise(numbers))
+            reached[kind].update(numbers)
+    assert reached == {kind: set(range(1, passed + 1)) for kind, passed in counts.items()}
+
+
+def test_a_kind_that_no_job_passes_is_not_chosen() -> None:
+    assert list(chosen_points({"reply": 2, "commit": 5}, 1, 4)) == ["commit", "reply"]
