@@ -31,7 +31,8 @@ MOST_VALUES = 1_000_000
 """In one JSON text of another server: a value takes a hundred bytes of memory, but perhaps only three of text. A
 document has at most 100,000, and travels in at most three forms."""
 
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+# A string without an end goes to the end of the text: otherwise each quote in it would begin another search to the end.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
 
 
 _FEW_VALUES = MOST_VALUES // 64       # a request has at most 64 commands

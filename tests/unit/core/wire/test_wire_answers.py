@@ -15,7 +15,7 @@ from fate_flow.core.model.job import Report, Task, TaskKey
 from fate_flow.core.model.reasons import Author, Reason, job_status_for, may_say, task_status_for
 from fate_flow.core.model.status import TASK_END, JobStatus, TaskStatus
 from fate_flow.core.wire.v1.endings import PLAIN_V1_REASONS, JobEnd
-from fate_flow.core.wire.v1.envelope import to_json
+from fate_flow.core.wire.v1.envelope import to_json, values_in
 from fate_flow.core.wire.v1.extensions import offers_extensions, speaks_plain_v1, understands_batches
 from fate_flow.core.wire.v1.initiator_bodies import Standing, is_unknown, read_standing, unknown_data
 from fate_flow.core.wire.v1.job_answers import (
@@ -235,3 +235,24 @@ def test_the_standing_of_a_job_is_read_as_it_was_sent(
 )  # fmt: skip
 def test_of_another_standing_what_makes_sense_is_taken(data: dict[str, Any], found: Standing | None) -> None:
     assert read_standing(data) == found
+
+
+# ---------------------------------------------------------------------- how many values a text has
+
+
+def in_values(text: bytes) -> int:
+    """The values of a text with so many that each of them is looked at."""
+    return values_in(b"," * 20_000 + text) - 20_000
+
+
+@pytest.mark.parametrize(("text", "values"), [
+    (b'[1, {"a": 2}]', 3), (b'"a, [b], {c}", 1', 1), (rb'"a\\"," , "b"', 1), (rb'"a\", b", 1', 1),
+    (b'"never ended, [', 0), (b'"ends with ' + b"\\", 0), (b"", 0),
+])  # fmt: skip
+def test_separators_in_strings_are_no_values(text: bytes, values: int) -> None:
+    assert in_values(text) == values
+
+
+def test_a_string_without_an_end_is_read_once() -> None:
+    """Each quote in it was the beginning of another search to its end: 90 KB took minutes."""
+    assert in_values(b'"' + rb'\"' * 1_000_000 + b",,") == 0
