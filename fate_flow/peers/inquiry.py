@@ -6,6 +6,7 @@ Nothing is stored or retried: unlike a command, the client can repeat a lost que
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ class Inquirer:
                 return Answer(UNREACHABLE, f"party {to.party_id} does not answer: {other}")
             if response.status in (404, 405) and not response.said_by:
                 return Answer(NO_SUCH_ROUTE, "it has no such route: it speaks plain v1")
-            return read_answer(response.document())
+            return replace(read_answer(response.document()), is_named=bool(response.said_by))
         except (requests.RequestException, ValueError) as error:
             return Answer(UNREACHABLE, f"party {to.party_id} does not answer: {describe_network_error(error)}")
 

@@ -341,6 +341,7 @@ class Answer:
     retcode: int = 0
     retmsg: str = "success"
     data: Any = None
+    is_named: bool = field(default=False, compare=False)      # its server names its party, which plain v1 does not
 
     @property
     def is_ok(self) -> bool:

@@ -40,7 +40,10 @@ class UnawareParties:
                 self._take(party_id, answer)
 
     def _take(self, party_id: str, answer: Answer) -> None:
-        """A party without an answer, or with a refusal, is not known to be unaware: it would get no job in any case."""
+        """A party that refuses is not known to be unaware: it would get no job in any case. What is known of one that
+        does not answer stays: a `create` is sent more often than this question."""
+        if answer.is_silence:
+            return
         self._known.pop(party_id, None)
         if is_of_plain_v1(answer):
             self._known[party_id] = (self._monotonic() + self._plain_seconds, True)

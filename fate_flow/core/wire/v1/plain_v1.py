@@ -30,7 +30,7 @@ def _on_party(conf: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_of_plain_v1(answer: Answer) -> bool:
     """Return whether the answer to one of our queries can only be that of a server that does not know it."""
-    return answer.retcode in (NO_SUCH_ROUTE, _UNCAUGHT)
+    return answer.retcode in (NO_SUCH_ROUTE, _UNCAUGHT) and not answer.is_named
 
 
 def has_no_such_route(answer: Answer) -> bool:

@@ -12,6 +12,7 @@ from fate_flow.core.wire.v1.job_bodies import Parameters, parameters_in, read_pa
 Change = Callable[[Parameters], Parameters]
 Redact = Callable[[str], str]
 
+_SUCCESS = Answer().retmsg          # says nothing of a document
 _MESSAGE, _LAST, _PARAMETERS = "message", "last", "parameters"
 
 
@@ -28,7 +29,8 @@ def restricted_command(command: Command, change: Change, redact: Redact) -> Comm
 def restricted_answer(answer: Answer, redact: Redact) -> Answer:
     """Return the answer with messages as `redact` returns them."""
     data = _with_messages(answer.data, redact) if isinstance(answer.data, Mapping) else answer.data
-    return replace(answer, retmsg=redact(answer.retmsg) if answer.retmsg else "", data=data)
+    retmsg = answer.retmsg if answer.retmsg in ("", _SUCCESS) else redact(answer.retmsg)
+    return replace(answer, retmsg=retmsg, data=data)
 
 
 def _with_messages(body: Mapping[str, Any], redact: Redact) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ DOCUMENT = Document(TOY_DSL, CONF, {})
 AWARE = Answer(data={"hold": None, "extensions": {"disclosure": 1}})
 UNAWARE = Answer(data={"hold": None, "way_back": None})
 OF_FATE = Answer(100, "404 Not Found: The requested URL was not found on the server.")
+DEFECT = replace(OF_FATE, is_named=True)        # of a server that names its party, so it does not speak plain v1
 SILENT = Answer(104, "party 10000 does not answer: ConnectTimeout")
 WARNING = "party 10000 gets the parameters of all parties: its server does not offer to be without them"
 
@@ -38,7 +40,8 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.mark.parametrize(("answer", "whole"), [
-    (AWARE, set()), (UNAWARE, {"10000"}), (OF_FATE, {"10000"}), (SILENT, set()), (Answer(108, "no route here"), set()),
+    (AWARE, set()), (UNAWARE, {"10000"}), (OF_FATE, {"10000"}), (DEFECT, set()), (SILENT, set()),
+    (Answer(108, "no route here"), set()),
 ])  # fmt: skip
 def test_a_submit_asks_who_needs_the_whole_document(
     world: World, monkeypatch: pytest.MonkeyPatch, answer: Answer, whole: set[str]
@@ -71,11 +74,12 @@ def test_an_answer_counts_for_a_while(world: World) -> None:
     def ask(answer: Answer) -> Callable[[str], Answer]:
         return lambda party_id: asked.append(party_id) or answer
 
-    for answer, seconds, unaware in ((SILENT, 0, set()), (UNAWARE, 0, {"1"}), (AWARE, 59, {"1"}), (AWARE, 2, set())):
+    for answer, seconds, unaware in ((SILENT, 0, set()), (UNAWARE, 0, {"1"}), (AWARE, 59, {"1"}), (SILENT, 2, {"1"}),
+                                    (AWARE, 0, set())):
         now[0] += seconds
         parties.ask(parties.unknown(["1"]), ask(answer))
         assert parties.among(["1", "2"]) == unaware
-    assert asked == ["1"] * 3
+    assert asked == ["1"] * 4
 
 
 @pytest.mark.parametrize(("answer", "is_whole"), [(AWARE, False), (UNAWARE, True)])

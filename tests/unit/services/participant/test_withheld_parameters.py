@@ -16,6 +16,7 @@ from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.wire.v1.initiator_bodies import RerunRequest
+from fate_flow.core.wire.v1.withholding import restricted_answer
 from fate_flow.jobspec.formats import NATIVE
 from fate_flow.jobspec.parameters import read_change
 from fate_flow.services.context.disclosure import WITHHELD, as_given_to, without_texts
@@ -251,6 +252,14 @@ def test_a_message_about_a_share_names_no_withheld_text() -> None:
 ])  # fmt: skip
 def test_texts_are_replaced_where_they_are_words(texts: set[str], message: str, expected: str) -> None:
     assert without_texts(message, texts) == expected
+
+
+def test_an_answer_that_says_only_success_is_not_looked_through() -> None:
+    def redact(text: str) -> str:
+        raise AssertionError(text)
+
+    assert restricted_answer(Answer(), redact) == Answer()
+    assert restricted_answer(Answer(3, "no"), str.upper) == Answer(3, "NO")
 
 
 # ---------------------------------------------------------------------- attacks
