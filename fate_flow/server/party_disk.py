@@ -37,7 +37,7 @@ class PartyDisk:
         self._rest = rest
         self._due = 0.0
         self._count = 0
-        self._initiators: dict[str, str] = {}
+        self._initiators: dict[str, str] = {}       # by job id; also of jobs of this party, which are not measured
         self._sizes: dict[str, Measured] = {}
 
     def measure(self) -> None:
@@ -50,7 +50,12 @@ class PartyDisk:
         self._count += 1
         job_ids = self._jobs()
         self._find_initiators(job_ids)
-        self._sizes = {one: self._measured(one, known.get(one)) for one in job_ids if one in self._initiators}
+        # A job that is not over may begin to write at any time, also after it wrote nothing for a while.
+        running = self._context.read(lambda tx: {seat.job_id for seat in tx.open_seats()}) if known else set()
+        self._sizes = {
+            one: self._measured(one, None if one in running else known.get(one))
+            for one in job_ids if self._initiators.get(one, PARTY_0) not in (self._context.party_id, PARTY_0)
+        }  # fmt: skip
         write_uses(self._settings, self._uses())
 
     def _measured(self, job_id: str, known: Measured | None) -> Measured:
@@ -69,7 +74,7 @@ class PartyDisk:
         return settings.jobs_dir / job_id, settings.log_dir / job_id, settings.data_dir / f"{_OUTPUTS}{job_id}"
 
     def _find_initiators(self, job_ids: Iterable[str]) -> None:
-        """Find whose jobs these are; jobs of this party, and those that are bound no more, are left out."""
+        """Find whose jobs these are; those that are bound no more are left out."""
         wanted = set(job_ids)
         self._initiators = {one: party_id for one, party_id in self._initiators.items() if one in wanted}
         new = sorted(wanted - self._initiators.keys())
@@ -78,9 +83,8 @@ class PartyDisk:
             bindings = filter(None, map(tx.binding, new))
             return {one.job_id: one.initiator.party_id for one in bindings}
 
-        own = (self._context.party_id, PARTY_0)
-        found_now = self._context.read(found).items() if new else ()
-        self._initiators |= {job_id: party_id for job_id, party_id in found_now if party_id not in own}
+        if new:
+            self._initiators |= self._context.read(found)
 
     def _uses(self) -> dict[str, int]:
         uses: dict[str, int] = {}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +14,11 @@ from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.spec import Party
 from fate_flow.server.party_disk import PartyDisk, PartyDiskUse
 from fate_flow.settings.settings import Settings
+from fate_flow.store.contract.transaction import Transaction
+from fate_flow.store.memory.store import MemoryStore
 from tests.kit.services.hand_server import HandServer
+from tests.kit.services.party_commands import create
+from tests.kit.values import JOB_ID
 
 THEIRS, MORE, OWN, UNKNOWN = (f"202601011200000000{number:02d}" for number in range(4))
 BLOCK = 4096
@@ -88,6 +95,46 @@ def test_a_folder_in_which_nobody_writes_is_measured_each_hour(world: World) -> 
     os.utime(world.write(f"jobs/{THEIRS}/y", 1), (1, 1))
     assert [world.measured() for _ in range(11)] == [{"9999": 1}] * 11
     assert world.measured() == {"9999": 2}
+
+
+def test_a_job_that_is_not_over_is_measured_each_time(world: World) -> None:
+    answer = world.server.handle(create())
+    assert answer.is_ok, answer
+    quiet = world.write(f"jobs/{JOB_ID}/x", 1)
+    os.utime(quiet, (1, 1))
+    assert world.measured() == {"9999": 1}
+    world.write(f"jobs/{JOB_ID}/y", 1)
+    assert world.measured() == {"9999": 2}
+
+
+def test_it_is_asked_once_whose_job_it_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    find = MemoryStore.reading
+
+    @contextmanager
+    def reading(store: MemoryStore) -> Iterator[Counting]:
+        with find(store) as tx:
+            yield Counting(tx, asked)
+
+    monkeypatch.setattr(MemoryStore, "reading", reading)
+    for job_id in (THEIRS, OWN):
+        world.write(f"jobs/{job_id}/x", 1)
+    assert [world.measured() for _ in range(3)] == [{"9999": 1}] * 3
+    assert sorted(asked) == [THEIRS, OWN]
+
+
+class Counting:
+    """A transaction that notes of which jobs the bindings were read."""
+
+    def __init__(self, tx: Transaction, asked: list[str]) -> None:
+        self._tx, self._asked = tx, asked
+
+    def binding(self, job_id: str) -> JobBinding | None:
+        self._asked.append(job_id)
+        return self._tx.binding(job_id)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
 
 
 def test_a_file_that_cannot_be_read_changes_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
