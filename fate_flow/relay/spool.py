@@ -48,7 +48,7 @@ from pathlib import Path
 from fate_flow.core.model.errors import BadRequest, BadSettings, StorageFailed
 from fate_flow.core.model.grammar import check_job_id, check_topic
 from fate_flow.core.quotas.quota import Quotas
-from fate_flow.core.quotas.seldom import Seldom
+from fate_flow.core.quotas.refusal_lines import RefusalLines
 from fate_flow.relay.channel_files import (
     BLOCK,
     ChannelFile,
@@ -105,7 +105,8 @@ class Spool:
         """`why_closed` returns why no further chunk is stored now, whatever the limits; empty if they alone count.
         `quotas`: those of other parties; None: they have none."""
         self._quotas = quotas
-        self._seldom = Seldom()
+        self._refusals = RefusalLines(time.monotonic)
+        self._refusals_lock = threading.Lock()
         self.limits = limits
         self._why_closed = why_closed
         self._root = str(root)
@@ -284,9 +285,10 @@ class Spool:
         if self._total.of_party(party) + cost <= most:
             return None
         text = self._quotas.spool_is_full(sender[1], whole)
-        left_out = self._seldom.due(party, time.monotonic())
-        if left_out is not None:
-            log.warning("a quota refuses party %s: %s (%d more since the last such line)", party, text, left_out)
+        with self._refusals_lock:
+            line = self._refusals.line(sender[1], Problem.BACKLOG, text)
+        if line:
+            log.warning("%s", line)
         return Refusal(Problem.BACKLOG, text)
 
     def _append(self, channel: ChannelFile, chunk: Message, party: int) -> PutResult:

@@ -1,4 +1,4 @@
-"""The lines with which the operator of this server sees that a quota, or a full disk, has refused another party."""
+"""Which answers to other parties are refusals by a quota, or by a full disk; the operator of this server reads them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import threading
 from collections.abc import Callable
 
 from fate_flow.core.model.errors import NoSpace, TooLarge, TooMany
-from fate_flow.core.model.grammar import shown
-from fate_flow.core.quotas.seldom import Seldom
-from fate_flow.core.text.phrases import counted
+from fate_flow.core.quotas.refusal_lines import RefusalLines
 from fate_flow.core.wire.v1.retcodes import retcode_of_kind
 
 LOG = logging.getLogger(__name__)
@@ -22,8 +20,7 @@ class QuotaLog:
     """Writes at most one line a minute about each party and retcode. `clock` returns seconds that only grow."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._seldom = Seldom()
+        self._lines = RefusalLines(clock)
         self._lock = threading.Lock()
 
     def note(self, party_id: str, retcode: int, text: str) -> None:
@@ -31,7 +28,6 @@ class QuotaLog:
         if retcode not in OF_QUOTAS:
             return
         with self._lock:
-            left_out = self._seldom.due((party_id, retcode), self._clock())
-        if left_out is not None:
-            more = f" ({counted(left_out, 'more refusal')} since the last such line)" if left_out else ""
-            LOG.warning("a quota refuses party %s: %s%s", shown(party_id), text, more)
+            line = self._lines.line(party_id, retcode, text)
+        if line:
+            LOG.warning("%s", line)
