@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
@@ -55,40 +56,52 @@ class PartyListeners:
         return tuple(one.host for one in (self.gateway, self.plain.listen if self.plain else None) if one)
 
 
-def read_parties(section: Section, own_party_id: str, http_port: int) -> PartyListeners:
+def read_parties(section: Section, own_party_id: str, clients: Listen) -> PartyListeners:
     listen = section.section("listen")
     found = Listen(listen.text("host", "0.0.0.0"), listen.whole("port", 0, 0, 65535))  # noqa: S104  # it speaks mutual TLS
     listen.refuse_others()
     address, dials = _address(section, found), bool(_dials(section, found))
-    plain = _plain_parties(section.section("plain"), (own_party_id, "0"), http_port)
+    plain = _plain_parties(section.section("plain"), (own_party_id, "0"), clients)
     section.refuse_others()
     if not found.port:
         return PartyListeners(None, "", plain, dials)
+    others = {"fateflow.http_port": clients, "parties.plain.listen.port": plain.listen if plain else None}
+    _check_port(listen, found, others)
     return PartyListeners(_checked(listen, found), address, plain)
 
 
-def _plain_parties(section: Section, own: tuple[str, str], http_port: int) -> PlainParties | None:
+@collected
+def _check_port(section: Section, listen: Listen, others: Mapping[str, Listen | None]) -> None:
+    for name, other in others.items():
+        if other is not None and _is_same_port(listen, other):
+            raise BadSettings(f"{section.name('port')}: {listen.port} is {name}, too")
+
+
+def _is_same_port(one: Listen, other: Listen) -> bool:
+    is_everywhere = {"0.0.0.0", "::"} & {one.host, other.host}  # noqa: S104
+    return one.port == other.port and (one.host == other.host or bool(is_everywhere))
+
+
+def _plain_parties(section: Section, own: tuple[str, str], clients: Listen) -> PlainParties | None:
     listen, party_ids = section.section("listen"), read_party_ids(section, "from")
     found = Listen(listen.text("host", "127.0.0.1"), listen.whole("port", 0, 0, 65535))
     listen.refuse_others()
     section.refuse_others()
     if not found.port and not party_ids:
         return None
-    return _checked_plain(section, PlainParties(found, party_ids or frozenset()), own, http_port)
+    return _checked_plain(section, PlainParties(found, party_ids or frozenset()), own, clients)
 
 
 @collected
-def _checked_plain(section: Section, plain: PlainParties, own: tuple[str, str], http_port: int) -> PlainParties | None:
+def _checked_plain(section: Section, plain: PlainParties, own: tuple[str, str], clients: Listen) -> PlainParties | None:
     if not plain.listen.port:
         raise BadSettings(f"{section.name('from')}: nobody can connect without {section.name('listen')}.port")
     if not plain.party_ids:
         raise BadSettings(f"{section.name('listen')}: nobody is let in there: {section.name('from')} names the parties")
     if mine := sorted(plain.party_ids & set(own)):
         raise BadSettings(f"{section.name('from')}: has party {mine[0]}, which is this server itself")
-    if plain.listen.port == http_port:
-        raise BadSettings(f"{section.name('listen')}.port: {http_port} is fateflow.http_port")
-    _checked(section.section("listen"), plain.listen)
-    return plain
+    _check_port(section.section("listen"), plain.listen, {"fateflow.http_port": clients})
+    return plain if _checked(section.section("listen"), plain.listen) else None
 
 
 @collected

@@ -22,6 +22,7 @@ from fate_flow.settings.connectors import read_connectors
 from fate_flow.settings.limits import read_ceilings, read_limits, read_retention
 from fate_flow.settings.logs import read_log_limits
 from fate_flow.settings.parties import (
+    Listen,
     read_approval_rule,
     read_parties,
     read_party_id,
@@ -91,7 +92,7 @@ class _Reader:
         client_keys, is_due = self._client_keys(authentication.section("client"), home) or (None, True)
         host, http_port = flow.text("host", "127.0.0.1"), flow.whole("http_port", 9380, 1, 65535)
         own_id = self._own_id(root)
-        parties = read_parties(root.section("parties"), own_id, http_port)
+        parties = read_parties(root.section("parties"), own_id, Listen(host, http_port))
         settings = Settings(
             party_id=own_id,
             home=home,

@@ -100,6 +100,9 @@ def test_keys_of_clients(bare: Path, text: str, message: str) -> None:
     ("parties: {plain: {listen: {port: 9391}, from: [x]}}", "parties.plain.from: 'x' is not a party id"),
     ("parties: {plain: {listen: {port: 9391}, from: [9999]}}", "parties.plain.from: has party 9999, which is this"),
     ("parties: {plain: {listen: {port: 9380}, from: [10000]}}", "parties.plain.listen.port: 9380 is fateflow.http"),
+    ("parties: {listen: {host: 127.0.0.1, port: 9380}}", "parties.listen.port: 9380 is fateflow.http_port, too"),
+    ("parties: {listen: {port: 9391}, plain: {listen: {port: 9391}, from: [1]}}",
+     "parties.listen.port: 9391 is parties.plain.listen.port, too"),
     ("parties: {plain: {listen: {host: a, port: 9391}, from: [1]}}", "parties.plain.listen.host: 'a' is not an IP"),
     ("parties: {plain: {form: []}}", "parties.plain.form: no such key"),
     ("parties: {listen: {port: 1}, address: 'http://a:1'}", "parties.address: is not an address such as https://10"),
@@ -118,6 +121,7 @@ def test_a_wrong_listener_for_other_parties_is_told(bare: Path, text: str, messa
     ("", None), ("parties:", None), ("parties: {listen: {host: 10.0.0.1}}", None),
     ("parties: {listen: {port: 9390}}", Listen("0.0.0.0", 9390)),
     ("parties: {listen: {host: '::', port: 1}}", Listen("::", 1)),
+    ("parties: {listen: {host: 10.0.0.1, port: 9380}}", Listen("10.0.0.1", 9380)),
 ])  # fmt: skip
 def test_a_listener_for_other_parties_needs_no_more_than_a_port(bare: Path, text: str, listen: Listen | None) -> None:
     bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
