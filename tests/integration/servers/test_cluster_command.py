@@ -26,6 +26,7 @@ from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.engines.local.worker import LAUNCH, RUNNER, Started, WorkerSpec
 from fate_flow.server.probes import answers
 from tests.kit.servers.party_servers import PartyServer, toy
+from tests.kit.waiting import eventually
 
 COMMAND = Path(__file__).parents[3] / "bin" / "cluster"
 BASE_PORT = 27_000 + os.getpid() % 280 * 20    # away from a cluster that somebody works with
@@ -126,8 +127,13 @@ def test_up_starts_servers_that_answer_and_down_leaves_no_process(cluster: Clust
         assert answers(party["url"], SECONDS)
         assert f"party {party_id}: {party['url']}" in errors
         assert urlsplit(party["gateway"]).scheme == "https"
-    guest = PartyServer("9999", parties["9999"]["url"], Path(parties["9999"]["home"]))
-    assert guest.post("job/validate", toy())["retcode"] == 0      # the parties reach each other, over TLS
+    guest, host = (PartyServer(name, party["url"], Path(party["home"])) for name, party in parties.items())
+    job = eventually(lambda: accepted(guest), "the parties to reach each other, over TLS")
+    for party in (guest, host):
+        party.wait(str(job["jobId"]), "success")
+    for party, other in ((guest, "10000"), (host, "9999")):
+        over_tls = [("from", other, "TLSv1.3"), ("to", other, "TLSv1.3")]
+        eventually(lambda: contacts_of(party) == over_tls, "the contacts of both directions")  # noqa: B023  # at once
     shown, _ = cluster.call("status")
     assert shown == {party_id: {**party, "running": True} for party_id, party in parties.items()}
 
@@ -138,6 +144,17 @@ def test_up_starts_servers_that_answer_and_down_leaves_no_process(cluster: Clust
     assert [(party["running"], party["pid"]) for party in shown.values()] == [(False, None), (False, None)]
     cluster.call("down")
     assert (cluster.root / "9999" / "logs" / "fate_flow" / "console.log").exists()
+
+
+def accepted(server: PartyServer) -> dict[str, Any] | None:
+    answer = server.submit(toy())
+    return answer if answer["retcode"] == 0 else None
+
+
+def contacts_of(server: PartyServer) -> list[tuple[str, str, str]]:
+    """When others were heard and reached over TLS: direction, party and version."""
+    rows = server.rows("SELECT f_direction, f_party_id, f_tls FROM t_party_contact ORDER BY f_direction")
+    return [(row["f_direction"], row["f_party_id"], row["f_tls"]) for row in rows]
 
 
 def test_servers_hold_nothing_of_whoever_started_them(cluster: ClusterUnderTest) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.core.access.fingerprint import fingerprint_of
+from fate_flow.core.access.key_list import read_key_list
 from fate_flow.peers.own_keys import OwnKeys
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, running_cluster, toy
 from tests.kit.servers.wire_recorder import WireRecorder
@@ -19,13 +20,17 @@ from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 
+TWO_YEARS_MS = 2 * 365 * 24 * 3600 * 1000
+AGED = {"t_party_key": ("f_received_at", "f_state_at"), "t_party_contact": ("f_time",)}
+"""What a server keeps of other parties: its moments, by table."""
 MARKER = "sums-that-nobody-else-reads"
 PARTIES = (GUEST, HOST)
 
 
 @dataclass
 class Joined:
-    """Two running servers, the keys of both, and what passes from one to the other."""
+    """Two running servers, the keys of both, and what passes from one to the other. The keys, and the lists that
+    certify them, were made by a clock of two years ago."""
 
     cluster: Cluster
     keys: Mapping[str, OwnKeys]
@@ -71,7 +76,11 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Joined]:
 
 def own_keys(root: Path, party_id: str) -> OwnKeys:
     folder = root / party_id / "keys"
-    return OwnKeys(party_id, folder, folder / "message.pem", lambda: time.time_ns() // 1_000_000)
+    return OwnKeys(party_id, folder, folder / "message.pem", lambda: now_ms() - TWO_YEARS_MS)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def test_a_job_runs_and_nobody_between_the_servers_reads_anything(joined: Joined) -> None:
@@ -98,3 +107,25 @@ def test_a_party_that_is_deleted_is_cut_off_and_comes_back_with_a_compared_finge
     assert joined.save(HOST, GUEST)["retcode"] == 0
     job_id = eventually(lambda: joined.submitted(toy()), "the guest to be let in again")
     joined.cluster.wait(job_id, "success")
+
+
+def test_parties_that_joined_two_years_ago_run_a_job(joined: Joined) -> None:
+    """Everything that was made or kept when they joined is two years old; then their servers start, and run a job."""
+    parties = joined.cluster.parties
+    for party_id in PARTIES:
+        joined.cluster.kill(party_id)
+        for table, moments in AGED.items():
+            for moment in moments:
+                parties[party_id].write(f"UPDATE {table} SET {moment} = {moment} - {TWO_YEARS_MS}")
+    for party_id in PARTIES:
+        joined.cluster.start(party_id)
+    began = now_ms()
+    job_id = eventually(lambda: joined.submitted(toy()), "the parties to reach each other")
+    joined.cluster.wait(job_id, "success")
+    for party_id, other in zip(PARTIES, reversed(PARTIES), strict=True):
+        listed = read_key_list(joined.keys[party_id].signed_list().content)
+        made = {listed.issued_at, *(key.since for key in listed.keys)}
+        [row] = parties[party_id].rows("SELECT * FROM t_party_key WHERE f_party_id = ?", other)
+        kept = {row[moment] for moment in AGED["t_party_key"]}
+        assert max(made | kept) < began - TWO_YEARS_MS
+        assert row["f_state"] == "joined"
