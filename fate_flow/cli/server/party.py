@@ -150,14 +150,15 @@ def list_parties(conf: Path, as_json: bool) -> None:
 @party_group.command()
 @conf_option
 @click.argument("party_id", metavar="PARTY")
-@click.option("--reason", required=True, metavar="TEXT", help="Reason; the other parties of its jobs read it.")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason, for all other parties of the jobs.")
 @by_option
 def revoke(conf: Path, party_id: str, reason: str, by: str | None) -> None:
     """Refuse another party from now on, and end the jobs in which it takes part.
 
     None of its keys counts any more; its open connections end within a second. Jobs of this party with it are stopped,
-    its own jobs end here, and the initiators of others are asked to stop them. May be repeated. To accept the party
-    again, remove it first.
+    its own jobs end here, and the initiators of others are asked to stop them. They end as canceled (party_revoked),
+    and their message has the reason: all parties of the job that can be reached read it, but not a plain v1 one. May be
+    repeated. To accept the party again, remove it first.
 
     Example: fate_flow party revoke 10000 --reason "contract 7 has ended" -c conf/service_conf.yaml
     """

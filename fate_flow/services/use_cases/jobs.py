@@ -9,7 +9,7 @@ from fate_flow.core.model.errors import BadRequest, Conflict, JobNotFound
 from fate_flow.core.model.job import Command, CommandKind, Hold, Job, JobKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
-from fate_flow.core.wire.v1.initiator_bodies import RerunRequest, ask_stop_body, read_rerun
+from fate_flow.core.wire.v1.initiator_bodies import RerunRequest, StopRequest, read_rerun
 from fate_flow.jobspec.parameters import Change
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.initiator import Coordinator
@@ -54,7 +54,7 @@ class Jobs:
             if now:
                 self._initiator.request_force_stop(unit, job_id)
         else:
-            body = ask_stop_body(now=now)
+            body = StopRequest(now).as_body()
             ask = Command(CommandKind.ASK_STOP, job_id, rows[0].initiator, rows[0].run, argument=status, body=body)
             unit.send(ask)
         return "stop job on this party success; stop job on all party success"

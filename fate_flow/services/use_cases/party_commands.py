@@ -11,7 +11,7 @@ from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, Co
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
-from fate_flow.core.wire.v1.initiator_bodies import read_capacity, read_rerun, seat_in, wants_force_stop
+from fate_flow.core.wire.v1.initiator_bodies import read_capacity, read_rerun, read_stop_request, seat_in
 from fate_flow.core.wire.v1.queries import preview_data
 from fate_flow.core.wire.v1.reports import NOT_WELL_FORMED, read_report
 from fate_flow.core.wire.v1.retcodes import retcode_of
@@ -110,10 +110,13 @@ class PartyCommands:
         reason = STOPS.get(command.argument)
         if reason is None:
             return Answer(101, f"stop_status: {command.argument!r} is not one of {', '.join(sorted(STOPS))}")
-        is_user = reason is Reason.STOPPED_BY_USER
+        asked, message = read_stop_request(command.body, command.argument), f"asked by party {caller}"
+        if asked.reason is not None:
+            reason, message = asked.reason, f"{message}: {asked.message}"
+        is_user = reason in (Reason.STOPPED_BY_USER, Reason.PARTY_REVOKED)
         seat = next((str(party) for party in job.parties if party.party_id == caller), "")
-        self._initiator.request_stop(unit, command.job_id, reason, f"asked by party {caller}", is_user, seat)
-        if wants_force_stop(command.body):
+        self._initiator.request_stop(unit, command.job_id, reason, message, is_user, seat)
+        if asked.now:
             self._initiator.request_force_stop(unit, command.job_id)
         return standing_of(job) if job.is_final else Answer()
 

@@ -9,18 +9,19 @@ from __future__ import annotations
 from fate_flow.core.access.key_list import KeyState, PartyKeys
 from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.core.model.job import Command, CommandKind, Job
-from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.reasons import Reason, job_status_for
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.wire.v1.initiator_bodies import ask_stop_body
+from fate_flow.core.wire.v1.initiator_bodies import StopRequest
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
-from fate_flow.services.participant.ends import end_job_here
+from fate_flow.services.participant.ends import close_tasks, end_job_here
 from fate_flow.services.participant.participant import Participant
 from fate_flow.store.contract.transaction import Transaction
 
 _MOST_COPIES = 100_000
+_REASON = Reason.PARTY_REVOKED
 
 
 class Revocations:
@@ -77,15 +78,14 @@ class Revocations:
             rows = [row for row in unit.tx.jobs_here(job_id) if not row.is_final]
             own = next((row for row in rows if row.is_initiator), None)
             if own is not None:
-                self._initiator.request_stop(
-                    unit, job_id, Reason.STOPPED_BY_USER, message, True, str(own.party)
-                )
+                self._initiator.request_stop(unit, job_id, _REASON, message, True, str(own.party))
                 self._initiator.advance(unit, job_id)
             elif rows and rows[0].initiator.party_id == party_id:
                 for row in rows:
-                    end_job_here(unit, row, Reason.INITIATOR_LOST, message, caused_by=str(row.party))
+                    end_job_here(unit, row, _REASON, message, caused_by=str(row.party))
+                    close_tasks(unit, row, job_status_for(_REASON))     # the initiator cannot send their ends
             elif rows:
-                _ask_for_end(unit, rows[0])
+                _ask_for_end(unit, rows[0], message)
 
 
 def _keys_of(tx: Transaction, party_id: str) -> PartyKeys:
@@ -108,7 +108,8 @@ def _has(job: Job, party_id: str) -> bool:
     return any(one.party_id == party_id for one in (job.initiator, *job.parties))
 
 
-def _ask_for_end(unit: UnitOfWork, job: Job) -> None:
-    """Ask the initiator, another party, to end the job for all."""
-    body = ask_stop_body(now=False)
-    unit.send(Command(CommandKind.ASK_STOP, job.job_id, job.initiator, job.run, argument="canceled", body=body))
+def _ask_for_end(unit: UnitOfWork, job: Job, message: str) -> None:
+    """Ask the initiator, another party, to end the job for all; one that speaks plain v1 gets no reason."""
+    asked = StopRequest() if job.is_plain_v1 else StopRequest(reason=_REASON, message=message)
+    how = job_status_for(_REASON).value
+    unit.send(Command(CommandKind.ASK_STOP, job.job_id, job.initiator, job.run, argument=how, body=asked.as_body()))

@@ -1,6 +1,7 @@
 """The requests, other than reports, that a party sends to the initiator of a job, and their answers.
 
-- `stop/<status>` asks to stop the job. Plain v1 has it, too; our extension is to give the workers no time to finish.
+- `stop/<status>` asks to stop the job. Plain v1 has it, too; our extensions are to give the workers no time to finish,
+  and to say why.
 - `rerun` asks to run the ended job again. A client's request has the same fields.
 - `room` is a capacity notice: this party has capacity again for the waiting job.
 - `standing` asks whether the job still runs, and if not, how it ended. The answer to `stop` states the same if the job
@@ -16,19 +17,35 @@ from typing import Any
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_component_name, shown
 from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.core.model.reasons import Reason, job_status_for
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_END, JobStatus
 from fate_flow.core.wire.v1.endings import JobEnd, read_job_end
-from fate_flow.core.wire.v1.fields import count_in
+from fate_flow.core.wire.v1.fields import count_in, reason_in, text_in
 
 
-def ask_stop_body(*, now: bool) -> dict[str, Any]:
-    """`now`: the workers get no time to finish."""
-    return {"now": True} if now else {}
+@dataclass(frozen=True)
+class StopRequest:
+    """A party's request to stop a job, without the status of the path."""
+
+    now: bool = False                    # the workers get no time to finish
+    reason: Reason | None = None         # None: the general one of the status, as in plain v1
+    message: str = ""
+
+    def as_body(self) -> dict[str, Any]:
+        why = {} if self.reason is None else {"reason": self.reason.value, "message": self.message}
+        return {**({"now": True} if self.now else {}), **why}
 
 
-def wants_force_stop(body: Mapping[str, Any]) -> bool:
-    return body.get("now") is True
+_MAY_BE_ASKED_FOR = frozenset({Reason.PARTY_REVOKED})
+
+
+def read_stop_request(body: Mapping[str, Any], status: str) -> StopRequest:
+    """Read the body of `stop/<status>`. A reason that no party may ask for, or not with this status, counts as none."""
+    now, reason = body.get("now") is True, reason_in(body)
+    if reason not in _MAY_BE_ASKED_FOR or job_status_for(reason).value != status:
+        return StopRequest(now)
+    return StopRequest(now, reason, text_in(body, "message"))
 
 
 @dataclass(frozen=True)

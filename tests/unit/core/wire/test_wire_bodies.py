@@ -25,12 +25,12 @@ from fate_flow.core.wire.v1.envelope import to_json
 from fate_flow.core.wire.v1.initiator_bodies import (
     WHOLE_PIPELINE,
     RerunRequest,
-    ask_stop_body,
+    StopRequest,
     capacity_body,
     read_capacity,
     read_rerun,
+    read_stop_request,
     seat_in,
-    wants_force_stop,
 )
 from fate_flow.core.wire.v1.job_bodies import (
     Create,
@@ -157,8 +157,9 @@ def create_body(document: JobDocument, dsl: dict[str, Any], conf: dict[str, Any]
         (TaskStop("host 10000", begins_again=True).as_body(), '{"caused_by":"host 10000","begins_again":true}'),
         (TaskStop(is_passed_over=True).as_body(), '{"reason":"party_missing"}'),
         (TaskStop().as_body(), "{}"),
-        (ask_stop_body(now=True), '{"now":true}'),
-        (ask_stop_body(now=False), "{}"),
+        (StopRequest(now=True).as_body(), '{"now":true}'),
+        (StopRequest().as_body(), "{}"),
+        (StopRequest(reason=Reason.PARTY_REVOKED, message="m").as_body(), '{"reason":"party_revoked","message":"m"}'),
         (capacity_body(HOST, 4), '{"role":"host","party_id":"10000","free_cores":4}'),
     ],
 )  # fmt: skip
@@ -403,13 +404,24 @@ def test_the_stop_of_a_task_is_read_as_it_was_sent(stop: TaskStop) -> None:
     assert read_task_stop(sent(stop.as_body())) == stop
 
 
-@given(st.booleans(), COUNTS)
-def test_what_a_party_sends_to_the_initiator_is_read_as_it_was_sent(now: bool, cores: int) -> None:
-    assert wants_force_stop(sent(ask_stop_body(now=now))) == now
+@given(st.booleans(), st.sampled_from([(None, ""), (Reason.PARTY_REVOKED, "contract 7 has ended")]), COUNTS)
+def test_what_a_party_sends_to_the_initiator_is_read_as_it_was_sent(
+    now: bool, why: tuple[Reason | None, str], cores: int
+) -> None:
+    asked = StopRequest(now, *why)
+    assert read_stop_request(sent(asked.as_body()), "canceled") == asked
     body = sent(capacity_body(HOST, cores))
     assert read_capacity(body) == cores
     assert seat_in(Command(CommandKind.CAPACITY, JOB_ID, GUEST, body=body)) == HOST
     assert seat_in(Command(CommandKind.ASK_STOP, JOB_ID, GUEST, body=body)) == GUEST
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [("party_revoked", "failed"), ("stopped_by_policy", "canceled"), ("unheard_of", "canceled"), (["x"], "canceled")],
+)
+def test_a_stop_that_gives_a_reason_which_it_may_not_give_gives_none(said: object, status: str) -> None:
+    assert read_stop_request({"reason": said, "message": "m", "now": True}, status) == StopRequest(now=True)
 
 
 @pytest.mark.parametrize("cores", [None, "4", -1, True, 2**31])

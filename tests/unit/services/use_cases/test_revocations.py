@@ -9,14 +9,14 @@ from fate_flow.core.access.key_list import KeyState, PartyKeys
 from fate_flow.core.model.errors import BadDocument, Conflict, NotFound
 from fate_flow.core.model.job import CommandKind
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.status import JobStatus
+from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.services.use_cases.joining import described_parties
 from fate_flow.services.use_cases.revocations import Revocations
 from tests.kit.job_documents import job
 from tests.kit.key_lists import FINGERPRINT, ROOT, signed_list
 from tests.kit.services.hand_initiator import Initiator, accepted, running
 from tests.kit.services.hand_server import HandServer
-from tests.kit.services.party_commands import HOLD, JOIN, RUN, a_host, create
+from tests.kit.services.party_commands import HOLD, JOIN, RUN, a_host, command, create
 from tests.kit.site_keys import private_key
 from tests.kit.values import GUEST, HOST, JOB_ID
 
@@ -45,9 +45,9 @@ def test_the_jobs_of_a_revoked_initiator_end_here_with_the_reason() -> None:
         host = with_keys(a_host(*commands), "9999")
         assert Revocations(host.context).revoke("9999", WHY, "bob") == (JOB_ID,)
         found = host.job()
-        assert (found.status, found.reason) == (JobStatus.FAILED, Reason.INITIATOR_LOST), commands
+        assert (found.status, found.reason) == (JobStatus.CANCELED, Reason.PARTY_REVOKED), commands
         assert found.message == f"party 9999 was revoked at party 10000: {WHY}"
-        assert (found.holds, host.free_cores()) == (False, 8)
+        assert (found.holds, host.free_cores(), host.task().status) == (False, 8, TaskStatus.CANCELED)
         assert state_of(host, "9999") == ("revoked", "bob")
         assert Revocations(host.context).revoke("9999", WHY, "eve") == ()
         assert state_of(host, "9999") == ("revoked", "bob")
@@ -59,7 +59,17 @@ def test_the_initiator_of_a_job_with_a_revoked_party_is_asked_to_stop_it() -> No
     assert Revocations(host.context).revoke("10001", WHY, "bob") == (JOB_ID,)
     [asked] = [one for one in host.outbox() if one.kind is CommandKind.ASK_STOP]
     assert (asked.to, asked.argument) == (GUEST, "canceled")
+    assert asked.body == {"reason": "party_revoked", "message": f"party 10001 was revoked at party 10000: {WHY}"}
     assert host.job().status is JobStatus.WAITING
+
+
+def test_an_initiator_that_speaks_plain_v1_is_asked_to_stop_without_a_reason() -> None:
+    of_three = job({"guest": ["9999"], "host": ["10000", "10001"]}, {"a": []}, cores=2)
+    plain = command(CommandKind.CREATE, dsl=of_three.dsl, runtime_conf=of_three.runtime_conf)
+    host = with_keys(a_host(plain), "10001")
+    assert Revocations(host.context).revoke("10001", WHY, "bob") == (JOB_ID,)
+    [asked] = [one for one in host.outbox() if one.kind is CommandKind.ASK_STOP]
+    assert (asked.argument, asked.body) == ("canceled", {})
 
 
 def test_a_job_that_arrives_right_after_the_revocation_is_refused() -> None:
@@ -87,7 +97,7 @@ def test_a_job_of_this_party_with_a_revoked_one_is_stopped_and_says_why() -> Non
         assert Revocations(guest.context).revoke(HOST.party_id, WHY, "bob") == (JOB_ID,)
         found = guest.job(GUEST)
         assert (found.status, found.reason) in (
-            (JobStatus.STOPPING, Reason.STOPPED_BY_USER), (JobStatus.CANCELED, Reason.STOPPED_BY_USER)
+            (JobStatus.STOPPING, Reason.PARTY_REVOKED), (JobStatus.CANCELED, Reason.PARTY_REVOKED)
         )
         assert found.message == f"party 10000 was revoked at party 9999: {WHY}"
 

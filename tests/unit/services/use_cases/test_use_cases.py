@@ -185,6 +185,16 @@ def test_only_a_party_of_the_job_may_ask_for_its_end(
     assert harness.server.job(GUEST).caused_by == (seats[caller] if reason else "")
 
 
+def test_a_party_of_the_job_that_has_revoked_another_one_says_so() -> None:
+    harness = Harness().with_job(JobStatus.RUNNING)
+    body = {"reason": "party_revoked", "message": "party 10001 was revoked at party 10000: contract 7 has ended"}
+    ask_stop = Command(K.ASK_STOP, JOB_ID, GUEST, argument="canceled", body=body)
+    assert harness.use_cases.commands.carry_out([ask_stop], "10000") == [Answer()]
+    found = harness.server.job(GUEST)
+    assert (found.reason, found.caused_by) == (Reason.PARTY_REVOKED, "host 10000")
+    assert found.message == f"asked by party 10000: {body['message']}"
+
+
 def test_to_end_a_job_that_is_not_here_is_no_error() -> None:
     ask_stop = Command(K.ASK_STOP, JOB_ID, GUEST, argument="canceled")
     [answer] = Harness().use_cases.commands.carry_out([ask_stop], "10000")
