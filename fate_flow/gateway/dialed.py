@@ -15,7 +15,9 @@ from contextlib import suppress
 
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.tls_stream import PIECE, TlsStream
-from fate_flow.peers.dialed import LONGEST_LINE, OPEN, read_wanted
+from fate_flow.peers.dialed import LONGEST_LINE, open_line, read_wanted
+from fate_flow.peers.pinned import SeenTls
+from fate_flow.peers.tls import PeerKey
 
 LOG = logging.getLogger(__name__)
 
@@ -48,12 +50,12 @@ class Dialed:
 
     # ------------------------------------------------------------------ the connections
 
-    async def keep(self, stream: TlsStream, party_id: str) -> None:
-        """Keep a connection of this party until it is used, and then until the end of its use.
+    async def keep(self, stream: TlsStream, peer: PeerKey) -> None:
+        """Keep a connection of this peer until it is used, and then until the end of its use.
 
         It also ends if nobody uses it for some time: the party dials again, and no device in between forgets a
         connection that is still counted on. Raises OSError if the connection breaks."""
-        kept = self._unused.setdefault(party_id, [])
+        kept = self._unused.setdefault(peer.party_id, [])
         if len(kept) >= self._limits.unused_of_party:
             return
         one = _Unused(stream)
@@ -68,7 +70,8 @@ class Dialed:
             if one.user.done() and not one.reading.done():
                 one.reading.cancel()
                 await asyncio.wait((one.reading,))
-                await self._loop.sock_sendall(one.user.result(), OPEN)
+                line = open_line(SeenTls(stream.version, peer.key_id))
+                await self._loop.sock_sendall(one.user.result(), line)
                 await _exchange(stream, one.user.result())
         finally:
             if one in kept:

@@ -209,7 +209,7 @@ class Gateway:
             self._handshakes.pop(one.task, None)
             if stream.protocol == DIAL and one.peer is not None and self._dialed is not None:
                 with self._shares.connection(one.peer.party_id):
-                    await self._dialed.keep(stream, one.peer.party_id)
+                    await self._dialed.keep(stream, one.peer)
             else:
                 await self._serve_peer(stream, one, address)
         except (NotAPeer, Refused) as error:

@@ -37,6 +37,7 @@ from fate_flow.peers.key_lists import check_key_list
 from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp
 from fate_flow.peers.phrase import phrase_of
+from fate_flow.peers.pinned import SeenTls
 from fate_flow.peers.tls import Clock, NotAPeer, PeerKey, peer_of, stranger_context
 
 _SECONDS = 20.0
@@ -225,6 +226,9 @@ class _UnprovedServer:
 
     def of(self, _party_id: str) -> _UnprovedServer:
         return self
+
+    def has_dialed(self, _party_id: str, _seen: SeenTls) -> None:
+        """Nobody joins over such a connection."""
 
     def has_answered(self, _party_id: str) -> None:
         """Nothing is noted of a server that nobody knows."""

@@ -43,7 +43,7 @@ _HEAD_BYTES = 64 * 1024
 _MOST_SERVERS = 256          # servers to which connections are kept
 _PIECE_BYTES = 64 * 1024
 _DIALED_HOST = "party-"
-_DIALED_AS = f"http://{_DIALED_HOST}"        # what `requests` can parse, and mounts of its adapters
+_DIALED_AS = f"http://{_DIALED_HOST}"        # what `requests` can parse; only a session of its own gets such addresses
 
 _current = threading.local()
 
@@ -89,8 +89,8 @@ class PeerHttp:
         self._pinned = pinned
         self._session = self._make_session(_Adapter(pool_connections=_MOST_SERVERS, pool_maxsize=connections))
         self._sessions: dict[str, tuple[Recognised, _Session]] = {}
-        if dialed is not None:
-            self._session.mount(_DIALED_AS, _DialedAdapter(dialed, connections))
+        adapter = None if dialed is None else _DialedAdapter(dialed, connections, pinned)
+        self._to_dialing = None if adapter is None else self._make_session(adapter)
         self._lock = threading.Lock()
 
     def post(
@@ -105,11 +105,12 @@ class PeerHttp:
         Raises requests.RequestException if there is no complete answer in time; ValueError for an answer that is not
         accepted."""
         bounds = _Bounds(seconds, most_bytes)
-        if url.startswith(DIALED):
-            url = _DIALED_AS + url.removeprefix(DIALED)
         request: dict[str, Any] = {"data": data, "params": query, "headers": head, "verify": ca_file or True}
-        is_pinned = url.startswith("https:") and not ca_file
-        session = self._session_of(head.get(DEST_PARTY_ID, "")) if is_pinned else self._session
+        session = self._session
+        if self._to_dialing is not None and url.startswith(DIALED):
+            session, url = self._to_dialing, _DIALED_AS + url.removeprefix(DIALED)
+        elif url.startswith("https:") and not ca_file:
+            session = self._session_of(head.get(DEST_PARTY_ID, ""))
         outer, _current.bounds = getattr(_current, "bounds", None), bounds
         try:
             try:
@@ -125,8 +126,9 @@ class PeerHttp:
             _current.bounds = outer
 
     def close(self) -> None:
-        for session in (self._session, *(session for _, session in self._sessions.values())):
-            session.close()
+        for session in (self._session, self._to_dialing, *(session for _, session in self._sessions.values())):
+            if session is not None:
+                session.close()
 
     def _session_of(self, party_id: str) -> _Session:
         """Return the session of a party with the keys and the own certificate of this moment, without connections that
@@ -375,8 +377,9 @@ class _PinnedConnection(HTTPSConnection):
 class _DialedAdapter(HTTPAdapter):
     """Uses connections that parties keep open at the own gateway."""
 
-    def __init__(self, socket_at: Path, connections: int) -> None:
+    def __init__(self, socket_at: Path, connections: int, pinned: Recognises | None) -> None:
         self._socket_at = socket_at
+        self._pinned = pinned
         super().__init__(pool_connections=_MOST_SERVERS, pool_maxsize=connections)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
@@ -385,32 +388,37 @@ class _DialedAdapter(HTTPAdapter):
 
     def _pool(self, host: str, port: int, **options: Any) -> _DialedPool:
         pool = _DialedPool(host, port, **options)
-        pool.socket_at = self._socket_at
+        pool.socket_at, pool.pinned = self._socket_at, self._pinned
         return pool
 
 
 class _DialedConnection(HTTPConnection):
     socket_at: Path
+    pinned: Recognises | None
 
     def _new_conn(self) -> socket.socket:
         bounds, sock = _bounds(), _Socket(socket.AF_UNIX, socket.SOCK_STREAM)
         bounds.has_connected = True
         try:
             sock.settimeout(bounds.wait_seconds())
-            use_connection(sock, self.socket_at, self._dns_host.removeprefix(_DIALED_HOST))
+            party_id = self._dns_host.removeprefix(_DIALED_HOST)
+            seen = use_connection(sock, self.socket_at, party_id)
         except OSError as error:
             sock.close()
             raise NewConnectionError(self, f"Failed to establish a new connection: {error}") from error
+        if self.pinned is not None:
+            self.pinned.has_dialed(party_id, seen)
         return sock
 
 
 class _DialedPool(HTTPConnectionPool):
     ConnectionCls = _DialedConnection
     socket_at: Path
+    pinned: Recognises | None
 
     def _new_conn(self) -> Any:
         connection: Any = super()._new_conn()
-        connection.socket_at = self.socket_at
+        connection.socket_at, connection.pinned = self.socket_at, self.pinned
         return connection
 
 

@@ -44,6 +44,10 @@ Reached = Callable[[str, SeenTls], None]
 class Recognises(Protocol):
     """Whoever knows how the servers of parties are recognised."""
 
+    def has_dialed(self, party_id: str, seen: SeenTls, /) -> None:
+        """Note what a connection is that a party has opened for our requests."""
+        ...
+
     def has_answered(self, party_id: str, /) -> None:
         """Note that the server of a party has answered a request."""
         ...
@@ -107,6 +111,9 @@ class PinnedParties:
                 context = client_context(self._own_tls(), keys)
                 made = self._made[party_id] = Pinned(party_id, context, keys, leaf, self._clock, self._seen)
             return made
+
+    def has_dialed(self, party_id: str, seen: SeenTls) -> None:
+        self._seen[party_id] = seen
 
     def has_answered(self, party_id: str) -> None:
         seen = self._seen.get(party_id)

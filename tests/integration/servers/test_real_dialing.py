@@ -56,6 +56,9 @@ def seen_at_guest(joined: Strangers) -> dict[str, object]:
 def test_jobs_run_in_both_directions(joined: Strangers) -> None:
     runs(joined)
     assert seen_at_guest(joined)["url"] == f"dialed://{HOST}"
+    keys: Any = seen_at_guest(joined)["keys"]
+    assert {way: seen["tls"] for way, seen in keys["contacts"].items()} == {"from": "TLSv1.3", "to": "TLSv1.3"}
+    assert keys["contacts"]["to"]["key_id"] in keys["tls_keys"]
 
 
 def test_connections_are_made_again_after_either_server_was_killed(joined: Strangers) -> None:
@@ -72,7 +75,8 @@ def test_a_party_that_was_deleted_keeps_no_connection(joined: Strangers) -> None
     guest = joined.servers[GUEST]
     eventually(lambda: seen_at_guest(joined).get("status") == "answers", "the host to answer")
     guest.ask("key/public/delete", {"party_id": HOST})
-    eventually(lambda: seen_at_guest(joined).get("status") == "does not answer", "the connections to end")
+    # Whichever of its processes notices first: the host does not answer, or has no address any more.
+    eventually(lambda: seen_at_guest(joined).get("status") != "answers", "the connections to end")
     said = f"no connection is kept open to 127.0.0.1: party {GUEST}: "
     host = joined.servers[HOST]
     eventually(lambda: any(said in line for line in host.log("fate_flow", "fate_flow_stat.log")), "the host to say so")

@@ -89,11 +89,14 @@ async def connected(path: str) -> tuple[socket.socket, str]:
 
 
 async def wants(world: World, party_id: str = PARTY) -> tuple[str, Peer]:
-    """A process of the world's server asks for a connection: the line that it gets, and the connection."""
+    """A process of the world's server asks for a connection: the line that it gets, "open" with what the TLS connection
+    is, and the connection."""
     reader, writer = await asyncio.open_unix_connection(str(world.folder / DIALED))
     writer.write(f"{party_id}\n".encode())
-    line = await reader.readline()
-    return line.decode().strip(), Peer(reader, writer)
+    line = (await reader.readline()).decode().strip()
+    if line == f"open TLSv1.3 {world.parties[party_id].peer.key_id}":
+        line = "open"
+    return line, Peer(reader, writer)
 
 
 def test_requests_come_over_connections_that_the_party_keeps_open() -> None:
