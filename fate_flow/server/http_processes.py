@@ -14,8 +14,8 @@ from flask import Flask
 from gunicorn.app.base import BaseApplication
 
 from fate_flow.api.app import create_public_app
+from fate_flow.api.http.gunicorn_worker import CallerLimits, worker_class
 from fate_flow.api.http.services import Services
-from fate_flow.api.http.unread import worker_class
 from fate_flow.api.v1.envelope import error_body
 from fate_flow.api.workers.worker import create_worker_app
 from fate_flow.engines.local import proc
@@ -42,6 +42,7 @@ from fate_flow.settings.settings import Settings
 from fate_flow.store.views.views import Views
 
 _KEEP_ALIVE_SECONDS = 75
+_CONNECTIONS = 768               # whose request no thread has; a process may open 1024 files by default
 HEADER_FIELDS: Mapping[str, Any] = {
     # Clients of FATE write APP_KEY with an underscore. gunicorn drops all other names with one, which would be another
     # spelling of a name with hyphens; by default it takes SCRIPT_NAME and PATH_INFO from callers on this machine.
@@ -66,13 +67,17 @@ class HttpProcesses:
         """Serve clients and other parties until SIGTERM."""
         limits = self.settings
         try:
-            _Gunicorn(listeners, limits.http_workers, limits.http_threads, limits.run_dir, self._public_app).run()
+            _Gunicorn(
+                listeners, limits.http_workers, limits.http_threads, limits.http_threads // 2, limits.run_dir,
+                self._public_app,
+            ).run()  # fmt: skip
         finally:
             self.effect_runner.finish()
 
     def run_for_workers(self, listener: socket.socket) -> None:
         """Serve this party's own workers until SIGTERM."""
-        _Gunicorn((listener,), 1, self.settings.worker_threads, self.settings.run_dir, self._worker_app).run()
+        threads = self.settings.worker_threads
+        _Gunicorn((listener,), 1, threads, threads, self.settings.run_dir, self._worker_app).run()
 
     def _public_app(self) -> Flask:
         record = open_log(self.settings)
@@ -120,19 +125,21 @@ def _keep_sockets(arbiter: Any) -> None:
 
 
 class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
-    """gunicorn on bound sockets, with an application that each of its workers builds."""
+    """gunicorn on bound sockets, with an application that each of its workers builds. `bodies`: so many threads may
+    read large bodies at once."""
 
     def __init__(
-        self, listeners: Sequence[socket.socket], workers: int, threads: int, run_dir: Path,
+        self, listeners: Sequence[socket.socket], workers: int, threads: int, bodies: int, run_dir: Path,
         make_app: Callable[[], Flask],
     ) -> None:  # fmt: skip
         self._options = {
             "bind": [f"fd://{listener.fileno()}" for listener in listeners],
             "workers": workers,
-            "worker_class": worker_class(error_body),
+            "worker_class": worker_class(error_body, CallerLimits(bodies)),
             "threads": threads,
             "keepalive": _KEEP_ALIVE_SECONDS,
-            "worker_connections": 1000,
+            "worker_connections": _CONNECTIONS + threads,
+            "sendfile": False,               # it would keep no deadlines (CallerSocket)
             "graceful_timeout": 5,
             "timeout": 120,
             "worker_tmp_dir": str(run_dir),

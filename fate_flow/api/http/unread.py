@@ -5,30 +5,33 @@ Without this, they would be HTML pages. The OpenAPI document of v1 lists each st
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from http import HTTPStatus
-from typing import Any
 
-from gunicorn import util
 from gunicorn.http import errors
-from gunicorn.workers.gthread import ThreadWorker
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.text.phrases import sanitized
 
 UNREADABLE: Mapping[int, str] = {
     400: "The input is not an HTTP/1.1 request.",
+    408: "The request has not arrived in time.",
     414: "The request line is too long: method, path and query.",
     417: "The header Expect is not 100-continue.",
     431: "There are too many header fields, or one of them is too long.",
     500: "The server has failed; its log says why.",
     501: "The transfer encoding of the body is not supported.",
+    503: "The server receives other large requests; try again later.",
 }
 """The messages by HTTP status."""
 
+
+class TooLate(errors.ParseException):  # type: ignore[misc]  # gunicorn is not typed
+    """A part of a request has not arrived in time."""
+
+
 _STATUS_OF: Mapping[type[Exception], int] = {
+    TooLate: 408,
     errors.LimitRequestLine: 414,
     errors.ExpectationFailed: 417,
     errors.LimitRequestHeaders: 431,
@@ -50,63 +53,34 @@ class BrokenBody(BadRequest):
     """The body of a request ends too early, or is not encoded as its headers say; no failure of the server."""
 
 
+class LateBody(BadRequest):
+    """The body of a request has not arrived in time; no failure of the server."""
+
+
 BROKEN_BODIES = (errors.ParseException, errors.NoMoreData)
 
 
-def broken_body(error: Exception) -> BrokenBody:
-    return BrokenBody(_text(400, error))
-
-
-class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not typed
-    """gunicorn's worker with threads; it answers in an envelope if a request does not reach the application, and no
-    client that keeps its connection open makes others wait."""
-
-    body_of: BodyOf
-
-    def handle(self, conn: Any) -> Any:
-        """Carry out a request, in a thread of the pool. Where the connection ends with it, end it here: gunicorn would
-        wait in its main thread, for up to 2 s, until the client ends it too, and serve nobody else meanwhile."""
-        result = super().handle(conn)
-        if not result:
-            conn.close(graceful=True)
-        return result
-
-    def finish_request(self, conn: Any, fs: Any) -> None:
-        """What is left to do in the main thread after a request."""
-        if conn.sock.fileno() == -1:
-            self.nr_conns -= 1             # `handle` has closed it
-        else:
-            super().finish_request(conn, fs)
-
-    def handle_error(self, req: Any, client: socket.socket, addr: Any, exc: Exception) -> None:  # noqa: ARG002  # gunicorn's own signature
-        status = status_of(exc)
-        if status == 500:
-            self.log.error("a request failed outside of the application", exc_info=exc)
-        else:
-            self.log.warning("input from %s is not a request: %s", addr[0] if addr else "a socket", exc)
-        with suppress(OSError):             # the client has gone
-            util.write_nonblock(client, answer(status, type(self).body_of(status, _text(status, exc))))
-
-
-def worker_class(body_of: BodyOf) -> type[ThreadWorker]:
-    """Return a class of gunicorn's workers for applications that answer in this envelope."""
-    return type("EnvelopeWorker", (_EnvelopeWorker,), {"body_of": staticmethod(body_of)})
+def broken_body(error: Exception) -> BrokenBody | LateBody:
+    return LateBody(text_of(408, error)) if isinstance(error, TooLate) else BrokenBody(text_of(400, error))
 
 
 def status_of(error: Exception) -> int:
     return next((status for kind, status in _STATUS_OF.items() if isinstance(error, kind)), 500)
 
 
+_RETRY_LATER = "Retry-After: 1\r\n"
+
+
 def answer(status: int, body: bytes) -> bytes:
     """Return the whole HTTP message, which closes the connection."""
     head = (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nConnection: close\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
+        f"{_RETRY_LATER if status == 503 else ''}Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode("ascii") + body
 
 
-def _text(status: int, error: Exception) -> str:
+def text_of(status: int, error: Exception) -> str:
     """Return the message, which quotes a short part of the input."""
     meaning = UNREADABLE[status].removesuffix(".")
     return meaning if status == 500 else f"{meaning}: {sanitized(str(error), 200)}"

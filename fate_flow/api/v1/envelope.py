@@ -20,7 +20,7 @@ from fate_flow.api.http.errors import Statuses, first, log_failure
 from fate_flow.api.http.file_routes import is_for_a_file
 from fate_flow.api.http.json_text import to_json
 from fate_flow.api.http.request_origin import FORBIDDEN, OtherSite
-from fate_flow.api.http.unread import BrokenBody
+from fate_flow.api.http.unread import BrokenBody, LateBody
 from fate_flow.core.model.errors import BadRequest, Busy, FlowError, NotFound, PermissionDenied, StorageFailed
 from fate_flow.core.model.job import NOT_AUTHENTICATED, Answer
 from fate_flow.core.wire.v1 import retcodes
@@ -168,7 +168,7 @@ STATUS_OF: Statuses = {Busy: 503, StorageFailed: 500}
 STATUS_OF_NO_FILE: Statuses = {BadRequest: 400, PermissionDenied: 403, NotFound: 404}
 """The HTTP statuses of errors on routes that answer with a file; all other errors have 500 there."""
 
-STATUS_OF_NO_REQUEST: Statuses = {OtherSite: FORBIDDEN, BrokenBody: 400}
+STATUS_OF_NO_REQUEST: Statuses = {OtherSite: FORBIDDEN, BrokenBody: 400, LateBody: 408}
 """The HTTP statuses of requests that are not taken for one of a client."""
 
 RETCODE_OF: Statuses = {NotAuthenticated: NOT_AUTHENTICATED, UploadMisses: UNCAUGHT}

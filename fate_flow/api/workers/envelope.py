@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fate_flow.api.http.request_origin import FORBIDDEN, OtherSite
-from fate_flow.api.http.unread import BrokenBody
+from fate_flow.api.http.unread import BrokenBody, LateBody
 from fate_flow.api.v1.envelope import RetcodeEnvelope
 from fate_flow.core.model.errors import Busy, StorageFailed
 
-WORKERS = RetcodeEnvelope({Busy: 503, StorageFailed: 500, OtherSite: FORBIDDEN, BrokenBody: 400})
+WORKERS = RetcodeEnvelope({Busy: 503, StorageFailed: 500, OtherSite: FORBIDDEN, BrokenBody: 400, LateBody: 408})

@@ -226,6 +226,23 @@ def test_clients_are_served_while_a_peer_floods(gatewayed: Gatewayed) -> None:
             one.close()
 
 
+def test_half_requests_at_the_port_of_clients_hold_up_nobody(gatewayed: Gatewayed) -> None:
+    address = urlsplit(gatewayed.server.url)
+    head = b"POST /v1/version/get HTTP/1.1\r\nHost: localhost\r\n"
+    half = []
+    try:
+        for part in (head, head + b"Content-Length: 100\r\n\r\n{"):
+            for _ in range(40):        # there are 32 threads
+                half.append(socket.create_connection((address.hostname, address.port), timeout=60))
+                half[-1].sendall(part)
+        assert gatewayed.server.ask("version/get") is not None
+        assert gatewayed.is_let_in("10000")
+        assert {one.recv(12) for one in half} == {b"HTTP/1.1 408"}         # each of them has ended
+    finally:
+        for one in half:
+            one.close()
+
+
 def test_a_party_that_asks_faster_than_its_quota_is_refused_and_others_are_served(gatewayed: Gatewayed) -> None:
     gatewayed.join("10004")
     eventually(lambda: gatewayed.is_let_in("10004"), "the party to be let in")

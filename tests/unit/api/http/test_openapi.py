@@ -140,7 +140,7 @@ def test_head_is_in_it_where_get_is_and_brings_no_body(served: dict[str, Any]) -
 
 def test_every_operation_has_the_answers_to_what_is_no_request(served: dict[str, Any]) -> None:
     for _, _, operation in operations(served):
-        assert {"400", "414", "417", "431", "500", "501"} <= operation["responses"].keys()
+        assert {"400", "408", "414", "417", "431", "500", "501", "503"} <= operation["responses"].keys()
     assert {"UnknownPath", "MethodNotAllowed"} <= served["components"]["responses"].keys()
 
 

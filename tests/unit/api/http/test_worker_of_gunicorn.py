@@ -1,54 +1,210 @@
-"""gunicorn's worker ends a connection where nobody waits for it."""
+"""gunicorn's worker gives threads to complete requests, and to few large ones: a slow caller holds none."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import selectors
 import socket
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from http.client import HTTPResponse
+from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 from gunicorn.config import Config
-from gunicorn.workers.gthread import TConn, ThreadWorker
+from gunicorn.glogging import Logger
 
-from fate_flow.api.http.unread import worker_class
+from fate_flow.api.http.gunicorn_worker import PIECE, CallerLimits, worker_class
+from tests.kit.waiting import eventually
 
 SECONDS = 60.0
+NEVER = 3600.0                # a deadline that no test reaches
+SOON = 0.3
+LARGE = 4 * PIECE
+SMALL = b"POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody"
+HUGE_ANSWER = 64 * 1024 * 1024
+
+
+class App:
+    """Answers with the length of the body; `/huge` with a long answer, `/held` when the test says so."""
+
+    def __init__(self) -> None:
+        self.free = Event()
+
+    def __call__(self, environ: Mapping[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        body = environ["wsgi.input"].read()
+        if environ["PATH_INFO"] == "/held":
+            assert self.free.wait(SECONDS)
+        text = b"h" * HUGE_ANSWER if environ["PATH_INFO"] == "/huge" else str(len(body)).encode()
+        start_response("200 OK", [("Content-Length", str(len(text)))])
+        return [text]
+
+
+class Served:
+    """A worker that runs, without processes around it."""
+
+    def __init__(self, folder: Path, limits: CallerLimits, threads: int, connections: int) -> None:
+        cfg = Config()
+        for name, value in {
+            "threads": threads, "worker_connections": connections, "worker_tmp_dir": str(folder), "keepalive": 75,
+            "graceful_timeout": 1,
+        }.items():  # fmt: skip
+            cfg.set(name, value)
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.app = App()
+        kind = worker_class(lambda status, text: json.dumps([status, text]).encode(), limits)
+        self.worker: Any = kind(0, os.getppid(), [self.listener], None, 60, cfg, Logger(cfg))
+        self.worker.wsgi = self.app
+        self.worker.tpool = self.worker.get_thread_pool()
+        self.worker.poller = selectors.DefaultSelector()
+        self.worker.method_queue.init()
+        self._thread = Thread(target=self.worker.run, daemon=True)
+        self._thread.start()
+
+    def open(self, data: bytes = b"") -> socket.socket:
+        sock = socket.create_connection(self.listener.getsockname(), timeout=SECONDS)
+        sock.sendall(data)
+        return sock
+
+    def close(self) -> None:
+        self.app.free.set()
+        self.worker.handle_exit(None, None)
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive()
+
+
+Start = Callable[..., Served]
 
 
 @pytest.fixture
-def worker() -> Any:
-    """A worker without processes, listeners and threads."""
-    kind = worker_class(lambda status, text: f"{status} {text}".encode())
-    found = object.__new__(kind)
-    found.nr_conns = 1
-    found.alive = True
-    return found
+def start(tmp_path: Path) -> Iterator[Start]:
+    with ExitStack() as stack:
+
+        def started(limits: CallerLimits, threads: int = 2, connections: int = 100) -> Served:
+            served = Served(tmp_path, limits, threads, connections)
+            stack.callback(served.close)
+            return served
+
+        yield started
 
 
-@pytest.mark.parametrize(("result", "is_ended"), [(False, True), (None, True), (True, False), (object(), False)])
-def test_a_connection_that_ends_is_closed_by_the_thread_of_its_request(
-    worker: Any, monkeypatch: pytest.MonkeyPatch, result: object, is_ended: bool
-) -> None:
-    monkeypatch.setattr(ThreadWorker, "handle", lambda _self, _conn: result)
-    server, client = socket.socketpair()
-    with server, client, ThreadPoolExecutor(1) as pool:
-        conn = TConn(Config(), server, ("127.0.0.1", 1), ("127.0.0.1", 2))
-        handled = pool.submit(worker.handle, conn)
-        client.settimeout(SECONDS)
-        if is_ended:
-            assert client.recv(1) == b""             # the thread waits for the client now, and for nothing else
-        client.shutdown(socket.SHUT_WR)
-        assert handled.result(SECONDS) is result
-        assert (server.fileno() == -1) is is_ended
+def said(sock: socket.socket) -> tuple[int, bytes]:
+    """The next answer over a connection."""
+    response = HTTPResponse(sock)
+    response.begin()
+    return response.status, response.read()
 
 
-def test_the_main_thread_does_not_wait_for_a_connection_that_has_ended(worker: Any) -> None:
-    server, client = socket.socketpair()
-    with server, client:
-        conn = TConn(Config(), server, ("127.0.0.1", 1), ("127.0.0.1", 2))
-        conn.close()
-        done: Future[bool] = Future()
-        done.set_result(False)
-        worker.finish_request(conn, done)
-        assert worker.nr_conns == 0
-        assert client.recv(1) == b""
+def large(length: int = LARGE, sent: int = 1) -> bytes:
+    return f"POST /large HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode() + b"b" * sent
+
+
+@pytest.mark.parametrize("part", [
+    b"", b"POST / HTTP/1.1\r\nHost: x\r\n", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf", b"\r\n",
+], ids=["nothing", "half a head", "half a body", "an empty line"])  # fmt: skip
+def test_half_requests_hold_no_thread_and_others_are_answered(start: Start, part: bytes) -> None:
+    served = start(CallerLimits(bodies=1, seconds=NEVER))
+    with ExitStack() as stack:
+        for _ in range(40):
+            stack.enter_context(served.open(part))
+        with served.open(SMALL) as honest:
+            assert said(honest) == (200, b"4")
+            honest.sendall(SMALL[:30])              # the next request of the same connection comes in two parts
+            with served.open(SMALL) as other:
+                assert said(other) == (200, b"4")
+            honest.sendall(SMALL[30:])
+            assert said(honest) == (200, b"4")
+
+
+def test_a_request_that_does_not_come_ends_its_connection(start: Start) -> None:
+    served = start(CallerLimits(bodies=1, seconds=SOON))
+    with served.open(b"POST / HTTP/1.1\r\n") as half, served.open() as silent:
+        status, text = said(half)
+        assert (status, json.loads(text)) == (408, [408, "The request has not arrived in time."])
+        assert (half.recv(1), silent.recv(1)) == (b"", b"")
+
+
+def test_a_large_body_that_stops_ends_its_connection(start: Start) -> None:
+    served = start(CallerLimits(bodies=1, seconds=SOON), threads=1)
+    with served.open(large(sent=PIECE + 5)) as stopped, served.open(SMALL) as honest:
+        assert said(stopped)[0] == 408
+        assert said(honest) == (200, b"4")
+
+
+def test_a_caller_that_does_not_read_its_answer_is_left(start: Start) -> None:
+    served = start(CallerLimits(bodies=1, seconds=SOON), threads=1)
+    with served.open(SMALL.replace(b"/small", b"/huge")), served.open(SMALL) as honest:
+        assert said(honest) == (200, b"4")
+
+
+def test_large_bodies_leave_threads_free_and_wait_for_their_turn(start: Start) -> None:
+    served = start(CallerLimits(bodies=1, seconds=NEVER, turn_seconds=NEVER))
+    with ExitStack() as stack:
+        first = stack.enter_context(served.open(large()))
+        eventually(lambda: served.worker._bodies, "a thread that reads the first body")
+        second, chunked = (stack.enter_context(served.open(data)) for data in (
+            large(sent=LARGE), b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
+        ))  # fmt: skip
+        with served.open(SMALL) as honest:
+            assert said(honest) == (200, b"4")
+        first.sendall(b"b" * (LARGE - 1))
+        assert [said(first), said(second)] == [(200, str(LARGE).encode())] * 2
+        chunked.sendall(b"0\r\n\r\n")
+        assert said(chunked) == (200, b"2")
+
+
+def test_a_large_body_that_has_no_turn_in_time_is_asked_to_come_later(start: Start) -> None:
+    served = start(CallerLimits(bodies=1, seconds=NEVER, turn_seconds=SOON))
+    with served.open(large()) as first:
+        eventually(lambda: served.worker._bodies, "a thread that reads the first body")
+        with served.open(large()) as second:
+            assert said(second)[0] == 503
+        first.sendall(b"b" * (LARGE - 1))
+        assert said(first)[0] == 200
+
+
+def test_requests_that_are_sent_ahead_are_answered_in_their_order(start: Start) -> None:
+    served = start(CallerLimits(bodies=1, seconds=NEVER))
+    third = SMALL.replace(b"4\r\n\r\nbody", b"6\r\n\r\nlonger")
+    with served.open(SMALL + SMALL.replace(b"4\r\n\r\nbody", b"2\r\n\r\nok") + third[:9]) as sock:
+        text = b""
+        for rest, said_so_far in ((b"", [b"4", b"2"]), (third[9:], [b"4", b"2", b"6"])):
+            sock.sendall(rest)
+            while re.findall(rb"\r\n\r\n([0-9])", text) != said_so_far:
+                text += (data := sock.recv(4096))
+                assert data
+
+
+def test_a_connection_that_has_ended_holds_no_thread_and_is_closed(start: Start) -> None:
+    served = start(CallerLimits(bodies=1, seconds=NEVER), threads=1)
+    last = SMALL.replace(b"Host: x", b"Host: x\r\nConnection: close")
+    with ExitStack() as stack:
+        for _ in range(10):
+            ended = stack.enter_context(served.open(last))
+            assert said(ended) == (200, b"4")
+            assert ended.recv(1) == b""               # and it is not closed here
+        eventually(lambda: served.worker.nr_conns == 0, "the ends of the connections")
+
+
+def test_too_many_connections_cost_the_oldest_without_a_request(start: Start) -> None:
+    served = start(CallerLimits(bodies=1, seconds=NEVER), connections=8)
+    with ExitStack() as stack:
+        kept = stack.enter_context(served.open(SMALL))
+        assert said(kept) == (200, b"4")
+        silent = [stack.enter_context(served.open()) for _ in range(30)]
+        with served.open(SMALL) as honest:
+            assert said(honest) == (200, b"4")
+        assert silent[0].recv(1) == b""
+        kept.sendall(SMALL)
+        assert said(kept) == (200, b"4")
+
+
+def test_a_caller_that_goes_leaves_nothing(start: Start) -> None:
+    served = start(CallerLimits(bodies=1, seconds=NEVER))
+    for data in (b"", SMALL[:20], large(), SMALL, SMALL * 3):
+        served.open(data).close()
+    eventually(lambda: served.worker.nr_conns == 0 and not served.worker._bodies, "the ends of the connections")

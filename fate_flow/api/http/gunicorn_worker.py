@@ -1,0 +1,323 @@
+"""gunicorn's worker with threads, in which a slow caller holds no thread.
+
+gunicorn gives a connection to a thread that then waits for the head and the body, as long as the caller likes: as many
+half requests as threads would silence everybody. Here the main thread collects a request without waiting, and a thread
+gets it when it is complete. A thread waits only for the bodies that are too large to be collected. So few of them are
+read at once that other threads stay free, and each piece of a body or of an answer has its deadline.
+
+The main thread also waits for the ends of connections that the server has ended.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from selectors import EVENT_READ
+from typing import Any
+
+from gunicorn import util
+from gunicorn.http import errors
+from gunicorn.workers.gthread import TConn, ThreadWorker
+
+from fate_flow.api.http.unread import UNREADABLE, BodyOf, TooLate, answer, status_of, text_of
+
+PIECE = 64 * 1024            # a request of at most so many bytes is collected before a thread gets it
+
+_HEAD_END = b"\r\n\r\n"
+_LENGTH = re.compile(rb"(?im)^content-length[ \t]*:[ \t]*([0-9]{1,18})[ \t]*\r?$")
+_IN_PIECES = re.compile(rb"(?im)^(?:transfer-encoding|expect)[ \t]*:")
+_DISCARDED = 64 * 1024       # of what a caller sends after the end of its connection
+_END_SECONDS = 2.0           # for a caller to read the last answer
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+_GONE = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED)
+_PAUSE_SECONDS = 0.1         # if no connection can be accepted for lack of descriptors
+
+Step = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class CallerLimits:
+    """What slow callers may take. A caller is a TCP connection: who has reached a Unix socket is one of this server."""
+
+    bodies: int                       # threads that may read large bodies at once
+    seconds: float = 10.0             # for a small request, and for each piece of a large body or of an answer
+    turn_seconds: float = 30.0        # as long as a large body waits for one of the threads
+
+
+class CallerSocket(socket.socket):
+    """The socket of a connection. `recv` and `sendall` are for threads, and keep deadlines."""
+
+    def __init__(self, made: socket.socket, seconds: float) -> None:
+        super().__init__(made.family, made.type, made.proto, fileno=made.detach())
+        self.ahead = bytearray()         # what the main thread has collected of the next request
+        self.may_wait = self.is_inside = self.family == socket.AF_UNIX
+        self._seconds = seconds
+        self._left, self._bytes = seconds, 0         # of the present piece
+
+    def collect(self) -> int | None:
+        """Add to `ahead` what is there. Return the count of bytes, 0 at the end; None if there is nothing now."""
+        try:
+            data = super().recv(PIECE)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return 0
+        self.ahead += data
+        return len(data)
+
+    def begin(self, *, may_wait: bool) -> None:
+        """Begin a request; `may_wait`: a thread may wait for what was not collected."""
+        self.may_wait = may_wait or self.is_inside
+        self._left, self._bytes = self._seconds, 0
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        """Return what was collected, then what comes. Raises TooLate."""
+        if self.ahead:
+            data = bytes(self.ahead[:size])
+            del self.ahead[:size]
+            return data
+        started = time.monotonic()
+        self.settimeout(max(0.0, self._left) if self.may_wait else 0.0)
+        try:
+            data = super().recv(size, flags)
+        except (BlockingIOError, TimeoutError):
+            raise TooLate("a part of the request is missing") from None
+        self._left -= time.monotonic() - started
+        self._bytes += len(data)
+        if self._bytes >= PIECE:
+            self._left, self._bytes = self._seconds, 0
+        return data
+
+    def sendall(self, data: Any, flags: int = 0) -> None:
+        """Send all of this, a piece in time. A caller that does not read is one that has gone."""
+        if self.gettimeout() == 0.0:
+            super().sendall(data, flags)
+            return
+        view = memoryview(data)
+        for at in range(0, len(view), PIECE):
+            self.settimeout(self._seconds)
+            try:
+                super().sendall(view[at : at + PIECE], flags)
+            except TimeoutError:
+                raise BrokenPipeError(errno.EPIPE, "the caller does not read its answer") from None
+
+
+class _Has(Enum):
+    """What was collected of a request."""
+
+    A_PART = "a part"
+    ALL = "all of it"
+    TOO_MUCH = "a part of a request that is too large to be collected, or whose length is not known"
+
+
+def _has(ahead: bytearray) -> _Has:
+    """Return what these bytes are. Only gunicorn's parser decides where a request ends; this decides who waits."""
+    end = ahead.find(_HEAD_END, 0, PIECE)
+    if end < 0:
+        return _Has.TOO_MUCH if len(ahead) >= PIECE else _Has.A_PART
+    head = bytes(ahead[: end + 2])
+    lengths = _LENGTH.findall(head)          # a request with two of them is refused as it is
+    size = end + len(_HEAD_END) + (int(lengths[0]) if len(lengths) == 1 else 0)
+    if size > PIECE or _IN_PIECES.search(head):
+        return _Has.TOO_MUCH
+    return _Has.ALL if len(ahead) >= size else _Has.A_PART
+
+
+class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not typed
+    """`pending_conns`, of gunicorn: connections whose request is not complete. `_turns`: those with a large body that
+    wait for a thread. `_ends`: those that the server has ended. The deadlines of each grow from first to last."""
+
+    body_of: BodyOf
+    limits: CallerLimits
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._bodies: set[Any] = set()        # connections whose thread may wait
+        self._turns: deque[Any] = deque()
+        self._ends: deque[Any] = deque()
+
+    # ------------------------------------------------------------------ requests that come (in the main thread)
+
+    def accept(self, listener: Any) -> None:
+        try:
+            made, address = listener.accept()
+        except OSError as error:
+            if error.errno in _NO_DESCRIPTOR:
+                self.log.warning("no connection can be accepted: %s", error.strerror)
+                if not self._drop_oldest():
+                    time.sleep(_PAUSE_SECONDS)
+            elif error.errno not in _GONE:
+                raise
+            return
+        if self.nr_conns + 1 >= self.worker_connections:
+            self._drop_oldest()
+        self.nr_conns += 1
+        conn = TConn(self.cfg, CallerSocket(made, self.limits.seconds), address, listener.getsockname())
+        conn.data_ready = True           # gunicorn's threads need not wait for a first byte
+        self._collect(conn)
+
+    def on_client_socket_readable(self, conn: Any, client: socket.socket) -> None:
+        """Something comes over a connection that was kept after an answer."""
+        if client.fileno() != -1:
+            self._unwait(conn, self.keepalived_conns)
+            self._collect(conn)
+
+    def _collect(self, conn: Any) -> None:
+        """Collect the next request of a connection that is in no line."""
+        if (step := self._next_step(conn)) is not None:
+            step(conn)
+        else:
+            self._wait(conn, self.pending_conns, self.limits.seconds, self._on_more)
+
+    def _on_more(self, conn: Any, sock: CallerSocket) -> None:
+        if sock.fileno() != -1 and (step := self._next_step(conn)) is not None:
+            self._unwait(conn, self.pending_conns)
+            step(conn)
+
+    def _next_step(self, conn: Any) -> Step | None:
+        """Read what is there. Return what to do with the connection; None: wait for more."""
+        sock: CallerSocket = conn.sock
+        if (found := _has(sock.ahead)) is _Has.A_PART:
+            count = sock.collect()
+            if count == 0:
+                return self._hand_over if sock.ahead else self._close
+            found = _has(sock.ahead)
+        if found is _Has.A_PART:
+            return None
+        return self._hand_over if found is _Has.ALL else self._take_turn
+
+    def _hand_over(self, conn: Any) -> None:
+        conn.sock.begin(may_wait=False)
+        self.enqueue_req(conn)
+
+    def _take_turn(self, conn: Any) -> None:
+        """Let a thread read a large body, now or when one of the others has ended."""
+        if not conn.sock.is_inside:
+            if len(self._bodies) >= self.limits.bodies:
+                conn.timeout = time.monotonic() + self.limits.turn_seconds
+                self._turns.append(conn)
+                return
+            self._bodies.add(conn)
+        conn.sock.begin(may_wait=True)
+        self.enqueue_req(conn)
+
+    # ------------------------------------------------------------------ after a request (in the main thread)
+
+    def finish_request(self, conn: Any, fs: Any) -> None:
+        if conn in self._bodies:
+            self._bodies.remove(conn)
+            if self._turns:
+                self._take_turn(self._turns.popleft())
+        if fs.cancelled() or fs.exception() is not None or not fs.result():
+            self._end(conn)
+            return
+        conn.sock.ahead[:0] = conn.parser.unreader.take_buffered()         # the beginning of the next request
+        if conn.sock.ahead:
+            conn.sock.setblocking(False)
+            self._collect(conn)
+        else:
+            super().finish_request(conn, fs)
+
+    def murder_pending(self) -> None:
+        """End what is too late; gunicorn calls this each second or more often."""
+        now = time.monotonic()
+        while (conn := _late(self.pending_conns, now)) is not None:
+            self._unwait(conn, self.pending_conns)
+            if conn.sock.ahead:
+                self._refuse(conn, 408)
+            else:
+                self._close(conn)
+        while (conn := _late(self._turns, now)) is not None:
+            self._turns.remove(conn)
+            self._refuse(conn, 503)
+        while (conn := _late(self._ends, now)) is not None:
+            self._unwait(conn, self._ends)
+            self._close(conn)
+        if not self.alive:
+            for conn in [one for one in self.pending_conns if not one.sock.ahead]:
+                self._unwait(conn, self.pending_conns)
+                self._close(conn)
+
+    # ------------------------------------------------------------------ connections that end (in the main thread)
+
+    def _refuse(self, conn: Any, status: int) -> None:
+        with suppress(OSError):             # the caller has gone, or does not read
+            conn.sock.setblocking(False)
+            conn.sock.sendall(answer(status, type(self).body_of(status, UNREADABLE[status])))
+        self._end(conn)
+
+    def _end(self, conn: Any) -> None:
+        """End our direction, and wait until the caller has ended the other one: what it has not read yet would be
+        thrown away."""
+        conn.sock.ahead.clear()
+        try:
+            conn.sock.setblocking(False)
+            conn.sock.shutdown(socket.SHUT_WR)
+        except OSError:                     # it has ended
+            self._close(conn)
+        else:
+            self._wait(conn, self._ends, _END_SECONDS, self._on_end)
+
+    def _on_end(self, conn: Any, sock: CallerSocket) -> None:
+        if sock.fileno() != -1 and (sock.collect() == 0 or len(sock.ahead) > _DISCARDED):
+            self._unwait(conn, self._ends)
+            self._close(conn)
+
+    def _drop_oldest(self) -> bool:
+        """Close the oldest connection without a complete request; return whether there was one. Honest requests follow
+        their connections at once, so those that are left are the honest ones."""
+        for line in (self._ends, self.pending_conns, self.keepalived_conns):
+            for conn in line:
+                if not conn.sock.is_inside:
+                    self._unwait(conn, line)
+                    self._close(conn)
+                    return True
+        return False
+
+    def _wait(self, conn: Any, line: deque[Any], seconds: float, then: Callable[[Any, CallerSocket], None]) -> None:
+        conn.timeout = time.monotonic() + seconds
+        line.append(conn)
+        self.poller.register(conn.sock, EVENT_READ, partial(then, conn))
+
+    def _unwait(self, conn: Any, line: deque[Any]) -> None:
+        self.poller.unregister(conn.sock)
+        line.remove(conn)
+
+    def _close(self, conn: Any) -> None:
+        self.nr_conns -= 1
+        conn.close()
+
+    # ------------------------------------------------------------------ in the threads
+
+    def _keepalive_after(self, conn: Any, keepalive: Any) -> bool:
+        try:
+            return bool(super()._keepalive_after(conn, keepalive))
+        except errors.ParseException:        # the rest of a body that the application has not read
+            return False
+
+    def handle_error(self, req: Any, client: socket.socket, addr: Any, exc: Exception) -> None:  # noqa: ARG002  # gunicorn's own signature
+        status = status_of(exc)
+        if status == 500:
+            self.log.error("a request failed outside of the application", exc_info=exc)
+        else:
+            self.log.warning("input from %s is not a request: %s", addr[0] if addr else "a socket", exc)
+        with suppress(OSError):             # the client has gone
+            util.write_nonblock(client, answer(status, type(self).body_of(status, text_of(status, exc))))
+
+
+def _late(line: deque[Any], now: float) -> Any:
+    """Return the first connection of a line if its time is over; else None."""
+    return line[0] if line and line[0].timeout <= now else None
+
+
+def worker_class(body_of: BodyOf, limits: CallerLimits) -> type[ThreadWorker]:
+    """Return a class of gunicorn's workers for applications that answer in this envelope."""
+    return type("EnvelopeWorker", (_EnvelopeWorker,), {"body_of": staticmethod(body_of), "limits": limits})
