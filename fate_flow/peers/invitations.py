@@ -1,8 +1,8 @@
 """The invitations of this party, in files that only its user can read: one file each, which has the secret.
 
 A file is made by a command and is looked at by the server. Whoever changes one holds a lock, so a use, a try, or the
-decision that there is none left, happens once, however many requests come at the same time. A used, spent or expired
-invitation has no secret any more.
+decision that there is none left, happens once, however many requests come at the same time. An invitation that was
+used, or cannot be used any more, has no secret: the server looks for expired ones twice a second.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class InvitationState(StrEnum):
     USED = "used"
     SPENT = "spent"                  # too many wrong codes
     WITHDRAWN = "withdrawn"          # by a newer invitation of the same party
+    EXPIRED = "expired"              # nobody has used it in time
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class KeptInvitation:
     def is_open(self, now: int) -> bool:
         return self.state is InvitationState.OPEN and now < self.until
 
+    def has_expired(self, now: int) -> bool:
+        """Return whether its time is over, and its file still has its secret."""
+        return self.state is InvitationState.OPEN and now >= self.until
+
 
 class Invitations:
     """`folder` is made when the first invitation is; `clock` returns milliseconds since 1970."""
@@ -62,6 +67,7 @@ class Invitations:
     def add(self, invitation: Invitation, by: str) -> None:
         """Keep a new invitation; older ones of the same party can no longer be used. Raises BadSettings."""
         with self._locked():
+            self._expire()
             for name, kept in self._all():
                 if kept.until + _KEPT_MS < self._clock():
                     (self._folder / f"{name}{_SUFFIX}").unlink(missing_ok=True)
@@ -77,12 +83,23 @@ class Invitations:
                 self._write(invitation_id, replace(kept, text="", state=InvitationState.WITHDRAWN))
 
     def are_open(self) -> bool:
-        """Return whether somebody may join now."""
+        """Return whether somebody may join now; remove the secrets of expired invitations. Raises BadSettings."""
         now = self._clock()
-        return any(kept.is_open(now) for _, kept in self._all())
+        found = [kept for _, kept in self._all()]
+        if any(kept.has_expired(now) for kept in found):
+            with suppress(BlockingIOError), self._locked(fcntl.LOCK_NB):     # whoever asks must not wait for a database
+                self._expire()
+        return any(kept.is_open(now) for kept in found)
+
+    def outcome(self, invitation_id: str) -> KeptInvitation | None:
+        """Return what has become of an invitation, once whoever uses it has stored what follows from that, or has
+        failed to. Return None if nothing is known of it any more. Raises BadSettings."""
+        with self._locked():
+            self._expire()
+            return self.find(invitation_id)
 
     def find(self, invitation_id: str) -> KeptInvitation | None:
-        """Return what has become of an invitation; None if nothing is known of it any more."""
+        """Return what an invitation is at this moment; None if nothing is known of it any more. Raises BadSettings."""
         return self._read(self._folder / f"{invitation_id}{_SUFFIX}")
 
     @contextmanager
@@ -100,24 +117,36 @@ class Invitations:
 
     # ------------------------------------------------------------------ files
 
+    def _expire(self) -> None:
+        now = self._clock()
+        for name, kept in self._all():
+            if kept.has_expired(now):
+                self._write(name, replace(kept, text="", state=InvitationState.EXPIRED))
+
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self, flags: int = 0) -> Iterator[None]:
+        """Raises BadSettings; BlockingIOError with LOCK_NB while somebody else has the lock."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise BadSettings(f"cannot open {os_error_text(error)}") from error
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX | flags)
             yield
         finally:
             os.close(file)
 
     def _all(self) -> Iterator[tuple[str, KeptInvitation]]:
-        with suppress(FileNotFoundError):
-            for path in sorted(self._folder.iterdir()):
-                if path.suffix == _SUFFIX and (kept := self._read(path)) is not None:
-                    yield path.stem, kept
+        try:
+            paths = sorted(path for path in self._folder.iterdir() if path.suffix == _SUFFIX)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise BadSettings(f"cannot read {os_error_text(error)}") from error
+        for path in paths:
+            if (kept := self._read(path)) is not None:
+                yield path.stem, kept
 
     def _read(self, path: Path) -> KeptInvitation | None:
         try:
@@ -126,7 +155,9 @@ class Invitations:
             return KeptInvitation(**{**found, "state": InvitationState(found["state"]), "joined": joined})
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except OSError as error:
+            raise BadSettings(f"cannot read {os_error_text(error)}") from error
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise BadSettings(f"{path}: cannot be read as an invitation; remove it") from error
 
     def _write(self, name: str, kept: KeptInvitation) -> None:

@@ -34,6 +34,7 @@ class StoredPeers:
         self._clock = clock
         self._may_join = may_join
         self._dials = dials
+        self._why_closed = ""            # why nobody can join, as it was logged last
         self._last: tuple[Peers, _Values] = (Peers(), ([], False, ()))      # what was returned, and of which values
 
     def read(self, known: Peers) -> Peers:
@@ -57,10 +58,13 @@ class StoredPeers:
 
     def _lets_join(self) -> bool:
         try:
-            return self._may_join()
+            may_join, problem = self._may_join(), ""
         except FlowError as error:        # a wrong file of an invitation must not lock the peers out
-            LOG.error("nobody can join: %s", error.message)
-            return False
+            may_join, problem = False, error.message
+        if problem not in ("", self._why_closed):        # this is asked twice a second
+            LOG.error("nobody can join: %s", problem)
+        self._why_closed = problem
+        return may_join
 
 
 def _keys(pems: list[tuple[str, str]]) -> Iterator[PeerKey]:

@@ -94,6 +94,7 @@ def invite(conf: Path, invited: str, by: str | None, no_wait: bool) -> None:
              "  fate_flow party join -c conf/service_conf.yaml\nand pastes the line.")
         if not no_wait:
             joined = _awaited(invitations, invitation)
+            _check_saved(context, joined)
             tell(f"party {invited} has joined")
             _finish(settings, context, joined)
 
@@ -242,7 +243,7 @@ def _check_open(settings: Settings, invitations: Invitations, invitation_id: str
 def _awaited(invitations: Invitations, invitation: Invitation) -> JoinedParty:
     """Return the party that has joined. Raises FlowError once the invitation cannot be used any more."""
     while True:
-        kept = invitations.find(invitation.id)
+        kept = invitations.outcome(invitation.id)
         if kept is not None and kept.joined is not None:
             return kept.joined
         if kept is None or kept.state is InvitationState.WITHDRAWN:
@@ -251,18 +252,29 @@ def _awaited(invitations: Invitations, invitation: Invitation) -> JoinedParty:
             raise FlowError(
                 f"{counted(kept.tries, 'try', 'tries')} with a wrong secret: the invitation cannot be used any more"
             )
-        if _now() >= invitation.until:
+        if kept.state is InvitationState.EXPIRED:
             raise FlowError("the invitation was not used in time")
         time.sleep(_POLL_SECONDS)
+
+
+def _check_saved(context: Context, party: JoinedParty) -> None:
+    """Raises FlowError if the server failed between the use of an invitation and the end of its transaction."""
+    saved = context.read(lambda tx: [one for one in tx.joined_parties() if one.party_id == party.party_id])
+    if [one.phrase for one in saved] != [party.phrase]:
+        raise FlowError(
+            f"the invitation was used, but nothing was saved of party {party.party_id}: the server of this party "
+            "failed or ended meanwhile. Invite the party again"
+        )
 
 
 # ---------------------------------------------------------------------- after
 
 
 def _finish(settings: Settings, context: Context, party: JoinedParty) -> None:
-    """Show what was agreed, and whether both parties reach each other."""
+    """Show what was agreed, and whether both parties reach each other. Raises FlowError."""
     keys = context.read(lambda tx: tx.party_keys(party.party_id))
-    assert keys is not None, "it was saved before"
+    if keys is None:
+        raise FlowError(f"no key list of party {party.party_id} is here any more")
     own = _own_keys(settings).root().key_id
     lines = [
         ("this party", f"{settings.party_id} {_where(settings.parties_address)}"),

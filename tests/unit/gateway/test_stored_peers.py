@@ -10,6 +10,7 @@ import pytest
 
 from fate_flow.core.access.key_list import TLS, KeyState, PartyKeys
 from fate_flow.gateway.peers import Peers
+from fate_flow.peers.invitations import Invitations
 from fate_flow.peers.key_lists import sign_key_list
 from fate_flow.server.stored_peers import StoredPeers
 from fate_flow.store.sql.store import SqlStore
@@ -89,3 +90,24 @@ def test_a_key_that_cannot_be_used_locks_nobody_else_out(
     caplog.clear()
     assert source.read(found) is found
     assert caplog.text == ""
+
+
+def test_invitations_that_cannot_be_read_hide_no_change_of_keys(
+    store: SqlStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, party = tmp_path / "invitations", tls_party("10000")
+    folder.write_text("no folder")
+    source = StoredPeers(store, "9999", lambda: NOW, Invitations(folder, lambda: NOW).are_open)
+    with store.transaction() as tx:
+        tx.add_party_keys(keys_of(party))
+    joined = source.read(Peers())
+    assert (joined.keys, joined.may_join) == ((party.peer,), False)
+    with store.transaction() as tx:
+        tx.move_party_keys("10000", KeyState.JOINED, KeyState.REVOKED, "ann", 2)
+    assert source.read(joined).keys == ()
+    assert caplog.text.count("nobody can join: cannot read") == 1, "it is said once, not twice a second"
+    folder.unlink()
+    source.read(joined)
+    folder.write_text("no folder")
+    source.read(joined)
+    assert caplog.text.count("nobody can join: cannot read") == 2

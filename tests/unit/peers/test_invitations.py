@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,60 @@ def test_it_ends_after_an_hour(world: JoiningWorld) -> None:
         pass
 
 
+def test_an_expired_one_has_no_secret_any_more(world: JoiningWorld) -> None:
+    first, second = world.invite(), world.invite(b"o" * 16, "10001")
+    world.now += LIFE_MS
+    assert not world.invitations.are_open(), "the server asks this twice a second"
+    third = world.invite(b"n" * 16, "10002")
+    found = [kept for one in (first, second, third) if (kept := world.invitations.find(one.id))]
+    assert [(kept.state.value, bool(kept.text)) for kept in found] == [
+        ("expired", False), ("expired", False), ("open", True)
+    ]
+
+
+@pytest.mark.parametrize("next_step", ["outcome", "add"])
+def test_commands_remove_expired_secrets_too(world: JoiningWorld, next_step: str) -> None:
+    invitation = world.invite()
+    world.now += LIFE_MS
+    if next_step == "add":
+        world.invite(b"o" * 16, "10001")
+    else:
+        kept = world.invitations.outcome(invitation.id)
+        assert kept is not None
+        assert kept.state is InvitationState.EXPIRED
+    assert SECRET not in b"".join(path.read_bytes() for path in (world.folder / "invitations").iterdir())
+    assert invitation.text() not in (world.folder / "invitations" / f"{invitation.id}.json").read_text()
+
+
+def test_who_asks_whether_one_is_open_never_waits(world: JoiningWorld) -> None:
+    first, second = world.invite(), world.invite(b"o" * 16, "10001")
+    with world.invitations.held(second.id):
+        world.now += LIFE_MS
+        assert not world.invitations.are_open()
+    assert not world.invitations.are_open()
+    assert [kept.state.value for one in (first, second) if (kept := world.invitations.find(one.id))] == ["expired"] * 2
+
+
+def test_the_outcome_is_known_once_what_follows_was_stored(
+    world: JoiningWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invitation = world.invite()
+    use, lock = ExitStack(), fcntl.flock
+    held = use.enter_context(world.invitations.held(invitation.id))
+    use.enter_context(held.used(JOINED))
+
+    def wait(file: int, flags: int) -> None:
+        """Whoever uses the invitation fails while the other one waits for the lock."""
+        monkeypatch.undo()
+        use.__exit__(Conflict, Conflict("another root key"), None)
+        lock(file, flags)
+
+    monkeypatch.setattr(fcntl, "flock", wait)
+    kept = world.invitations.outcome(invitation.id)
+    assert kept is not None
+    assert (kept.state, kept.joined) == (InvitationState.OPEN, None)
+
+
 def test_a_newer_one_for_the_same_party_withdraws_it(world: JoiningWorld) -> None:
     first, other, second = world.invite(), world.invite(b"o" * 16, "10001"), world.invite(b"n" * 16)
     states = [kept.state.value for one in (first, other, second) if (kept := world.invitations.find(one.id))]
@@ -120,6 +176,18 @@ def test_nothing_is_open_before_the_first_one(world: JoiningWorld) -> None:
     with pytest.raises(PermissionDenied), world.invitations.held("ab" * 32):
         pass
     assert not (world.folder / "invitations").exists()
+
+
+def test_a_folder_that_cannot_be_read_is_named(world: JoiningWorld) -> None:
+    (world.folder / "invitations").write_text("no folder")
+    with pytest.raises(BadSettings, match=r"cannot read .*/invitations: Not a directory"):
+        world.invitations.are_open()
+
+
+def test_a_file_that_cannot_be_read_is_named(world: JoiningWorld) -> None:
+    (world.folder / "invitations" / "x.json").mkdir(parents=True)
+    with pytest.raises(BadSettings, match=r"cannot read .*/x.json: Is a directory"):
+        world.invitations.are_open()
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"state": "x"}', "\x00"])
