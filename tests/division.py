@@ -20,8 +20,10 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 TESTS = Path(__file__).parent
-WITH_SERVERS = ("integration", "genuine", "chaos", "fuzz")
+WITH_SERVERS = ("integration", "genuine", "chaos", "fuzz", "attacks")
 """Folders, those with the longest groups first."""
+ONE_GROUP = ("genuine", "attacks")
+"""Folders whose tests all share the same servers."""
 ON_MARIADB = " on mariadb"
 _OWN = re.compile(r"^def (cluster|on_sqlite)\(", re.MULTILINE)
 _BORROWED = re.compile(r"^ *def test\w*\([^)]*\b(cluster: Cluster|on_sqlite)\b", re.MULTILINE)
@@ -35,7 +37,7 @@ def group_of(nodeid: str) -> str:
         # One group for all of SQLite would be the longest by far: everything else ends minutes before it.
         part = file.split("/")[2]
         return f"{folder}{ON_MARIADB}" if "[mariadb" in nodeid else f"{folder} of {part} on sqlite"
-    return folder if folder == "genuine" else file
+    return folder if folder in ONE_GROUP else file
 
 
 def place(group: str, tests: int) -> tuple[int, int, str]:

@@ -18,6 +18,7 @@ BRIEF = "tests/integration/engine/test_engine.py"
     ("tests/unit/test_layers.py::test_a[b]", "tests/unit/test_layers.py"),
     ("tests/simulation/test_chaos.py::test_a", "tests/simulation/test_chaos.py"),
     ("tests/genuine/test_checklist.py::test_a", "genuine"),
+    ("tests/attacks/test_name_attacks.py::test_a[1]", "attacks"),
     ("tests/integration/jobs/test_real_rerun.py::test_a[sqlite]", SQLITE),
     ("tests/integration/jobs/test_real_rerun.py::test_a[mariadb]", MARIADB),
     ("tests/integration/jobs/test_real_rerun.py::test_b", SQLITE),

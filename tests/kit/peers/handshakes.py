@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1
 from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as generate_ec_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import NameOID
@@ -21,6 +22,7 @@ from fate_flow.peers.tls import Clock, OwnTls, PeerKey, TlsPrivateKey, TlsPublic
 
 DAY = timedelta(days=1)
 _MOST_FLIGHTS = 4
+_P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 
 
@@ -116,6 +118,23 @@ def _usage(*, key_cert_sign: bool, digital_signature: bool) -> x509.KeyUsage:
 
 def _short_id(key: TlsPublicKey) -> bytes:
     return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()[:20]
+
+
+def with_flipped_signature(made: HandMade) -> HandMade:
+    """Return the same certificate with the other ECDSA signature on P-256 that its issuer did not make: of each (r, s),
+    (r, -s) is one as well."""
+    r, s = decode_dss_signature(made.certificate.signature)
+    der = _with_signature(made.der, made.certificate.signature, encode_dss_signature(r, _P256_ORDER - s))
+    return HandMade(x509.load_der_x509_certificate(der), made.key)
+
+
+def _with_signature(der: bytes, old: bytes, new: bytes) -> bytes:
+    """Return a certificate with another signature, all lengths corrected."""
+    tail = b"\x03" + bytes([len(old) + 1]) + b"\x00" + old
+    assert der.endswith(tail)
+    assert der[:2] == b"\x30\x82"
+    content = der[4 : -len(tail)] + b"\x03" + bytes([len(new) + 1]) + b"\x00" + new
+    return b"\x30\x82" + len(content).to_bytes(2, "big") + content
 
 
 # ---------------------------------------------------------------------- connections

@@ -8,9 +8,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 import pytest
-from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,13 +26,13 @@ from tests.kit.peers.handshakes import (
     ms,
     public_pem,
     tls_party,
+    with_flipped_signature,
 )
 
 A, B, STRANGER = tls_party("9999"), tls_party("10000"), tls_party("10001")
 HOSTILE = tls_party("666")
 EC_PARTY = tls_party("777", ecdsa=True)
 TWO_YEARS = 2 * 365 * DAY
-P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
 
 def shown_by(end: ssl.SSLObject, *known: TlsParty, now: datetime = NOW) -> str:
@@ -208,24 +206,13 @@ def test_a_leaf_of_a_revoked_key_is_refused_before_its_end(revoked: TlsParty) ->
 def test_another_form_of_a_signature_makes_no_other_key() -> None:
     """Of each ECDSA signature (r, s), (r, -s) is one as well: certificates have many hashes, keys have one."""
     leaf = make_certificate(EC_PARTY.issuer, EC_PARTY.key)
-    r, s = decode_dss_signature(leaf.certificate.signature)
-    flipped_der = with_signature(leaf.der, leaf.certificate.signature, encode_dss_signature(r, P256_ORDER - s))
-    flipped = HandMade(x509.load_der_x509_certificate(flipped_der), leaf.key)
+    flipped = with_flipped_signature(leaf)
     assert flipped.der != leaf.der
     assert shown_by(as_server(flipped.chain(), EC_PARTY).server, EC_PARTY) == "777"
     with pytest.raises(ssl.SSLCertVerificationError):
         as_server(flipped.chain(), B)
     with pytest.raises(NotAPeer):
         peer_of(flipped.der, [B.peer], ms(NOW))
-
-
-def with_signature(der: bytes, old: bytes, new: bytes) -> bytes:
-    """Return a certificate with another signature, all lengths corrected."""
-    tail = b"\x03" + bytes([len(old) + 1]) + b"\x00" + old
-    assert der.endswith(tail)
-    assert der[:2] == b"\x30\x82"
-    content = der[4 : -len(tail)] + b"\x03" + bytes([len(new) + 1]) + b"\x00" + new
-    return b"\x30\x82" + len(content).to_bytes(2, "big") + content
 
 
 def test_no_session_is_resumed() -> None:

@@ -16,6 +16,7 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.core.wire.v1.paths import read_command
 from fate_flow.relay.spool import Spool, SpoolLimits
 from tests.kit.api.client_world import World
+from tests.kit.api.paths_of_commands import paths_of_commands
 from tests.kit.api.routes_compiled_once import with_routes_compiled_once
 from tests.kit.values import GUEST, HOST
 
@@ -23,7 +24,6 @@ pytestmark = pytest.mark.long
 
 K = CommandKind
 JOB = "202601011200000000001"
-TASK = f"{JOB}/toy_0/{JOB}_toy_0/0"
 COMMANDS: frozenset[Statement] = frozenset(K)
 ROUTES: dict[str, frozenset[Statement]] = {
     "/v1/party/join": frozenset(),               # of strangers: their message proves who they are (test_join_route.py)
@@ -43,32 +43,7 @@ ROUTES: dict[str, frozenset[Statement]] = {
 }  # fmt: skip
 """What is said on which route: a new one does not exist before it stands here."""
 
-PATHS = {
-    K.CREATE: f"party/{JOB}/host/9999/create",
-    K.STATUS: f"party/{JOB}/host/9999/status/canceled",
-    K.CHECK: f"party/{JOB}/host/9999/dependence/check",
-    K.APPLY: f"party/{JOB}/host/9999/resource/apply",
-    K.RETURN: f"party/{JOB}/host/9999/resource/return",
-    K.START: f"party/{JOB}/host/9999/start",
-    K.UPDATE: f"party/{JOB}/host/9999/update",
-    K.PARAMETERS: f"party/{JOB}/host/9999/parameter/update",
-    K.ALIGN: f"party/{JOB}/host/9999/align",
-    K.STOP: f"party/{JOB}/host/9999/stop/canceled",
-    K.CLEAN: f"party/{JOB}/host/9999/clean",
-    K.MODEL: f"party/{JOB}/host/9999/model",
-    K.FIND_REUSABLE: f"party/{JOB}/host/9999/component/inheritance/check",
-    K.TASK_CREATE: f"party/{TASK}/host/9999/create",
-    K.TASK_START: f"party/{TASK}/host/9999/start",
-    K.TASK_STATUS: f"party/{TASK}/host/9999/status/failed",
-    K.TASK_STOP: f"party/{TASK}/host/9999/stop/canceled",
-    K.TASK_COLLECT: f"party/{TASK}/host/9999/collect",
-    K.REPORT: f"initiator/{TASK}/host/10000/report",
-    K.ASK_STOP: f"initiator/{JOB}/guest/9999/stop/canceled",
-    K.ASK_RERUN: f"initiator/{JOB}/guest/9999/rerun",
-    K.CAPACITY: f"initiator/{JOB}/host/10000/room",
-    K.STANDING: f"initiator/{JOB}/guest/9999/standing",
-    K.LOOK_AGAIN: f"initiator/{JOB}/guest/9999/ready",
-}
+PATHS = paths_of_commands(JOB)
 
 
 def with_spool(world: World, folder: Path) -> Any:

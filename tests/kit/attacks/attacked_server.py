@@ -1,0 +1,325 @@
+"""A server with everything on that guards it, and the parties around it: the test holds the keys of all of them.
+
+Its gateway is what other parties reach. Grants are required, programs may run, the quotas of the hostile party are
+small. Nobody but the server is real: a peer that it calls agrees to everything, sends what a test wants, or is a man in
+the middle.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from http.client import HTTPException, HTTPSConnection
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from fate_flow.cli.server import service
+from fate_flow.cli.server.cluster_plan import Ports
+from fate_flow.core.wire.v1.extensions import EXTENSIONS
+from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.peers.tls import PeerKey, client_context, load_tls_key, public_pem, server_context
+from tests.kit.key_lists import signed_list
+from tests.kit.peers.handshakes import TlsParty, tls_party
+from tests.kit.peers.hostile_server import HostileServer, Script
+from tests.kit.peers.tls_peer import TlsPeer
+from tests.kit.servers.changing_proxy import ChangingProxy
+from tests.kit.servers.party_servers import Answer, PartyServer, csv_text, job_of
+from tests.kit.site_keys import private_key
+from tests.kit.tls import Authority
+from tests.kit.waiting import eventually
+
+OWN = "9999"
+HONEST = "10000"         # has jobs here, and takes part in jobs of this server
+HOSTILE = "10001"        # joined, with valid keys and few grants
+OF_P256 = "10002"        # joined, with a tls key of ECDSA
+REVOKED = "10003"        # was joined with such a key
+WRONG = "10004"          # joined; its server answers what a test wants
+REPLACED = "10005"       # joined; at its address answers the server of the hostile party
+KEYLESS = "10006"        # joined; at its address answers a server with a key that nobody knows
+STRANGER = "10007"       # nobody knows its key
+PLAIN = "10008"          # is believed by its name at the port for plain v1
+
+JOINED = (HONEST, HOSTILE, OF_P256, REVOKED, WRONG, REPLACED, KEYLESS)
+HEARTBEAT = "party/heartbeat"
+QUOTAS = {"unfinished_jobs": 3, "document_bytes": 20_000, "spool_share": 0.01}
+"""Those of the hostile party."""
+SPOOL_BYTES = 8 << 20
+SLEEPER = {"command": ["/bin/sh", "-c", "exec sleep 600"]}
+
+_COME_AND_GO = ("run/nonces/", "run/alive", "run/peers.json", "fate_flow.sqlite")
+
+NUMBERS = count(time.time_ns() // 1000)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def new_job_id() -> str:
+    return f"20260101{next(NUMBERS)}"
+
+
+def program(initiator: str, others: Mapping[str, list[str]], **parameters: object) -> dict[str, Any]:
+    """A job with one program at all its parties, as the task `toy_0`."""
+    roles = {"guest": [initiator], **others}
+    return job_of({"toy_0": {"module": "Command"}}, roles, common={"toy_0": parameters or SLEEPER})
+
+
+def reader(initiator: str, table: str, roles: Mapping[str, list[str]] | None = None) -> dict[str, Any]:
+    """A job that reads this table of the server."""
+    wanted = {"toy_0": {"table": {"namespace": "it", "name": table}}}
+    reads = {"toy_0": {"module": "Reader", "output": {"data": ["raw"]}}}
+    return job_of(reads, {"guest": [initiator], **(roles or {"host": [OWN]})}, common=wanted)
+
+
+def create_body(job_id: str, document: Mapping[str, Any], **more: object) -> dict[str, Any]:
+    conf = document["job_runtime_conf"]
+    return {
+        "job_id": job_id, "dsl": document["job_dsl"], "runtime_conf": conf, "train_runtime_conf": {},
+        "roles": conf["role"], "initiator_role": "guest", "initiator_party_id": str(conf["initiator"]["party_id"]),
+        "extensions": EXTENSIONS, "incarnations": {"toy_0": "ab" * 16}, **more,
+    }
+
+
+def agrees(body: bytes) -> Answer:
+    """What a peer says that does whatever it is asked."""
+    asked = json.loads(body)
+    one = {"retcode": 0, "retmsg": "success", "data": {"extensions": EXTENSIONS, "components": {}, "ended": {}}}
+    return {**one, "data": [one for _ in asked["commands"]]} if "commands" in asked else one
+
+
+@dataclass
+class AttackedServer:
+    """The server, what runs there, and the parties around it."""
+
+    home: Path
+    conf: Path
+    server: PartyServer
+    port: int                                # of the gateway
+    plain_port: int
+    parties: dict[str, TlsParty]
+    peers: dict[str, TlsPeer]                # by the party that the server means to call
+    wrong: list[Script]                      # the last one is what the server of WRONG sends
+    wrong_server: HostileServer
+    proxy: ChangingProxy                     # ends the TLS in front of the port of clients
+    proxy_context: ssl.SSLContext            # believes its certificate
+    _contexts: dict[str, ssl.SSLContext] = field(default_factory=dict)
+
+    @property
+    def own(self) -> PeerKey:
+        return PeerKey.of(OWN, public_pem(load_tls_key(self.home / "keys" / "tls.pem").public_key()))
+
+    # ------------------------------------------------------------------ over the gateway
+
+    def context(self, party_id: str) -> ssl.SSLContext:
+        if party_id not in self._contexts:
+            self._contexts[party_id] = client_context(self.parties[party_id].own, [self.own])
+        return self._contexts[party_id]
+
+    def connected(self, party_id: str = "", source: str = "127.0.0.1", context: ssl.SSLContext | None = None) -> Any:
+        """A connection of this party to the gateway from this address; without a party and a context, without TLS."""
+        sock = socket.create_connection(("127.0.0.1", self.port), timeout=90, source_address=(source, 0))
+        if context is None and not party_id:
+            return sock
+        try:
+            return (context or self.context(party_id)).wrap_socket(sock)
+        except BaseException:
+            sock.close()
+            raise
+
+    def raw(self, party_id: str, path: str, body: object = None, **head: str) -> tuple[int, bytes]:
+        """The status and the text of the answer to a POST."""
+        fields = {"SRC-PARTY-ID": party_id, "DEST-PARTY-ID": OWN, "Content-Type": "application/json"}
+        fields |= {name.replace("_", "-"): value for name, value in head.items()}
+        content = body if isinstance(body, bytes) else json.dumps({} if body is None else body).encode()
+        with closing(HTTPSConnection("127.0.0.1", self.port, context=self.context(party_id), timeout=90)) as connection:
+            connection.request("POST", f"/v1/{path}", content, fields)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+    def ask(self, party_id: str, path: str, body: object = None, **head: str) -> Answer:
+        """The envelope that this party gets."""
+        status, text = self.raw(party_id, path, body, **head)
+        found = json.loads(text)
+        assert isinstance(found, dict), (status, text)
+        return found
+
+    def exchanged(self, party_id: str, data: bytes) -> bytes:
+        """All that comes back on a connection whose sender ends after these bytes."""
+        with self.connected(party_id) as connection:
+            with suppress(OSError):          # it is refused before it has sent everything
+                connection.sendall(data)
+                socket.socket.shutdown(connection, socket.SHUT_WR)
+            return all_of(connection)
+
+    def begin(self, caller: str, job_id: str, document: Mapping[str, Any], seat: str = f"host/{OWN}") -> None:
+        """Let a party begin its job here, by hand, as far as its task."""
+        place = f"party/{job_id}/{seat}"
+        for verb in ("create", "status/waiting", "resource/apply", "start"):
+            answer = self.ask(caller, f"{place}/{verb}", create_body(job_id, document) if verb == "create" else {})
+            assert answer["retcode"] == 0, (verb, answer)
+        assert self.ask(caller, task_path(job_id, "start", seat))["retcode"] == 0
+
+    def end(self, caller: str, job_id: str, seat: str = f"host/{OWN}") -> None:
+        for verb in ("stop/canceled", "status/canceled"):
+            self.ask(caller, f"party/{job_id}/{seat}/{verb}")
+
+    def await_program(self, job_id: str) -> None:
+        """Wait until the program of a job runs here, and the database says so."""
+        def states() -> list[Any]:
+            workers = self.server.rows("SELECT f_status FROM t_worker WHERE f_job_id = ?", job_id)
+            return [one["f_status"] for one in workers] + [one["f_party_status"] for one in self.server.tasks(job_id)]
+
+        eventually(lambda: states() == ["running", "running"], states)
+
+    # ------------------------------------------------------------------ what is seen of it
+
+    def is_served(self, party_id: str, source: str = "127.0.0.1") -> bool:
+        """Whether a signed heartbeat of this party is answered."""
+        try:
+            with closing(self.connected(party_id, source)) as connection:
+                connection.sendall(
+                    f"POST /v1/{HEARTBEAT} HTTP/1.1\r\nHost: x\r\nSRC-PARTY-ID: {party_id}\r\n"
+                    "Content-Length: 12\r\nConnection: close\r\n\r\n".encode() + b'{"jobs": []}'
+                )
+                return b'"retcode":0' in all_of(connection).replace(b" ", b"")
+        except (OSError, HTTPException):
+            return False
+
+    def serves_honest_ones(self) -> bool:
+        """Whether the honest party and a client are answered. The party comes from an address of its own."""
+        return self.is_served(HONEST, "127.0.0.7") and self.server.post("version/get")["retcode"] == 0
+
+    def seen(self, party_id: str) -> str:
+        """What `flow party list` says of a party, which the server asks meanwhile."""
+        [found] = [one for one in self.server.ask("party/list", {})["parties"] if one["party_id"] == party_id]
+        return f"{found['status']}: {found['message']}"
+
+    def rows(self, job_id: str) -> list[Any]:
+        """What is stored about a job, but for times and signs of life."""
+        return [
+            sorted(
+                ({key: value for key, value in row.items() if not key.endswith(("time", "date", "_at", "seen"))}
+                 for row in self.server.rows(f"SELECT * FROM {table} WHERE f_job_id = ?", job_id)), key=repr,
+            )
+            for table in ("t_job", "t_task", "t_seat", "t_worker", "t_job_binding")
+        ]  # fmt: skip
+
+    def files(self) -> set[str]:
+        """All files below the home but those that come and go by themselves."""
+        found = {path.relative_to(self.home).as_posix() for path in self.home.rglob("*")}
+        return {name for name in found if not name.startswith(_COME_AND_GO)}
+
+    def log(self, name: str) -> list[str]:
+        return self.server.log("fate_flow", name)
+
+    def memory(self) -> int:
+        """Bytes that the processes of the server have in memory."""
+        total = 0
+        for one in service.server_processes(self.home):
+            with suppress(psutil.Error):
+                total += psutil.Process(one.pid).memory_info().rss
+        return total
+
+
+def task_path(job_id: str, verb: str, seat: str = f"host/{OWN}", kind: str = "party") -> str:
+    return f"{kind}/{job_id}/toy_0/{job_id}_toy_0/0/{seat}/{verb}"
+
+
+def all_of(connection: Any) -> bytes:
+    """What comes until the other side ends."""
+    found = b""
+    with suppress(OSError):
+        while piece := connection.recv(65536):
+            found += piece
+    return found
+
+
+# ---------------------------------------------------------------------- its start
+
+
+@contextmanager
+def attacked_server(root: Path) -> Iterator[AttackedServer]:
+    home, conf, ports = root / "home", root / "service_conf.yaml", Ports()
+    home.mkdir(parents=True)
+    free = filter(ports.is_free, range(29_000 + os.getpid() % 400 * 5, 65_536))
+    port, gateway, plain = next(free), next(free), next(free)
+    OwnKeys(OWN, home / "keys", home / "keys" / "message.pem", now_ms).make()
+    own = PeerKey.of(OWN, public_pem(load_tls_key(home / "keys" / "tls.pem").public_key()))
+    parties = {one: tls_party(one, ecdsa=one in (OF_P256, REVOKED), clock=now_ms) for one in (*JOINED, STRANGER)}
+    shown = {one: one for one in (HONEST, HOSTILE)} | {REPLACED: HOSTILE, KEYLESS: STRANGER}
+    peers = {one: TlsPeer(server_context(parties[who].own, [own])) for one, who in shown.items()}
+    for one in peers.values():
+        one.answers = agrees
+    wrong: list[Script] = [lambda: iter(())]
+    wrong_server = HostileServer(lambda: wrong[-1](), context=server_context(parties[WRONG].own, [own]))
+    authority = Authority(root)
+    proxy = ChangingProxy(authority.server_context())
+    proxy.target = port
+    urls = {**{one: peer.url for one, peer in peers.items()}, WRONG: wrong_server.url}
+    conf.write_text(yaml.safe_dump(_configuration(home, (port, gateway, plain), urls)))
+    conf.chmod(0o600)
+    try:
+        service.start(conf, home)
+        server = PartyServer(OWN, f"http://127.0.0.1:{port}", home)
+        found = AttackedServer(
+            home, conf, server, gateway, plain, parties, peers, wrong, wrong_server, proxy,
+            ssl.create_default_context(cafile=authority.file),
+        )
+        _prepare(found)
+        yield found
+    finally:
+        for closed in (*peers.values(), wrong_server, proxy):
+            closed.close()
+        service.kill(home)
+        ports.close()
+
+
+def _configuration(home: Path, ports: tuple[int, int, int], urls: Mapping[str, str]) -> dict[str, Any]:
+    port, gateway, plain = ports
+    return {
+        "party_id": OWN, "home": str(home), "fateflow": {"http_port": port},
+        "parties": {
+            "listen": {"host": "127.0.0.1", "port": gateway}, "plain": {"listen": {"port": plain}, "from": [PLAIN]},
+        },
+        "authentication": {"site": {"switch": True}, "client": {"switch": True}},
+        "routes": {party_id: {"url": url} for party_id, url in urls.items()},
+        "permission": {"switch": True, "component": True, "dataset": True},
+        "commands": {"enabled": True, "allow": ["/bin/sh", sys.executable]},
+        "quotas": {"parties": {HOSTILE: QUOTAS}},
+        "limits": {"initiator_silence": 3000.0, "spool_max_bytes": SPOOL_BYTES, "stop_grace": 1.0},
+        "log": {"sql": False},
+    }  # fmt: skip
+
+
+def _prepare(found: AttackedServer) -> None:
+    """Let the parties join, revoke one of them, and give the others tables and grants."""
+    for party_id in JOINED:
+        text = signed_list(party_id, 1, private_key(int(party_id[-1]) + 1), tls=found.parties[party_id]).text()
+        found.server.ask("key/public/save", {"party_id": party_id, "key": text})
+    for name in ("open", "secret"):
+        found.server.has_table(name, csv_text(["id", "x"], {"a": [1], "b": [2]}))
+    opened = {"namespace": "it", "name": "open"}
+    for party_id, component, dataset in (
+        (HONEST, "*", "*"), (HOSTILE, ["Reader"], opened), (OF_P256, ["Reader"], opened),
+    ):  # fmt: skip
+        found.server.ask("permission/grant", {"party_id": party_id, "component": component, "dataset": dataset})
+    eventually(lambda: all(found.is_served(one) for one in JOINED), "the parties to be let in")
+    done = subprocess.run(
+        [Path(sys.executable).with_name("fate_flow"), "party", "revoke", REVOKED, "--reason", "it attacks", "-c",
+         found.conf], capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    eventually(lambda: not found.is_served(REVOKED), "the party to be refused")
