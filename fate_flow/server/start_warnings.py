@@ -13,6 +13,7 @@ import yaml
 from fate_flow.core.access.joined_party import DIALED
 from fate_flow.engines.local.programs import unusable
 from fate_flow.settings.people import people_file
+from fate_flow.settings.reach import is_loopback
 from fate_flow.settings.settings import Settings
 
 
@@ -29,13 +30,12 @@ def start_warnings(settings: Settings) -> Iterator[str]:
                 f"the client roles in {people_file(settings.home)} have no effect, since clients need not sign "
                 "(authentication.client.switch)"
             )
-    if settings.host not in ("127.0.0.1", "localhost", "::1"):
+    if not is_loopback(settings.host):
         what = "encryption" if settings.site.is_on else "encryption, and without signed requests of other parties"
         yield f"listening on {settings.host} without {what} (insecure_listen)"
     if settings.permission.is_on and settings.permission.is_default:
         yield (
-            "permission.switch is not set, and other machines reach this server (fateflow.host, parties.listen or "
-            "parties.plain.listen): "
+            f"permission.switch is not set, and {settings.connected_by} connects this server with other machines: "
             "jobs of other parties may use only what was granted to them, also those that run (fate_flow grants show); "
             "set permission.switch to true to keep that, or to false to allow everything"
         )
@@ -62,7 +62,7 @@ def _is_unproved(settings: Settings, party_id: str) -> bool:
     """Return whether a party has to sign its requests, and neither its answers nor its connections prove who it is."""
     route = settings.routes[party_id]
     parts = urlsplit(route.url)
-    is_far = parts.hostname not in ("127.0.0.1", "localhost", "::1")
+    is_far = not is_loopback(parts.hostname or "")
     is_pinned = route.url.startswith(DIALED) or (parts.scheme == "https" and not route.ca_file)
     return settings.site.needs_saved_key(party_id) and not route.signed_answers and is_far and not is_pinned
 

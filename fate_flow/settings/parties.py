@@ -52,8 +52,10 @@ class PartyListeners:
     dials: bool = False              # whether this party keeps connections to others open instead of listening
 
     @property
-    def hosts(self) -> tuple[str, ...]:
-        return tuple(one.host for one in (self.gateway, self.plain.listen if self.plain else None) if one)
+    def listens(self) -> dict[str, Listen]:
+        """Return the listeners by their keys in the configuration."""
+        found = {"parties.listen": self.gateway, "parties.plain.listen": self.plain.listen if self.plain else None}
+        return {key: one for key, one in found.items() if one is not None}
 
 
 def read_parties(section: Section, own_party_id: str, clients: Listen) -> PartyListeners:

@@ -5,7 +5,7 @@ Keys have FATE's names if FATE has them. As in FATE, `local.<file name>` beside 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from fate_flow.settings.parties import (
 from fate_flow.settings.people import read_people
 from fate_flow.settings.programs import read_commands
 from fate_flow.settings.quotas import read_quotas
+from fate_flow.settings.reach import connecting_key, is_loopback
 from fate_flow.settings.section import Section, collected, resolved, split_url
 from fate_flow.settings.security import read_host_names
 from fate_flow.settings.settings import EngineSettings, Settings
@@ -90,9 +91,11 @@ class _Reader:
         site = authentication.section("site")
         home = self._path(root.text("home", ".."))
         client_keys, is_due = self._client_keys(authentication.section("client"), home) or (None, True)
-        host, http_port = flow.text("host", "127.0.0.1"), flow.whole("http_port", 9380, 1, 65535)
+        host, http_port = self._host(flow), flow.whole("http_port", 9380, 1, 65535)
         own_id = self._own_id(root)
         parties = read_parties(root.section("parties"), own_id, Listen(host, http_port))
+        routes = read_routes(root.section("routes"))
+        connected_by = connecting_key(host, parties, routes)
         settings = Settings(
             party_id=own_id,
             home=home,
@@ -116,7 +119,8 @@ class _Reader:
             parties_dial=parties.dials,
             database_url=self._database(root.section("database")),
             engines={LOCAL: self._local_engine(root.section("fate_on_standalone"))},
-            routes=read_routes(root.section("routes")),
+            routes=routes,
+            connected_by=connected_by,
             log_dir=self._path(logs.text("dir"), home / "logs"),
             log_level=self._level(logs),
             log_sql=logs.flag("sql", True),
@@ -128,7 +132,7 @@ class _Reader:
             quotas=read_quotas(root.section("quotas"), own_id),
             commands=read_commands(root.section("commands")),
             approval=read_approval_rule(root.section("approval")),
-            permission=self._permission(root.section("permission"), (host, *parties.hosts)),
+            permission=self._permission(root.section("permission"), connected_by),
             connectors=read_connectors(root.section("connectors")),
             conf_path=self._path_of_all,
         )
@@ -137,10 +141,9 @@ class _Reader:
         site.refuse_others()
         logs.refuse_others()
         root.refuse_others()
-        if not self.problems:
-            self._check_listen(settings)
-            self._check_site(settings)
-            self._check_approval(settings)
+        for check in (self._check_listen, self._check_clients_sign, self._check_site, self._check_approval):
+            if not self.problems:
+                check(settings)
         return settings
 
     @collected
@@ -150,6 +153,15 @@ class _Reader:
     @collected
     def _allowed_hosts(self, flow: Section) -> frozenset[str]:
         return read_host_names(flow.get("allowed_hosts", []), flow.name("allowed_hosts"))
+
+    @collected
+    def _host(self, flow: Section) -> str:
+        host = flow.text("host", "127.0.0.1")
+        try:
+            _ = host == "localhost" or ip_address(host)
+        except ValueError as error:
+            raise BadSettings(f"{flow.name('host')}: {host!r} is not an IP address or localhost") from error
+        return host
 
     def _path(self, text: str, default: Path | None = None) -> Path:
         if not text and default is not None:
@@ -232,16 +244,17 @@ class _Reader:
         return found
 
     @collected
-    def _permission(self, section: Section, hosts: Sequence[str]) -> PermissionRule:
-        """Return which grants are required. Without a switch, other machines that reach the server need all."""
+    def _permission(self, section: Section, connected_by: str) -> PermissionRule:
+        """Return which grants are required. Without a switch, a server that is connected with other machines requires
+        all."""
         is_stated = section.get("switch") is not None
-        is_loopback = all(map(_is_loopback, hosts))
-        is_on = section.flag("switch", False) if is_stated else not is_loopback
+        is_on = section.flag("switch", False) if is_stated else bool(connected_by)
         default = is_on and not is_stated
         rule = PermissionRule(section.flag("component", default), section.flag("dataset", default), not is_stated)
         section.refuse_others()
         if is_on and not rule.is_on:
-            what = "is true" if is_stated else "is not set, and other machines reach this server"
+            unset = f"is not set, and {connected_by} connects this server with other machines"
+            what = "is true" if is_stated else unset
             raise BadSettings(
                 f"{section.name('switch')}: {what}, but neither {section.name('component')} nor "
                 f"{section.name('dataset')} is true: nothing would be checked; {section.name('switch')}: false says so"
@@ -250,17 +263,21 @@ class _Reader:
 
     @collected
     def _check_listen(self, settings: Settings) -> None:
-        is_loopback = _is_loopback(settings.host)
-        if not is_loopback and not settings.insecure_listen:
+        if not is_loopback(settings.host) and not settings.insecure_listen:
             raise BadSettings(
                 f"fateflow.host: {settings.host} is reachable from other machines, and {_open_to(settings)}; set "
                 "host: 127.0.0.1, and let other parties connect to parties.listen, which speaks mutual TLS; or set "
                 "fateflow.insecure_listen: true to accept that"
             )
-        if not is_loopback and not settings.clients_sign:
+
+    @collected
+    def _check_clients_sign(self, settings: Settings) -> None:
+        if settings.connected_by and not settings.clients_sign:
             raise BadSettings(
-                f"authentication.client.switch: is not true, and fateflow.host: {settings.host} is reachable from "
-                "other machines: set it to true, or set host: 127.0.0.1"
+                f"authentication.client.switch: is not true, and {settings.connected_by} connects this server with "
+                "other machines: set it to true. The next start then makes keys for clients, and flow init -c "
+                f"{settings.conf_path} lets a user of this machine sign with them "
+                "(docs/guides/operate-a-server.md#clients-of-a-home-without-keys)"
             )
 
     @collected
@@ -290,14 +307,6 @@ class _Reader:
                     if settings.site.is_on else "authentication.site.switch is not: set it to true"
                 )
                 raise BadSettings(f"routes.{party_id}.signed_answers: is true, but {why}")
-
-
-def _is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches a server on this address. Raise BadSettings."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError as error:
-        raise BadSettings(f"fateflow.host: {host!r} is not an IP address or localhost") from error
 
 
 def _open_to(settings: Settings) -> str:

@@ -58,6 +58,7 @@ class Settings:
     site: SiteRule = field(default_factory=SiteRule)
     site_key_file: Path = Path()          # the file of this party's private key; empty: below the home
     parties_listen: Listen | None = None  # the listener for other parties alone; None: they use http_port
+    connected_by: str = ""                # a key, with its value, that leads to other machines; empty: there is none
     parties_dial: bool = False            # this party has no port for others: it keeps connections to them open
     parties_address: str = ""             # https URL under which others reach it; empty: nobody can be invited
     plain_parties: PlainParties | None = None      # peers that speak plain v1, and the listener that lets them in

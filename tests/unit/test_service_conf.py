@@ -77,7 +77,12 @@ def test_the_keys_are_those_that_the_server_reads(bare: Path, monkeypatch: pytes
     ("fateflow: {host: 10.0.0.1}", "parties are not signed .* nothing is encrypted; set host: 127.0.0.1, and let other "
      "parties connect to parties.listen, which speaks mutual TLS; or set fateflow.insecure_listen: true"),
     ("fateflow: {host: 10.0.0.1, insecure_listen: true}\nauthentication: {client: {switch: false}}",
-     "authentication.client.switch: is not true, and fateflow.host"),
+     "authentication.client.switch: is not true, and fateflow.host: 10.0.0.1 connects this server with other"),
+    ("parties: {listen: {port: 9390}}\nauthentication: {client: {switch: false}}", "and parties.listen.host: 0.0.0.0"),
+    ("parties: {dial: true}\nauthentication: {client: {switch: false}}", "and parties.dial: true connects this server"),
+    ("routes: {10000: {url: 'https://ten:9390'}}\nauthentication: {client: {switch: false}}",
+     "and routes.10000.url: https://ten:9390 connects this server"),
+    ("fateflow: {host: fate.example}", "fateflow.host: 'fate.example' is not an IP address or localhost"),
     ("approval: {people: 2}\nauthentication: {client: {switch: false}}",
      "approval.people: is 2, but authentication.client.switch is not true"),
     ("approval: {people: 3}", "approval.people: 3 is not"),
@@ -183,6 +188,17 @@ def test_beyond_loopback_clients_sign(bare: Path) -> None:
     found = load_settings(bare)
     assert found.client_keys == ClientKeys("our-clients", "secret.of-9999")
     assert "secret.of-9999" not in repr(found)
+
+
+def test_a_home_without_keys_is_told_how_its_clients_get_some(bare: Path) -> None:
+    (bare.parent.parent / "run").mkdir()
+    (bare.parent.parent / "run" / "secret").touch()          # a server of an earlier release has run here
+    bare.write_text('party_id: "9999"\nparties: {dial: true}\n', encoding="utf-8")
+    what_to_do = r"is not true, and parties\.dial: true .* set it to true\. .* makes keys .* flow init -c"
+    with pytest.raises(BadSettings, match=rf"client\.switch: {what_to_do} .*service_conf\.yaml"):
+        load_settings(bare)
+    bare.write_text('party_id: "9999"\nparties: {dial: true}\nauthentication: {client: {switch: true}}\n')
+    assert load_settings(bare).makes_client_keys
 
 
 def test_two_people_may_have_to_approve(bare: Path) -> None:
@@ -393,6 +409,13 @@ REACHABLE = "fateflow: {host: %s, insecure_listen: true}\nauthentication: {clien
         ("127.0.0.1", "", PermissionRule()),
         ("127.0.0.1", "parties: {listen: {port: 9390}}", PermissionRule(True, True, is_default=True)),
         ("127.0.0.1", "parties: {listen: {host: 127.0.0.1, port: 9390}}", PermissionRule()),
+        ("127.0.0.1", "parties: {dial: true}", PermissionRule(True, True, is_default=True)),
+        ("127.0.0.1", "parties: {dial: true}\npermission: {switch: false}", PermissionRule()),
+        ("127.0.0.1", "parties: {listen: {host: 127.0.0.1, port: 9390}, address: 'https://fate.example:443'}",
+         PermissionRule(True, True, is_default=True)),
+        ("127.0.0.1", "routes: {10000: {url: 'https://ten:9390'}}", PermissionRule(True, True, is_default=True)),
+        ("127.0.0.1", "routes: {10000: {url: 'http://127.0.0.1:9381'}, 7: {dials: true}}", PermissionRule()),
+        ("127.0.0.1", "routes: {10000: {url: 'https://[::1]:9381'}, 7: {url: 'http://localhost:1'}}", PermissionRule()),
         ("localhost", "permission: {component: true, dataset: true}", PermissionRule()),
         ("'::1'", "permission: {switch: null}", PermissionRule()),
     ],
@@ -411,7 +434,7 @@ def test_beyond_loopback_grants_are_required_unless_the_configuration_says_other
         (
             "fateflow: {host: 10.0.0.1, insecure_listen: true}\nauthentication: {client: {switch: true}}\n"
             "permission: {component: false, dataset: false}",
-            "permission.switch: is not set, and other machines reach this server, but neither",
+            "permission.switch: is not set, and fateflow.host: 10.0.0.1 connects this server with other machines, but",
         ),
         ("permission: {switch: 1}", "permission.switch: 1 is neither true nor false"),
         ("permission: {switch: true, role: true}", "permission.role: no such key"),

@@ -49,7 +49,7 @@ class PermissionRule:
 
     components: bool = False
     datasets: bool = False
-    is_default: bool = False             # because the server is reachable, and the configuration states nothing else
+    is_default: bool = False             # because the server is connected with other machines, and no switch is set
 
     @property
     def is_on(self) -> bool:

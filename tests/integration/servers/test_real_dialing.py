@@ -27,7 +27,16 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strangers]:
         assert inviting.returncode == 0, shown + said
         assert "10000 without a port: it keeps connections to the other party open" in shown
         assert f"{GUEST} -> {HOST}: reaches it" in shown
+        eventually(lambda: refused_for_lack_of_a_grant(strangers), "the host to refuse what it has not granted")
+        granted = {"src_party_id": GUEST, "src_role": "guest", "privilege_component": "*"}
+        strangers.servers[HOST].ask("permission/grant/privilege", granted)
         yield strangers
+
+
+def refused_for_lack_of_a_grant(strangers: Strangers) -> bool:
+    """Whether the host, which dials, refuses the guest's job: other machines may reach it."""
+    message = str(strangers.servers[GUEST].post("job/submit", toy())["retmsg"])
+    return f"host {HOST} has not granted party {GUEST}: component SecureAddExample" in message
 
 
 def runs(joined: Strangers) -> None:
