@@ -1,13 +1,15 @@
-"""Two real servers that have never heard of each other, and the two commands that join them."""
+"""Real servers that have never heard of each other, two commands that join them, and the one that revokes a party."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.invitation import read_invitation
-from tests.kit.servers.party_servers import GUEST, HOST, PartyServer, toy
+from tests.kit.servers.party_servers import GUEST, HOST, OTHER, Cluster, PartyServer, toy
 from tests.kit.servers.strangers import PARTIES, SECONDS, Strangers, strangers_at
 from tests.kit.waiting import eventually
 
@@ -16,7 +18,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strangers]:
-    with strangers_at(tmp_path_factory.mktemp("strangers"), 26000) as found:
+    with strangers_at(tmp_path_factory.mktemp("strangers"), 26000, party_ids=(*PARTIES, OTHER)) as found:
         yield found
 
 
@@ -25,12 +27,12 @@ def lines_of(output: str) -> dict[str, str]:
     return {line[:13].strip(): line[13:].strip() for line in output.splitlines()}
 
 
-def joined(strangers: Strangers) -> tuple[str, str, str]:
-    """Let the guest invite the host, and the host join: the invitation, and what both commands have shown."""
-    inviting = strangers.invite()
+def joined(strangers: Strangers, invited: str = HOST) -> tuple[str, str, str]:
+    """Let the guest invite another party, and that one join: the invitation, and what both commands have shown."""
+    inviting = strangers.invite(invited)
     assert inviting.stdout is not None
     text = inviting.stdout.readline()
-    done = strangers.join(text)
+    done = strangers.join(text, invited)
     assert done.returncode == 0, done.stdout + done.stderr
     shown, said = inviting.communicate(timeout=SECONDS)
     assert inviting.returncode == 0, shown + said
@@ -67,8 +69,10 @@ def test_two_commands_join_two_servers_that_run(strangers: Strangers) -> None:
                 assert secret.hex().encode() not in content, path
 
 
-def submitted(guest: PartyServer) -> dict[str, object] | None:
-    answer = guest.post("job/submit", toy())
+def submitted(guest: PartyServer, **roles: list[int]) -> dict[str, object] | None:
+    document = toy()
+    document["job_runtime_conf"]["role"] |= roles
+    answer = guest.post("job/submit", document)
     return answer if answer["retcode"] == 0 else None
 
 
@@ -96,3 +100,25 @@ def test_a_text_that_was_changed_is_refused_before_anything_is_sent(strangers: S
     done = strangers.join("fate-flow-invite:AbCdEf")
     assert (done.returncode, done.stdout) == (1, "")
     assert "a part of the text is missing or was changed" in done.stderr
+
+
+def test_a_running_job_ends_with_the_reason_where_a_party_of_it_is_revoked_and_at_its_initiator(
+    strangers: Strangers, tmp_path: Path
+) -> None:
+    """The host revokes the arbiter, and the initiator of their job, which knows nothing of that, is asked to end it."""
+    guest, host = strangers.servers[GUEST], strangers.servers[HOST]
+    joined(strangers, OTHER)
+    keys = strangers.keys[OTHER]
+    fingerprint = fingerprint_of(keys.root().key_id)
+    host.ask("key/public/save", {"party_id": OTHER, "key": keys.signed_list().text(), "fingerprint": fingerprint})
+    with Cluster(tmp_path, strangers.servers).held(HOST):
+        answer = eventually(lambda: submitted(guest, arbiter=[int(OTHER)]), "all parties to accept the job")
+        job_id = str(answer["jobId"])
+        for party in (guest, host):
+            party.wait(job_id, "running")
+        done = strangers.run(HOST, "revoke", OTHER, "--reason", "contract 8 has ended")
+        assert done.stdout == f"party {OTHER} is revoked\njob {job_id}: its end was requested\n"
+    text = f"asked by party {HOST}: party {OTHER} was revoked at party {HOST}: contract 8 has ended"
+    for party in (guest, host):
+        row = party.wait(job_id, "canceled")
+        assert (row["f_reason"], row["f_caused_by"], row["f_message"]) == ("party_revoked", f"host {HOST}", text)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +24,12 @@ SECONDS = 300
 
 @dataclass
 class Strangers:
-    """The servers of a guest and a host, their configurations, and the addresses of their gateways."""
+    """The servers of the parties, their configurations and keys, and the addresses of their gateways."""
 
     servers: dict[str, PartyServer]
     confs: dict[str, Path]
     addresses: dict[str, str]
+    keys: dict[str, OwnKeys]
 
     def command(self, party_id: str, *arguments: str) -> list[str]:
         program = str(Path(sys.executable).with_name("fate_flow"))
@@ -40,26 +41,28 @@ class Strangers:
             self.command(party_id, *arguments), capture_output=True, text=True, timeout=SECONDS, check=False
         )
 
-    def invite(self) -> subprocess.Popen[str]:
-        """Let the guest invite the host; the first line of the output is the invitation."""
-        command = self.command(GUEST, "invite", "--for", HOST)
+    def invite(self, invited: str = HOST) -> subprocess.Popen[str]:
+        """Let the guest invite another party; the first line of the output is the invitation."""
+        command = self.command(GUEST, "invite", "--for", invited)
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def join(self, text: str) -> subprocess.CompletedProcess[str]:
-        """Let the host join, with the text on standard input."""
+    def join(self, text: str, invited: str = HOST) -> subprocess.CompletedProcess[str]:
+        """Let the invited party join, with the text on standard input."""
         return subprocess.run(
-            self.command(HOST, "join"), input=text, capture_output=True, text=True, timeout=SECONDS, check=False
+            self.command(invited, "join"), input=text, capture_output=True, text=True, timeout=SECONDS, check=False
         )
 
 
 @contextmanager
-def strangers_at(root: Path, first_port: int, *, host_dials: bool = False) -> Iterator[Strangers]:
+def strangers_at(
+    root: Path, first_port: int, *, party_ids: Sequence[str] = PARTIES, host_dials: bool = False
+) -> Iterator[Strangers]:
     """`first_port`: from where on free ports are looked for. `host_dials`: the host has no port for other parties."""
     ports = Ports()
     free = filter(ports.is_free, range(first_port + os.getpid() % 400 * 8, 65536))
-    servers, confs, addresses = {}, {}, {}
+    servers, confs, addresses, keys = {}, {}, {}, {}
     try:
-        for party_id in PARTIES:
+        for party_id in party_ids:
             home, conf, port, parties = root / party_id, root / f"{party_id}.yaml", next(free), next(free)
             listen = {"listen": {"host": "127.0.0.1", "port": parties}}
             conf.write_text(yaml.safe_dump({
@@ -68,12 +71,15 @@ def strangers_at(root: Path, first_port: int, *, host_dials: bool = False) -> It
                 "authentication": {"client": {"switch": True}},
             }))
             home.mkdir()
-            OwnKeys(party_id, home / "keys", home / "keys" / "message.pem", lambda: time.time_ns() // 1_000_000).make()
+            keys[party_id] = own = OwnKeys(
+                party_id, home / "keys", home / "keys" / "message.pem", lambda: time.time_ns() // 1_000_000
+            )
+            own.make()
             service.start(conf, home)
             servers[party_id] = PartyServer(party_id, f"http://127.0.0.1:{port}", home)
             confs[party_id], addresses[party_id] = conf, f"https://127.0.0.1:{parties}"
-        yield Strangers(servers, confs, addresses)
+        yield Strangers(servers, confs, addresses, keys)
     finally:
-        for party_id in PARTIES:
+        for party_id in party_ids:
             service.kill(root / party_id)
         ports.close()
