@@ -51,12 +51,15 @@ def stop_allowed(asked: float | None, grace: float, longest: float) -> float:
     return grace if asked is None else min(asked, max(longest, grace))
 
 
-def refusals(ceilings: Ceilings, spec: JobSpec, party: Party, nodes: int) -> list[str]:
-    """Return the values that this party refuses, each with its path in the document and its ceiling."""
+def refusals(ceilings: Ceilings, spec: JobSpec, party: Party, nodes: int, *, is_own: bool) -> list[str]:
+    """Return the values that this party refuses, each with its path in the document and the key of its ceiling.
+
+    `is_own`: the job is this party's own. Only then the texts have the number of the ceiling, because other parties
+    read those about theirs."""
     if ceilings == NO_CEILINGS:
         return []
     blocks = {one: blocks_for(spec.conf, spec.parties, one) for one in (party, spec.initiator)}
-    asked = _Asked(ceilings, spec, party, blocks)
+    asked = _Asked(ceilings, spec, party, blocks, is_own)
     tasks = [task for task in spec.tasks_of(party) if party not in task.passed_at]
     found = [*asked.of_job(nodes), *(problem for task in tasks for problem in asked.of_task(task))]
     return list(dict.fromkeys(found))
@@ -73,6 +76,7 @@ class _Asked:
     spec: JobSpec
     party: Party
     blocks: Mapping[Party, list[Block]]      # of the job parameters of this party and of the initiator
+    is_own: bool
 
     def of_job(self, nodes: int) -> Iterator[str]:
         request = request_of(self.party, self.spec.parameters[self.party], nodes)
@@ -145,7 +149,8 @@ class _Asked:
                 yield f"{place}: {policy['action']} is refused by {self.party} (ceilings.refused_actions)"
 
     def _the_most(self, most: float, key: str) -> str:
-        return f"{most:g}, the most that {self.party} allows (ceilings.{key})"
+        number = f"{most:g}, the most that " if self.is_own else ""
+        return f"{number}{self.party} allows (ceilings.{key})"
 
     def _in_retry(self, task: TaskSpec, key: str) -> str:
         """Return the path of a key of a task's retry rule, or the path where it is missing."""

@@ -112,8 +112,8 @@ def test_a_job_that_a_party_does_not_allow_leaves_nothing_anywhere(store: str) -
         decided = tx.submission_of(refused)
     assert decided is not None
     assert decided.retmsg == (
-        "host 10001: job_runtime_conf.job_parameters.common.auto_retries: 2 is more than 1, "
-        "the most that host 10001 allows (ceilings.max_attempts)")
+        "host 10001: job_runtime_conf.job_parameters.common.auto_retries: 2 is more than host 10001 allows "
+        "(ceilings.max_attempts)")
 
 
 def test_a_failed_task_is_retried_everywhere_then_fails_the_job(store: str) -> None:

@@ -122,7 +122,8 @@ def needs_approval(unit: UnitOfWork, initiator: str) -> bool:
 
 def above_ceilings(unit: UnitOfWork, spec: JobSpec, party: Party) -> str:
     """Return text about all ceilings of this party that the job exceeds; empty if there is none."""
-    refused = refusals(unit.context.ceilings, spec, party, unit.context.engines.default_size.nodes)
+    nodes, is_own = unit.context.engines.default_size.nodes, _is_own(unit, spec.initiator.party_id)
+    refused = refusals(unit.context.ceilings, spec, party, nodes, is_own=is_own)
     more = len(refused) - _MOST_NAMED
     return "; ".join((*refused[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])))
 

@@ -25,7 +25,7 @@ def spec_of(common: Mapping[str, Any] | None = None, role: Mapping[str, Any] | N
 
 
 def refused(ceilings: Ceilings, spec: JobSpec, party: Party = HOST) -> list[str]:
-    return refusals(ceilings, spec, party, 1)
+    return refusals(ceilings, spec, party, 1, is_own=True)
 
 
 # ---------------------------------------------------------------------- what is refused
@@ -84,6 +84,18 @@ def test_what_asks_for_more_is_refused_with_its_path_and_the_ceiling(ceilings, c
     for one, problem in zip(found, problems, strict=True):
         assert one.startswith(problem)
         assert "the most that host 9002 allows (ceilings." in one
+
+
+def test_another_party_reads_no_number_of_a_ceiling():
+    """It could otherwise ask for far too much with `flow job validate`, and read the whole table."""
+    ceilings = Ceilings(max_attempts=7, max_interruptions=8, retry_duration=55, job_timeout=100, task_cores=6)
+    asked = {"retry": {"max_attempts": 90, "max_interruptions": 91}, "timeout": 1000, "task_cores": 92}
+    found = refusals(ceilings, spec_of(asked), HOST, 1, is_own=False)
+    assert found == [
+        f"{COMMON}.{asked} is more than host 9002 allows (ceilings.{key})" for asked, key in (
+            ("task_cores: 92", "task_cores"), ("timeout: 1000", "job_timeout"),
+            ("retry.max_attempts: 90", "max_attempts"), ("retry.max_interruptions: 91", "max_interruptions"),
+            ("retry.duration: 0 (no limit)", "retry_duration"))]
 
 
 def test_every_party_is_asked_for_its_own_cores():

@@ -54,7 +54,7 @@ def test_a_party_says_what_holds_for_its_workers(world: World) -> None:
 
 
 @pytest.mark.parametrize(("body", "text"), [
-    (with_parameters(auto_retries=5), "auto_retries: 5 is more than 1, the most that host 9999 allows"),
+    (with_parameters(auto_retries=5), "auto_retries: 5 is more than host 9999 allows (ceilings.max_attempts)"),
     (with_parameters(task_cores=21), "asks for 21 cores"),
     (asking(dsl={"components": {"toy_0": {"module": "Magic"}}}), "dsl.components.toy_0.module: 'Magic' is not known"),
     (asking(dsl=3), "dsl: is missing or is not an object"),

@@ -165,7 +165,7 @@ def test_people_approve_the_file() -> None:
 def test_a_refusal_names_the_path_in_the_file() -> None:
     host = HandServer("10000", ceilings=Ceilings(task_cores=1))
     answer = host.handle(native(file=a_file(resources={"cores": 2})))
-    assert answer.retmsg.startswith("resources.cores: 2 is more than 1, the most that host 10000 allows")
+    assert answer.retmsg.startswith("resources.cores: 2 is more than host 10000 allows")
     answer = host.handle(native(file=a_file(tasks={"a": {"component": "Gone"}})))
     assert answer.retmsg.startswith("tasks.a.component: 'Gone' is not known here")
     answer = host.handle(native(file=a_file(tasks={"a": {"componet": "Work"}})))
