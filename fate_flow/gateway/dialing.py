@@ -7,16 +7,17 @@ connections that were accepted here (`peer_connection.py`); only who opens the c
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
-from urllib.parse import urlsplit
 
+from fate_flow.core.access.invitation import place_of
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.tls_stream import TlsStream
+from fate_flow.peers.network_errors import describe_cause
 from fate_flow.peers.tls import DIAL, NotAPeer, PeerKey
 
 
@@ -30,8 +31,19 @@ class Wanted:
 
     @property
     def place(self) -> tuple[str, int]:
-        parts = urlsplit(self.url)
-        return parts.hostname or "", parts.port or 443
+        """Host and port. Raises ValueError if the address is none."""
+        try:
+            return place_of(self.url)
+        except ValueError as error:
+            raise ValueError(f"{self.url} is not an address that can be dialed: {error}") from error
+
+    @property
+    def host(self) -> str:
+        """The host, for people; the whole address if it has none."""
+        try:
+            return self.place[0]
+        except ValueError:
+            return self.url
 
 
 class Serves(Protocol):
@@ -49,16 +61,21 @@ class Serves(Protocol):
 
 
 class _UsedStream(TlsStream):
-    """Says when the first request begins."""
+    """Says when the first request begins, and why there is none."""
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext, is_used: Callable[[], None]) -> None:
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
         super().__init__(sock, context, is_client=True)
-        self._is_used = is_used
+        self.used = asyncio.Event()
+        self.failure: ssl.SSLError | None = None        # a server looks at our certificate after our handshake
 
     async def receive(self) -> bytes:
-        data = await super().receive()
+        try:
+            data = await super().receive()
+        except ssl.SSLError as error:
+            self.failure = error
+            raise
         if data:
-            self._is_used()
+            self.used.set()
         return data
 
 
@@ -75,18 +92,27 @@ class Dialing:
         self._spare: set[asyncio.Task[None]] = set()
         self._open: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
-        self._pause = 0.0
+        self._pause = 0.0                     # after the last failure
+        self._is_to_pause = False
+        self._was_used = asyncio.Event()      # since the last failure
 
     async def run(self) -> None:
         """Keep connections open until this task is canceled; those that are open then stay."""
         while True:
-            if self._pause:
-                await asyncio.sleep(self._pause)
+            await self._rest()
             await self._until_needed()
             try:
                 await self._dial()
-            except (OSError, NotAPeer) as error:
+            except (OSError, ValueError) as error:        # NotAPeer too; whatever is wrong now, it may be right later
                 self._fails(_text(error))
+
+    async def _rest(self) -> None:
+        """Pause after a failure, until a connection shows that the other server is there. A success needs no pause."""
+        if self._is_to_pause:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pause):
+                    await self._was_used.wait()
+            self._is_to_pause = False
 
     async def _until_needed(self) -> None:
         while len(self._spare) >= self._limits.spare or len(self._open) >= self._limits.kept_of_party:
@@ -94,11 +120,10 @@ class Dialing:
             await self._changed.wait()
 
     async def _dial(self) -> None:
-        """Open one connection. Raises OSError, NotAPeer."""
+        """Open one connection. Raises OSError; ValueError, of which NotAPeer is one."""
         sock, address = await self._connected()
         try:
-            used = asyncio.Event()
-            stream = _UsedStream(sock, self._gateway.context_for(self.wanted.keys), used.set)
+            stream = _UsedStream(sock, self._gateway.context_for(self.wanted.keys))
             async with asyncio.timeout(self._limits.handshake_seconds):
                 await stream.handshake()
             peer = self._gateway.peer_behind(stream.leaf, self.wanted.keys)
@@ -108,16 +133,17 @@ class Dialing:
             sock.close()
             raise
         task = self._gateway.serve(sock, stream, peer, address)
-        self._watch(task, used)
+        self._watch(task, stream)
 
-    def _watch(self, task: asyncio.Task[None], used: asyncio.Event) -> None:
+    def _watch(self, task: asyncio.Task[None], stream: _UsedStream) -> None:
         begun = self._loop.time()
         self._spare.add(task)
         self._open.add(task)
 
         async def until_used() -> None:
-            await used.wait()
+            await stream.used.wait()
             self._pause = 0.0
+            self._was_used.set()
             self._spare.discard(task)
             self._changed.set()
 
@@ -126,9 +152,10 @@ class Dialing:
         def end(_: asyncio.Task[None]) -> None:
             watching.cancel()
             self._open.discard(task)
-            is_its_doing = not task.cancelled() and not used.is_set()
+            is_its_doing = not task.cancelled() and not stream.used.is_set()
             if is_its_doing and self._loop.time() - begun < self._limits.unused_seconds / 2:
-                self._fails("its server ends the connections that are kept open for it")
+                why = _text(stream.failure) if stream.failure else ""
+                self._fails(why or "its server ends the connections that are kept open for it")
             elif is_its_doing:
                 self._pause = 0.0
             self._spare.discard(task)
@@ -137,7 +164,7 @@ class Dialing:
         task.add_done_callback(end)
 
     async def _connected(self) -> tuple[socket.socket, str]:
-        """Return a TCP connection, and the address to which it leads. Raises OSError."""
+        """Return a TCP connection, and the address to which it leads. Raises OSError, ValueError."""
         host, port = self.wanted.place
         failure: OSError = OSError("the name of its host has no address")
         async with asyncio.timeout(self._limits.use_seconds):
@@ -159,15 +186,14 @@ class Dialing:
 
     def _fails(self, text: str) -> None:
         limits = self._limits
-        self._pause = min(max(limits.redial_seconds, 2 * self._pause), limits.longest_redial_seconds)
-        self._note(self.wanted.place[0], f"party {self.wanted.party_id}: {text}")
+        if not self._is_to_pause:             # connections that fail together are one failure
+            self._pause = min(max(limits.redial_seconds, 2 * self._pause), limits.longest_redial_seconds)
+            self._is_to_pause = True
+            self._was_used.clear()
+        self._note(self.wanted.host, f"party {self.wanted.party_id}: {text}")
 
 
 def _text(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no connection in time"
-    if isinstance(error, ssl.SSLError):
-        return f"no TLS connection ({error.reason or error.strerror})"
-    if isinstance(error, OSError):
-        return os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
-    return str(error)
+    return describe_cause(error) or str(error) or type(error).__name__

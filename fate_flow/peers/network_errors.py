@@ -37,7 +37,7 @@ def describe_network_error(error: Exception) -> str:
     if isinstance(error, requests.exceptions.Timeout):
         return "no answer in time"
     if isinstance(error, requests.exceptions.ConnectionError):
-        return next(filter(None, map(_describe_cause, _causes(error))), "connection lost")
+        return next(filter(None, map(describe_cause, _causes(error))), "connection lost")
     if isinstance(error, JSONDecodeError | requests.exceptions.JSONDecodeError):
         return "its answer is not JSON"
     if isinstance(error, requests.exceptions.ChunkedEncodingError | requests.exceptions.ContentDecodingError):
@@ -45,7 +45,7 @@ def describe_network_error(error: Exception) -> str:
     return str(error)[:_MOST_LETTERS] or "its answer cannot be read"
 
 
-def _describe_cause(cause: BaseException) -> str:
+def describe_cause(cause: BaseException) -> str:
     """Return text about one exception; empty if it only wraps another."""
     if isinstance(cause, socket.gaierror):
         return f"the name of its host cannot be resolved ({cause.strerror})"

@@ -42,7 +42,7 @@ PURE = ("fate_flow.core", "fate_flow.jobspec")
 PURE_MAY_IMPORT = {
     "__future__", "base64", "binascii", "collections", "collections.abc", "contextlib", "dataclasses", "decimal",
     "difflib", "enum", "errno", "functools", "graphlib", "hashlib", "heapq", "hmac", "itertools", "json", "math",
-    "operator", "posixpath", "re", "signal", "string", "sys", "typing",
+    "operator", "posixpath", "re", "signal", "string", "sys", "typing", "urllib.parse",
 }  # fmt: skip
 """Of the standard library, what neither waits nor looks at anything outside."""
 DOCUMENTS_MAY_IMPORT = {"jsonschema_rs"}       # with `offline`

@@ -10,6 +10,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
 from dataclasses import dataclass, field
 from hashlib import sha256
+from urllib.parse import urlsplit
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_party_id
@@ -80,9 +81,26 @@ def check_address(value: object, key: str) -> str:
         scheme, _, rest = value.partition("://")
         host, _, port = rest.rpartition(":")
         is_plain = bool(host) and not set(host) & set("/?#@ \\")
-        if scheme == "https" and is_plain and port.isdigit() and 0 < int(port) <= 65535:
+        if scheme == "https" and is_plain and port.isdigit() and 0 < int(port) <= 65535 and _can_be_dialed(value):
             return value
-    raise BadRequest(f"{key}: is not an address such as https://10.0.0.2:9390")
+    raise BadRequest(f"{key}: is not an address such as https://10.0.0.2:9390 or https://[fd00::2]:9390")
+
+
+def place_of(url: str) -> tuple[str, int]:
+    """Return the host and the port of an https address. Raises ValueError if no connection can ever be made to it."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if not host.encode("idna"):           # as the resolver does; UnicodeError is a ValueError
+        raise ValueError("it has no host")
+    return host, parts.port or 443
+
+
+def _can_be_dialed(url: str) -> bool:
+    try:
+        place_of(url)
+    except ValueError:
+        return False
+    return True
 
 
 def _decoded(text: str) -> bytes:

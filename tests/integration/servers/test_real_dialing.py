@@ -86,6 +86,6 @@ def test_a_party_that_was_deleted_keeps_no_connection(joined: Strangers) -> None
     guest.ask("key/public/delete", {"party_id": HOST})
     # Whichever of its processes notices first: the host does not answer, or has no address any more.
     eventually(lambda: seen_at_guest(joined).get("status") != "answers", "the connections to end")
-    said = f"no connection is kept open to 127.0.0.1: party {GUEST}: "
+    said = f"no connection is kept open to 127.0.0.1: party {GUEST}: no TLS connection (it accepts none of our keys"
     host = joined.servers[HOST]
     eventually(lambda: any(said in line for line in host.log("fate_flow", "fate_flow_stat.log")), "the host to say so")

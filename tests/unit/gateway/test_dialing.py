@@ -54,18 +54,26 @@ class Dialer:
 
 
 @asynccontextmanager
-async def dialing(world: World, at: Path | None = None, **limits: int) -> AsyncIterator[Dialer]:
+async def dialing(
+    world: World, at: Path | None = None, url: str = "https://127.0.0.1:9390", **limits: int
+) -> AsyncIterator[Dialer]:
     """`at`: the socket of another server than the world's gateway."""
     folder, stub = world.folder / "dialer", StubApplication()
     folder.mkdir()
     behind = await asyncio.start_unix_server(stub.serve, str(folder / SOCKET))
     keys = Keys((world.own.peer,))
-    keys.to_dial = ((OWN, "https://127.0.0.1:9390"),)
+    keys.to_dial = ((OWN, url),)
     chosen = replace(LIMITS, **limits)
     application = Application(folder, SOCKET, chosen)
     own = world.parties[PARTY].own
     gateway = Gateway(None, own, keys, application, folder, chosen, lambda: world.now_ms[0])
-    with patch.object(Dialing, "_connected", lambda _: connected(str(at or world.address))):
+    connect = Dialing._connected
+
+    async def to_socket(one: Dialing) -> tuple[socket.socket, str]:
+        ours = one.wanted.url == "https://127.0.0.1:9390"
+        return await (connected(str(at or world.address)) if ours else connect(one))
+
+    with patch.object(Dialing, "_connected", to_socket):
         task = asyncio.create_task(gateway.run(lambda: None))
         await settled()
         try:
@@ -285,7 +293,71 @@ def test_nobody_there_is_tried_again_until_somebody_is(caplog: pytest.LogCapture
                 assert (await wants(world))[0] == "open"
 
     run(test())
-    assert "no connection is kept open to 127.0.0.1: party 9999: Connection refused" in caplog.text
+    assert "no connection is kept open to 127.0.0.1: party 9999: connection refused" in caplog.text
+
+
+def test_after_an_outage_all_spare_connections_come_back_at_once() -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            path = world.folder / "later.sock"
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.bind(str(path))
+            async with dialing(world, path) as dialer:
+                await asyncio.sleep(60)              # the pauses have their full length
+                path.unlink()
+                path.symlink_to(world.address)
+                await asyncio.sleep(1)
+                assert [(await wants(world))[0] for _ in range(LIMITS.spare)] == ["open"] * LIMITS.spare
+                assert dialer.application.served == []
+
+    run(test())
+
+
+@pytest.mark.parametrize("url", [
+    "https://fd00::5:9390", "https://[::1:9390", "https://a..b:9390", f"https://{'a' * 64}.b:9390", "https://:9390",
+])  # fmt: skip
+def test_an_address_that_is_none_is_named_until_it_is_corrected(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with gateway_world() as world, dialing(world, url=url) as dialer:
+            await asyncio.sleep(3 * LIMITS.longest_redial_seconds)
+            [still] = [task for task in dialer.gateway._dialing.values() if not task.done()]
+            dialer.keys.to_dial = ((OWN, "https://127.0.0.1:9390"),)
+            dialer.keys.become(*dialer.keys.keys)
+            await asyncio.sleep(2 * LIMITS.reload_seconds)
+            assert still.cancelled()
+            assert (await wants(world))[0] == "open"
+
+    run(test())
+    lines = [one.message for one in caplog.records if f"{url} is not an address that can be dialed" in one.message]
+    assert len(lines) == 5, "a few a minute"
+
+
+def test_a_name_that_cannot_be_resolved_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    async def test() -> None:
+        with patch.object(socket, "getaddrinfo", side_effect=unknown):
+            async with gateway_world() as world, dialing(world, url="https://fate.example:9390"):
+                await settled()
+
+    run(test())
+    assert (
+        "kept open to fate.example: party 9999: the name of its host cannot be resolved (Name or service not known)"
+        in caplog.text
+    )
+
+
+def test_a_server_that_does_not_know_our_key_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """Its refusal comes after the handshake is over on this side."""
+    async def test() -> None:
+        async with gateway_world() as world:
+            world.keys.become(world.parties["10001"].peer)
+            await asyncio.sleep(2 * LIMITS.reload_seconds)
+            async with dialing(world):
+                await asyncio.sleep(5)
+
+    run(test())
+    assert "kept open to 127.0.0.1: party 9999: no TLS connection (it accepts none of our keys; its op" in caplog.text
 
 
 def test_a_party_that_does_not_dial_is_served_as_ever() -> None:

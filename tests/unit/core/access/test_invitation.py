@@ -86,6 +86,7 @@ def test_addresses(address: str) -> None:
 @pytest.mark.parametrize("address", [
     "", None, 7, "10.0.0.2:9390", "https://", "https://:1", "https://a:b", "https://a:65536", "https://a:1?x", "https://a:1#x",
     "https://a\\b:1", "https://a b:1", "https://a\n:1", "https://" + "a" * 300 + ":1", "ftp://a:1",
+    "https://fd00::5:9390", "https://[::1:9390", "https://::1]:9390", "https://a..b:9390", f"https://{'a' * 64}.b:9390",
 ])  # fmt: skip
 def test_what_is_no_address(address: object) -> None:
     with pytest.raises(BadRequest, match=r"parties\.address: is not an address such as"):
