@@ -9,19 +9,42 @@ sends and reads is not looked at here: the process has its own limits, as for an
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 
+from fate_flow.gateway.kept_connections import is_silent
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.tls_stream import PIECE, TlsStream
 from fate_flow.peers.dialed import LONGEST_LINE, open_line, read_wanted
 from fate_flow.peers.pinned import SeenTls
 from fate_flow.peers.tls import PeerKey
 
-LOG = logging.getLogger(__name__)
-
 _PAUSE_SECONDS = 0.1
+_QUIET_SECONDS = 0.2          # after the last byte of an answer
+
+
+class Use:
+    """Whether a request is under way on a connection.
+
+    Its bytes are not parsed. So an answer counts as complete when nothing has come for a moment."""
+
+    def __init__(self) -> None:
+        self._clock = asyncio.get_running_loop().time
+        self._is_awaited = False
+        self._quiet_at = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._is_awaited and self._clock() >= self._quiet_at
+
+    def asks(self) -> None:
+        """Note bytes of a request."""
+        self._is_awaited = True
+
+    def answers(self) -> None:
+        """Note bytes of an answer."""
+        self._is_awaited, self._quiet_at = False, self._clock() + _QUIET_SECONDS
 
 
 class _Unused:
@@ -38,11 +61,13 @@ class _Unused:
 
 
 class Dialed:
-    """`listener` is the Unix socket for processes of this server."""
+    """`listener` is the Unix socket for processes of this server; `note` gets an address, which is empty for them, and
+    what went wrong."""
 
-    def __init__(self, listener: socket.socket, limits: Limits) -> None:
+    def __init__(self, listener: socket.socket, limits: Limits, note: Callable[[str, str], None]) -> None:
         self._listener = listener
         self._limits = limits
+        self._note = note
         self._loop = asyncio.get_running_loop()
         self._unused: dict[str, list[_Unused]] = {}          # by party, the newest last
         self._changed = asyncio.Event()
@@ -50,8 +75,8 @@ class Dialed:
 
     # ------------------------------------------------------------------ the connections
 
-    async def keep(self, stream: TlsStream, peer: PeerKey) -> None:
-        """Keep a connection of this peer until it is used, and then until the end of its use.
+    async def keep(self, stream: TlsStream, peer: PeerKey, use: Use) -> None:
+        """Keep a connection of this peer until it is used, and then until the end of its `use`.
 
         It also ends if nobody uses it for some time: the party dials again, and no device in between forgets a
         connection that is still counted on. Raises OSError if the connection breaks."""
@@ -72,21 +97,23 @@ class Dialed:
                 await asyncio.wait((one.reading,))
                 line = open_line(SeenTls(stream.version, peer.key_id))
                 await self._loop.sock_sendall(one.user.result(), line)
-                await _exchange(stream, one.user.result())
+                await _exchange(stream, one.user.result(), use)
         finally:
             if one in kept:
                 kept.remove(one)
             one.close()
-        await stream.finish()
+        await stream.finish(self._limits.close_seconds)
 
     async def _use(self, sock: socket.socket, party_id: str) -> bool:
         """Hand this socket to an unused connection, which closes it at its end; return False if there is none in
-        time."""
+        time, or if the process has given up meanwhile."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._limits.use_seconds):
                 while True:
                     for one in reversed(self._unused.get(party_id, [])):
                         if not one.reading.done() and not one.user.done():
+                            if not is_silent(sock):
+                                return False
                             one.user.set_result(sock)
                             return True
                     self._changed.clear()
@@ -102,7 +129,7 @@ class Dialed:
                 try:
                     sock, _ = await self._loop.sock_accept(self._listener)
                 except OSError as error:
-                    LOG.error("no process can send over connections of parties that dial: %s", error.strerror)
+                    self._note("", f"no process can send to parties that dial: {error.strerror}")
                     await asyncio.sleep(_PAUSE_SECONDS)
                     continue
                 sock.setblocking(False)
@@ -140,16 +167,18 @@ class Dialed:
         return line
 
 
-async def _exchange(stream: TlsStream, user: socket.socket) -> None:
+async def _exchange(stream: TlsStream, user: socket.socket, use: Use) -> None:
     """Carry bytes in both directions until one side ends."""
     loop = asyncio.get_running_loop()
 
     async def there() -> None:
         while data := await loop.sock_recv(user, PIECE):
+            use.asks()
             await stream.send(data)
 
     async def back() -> None:
         while data := await stream.receive():
+            use.answers()
             await loop.sock_sendall(user, data)
 
     ways = (asyncio.create_task(there()), asyncio.create_task(back()))

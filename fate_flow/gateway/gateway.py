@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
-from fate_flow.gateway.dialed import Dialed
+from fate_flow.gateway.dialed import Dialed, Use
 from fate_flow.gateway.dialing import Dialing, Wanted
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.peer_connection import Asks, PeerConnection, Setting
@@ -32,7 +32,7 @@ from fate_flow.peers.tls import DIAL, Leaf, NotAPeer, OwnTls, PeerKey, client_co
 LOG = logging.getLogger(__name__)
 
 _NEW_CONTEXT_MS = 12 * 3600 * 1000       # a leaf is made again by OwnTls long before it ends
-_PAUSE_SECONDS = 0.1                     # after an accept that failed, for example for lack of descriptors
+_PAUSE_SECONDS = 0.1                     # after an accept that failed, for lack of descriptors or so; between two looks
 _PREFIX = 64                             # bits of an IPv6 address that one customer has for himself
 
 
@@ -46,6 +46,12 @@ class _Open:
         self.peer: PeerKey | None = None
         self.is_stranger = False             # whether its handshake is over without a certificate
         self.requests: PeerConnection | None = None
+        self.use = Use()                     # of a connection that the party has opened for our requests
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way."""
+        return self.use.is_idle if self.requests is None else self.requests.is_idle
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,6 @@ class Gateway:
         limits: Limits, clock: Callable[[], int],
     ) -> None:  # fmt: skip
         self._listeners = listeners
-        self._dialed = Dialed(listeners.of_processes, limits) if listeners else None
         self._dialing: dict[Wanted, asyncio.Task[None]] = {}
         self._own = own
         self._source = source
@@ -72,6 +77,7 @@ class Gateway:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._refusals = RefusalLog(self._loop.time)
+        self._dialed = Dialed(listeners.of_processes, limits, self._refusals.note) if listeners else None
         self._dial_failures = RefusalLog(self._loop.time, "no connection is kept open to")
         self._shares = Shares(limits)
         self._setting = Setting(
@@ -209,7 +215,7 @@ class Gateway:
             self._handshakes.pop(one.task, None)
             if stream.protocol == DIAL and one.peer is not None and self._dialed is not None:
                 with self._shares.connection(one.peer.party_id):
-                    await self._dialed.keep(stream, one.peer)
+                    await self._dialed.keep(stream, one.peer, one.use)
             else:
                 await self._serve_peer(stream, one, address)
         except (NotAPeer, Refused) as error:
@@ -266,13 +272,14 @@ class Gateway:
 
     async def _end(self) -> None:
         """Let the requests that are under way end; nothing else."""
-        for one in list(self._open.values()):
-            if one.requests is None or one.requests.is_idle:
-                one.task.cancel()
-            else:
-                one.requests.is_last = True
-        if self._open:
-            await asyncio.wait(self._open, timeout=self._limits.stop_seconds)
+        until = self._loop.time() + self._limits.stop_seconds
+        while self._open and (seconds := until - self._loop.time()) > 0:
+            for one in self._open.values():
+                if one.is_idle:
+                    one.task.cancel()
+                elif one.requests is not None:
+                    one.requests.is_last = True
+            await asyncio.wait(self._open, timeout=min(seconds, _PAUSE_SECONDS))
         left = list(self._open)
         for task in left:
             task.cancel()

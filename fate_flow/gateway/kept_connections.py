@@ -34,7 +34,7 @@ class KeptConnections:
             self._kept.pop(0).sock.close()
         for one in [found for found in reversed(self._kept) if found.identity == identity]:
             self._kept.remove(one)
-            if _is_silent(one.sock):
+            if is_silent(one.sock):
                 return one.sock
             one.sock.close()
         return None
@@ -50,8 +50,8 @@ class KeptConnections:
             self._kept.pop().sock.close()
 
 
-def _is_silent(sock: socket.socket) -> bool:
-    """Return whether the application has neither ended this connection nor sent anything that nobody asked for."""
+def is_silent(sock: socket.socket) -> bool:
+    """Return whether the other end has neither ended this connection nor sent anything that nobody asked for."""
     try:
         sock.recv(1, socket.MSG_PEEK)
     except BlockingIOError:

@@ -21,7 +21,7 @@ class Limits:
     handshakes: int = 128
     handshakes_of_address: int = 16
     handshake_seconds: float = 5.0
-    close_seconds: float = 2.0              # for the peer to read a refusal before the connection ends
+    close_seconds: float = 2.0              # for the peer to read what was sent last before the connection ends
 
     # Connections that a party without a port of its own keeps open for our requests, and those that this party, if it
     # is one, keeps open elsewhere. Devices in between forget connections after some minutes without a byte.

@@ -50,8 +50,8 @@ class Stream(Protocol):
         """Send all of this. Raises OSError."""
         ...
 
-    async def finish(self) -> None:
-        """Let the peer read what was sent before the connection ends."""
+    async def finish(self, seconds: float) -> None:
+        """Let the peer read what was sent, for so long at most, before the connection ends."""
         ...
 
 
@@ -233,6 +233,4 @@ class PeerConnection:
             await self._finish()
 
     async def _finish(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.close_seconds):
-                await self._stream.finish()
+        await self._stream.finish(self._limits.close_seconds)

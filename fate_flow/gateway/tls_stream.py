@@ -63,17 +63,18 @@ class TlsStream:
             view = view[self._tls.write(view[:PIECE]) :]
             await self._flush()
 
-    async def finish(self) -> None:
+    async def finish(self, seconds: float) -> None:
         """End this direction, and discard what the peer still sends: otherwise the kernel would throw away what it
-        has not read yet. Ends when the peer closes, or has sent too much."""
-        with suppress(OSError):
-            with suppress(ssl.SSLError):
-                self._tls.unwrap()         # writes our end; that of the peer is not waited for
-            await self._flush()
-            self._socket.shutdown(socket.SHUT_WR)
-            left = _DISCARDED
-            while left > 0 and (data := await self._loop.sock_recv(self._socket, PIECE)):
-                left -= len(data)
+        has not read yet. Ends when the peer closes, or has sent too much, or after `seconds`."""
+        with suppress(OSError):            # TimeoutError is one
+            async with asyncio.timeout(seconds):
+                with suppress(ssl.SSLError):
+                    self._tls.unwrap()     # writes our end; that of the peer is not waited for
+                await self._flush()
+                self._socket.shutdown(socket.SHUT_WR)
+                left = _DISCARDED
+                while left > 0 and (data := await self._loop.sock_recv(self._socket, PIECE)):
+                    left -= len(data)
 
     async def _run(self, operation: Callable[[], T]) -> T:
         while True:

@@ -7,6 +7,7 @@ tests/integration/servers/test_real_dialing.py has real ones.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -14,6 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -22,6 +24,7 @@ from fate_flow.gateway.application import Application
 from fate_flow.gateway.dialing import Dialing
 from fate_flow.gateway.gateway import Gateway
 from fate_flow.gateway.limits import Limits
+from fate_flow.gateway.tls_stream import TlsStream
 from fate_flow.peers.tls import ALPN, DIAL, client_context, server_context
 from tests.kit.gateway.gateway_world import (
     DIALED,
@@ -36,6 +39,7 @@ from tests.kit.gateway.gateway_world import (
     gateway_world,
     released,
     request,
+    seconds,
     settled,
 )
 from tests.kit.gateway.virtual_time import run
@@ -214,6 +218,88 @@ def test_a_connection_belongs_to_the_party_of_its_key() -> None:
             assert (await wants(world, PARTY))[0] != "open"
             assert (await wants(world, "10001"))[0] == "open"
             party.close()
+
+    run(test())
+
+
+def test_a_process_that_has_given_up_takes_no_connection() -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            gone = await asyncio.open_unix_connection(str(world.folder / DIALED))
+            gone[1].write(f"{PARTY}\n".encode())
+            await settled()
+            gone[1].close()
+            asked = asyncio.create_task(wants(world))
+            await settled()
+            party = await world.connect(context=client_context(world.parties[PARTY].own, [world.own.peer], DIAL))
+            assert (await asked)[0] == "open"
+            party.close()
+
+    run(test())
+
+
+def test_a_party_that_does_not_close_gives_its_place_back() -> None:
+    async def test() -> None:
+        async with gateway_world(connections_of_party=1) as world:
+            sock, _ = await connected(world.address)
+            context = client_context(world.parties[PARTY].own, [world.own.peer], DIAL)
+            stays = TlsStream(sock, context, is_client=True)
+            await stays.handshake()
+            said, process = await wants(world)
+            assert said == "open"
+            process.close()
+            await asyncio.sleep(LIMITS.close_seconds / 2)
+            assert (await (await world.connect()).ask()).status == 429
+            await asyncio.sleep(LIMITS.close_seconds)
+            assert (await (await world.connect()).ask()).status == 200
+            sock.close()
+
+    run(test())
+
+
+def test_a_lack_of_descriptors_is_logged_a_few_times_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with gateway_world() as world, dialing(world):
+            loop = asyncio.get_running_loop()
+            accept = loop.sock_accept
+
+            async def lacking(listener: socket.socket) -> Any:
+                if listener.getsockname().endswith(DIALED):
+                    raise OSError(errno.EMFILE, "Too many open files")
+                return await accept(listener)
+
+            with patch.object(loop, "sock_accept", lacking):
+                assert (await wants(world))[0] == "open", "the one that was waited for already"
+                await asyncio.sleep(30)
+            assert (await wants(world))[0] == "open"
+
+    run(test())
+    text = "refused a connection: no process can send to parties that dial: Too many open files"
+    assert [one.message for one in caplog.records if "Too many" in one.message] == [text] * 5
+
+
+def test_a_request_of_ours_under_way_ends_when_the_gateway_stops_and_no_unused_connection_is_waited_for() -> None:
+    go_on = asyncio.Event()
+
+    async def wait(_: Served) -> Reply:
+        return await released(go_on)
+
+    async def test() -> None:
+        async with gateway_world() as world, dialing(world) as dialer:
+            (_, before), (_, working) = await wants(world), await wants(world)
+            assert (await before.ask()).status == 200
+            dialer.application.behaves = wait
+            await working.send(request())
+            await asyncio.sleep(1)
+            world.task.cancel()
+            assert await before.rest() == b""
+            await settled()
+            assert not world.task.done()
+            begun = seconds()
+            go_on.set()
+            assert (await working.answer()).status == 200
+            await asyncio.wait((world.task,))
+            assert seconds() - begun < 1
 
     run(test())
 

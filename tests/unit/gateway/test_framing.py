@@ -54,7 +54,7 @@ class Pieces:
     async def send(self, data: bytes) -> None:
         self.sent += data
 
-    async def finish(self) -> None:
+    async def finish(self, seconds: float) -> None:
         self.is_finished = True
 
 
