@@ -1,1 +1,1 @@
-"""Made-up input for both listeners of a real server: `bin/fuzz`."""
+"""Made-up input for all listeners of a real server: `bin/fuzz`."""

@@ -1,4 +1,4 @@
-"""`bin/fuzz`: made-up input from a seed for both listeners of a real server, and whether it is as well as before."""
+"""`bin/fuzz`: made-up input from a seed for all listeners of a real server, and whether it is as well as before."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bin/fuzz", description=__doc__)
-    parser.add_argument("--inputs", type=_count, default=INPUTS, metavar="N", help="for both listeners; %(default)s")
+    parser.add_argument("--inputs", type=_count, default=INPUTS, metavar="N", help="for all listeners; %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="all inputs follow from it; %(default)s")
     parser.add_argument("--first", type=_count, default=1, metavar="N", help="the number to begin with; %(default)s")
     parser.add_argument("--dir", type=Path, default=ROOT, help="where the home is made; %(default)s")

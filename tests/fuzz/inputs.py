@@ -17,17 +17,27 @@ Sign = Callable[[str, bytes], dict[str, str]]
 """The fields that sign a request of a client with this target and this body."""
 
 
+class Listener(Enum):
+    """A port of the server."""
+
+    GATEWAY = "gateway"
+    CLIENTS = "clients' port"
+    PLAIN = "plain listener"
+
+
 class Way(Enum):
     """To which listener an input goes, and over what."""
 
     PEER = "gateway, a joined party"
+    HOLDER = "gateway, a joined party that holds connections"
     STRANGER = "gateway, a stranger"
     TLS = "gateway, no handshake"
     CLIENT = "clients' port"
+    PLAIN = "plain listener"
 
     @property
-    def is_gateway(self) -> bool:
-        return self is not Way.CLIENT
+    def listener(self) -> Listener:
+        return {Way.CLIENT: Listener.CLIENTS, Way.PLAIN: Listener.PLAIN}.get(self, Listener.GATEWAY)
 
 
 class Signed(Enum):
@@ -89,10 +99,15 @@ class Input:
     damage: Callable[[bytes], bytes] | None = None       # what the bytes of the request become
     raw: bytes = b""                                     # without a request
     cuts: tuple[int, ...] = ()                           # where the bytes are divided for sending
+    hold_at: float | None = None     # the share of the bytes that is sent at once; the connection is held open then
+
+    @property
+    def is_held(self) -> bool:
+        return self.hold_at is not None
 
     @property
     def is_clean(self) -> bool:
-        return self.request is not None and self.damage is None
+        return self.request is not None and self.damage is None and not self.is_held
 
     def pieces(self, sign: Sign) -> list[bytes]:
         """The bytes, as they are sent one after the other."""
@@ -103,11 +118,16 @@ class Input:
 
 
 _KINDS: Sequence[tuple[int, Way, str]] = (
-    (24, Way.PEER, "routes"), (5, Way.PEER, "fields"), (3, Way.PEER, "huge"), (9, Way.PEER, "framing"),
-    (4, Way.STRANGER, "strangers"), (5, Way.TLS, "handshakes"),
-    (32, Way.CLIENT, "routes"), (5, Way.CLIENT, "fields"), (3, Way.CLIENT, "huge"), (10, Way.CLIENT, "framing"),
+    (20, Way.PEER, "routes"), (5, Way.PEER, "fields"), (3, Way.PEER, "huge"), (8, Way.PEER, "framing"),
+    (3, Way.HOLDER, "held"), (3, Way.STRANGER, "strangers"), (4, Way.TLS, "handshakes"), (2, Way.TLS, "held"),
+    (26, Way.CLIENT, "routes"), (5, Way.CLIENT, "fields"), (3, Way.CLIENT, "huge"), (8, Way.CLIENT, "framing"),
+    (4, Way.CLIENT, "held"),
+    (12, Way.PLAIN, "routes"), (3, Way.PLAIN, "fields"), (2, Way.PLAIN, "huge"), (4, Way.PLAIN, "framing"),
+    (3, Way.PLAIN, "held"),
 )  # fmt: skip
 
+_CALLERS = {Way.HOLDER: (party_routes.HOLDER, 0), Way.PLAIN: (party_routes.PLAIN, 50)}
+"""Who sends, if not `CALLER`, and the last digits of its first job id."""
 _ODD_FIELDS = (
     b"X-Fate-Flow-Peer", b"X_FATE_FLOW_PEER", b"X-Fate-Flow-Address", b"X-Fate-Flow-Tls", b"X-Forwarded-For",
     b"Forwarded", b"X-Forwarded-Proto", b"SCRIPT_NAME", b"Script-Name", b"PATH_INFO", b"X-Real-IP", b"SRC-PARTY-ID",
@@ -145,8 +165,9 @@ def draw(seed: int, number: int, operations: Sequence[Operation]) -> Input:
     """Input `number` of this seed, for a server that offers these routes to clients."""
     random = Random(f"{seed}:{number}")
     [(_, way, kind)] = random.choices(_KINDS, [weight for weight, _, _ in _KINDS])
+    hold_at = _hold_at(random) if kind == "held" else None
     if way is Way.TLS:
-        return Input(number, kind, way, raw=_no_handshake(random), cuts=_cuts(random))
+        return Input(number, kind, way, raw=_no_handshake(random), cuts=_cuts(random), hold_at=hold_at)
     if kind == "framing":
         return _framed_badly(random, number, way, _request(random, way, operations))
     if kind == "huge":
@@ -158,12 +179,12 @@ def draw(seed: int, number: int, operations: Sequence[Operation]) -> Input:
     request = _request(random, way, operations)
     if kind == "fields":
         request = _with_odd_fields(random, request)
-    return Input(number, kind, way, request)
+    return Input(number, kind, way, request, hold_at=hold_at)
 
 
 def _request(random: Random, way: Way, operations: Sequence[Operation]) -> Request:
     """A request of a route, in half of the cases a good one as far as it is known, otherwise a changed one."""
-    request = _of_client(random, random.choice(operations)) if way is Way.CLIENT else _of_party(random)
+    request = _of_client(random, random.choice(operations)) if way is Way.CLIENT else _of_party(random, way)
     target = request.target
     if random.random() < 0.1:
         at = random.randrange(1, len(target))
@@ -176,16 +197,20 @@ def _request(random: Random, way: Way, operations: Sequence[Operation]) -> Reque
     return Request(method, target, request.fields, request.body, request.signed, random.random() < 0.1)
 
 
-def _of_party(random: Random) -> Request:
+def _of_party(random: Random, way: Way) -> Request:
     path, body = party_routes.good_request(random)
-    job_id = JOB[:-2] + f"{random.randrange(JOBS):02d}"
+    caller, first = _CALLERS.get(way, (party_routes.CALLER, 0))
+    job_id = JOB[:-2] + f"{first + random.randrange(JOBS):02d}"
+    said = ((JOB, job_id), (party_routes.CALLER, caller))
     if isinstance(body, bytes):
         data, content_type = body, b"application/octet-stream"
     else:
         data, content_type = _body(random, body), b"application/json"
-    fields = ((b"SRC-PARTY-ID", party_routes.CALLER.encode()), (b"DEST-PARTY-ID", party_routes.OWN.encode()),
+    for old, new in said:
+        path, data = path.replace(old, new), data.replace(old.encode(), new.encode())
+    fields = ((b"SRC-PARTY-ID", caller.encode()), (b"DEST-PARTY-ID", party_routes.OWN.encode()),
               (b"Content-Type", content_type))  # fmt: skip
-    return Request("POST", f"/v1{path.replace(JOB, job_id)}", fields, data.replace(JOB.encode(), job_id.encode()))
+    return Request("POST", f"/v1{path}", fields, data)
 
 
 def _of_client(random: Random, operation: Operation) -> Request:
@@ -278,6 +303,11 @@ def _no_handshake(random: Random) -> bytes:
         lambda: b"\x17\x03\x03\x00\x10" + random.randbytes(16), lambda: b"\x80\x2e\x01\x03\x01" + random.randbytes(40),
         lambda: b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n", lambda: hello * 20,
     ))()  # fmt: skip
+
+
+def _hold_at(random: Random) -> float:
+    """Nothing of it, all of it, or a part."""
+    return random.choice((0.0, 1.0, random.random(), random.random()))
 
 
 def _cuts(random: Random) -> tuple[int, ...]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
+from io import BytesIO
 from typing import IO, Any
 
 from tests.fuzz.inputs import Input, Sign
 
 SECONDS = 90.0                   # an answer that takes longer is a violation
 KEPT_REQUESTS = 200              # a connection ends after so many
+HELD = 60                        # connections that one sender holds open over one way
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class Answer:
     statuses: tuple[int, ...]
     text: bytes = b""            # of the last one
     is_late: bool = False
+    is_open: bool = False        # the server had neither answered nor ended the connection when it was let go
 
 
 class _Shared:
@@ -71,7 +75,7 @@ class Line:
     def _clean(self, one: Input) -> Answer:
         is_new = self._kept is None
         if self._kept is None or self._file is None:
-            self._kept = self._opened()
+            self._kept = _opened(self._port, self._context)
             self._file = _Shared(self._kept.makefile("rb"))
             self._count = 0
         try:
@@ -89,20 +93,88 @@ class Line:
 
     def _alone(self, one: Input) -> Answer:
         """On a connection of its own, whose sending side is closed then: nobody waits for the rest of a request."""
-        with self._opened() as found, found.makefile("rb") as file:
+        with _opened(self._port, self._context) as found, found.makefile("rb") as file:
             with suppress(ConnectionError, ssl.SSLError):
                 _push(found, one.pieces(self._sign))
                 socket.socket.shutdown(found, socket.SHUT_WR)
             return _all_answers(_Shared(file), one.request.method if one.request else "")
 
-    def _opened(self) -> socket.socket:
-        plain = socket.create_connection(("127.0.0.1", self._port), timeout=SECONDS)
+
+@dataclass
+class _Held:
+    """A connection that stays open, and what of its input was not sent yet."""
+
+    one: Input
+    found: socket.socket
+    rest: bytes
+
+    def go_on(self) -> None:
+        """Send one more byte."""
         try:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return self._context.wrap_socket(plain) if self._context else plain
-        except BaseException:
-            plain.close()
-            raise
+            self.found.sendall(self.rest[:1])
+        except OSError:
+            self.rest = b""      # the server has ended the connection
+        else:
+            self.rest = self.rest[1:]
+
+    def let_go(self) -> tuple[Input, Answer]:
+        """End the connection; return what the server has said by now."""
+        said, is_open = b"", True
+        with self.found as found, suppress(OSError):         # there is nothing more now
+            found.setblocking(False)
+            while piece := found.recv(65536):
+                said += piece
+            is_open = False
+        answer = _all_answers(_Shared(BytesIO(said)), self.one.request.method if self.one.request else "")
+        return self.one, Answer(answer.statuses, answer.text, is_open=is_open and not answer.statuses)
+
+
+class HeldLines:
+    """One sender's connections to one listener, each with a part of an input. They are held open: each gets one byte
+    more whenever another one is opened, and the oldest one is let go if there are too many."""
+
+    def __init__(self, port: int, context: ssl.SSLContext | None, sign: Sign) -> None:
+        self._port = port
+        self._context = context
+        self._sign = sign
+        self._held: deque[_Held] = deque()
+
+    def send(self, one: Input) -> list[tuple[Input, Answer]]:
+        """Send a part of the input; return the inputs whose connections have ended, with what the server said."""
+        data = b"".join(one.pieces(self._sign))
+        cut = int(len(data) * (one.hold_at or 0.0))
+        try:
+            opened = _Held(one, _opened(self._port, self._context), data[cut:])
+        except OSError as error:
+            return [(one, Answer((), is_late=isinstance(error, TimeoutError)))]
+        try:
+            opened.found.sendall(data[:cut])
+        except TimeoutError:
+            opened.found.close()
+            return [(one, Answer((), is_late=True))]
+        except OSError:
+            opened.rest = b""
+        for other in self._held:
+            if other.rest:
+                other.go_on()
+        self._held.append(opened)
+        return [self._held.popleft().let_go()] if len(self._held) > HELD else []
+
+    def let_go(self) -> list[tuple[Input, Answer]]:
+        """End all connections."""
+        ended = [one.let_go() for one in self._held]
+        self._held.clear()
+        return ended
+
+
+def _opened(port: int, context: ssl.SSLContext | None) -> socket.socket:
+    plain = socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return context.wrap_socket(plain) if context else plain
+    except BaseException:
+        plain.close()
+        raise
 
 
 def _push(found: socket.socket, pieces: Sequence[bytes]) -> None:

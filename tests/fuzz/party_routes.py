@@ -8,6 +8,7 @@ from typing import Any
 from tests.fuzz.values import JOB
 
 OWN, CALLER = "9999", "10000"
+HOLDER, PLAIN = "10006", "10004"
 TASK = f"{JOB}/toy_0/{JOB}_toy_0/0"
 _JOB_TAILS = (
     "create", "status/canceled", "status/waiting", "dependence/check", "resource/apply", "resource/return", "start",

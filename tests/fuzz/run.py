@@ -1,4 +1,4 @@
-"""One run: inputs from a seed to both listeners of one server, honest callers meanwhile, then what is left."""
+"""One run: inputs from a seed to all listeners of one server, honest callers meanwhile, then what is left."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from typing import Any
 from fate_flow.peers.tls import client_context
 from tests.chaos.books import shown
 from tests.chaos.parties import wait_until
-from tests.fuzz.inputs import Input, Operation, Way, draw
-from tests.fuzz.lines import Answer, Line
-from tests.fuzz.site import ATTACKER, UNKNOWN, Held, Site, running_site
+from tests.fuzz.inputs import Input, Listener, Operation, Way, draw
+from tests.fuzz.lines import Answer, HeldLines, Line
+from tests.fuzz.site import ATTACKER, HOLDER, UNKNOWN, Held, Site, running_site
 
-PEER_SENDERS, CLIENT_SENDERS = 3, 3
+SENDERS = {Listener.GATEWAY: 3, Listener.CLIENTS: 3, Listener.PLAIN: 2}
 WARM_UP, LONGEST_WARM_UP = 0.5, 20_000     # inputs after which memory and descriptors are measured first
 MOST_MEMORY = 48 << 20           # bytes, by which a process may have grown since then
 MOST_DESCRIPTORS = 16
@@ -51,7 +51,7 @@ class Outcome:
     first: int
     inputs: int
     sent: Counter[str] = field(default_factory=Counter)                # by listener and kind
-    answers: dict[str, Counter[str]] = field(default_factory=dict)     # by listener: statuses, "ended" without one
+    answers: dict[str, Counter[str]] = field(default_factory=dict)     # by listener: statuses; without: "ended", "held"
     retcodes: Counter[str] = field(default_factory=Counter)            # of answers with HTTP status 200
     slowest: list[tuple[float, int]] = field(default_factory=list)     # seconds and number of inputs
     seconds: float = 0.0
@@ -136,39 +136,47 @@ class _Sending:
     outcome: Outcome
     site: Site
     operations: Sequence[Operation]
-    left: dict[bool, Iterator[int]]            # for each listener, of which it takes its own
+    left: dict[Listener, Iterator[int]]        # for each listener, of which it takes its own
     tell: Callable[[str], None]
     last_line: float                           # when one was written last, on the monotonic clock
     broken: list[BaseException] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def work(self, is_gateway: bool) -> None:
-        lines = _lines(self.site, is_gateway)
+    def work(self, listener: Listener) -> None:
+        lines, held = _lines(self.site, listener)
         try:
-            while (one := self._next(is_gateway)) is not None and not self.broken:
+            while (one := self._next(listener)) is not None and not self.broken:
                 begun = time.monotonic()
-                answer = lines[one.way].send(one)
-                self._done(one, answer, time.monotonic() - begun)
+                if one.is_held:
+                    self._done(held[one.way].send(one))
+                else:
+                    self._done([(one, lines[one.way].send(one))], time.monotonic() - begun)
         except BaseException as error:  # noqa: BLE001  # a defect of this tool must not look like a run without violations
             self.broken.append(error)
         finally:
             for line in lines.values():
                 line.close()
+            for one in held.values():
+                self._done(one.let_go())
 
-    def _next(self, is_gateway: bool) -> Input | None:
+    def _next(self, listener: Listener) -> Input | None:
         while True:
             with self.lock:
-                number = next(self.left[is_gateway], None)
+                number = next(self.left[listener], None)
             if number is None:
                 return None
             found = draw(self.outcome.seed, number, self.operations)
-            if found.way.is_gateway == is_gateway:
+            if found.way.listener is listener:
                 return found
 
-    def _done(self, one: Input, answer: Answer, seconds: float) -> None:
+    def _done(self, found: Sequence[tuple[Input, Answer]], seconds: float = 0.0) -> None:
+        """`seconds`: until the answer; 0 if nobody waited for one."""
         with self.lock:
-            note(self.outcome, one, answer)
-            self.outcome.slowest = sorted([*self.outcome.slowest, (seconds, one.number)], reverse=True)[:MOST_SLOW]
+            slowest = self.outcome.slowest
+            for one, answer in found:
+                note(self.outcome, one, answer)
+                slowest = [*slowest, (seconds, one.number)]
+            self.outcome.slowest = sorted(slowest, reverse=True)[:MOST_SLOW]
             if time.monotonic() > self.last_line + TELL_SECONDS:
                 self.last_line = time.monotonic()
                 sent, wrong = sum(self.outcome.sent.values()), len(self.outcome.violations)
@@ -179,10 +187,12 @@ def _send(
     outcome: Outcome, site: Site, operations: Sequence[Operation], numbers: range, tell: Callable[[str], None]
 ) -> None:  # fmt: skip
     """Send these inputs, by some threads to each listener."""
-    left = {True: iter(numbers), False: iter(numbers)}
+    left = {listener: iter(numbers) for listener in Listener}
     sending = _Sending(outcome, site, operations, left, tell, time.monotonic())
-    sides = [True] * PEER_SENDERS + [False] * CLIENT_SENDERS
-    senders = [threading.Thread(target=sending.work, args=(one,)) for one in sides]
+    senders = [
+        threading.Thread(target=sending.work, args=(listener,))
+        for listener, count in SENDERS.items() for _ in range(count)
+    ]
     for sender in senders:
         sender.start()
     for sender in senders:
@@ -191,14 +201,18 @@ def _send(
         raise sending.broken[0]
 
 
-def _lines(site: Site, is_gateway: bool) -> dict[Way, Line]:
-    if not is_gateway:
-        return {Way.CLIENT: Line(site.port, None, site.signed)}
-    contexts: Mapping[Way, ssl.SSLContext | None] = {
-        Way.PEER: client_context(site.parties[ATTACKER].own, [site.own]),
-        Way.STRANGER: client_context(site.parties[UNKNOWN].own, [site.own]), Way.TLS: None,
+def _lines(site: Site, listener: Listener) -> tuple[dict[Way, Line], dict[Way, HeldLines]]:
+    """One sender's lines to a listener, and its connections that are held open, by way."""
+    who = {Way.PEER: ATTACKER, Way.HOLDER: HOLDER, Way.STRANGER: UNKNOWN}
+    port = {Listener.GATEWAY: site.parties_port, Listener.CLIENTS: site.port, Listener.PLAIN: site.plain_port}[listener]
+    contexts: dict[Way, ssl.SSLContext | None] = {
+        way: client_context(site.parties[who[way]].own, [site.own]) if way in who else None
+        for way in Way if way.listener is listener
     }
-    return {way: Line(site.parties_port, context, site.signed) for way, context in contexts.items()}
+    return (
+        {way: Line(port, context, site.signed) for way, context in contexts.items()},
+        {way: HeldLines(port, context, site.signed) for way, context in contexts.items()},
+    )
 
 
 def note(outcome: Outcome, one: Input, answer: Answer) -> None:
@@ -207,7 +221,7 @@ def note(outcome: Outcome, one: Input, answer: Answer) -> None:
     found = outcome.answers.setdefault(one.way.value, Counter())
     found.update(str(status) for status in answer.statuses)
     if not answer.statuses:
-        found["ended"] += 1
+        found["held" if answer.is_open else "ended"] += 1
     if answer.is_late:
         outcome.violations.append(f"input {one.number} ({one.way.value}, {one.kind}): no answer, and no end either")
     if answer.statuses[-1:] == (200,) and (retcode := _retcode(answer.text)) is not None:
@@ -234,7 +248,7 @@ def _retcode(text: bytes) -> int | None:
 
 @contextmanager
 def _probes(outcome: Outcome, site: Site) -> Iterator[None]:
-    """An honest party and an honest client ask meanwhile. They have to be answered; how soon decides nothing."""
+    """Honest parties and an honest client ask meanwhile. They have to be answered; how soon decides nothing."""
     is_ending = threading.Event()
 
     def probe(name: str, ask: Callable[[], bool]) -> None:
@@ -251,7 +265,8 @@ def _probes(outcome: Outcome, site: Site) -> Iterator[None]:
             is_ending.wait(PROBE_PAUSE_SECONDS)
 
     found = [threading.Thread(target=probe, args=one) for one in
-             (("peer", site.peer_answers), ("client", site.client_answers))]  # fmt: skip
+             (("peer", site.peer_answers), ("plain peer", site.plain_peer_answers),
+              ("client", site.client_answers))]  # fmt: skip
     for one in found:
         one.start()
     try:

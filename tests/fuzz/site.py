@@ -26,14 +26,16 @@ from fate_flow.peers.tls import PeerKey, client_context, load_tls_key, public_pe
 from fate_flow.settings.client_keys import ClientKeys, read_client_keys
 from tests.chaos import books
 from tests.chaos.parties import Party, wait_until
+from tests.fuzz import party_routes
 from tests.fuzz.inputs import Operation
 from tests.kit.key_lists import signed_list
 from tests.kit.peers.handshakes import TlsParty, tls_party
 from tests.kit.signing import signature_of_clients
 from tests.kit.site_keys import private_key
 
-OWN = "9999"
-ATTACKER, HONEST, UNKNOWN = "10000", "10002", "10005"
+OWN = party_routes.OWN
+ATTACKER, HONEST, UNKNOWN, HOLDER = party_routes.CALLER, "10002", "10005", party_routes.HOLDER
+PLAIN_ATTACKER, PLAIN_HONEST = party_routes.PLAIN, "10007"
 NO_QUOTA = {"requests_per_second": 100_000, "requests_at_once": 1_000_000, "log_lines_per_minute": 1_000_000}
 """The quota of requests has tests of its own; here as many as possible are to get through."""
 LIMITS = {
@@ -55,11 +57,12 @@ class Held:
 
 @dataclass(frozen=True)
 class Site:
-    """A server with a gateway and client keys, and parties that have joined it, or have not."""
+    """A server with all three listeners and client keys, and parties that have joined it, or have not."""
 
     party: Party
     port: int
     parties_port: int
+    plain_port: int
     keys: ClientKeys
     parties: dict[str, TlsParty]
 
@@ -89,6 +92,13 @@ class Site:
             connection.request("POST", "/v1/party/heartbeat", '{"jobs": []}', fields)
             answer = connection.getresponse()
             return answer.status == 200 and b'"retcode":0' in answer.read().replace(b" ", b"")
+
+    def plain_peer_answers(self) -> bool:
+        """Whether the honest party that is known by its name alone is answered."""
+        fields = {"SRC-PARTY-ID": PLAIN_HONEST, "DEST-PARTY-ID": OWN}
+        url = f"http://127.0.0.1:{self.plain_port}/v1/party/heartbeat"
+        answer = requests.post(url, json={"jobs": []}, headers=fields, timeout=60)
+        return answer.status_code == 200 and answer.json()["retcode"] == 0
 
     def client_answers(self) -> bool:
         """Whether the honest client is answered."""
@@ -142,12 +152,16 @@ def running_site(root: Path) -> Iterator[Site]:
     home, conf, ports = root / "home", root / "service_conf.yaml", Ports()
     home.mkdir(parents=True)
     free = filter(ports.is_free, range(26_000 + os.getpid() % 400 * 5, 65_536))
-    port, parties_port = next(free), next(free)
+    port, parties_port, plain_port = next(free), next(free), next(free)
     conf.write_text(yaml.safe_dump({
         "party_id": OWN, "home": str(home), "fateflow": {"http_port": port},
-        "parties": {"listen": {"host": "127.0.0.1", "port": parties_port}},
+        "parties": {
+            "listen": {"host": "127.0.0.1", "port": parties_port},
+            "plain": {"listen": {"port": plain_port}, "from": [PLAIN_ATTACKER, PLAIN_HONEST]},
+        },
         "authentication": {"site": {"switch": True}, "client": {"switch": True}},
-        "quotas": {"parties": {ATTACKER: NO_QUOTA}}, "limits": LIMITS, "log": {"sql": False},
+        "quotas": {"parties": dict.fromkeys((ATTACKER, HOLDER, PLAIN_ATTACKER), NO_QUOTA)}, "limits": LIMITS,
+        "log": {"sql": False},
     }))
     conf.chmod(0o600)
     OwnKeys(OWN, home / "keys", home / "keys" / "message.pem", now_ms).make()
@@ -156,9 +170,9 @@ def running_site(root: Path) -> Iterator[Site]:
         keys = read_client_keys(home)
         assert keys is not None
         party = Party(OWN, f"http://127.0.0.1:{port}", home, conf, "")
-        names = (ATTACKER, HONEST, UNKNOWN)
-        site = Site(party, port, parties_port, keys, {one: tls_party(one, clock=now_ms) for one in names})
-        for number, name in enumerate((ATTACKER, HONEST)):
+        names = (ATTACKER, HOLDER, HONEST, UNKNOWN)
+        site = Site(party, port, parties_port, plain_port, keys, {one: tls_party(one, clock=now_ms) for one in names})
+        for number, name in enumerate((ATTACKER, HOLDER, HONEST)):
             text = signed_list(name, 1, private_key(number + 1), tls=site.parties[name]).text()
             answer = party.post("key/public/save", {"party_id": name, "key": text})
             assert answer["retcode"] == 0, answer

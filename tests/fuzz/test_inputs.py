@@ -42,6 +42,22 @@ def test_every_way_and_every_signature_is_among_them() -> None:
     assert {one.request.is_chunked for one in found if one.request} == {True, False}
 
 
+def test_each_way_with_routes_has_inputs_that_are_held_with_a_part_of_their_bytes() -> None:
+    held = [one for one in drawn(7, 3000) if one.is_held]
+    assert {one.way for one in held} == {Way.HOLDER, Way.TLS, Way.CLIENT, Way.PLAIN}
+    assert not any(one.is_clean for one in held)
+    parts = [one.hold_at or 0.0 for one in held]
+    assert (min(parts), max(parts)) == (0.0, 1.0)
+    assert any(0 < part < 1 for part in parts)
+
+
+def test_a_party_says_its_own_name() -> None:
+    for way, caller in ((Way.PEER, b"10000"), (Way.HOLDER, b"10006"), (Way.PLAIN, b"10004")):
+        found = [one.request for one in drawn(7, 1000) if one.way is way and one.kind in ("routes", "held")]
+        assert found
+        assert {dict(request.fields)[b"SRC-PARTY-ID"] for request in found if request} == {caller}
+
+
 def test_a_clean_input_is_one_request_with_its_length() -> None:
     [clean, *_] = [one for one in drawn(7, 300) if one.is_clean and one.request and not one.request.is_chunked]
     head, _, body = b"".join(sent(clean)).partition(b"\r\n\r\n")
