@@ -9,6 +9,9 @@
 # current folder off sys.path. Everything is written inside the checkout, under .venv, .cache and __pycache__.
 # On a failure, it prints what is missing to stderr and exits.
 #
+# $FATE_FLOW_BASE_PYTHON, if it is set, names the Python to make the environment from: a path, or a name on PATH. An
+# environment that was made from another one is then made again. If it is not set, the environment stays what it is.
+#
 # .venv/fate_flow.stamp says what the environment was made from. While .venv/.making exists, a process is working
 # on it; if that process has died, the environment is created again.
 
@@ -20,6 +23,10 @@ export FATE_FLOW_CHECKOUT FATE_FLOW_PYTHON
 
 project_env() {
     local extra=${1:-}
+    FATE_FLOW_CHOSEN=
+    if [ -n "${FATE_FLOW_BASE_PYTHON:-}" ]; then
+        FATE_FLOW_CHOSEN=$(_env_chosen) || exit 1
+    fi
     if ! _env_is_current "$extra"; then
         _env_make "$extra" || exit 1
     fi
@@ -33,6 +40,10 @@ project_env() {
 # Print the path of a Python 3.11 to 3.13 with all modules that a server needs, or the reason why there is none.
 find_python() {
     local name found answer tried=''
+    if [ -n "${FATE_FLOW_BASE_PYTHON:-}" ]; then
+        _env_chosen
+        return
+    fi
     for name in python3.11 python3.12 python3.13 python3; do
         command -v -- "$name" >/dev/null 2>&1 || continue
         found=$(command -v -- "$name")
@@ -44,6 +55,20 @@ find_python() {
     done
     _env_say "Python 3.11, 3.12 or 3.13 is missing; found:${tried:- no python3 at all}." \
         "On Debian or Ubuntu: apt-get install python3"
+    return 1
+}
+
+# Print the path of the Python that $FATE_FLOW_BASE_PYTHON names, as that one knows it, or why it cannot be used.
+_env_chosen() {
+    local found answer=''
+    if ! found=$(command -v -- "$FATE_FLOW_BASE_PYTHON") || [ ! -x "$found" ]; then
+        answer='is not there, or cannot be executed'
+    elif answer=$("$found" -I -B -c "$_ENV_CHECK" 2>/dev/null); then
+        "$found" -I -B -c 'import os, sys; print(os.path.realpath(sys.executable))'
+        return
+    fi
+    _env_say "FATE_FLOW_BASE_PYTHON: $FATE_FLOW_BASE_PYTHON ${answer:-does not run}; name a Python 3.11, 3.12 or 3.13," \
+        "as a path or a name on PATH, or unset the variable"
     return 1
 }
 
@@ -70,11 +95,17 @@ _env_wanted() {
 
 _env_is_current() {
     local extra=$1 made='' extras=''
-    [ -x "$FATE_FLOW_PYTHON" ] && [ ! -e "$FATE_FLOW_VENV/.making" ] || return 1
+    [ -x "$FATE_FLOW_PYTHON" ] && [ ! -e "$FATE_FLOW_VENV/.making" ] && _env_is_of_chosen || return 1
     { IFS= read -r extras && IFS= read -r -d '' made; } 2>/dev/null <"$FATE_FLOW_VENV/fate_flow.stamp"
+    case $made in "python: "*) made=${made#*$'\n'} ;; esac      # a stamp of an earlier release has no such line
     [ "${made%$'\n'}" = "$(_env_wanted)" ] || return 1
     case " $extras " in *" ${extra:-extras:} "*) return 0 ;; esac
     return 1
+}
+
+# Whether the environment was made from the chosen Python, if one is chosen.
+_env_is_of_chosen() {
+    [ -z "$FATE_FLOW_CHOSEN" ] || grep -qxF -- "python: $FATE_FLOW_CHOSEN" "$FATE_FLOW_VENV/fate_flow.stamp" 2>/dev/null
 }
 
 # In a subshell: its exports and its lock end with it.
@@ -93,14 +124,15 @@ _env_make() (
     log=$FATE_FLOW_CACHE/setup.log
     extras=$(_env_extras "$extra")
     begun=$SECONDS
-    if [ -x "$FATE_FLOW_PYTHON" ] && [ ! -e "$FATE_FLOW_VENV/.making" ] && _env_belongs_here; then
+    if [ -x "$FATE_FLOW_PYTHON" ] && [ ! -e "$FATE_FLOW_VENV/.making" ] && _env_belongs_here && _env_is_of_chosen; then
         _env_say "installing missing packages of setup.cfg into .venv ..."
         if _env_install "$extras" >"$log" 2>&1; then
             _env_stamp "$extras"
             exit 0
         fi
     fi
-    python=$(find_python) || exit 1
+    python=$FATE_FLOW_CHOSEN
+    [ -n "$python" ] || python=$(find_python) || exit 1
     _env_say "creating .venv with $python, once (takes about a minute; the log is .cache/setup.log) ..."
     if { _env_venv "$python" && _env_install "$extras"; } >"$log" 2>&1; then
         _env_stamp "$extras"
@@ -175,6 +207,8 @@ _env_pip() {
 }
 
 _env_stamp() {
-    { printf '%s\n' "$1" && _env_wanted; } >"$FATE_FLOW_VENV/fate_flow.stamp"
+    local base
+    base=$("$FATE_FLOW_PYTHON" -I -B -c 'import os, sys; print(os.path.realpath(sys._base_executable))') || return 1
+    { printf '%s\npython: %s\n' "$1" "$base" && _env_wanted; } >"$FATE_FLOW_VENV/fate_flow.stamp"
     rm -f -- "$FATE_FLOW_VENV/.making"
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterable
 from importlib import metadata
@@ -146,3 +148,51 @@ def test_the_pip_of_an_interpreter_without_one_is_locked_too() -> None:
     assert len(wanted.sha256) >= 1
     assert wanted.is_wheel(f"pip-{wanted.version}-py3-none-any.whl")
     assert not wanted.is_wheel("pip-1.0-py3-none-any.whl")
+
+
+ENVIRONMENT = """
+. "$0"
+FATE_FLOW_VENV=$1/venv; FATE_FLOW_PYTHON=$1/venv/bin/python
+_env_make() { echo made from "${FATE_FLOW_CHOSEN:-any}"; }
+[ -e "$1/venv" ] || { mkdir -p "$1/venv/bin"; ln -s "$2" "$FATE_FLOW_PYTHON"; _env_stamp "extras: test"; }
+project_env test
+"""
+"""Beside an environment of the Python `$2`: says from what `project_env` would make one instead, if it would."""
+
+
+def made(folder: Path, chosen: str | None) -> tuple[str, str]:
+    """What is said if this Python is chosen, and the error."""
+    environment = {key: value for key, value in os.environ.items() if key != "FATE_FLOW_BASE_PYTHON"}
+    environment |= {} if chosen is None else {"FATE_FLOW_BASE_PYTHON": chosen}
+    done = subprocess.run(
+        ["bash", "-c", ENVIRONMENT, CHECKOUT / "bin" / "_env.sh", folder, sys.executable], cwd=folder, env=environment,
+        capture_output=True, text=True, timeout=180, check=False,
+    )
+    return done.stdout, done.stderr
+
+
+def test_an_environment_is_made_again_if_another_python_is_chosen(tmp_path: Path) -> None:
+    """`another` answers as a Python of another place would."""
+    base = str(Path(sys.executable).resolve())
+    assert made(tmp_path, None) == made(tmp_path, base) == made(tmp_path, sys.executable) == ("", "")
+    another = tmp_path / "python"
+    another.write_text(f'#!/bin/bash\ncase "$*" in *realpath*) echo "$0" ;; *) exec {base} "$@" ;; esac\n')
+    another.chmod(0o700)
+    assert made(tmp_path, "./python") == ("made from ./python\n", "")
+    assert made(tmp_path, str(another)) == (f"made from {another}\n", "")
+    assert made(tmp_path, None) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "reason"),
+    [("./none", "is not there, or cannot be executed"), ("./old", "is 3.10"), ("./broken", "does not run")],
+)
+def test_a_python_that_cannot_be_used_is_named(tmp_path: Path, chosen: str, reason: str) -> None:
+    for name, does in (("old", 'echo "is 3.10"; exit 1'), ("broken", "exit 1")):
+        (tmp_path / name).write_text(f"#!/bin/bash\n{does}\n")
+        (tmp_path / name).chmod(0o700)
+    assert made(tmp_path, chosen) == (
+        "",
+        f"fate_flow: FATE_FLOW_BASE_PYTHON: {chosen} {reason}; name a Python 3.11, 3.12 or 3.13, as a path or a name on"
+        " PATH, or unset the variable\n",
+    )
