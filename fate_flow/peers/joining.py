@@ -233,8 +233,8 @@ class _UnprovedServer:
     def has_answered(self, _party_id: str) -> None:
         """Nothing is noted of a server that nobody knows."""
 
-    def check(self, shown: bytes | None, _version: str) -> None:
-        self.leaf = shown
+    def check(self, connection: ssl.SSLSocket) -> None:
+        self.leaf = connection.getpeercert(binary_form=True)
 
 
 def _checked_list(said: Introduction) -> tuple[KeyList, str]:

@@ -106,21 +106,14 @@ class PeerHttp:
         accepted."""
         bounds = _Bounds(seconds, most_bytes)
         request: dict[str, Any] = {"data": data, "params": query, "headers": head, "verify": ca_file or True}
-        session = self._session
-        if self._to_dialing is not None and url.startswith(DIALED):
-            session, url = self._to_dialing, _DIALED_AS + url.removeprefix(DIALED)
-        elif url.startswith("https:") and not ca_file:
-            session = self._session_of(head.get(DEST_PARTY_ID, ""))
         outer, _current.bounds = getattr(_current, "bounds", None), bounds
         try:
             try:
-                answer = self._exchange(session, url, request, bounds)
+                answer = self._exchange(url, request, bounds)
             except requests.exceptions.ConnectionError as error:
                 if isinstance(error, requests.exceptions.Timeout) or bounds.has_connected:
                     raise
-                answer = self._exchange(session, url, request, bounds)
-            if self._pinned is not None and session is not self._session:
-                self._pinned.has_answered(head.get(DEST_PARTY_ID, ""))
+                answer = self._exchange(url, request, bounds)
             return answer
         finally:
             _current.bounds = outer
@@ -130,17 +123,27 @@ class PeerHttp:
             if session is not None:
                 session.close()
 
+    def _session_for(self, url: str, request: Mapping[str, Any]) -> tuple[_Session, str]:
+        """Return the session for a request, and the address in it. Raises requests.RequestException."""
+        if self._to_dialing is not None and url.startswith(DIALED):
+            return self._to_dialing, _DIALED_AS + url.removeprefix(DIALED)
+        is_pinned = url.startswith("https:") and request["verify"] is True
+        return self._session_of(_party_of(request)) if is_pinned else self._session, url
+
     def _session_of(self, party_id: str) -> _Session:
         """Return the session of a party with the keys and the own certificate of this moment, without connections that
         were made with older ones. Raises requests.RequestException."""
         try:
             pinned = self._pinned.of(party_id) if self._pinned else None
         except (FlowError, NotAPeer) as error:
+            if isinstance(error, NotAPeer):
+                self._forget(party_id)
             raise requests.exceptions.SSLError(_no_tls(str(error))) from error
+        if pinned is None:
+            self._forget(party_id)
+            return self._session
         with self._lock:
             before = self._sessions.get(party_id)
-            if pinned is None:
-                return self._session
             if before is not None and before[0] is pinned:
                 return before[1]
             session = self._make_session(_PinnedAdapter(pinned, self._connections))
@@ -148,6 +151,13 @@ class PeerHttp:
         if before is not None:
             before[1].close()        # a connection in use ends after its request
         return session
+
+    def _forget(self, party_id: str) -> None:
+        """Close what was kept for a party that is no longer recognised by its keys."""
+        with self._lock:
+            _, session = self._sessions.pop(party_id, (None, None))
+        if session is not None:
+            session.close()
 
     def _make_session(self, adapter: HTTPAdapter) -> _Session:
         session = _Session()
@@ -158,15 +168,14 @@ class PeerHttp:
         session.mount("https://", adapter)
         return session
 
-    def _exchange(
-        self, session: _Session, url: str, request: Mapping[str, Any], bounds: _Bounds
-    ) -> PeerResponse:  # fmt: skip
+    def _exchange(self, url: str, request: Mapping[str, Any], bounds: _Bounds) -> PeerResponse:
+        session, address = self._session_for(url, request)       # also for the second try: keys may have changed
         try:
             seconds = bounds.wait_seconds()
         except TimeoutError as error:
             raise requests.exceptions.ReadTimeout(error) from error
         response = session.post(
-            url, **request, stream=True, allow_redirects=False, timeout=(min(CONNECT_SECONDS, seconds), seconds)
+            address, **request, stream=True, allow_redirects=False, timeout=(min(CONNECT_SECONDS, seconds), seconds)
         )
         with closing(response):
             try:
@@ -176,8 +185,14 @@ class PeerHttp:
             except HTTPError as error:
                 raise requests.exceptions.ChunkedEncodingError(error) from error
         if self._auth is not None:
-            self._auth.check_answer(str(request["headers"].get(DEST_PARTY_ID, "")), response, body)
+            self._auth.check_answer(_party_of(request), response, body)
+        if self._pinned is not None and session is not self._session:
+            self._pinned.has_answered(_party_of(request))
         return PeerResponse(response.status_code, body, response.headers.get(SRC_PARTY_ID, ""))
+
+
+def _party_of(request: Mapping[str, Any]) -> str:
+    return str(request["headers"].get(DEST_PARTY_ID, ""))
 
 
 def _body_of(response: requests.Response, most_bytes: int) -> bytes:
@@ -366,7 +381,7 @@ class _PinnedConnection(HTTPSConnection):
                 f"certificate of an authority, name the authorities in routes.{self.pinned.party_id}.ca"
             ) from error
         try:
-            self.pinned.check(made.getpeercert(binary_form=True), made.version() or "")
+            self.pinned.check(made)
         except NotAPeer as error:
             made.close()
             raise _no_tls(str(error)) from error

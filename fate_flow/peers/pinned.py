@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fate_flow.core.model.errors import BadSettings
+from fate_flow.peers.open_connections import KeysOf, OpenConnections
 from fate_flow.peers.tls import Clock, Leaf, NotAPeer, OwnTls, PeerKey, client_context, peer_of
-
-KeysOf = Callable[[str], tuple[PeerKey, ...] | None]
-"""Returns the tls keys of a party that are valid now; None for a party without a key list. Raises FlowError."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +30,8 @@ class Recognised(Protocol):
     @property
     def context(self) -> ssl.SSLContext: ...
 
-    def check(self, shown: bytes | None, version: str) -> None:
-        """Check the certificate (DER) that the server has shown over this version of TLS. Raises NotAPeer."""
+    def check(self, connection: ssl.SSLSocket) -> None:
+        """Check the certificate that the server has shown on this connection. Raises NotAPeer."""
         ...
 
 
@@ -69,11 +67,14 @@ class Pinned:
     _leaf: Leaf
     _clock: Clock
     _seen: dict[str, SeenTls]
+    _open: OpenConnections
 
-    def check(self, shown: bytes | None, version: str) -> None:
-        """Check the certificate (DER) that the server has shown over this version of TLS. Raises NotAPeer."""
-        peer = peer_of(shown, self._keys, self._clock())
-        self._seen[self.party_id] = SeenTls(version, peer.key_id)
+    def check(self, connection: ssl.SSLSocket) -> None:
+        """Check the certificate that the server has shown on this connection, and end the connection once the key
+        behind it is no longer valid. Raises NotAPeer."""
+        peer = peer_of(connection.getpeercert(binary_form=True), self._keys, self._clock())
+        self._seen[self.party_id] = SeenTls(connection.version() or "", peer.key_id)
+        self._open.add(connection, peer)
 
     def is_of(self, keys: tuple[PeerKey, ...], leaf: Leaf) -> bool:
         return self._keys == keys and self._leaf is leaf
@@ -94,6 +95,7 @@ class PinnedParties:
         self._lock = threading.Lock()
         self._made: dict[str, Pinned] = {}
         self._seen: dict[str, SeenTls] = {}
+        self._open = OpenConnections(keys_of)
 
     def of(self, party_id: str) -> Pinned | None:
         """Return the same value until keys or the own leaf change; None for a party that has no key list here.
@@ -109,7 +111,8 @@ class PinnedParties:
             made = self._made.get(party_id)
             if made is None or not made.is_of(keys, leaf):
                 context = client_context(self._own_tls(), keys)
-                made = self._made[party_id] = Pinned(party_id, context, keys, leaf, self._clock, self._seen)
+                made = Pinned(party_id, context, keys, leaf, self._clock, self._seen, self._open)
+                self._made[party_id] = made
             return made
 
     def has_dialed(self, party_id: str, seen: SeenTls) -> None:

@@ -16,6 +16,8 @@ from fate_flow.services.context.contacts import ContactNotes
 from fate_flow.settings.settings import Settings
 from fate_flow.store.sql.store import SqlStore
 
+_FRESH_SECONDS = 0.4         # open connections of a revoked key end within a second
+
 
 def pinned_parties(settings: Settings, store: SqlStore) -> PinnedParties:
     """Return the TLS contexts for requests to other parties; the own tls key is read when it is first needed."""
@@ -47,7 +49,9 @@ class StoredTlsKeys:
 
     def __init__(self, store: SqlStore, clock: Callable[[], int], passed: Callable[[], float]) -> None:
         self._clock = clock
-        self._rows = recent_rows(store, lambda tx: {keys.party_id: keys for keys in tx.all_party_keys()}, passed)
+        self._rows = recent_rows(
+            store, lambda tx: {keys.party_id: keys for keys in tx.all_party_keys()}, passed, _FRESH_SECONDS
+        )
 
     def of(self, party_id: str) -> tuple[PeerKey, ...] | None:
         """Return the tls keys of a party that are valid now; None if it has no key list. Raises StorageFailed if the

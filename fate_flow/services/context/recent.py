@@ -10,17 +10,20 @@ from fate_flow.core.model.errors import FlowError
 
 T = TypeVar("T")
 
-_FRESH_SECONDS = 1.0         # a change counts after this time at the latest
+FRESH_SECONDS = 1.0          # a change counts after this time at the latest
 
 
 class Recent(Generic[T]):
-    """What `fetch` returns, called at most once a second; may be shared by threads.
+    """What `fetch` returns, called at most once in `fresh_seconds`; may be shared by threads.
 
     `passed` returns seconds from any moment on."""
 
-    def __init__(self, fetch: Callable[[], T], passed: Callable[[], float]) -> None:
+    def __init__(
+        self, fetch: Callable[[], T], passed: Callable[[], float], fresh_seconds: float = FRESH_SECONDS
+    ) -> None:
         self._fetch = fetch
         self._passed = passed
+        self._fresh_seconds = fresh_seconds
         self._lock = threading.Lock()
         self._known: tuple[T, float] | None = None
 
@@ -28,7 +31,7 @@ class Recent(Generic[T]):
         """Return the value; the last known one while the database is away. Raises what `fetch` raises if there is
         none."""
         with self._lock:
-            if self._known is None or not 0 <= self._passed() - self._known[1] < _FRESH_SECONDS:
+            if self._known is None or not 0 <= self._passed() - self._known[1] < self._fresh_seconds:
                 try:
                     found = self._fetch()
                 except FlowError:

@@ -11,9 +11,10 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -26,9 +27,10 @@ import yaml
 from fate_flow.cli.server import service
 from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.peers.own_keys import OwnKeys
-from fate_flow.peers.tls import PeerKey, client_context, load_tls_key, public_pem
+from fate_flow.peers.tls import PeerKey, client_context, load_tls_key, public_pem, server_context
 from tests.kit.key_lists import signed_list
 from tests.kit.peers.handshakes import TlsParty, tls_party
+from tests.kit.peers.tls_peer import TlsPeer
 from tests.kit.servers.party_servers import PartyServer
 from tests.kit.site_keys import private_key
 from tests.kit.waiting import eventually
@@ -36,6 +38,8 @@ from tests.kit.waiting import eventually
 pytestmark = pytest.mark.timeout(900)
 
 HEARTBEAT = "/v1/party/heartbeat"
+DELETED, REVOKED = ("10003", "10009"), ("10006", "10007", "10008")
+"""Parties whose keys stop counting; one more each time this machine was too busy for a process to look in time."""
 
 
 def now_ms() -> int:
@@ -51,6 +55,7 @@ class Gatewayed:
     port: int
     server: PartyServer
     parties: dict[str, TlsParty]
+    servers: dict[str, TlsPeer]              # of parties, where this one sends its requests
 
     @property
     def own(self) -> PeerKey:
@@ -101,7 +106,7 @@ def asked(
     return answer.status, json.loads(content) if content else {}
 
 
-def write_conf(folder: Path, ports: Ports) -> tuple[Path, Path, int, int]:
+def write_conf(folder: Path, ports: Ports, routes: Mapping[str, str] | None = None) -> tuple[Path, Path, int, int]:
     """The home and the configuration of a server that is not started yet, with its ports."""
     home = folder / ("a long path " * 9).strip()            # the path of a Unix socket has at most 107 bytes
     home.mkdir(parents=True)
@@ -114,6 +119,7 @@ def write_conf(folder: Path, ports: Ports) -> tuple[Path, Path, int, int]:
         "parties": {"listen": listen, "plain": {"listen": {"port": plain}, "from": ["10004"]}},
         "authentication": {"site": {"switch": True}, "client": {"switch": True}},
         "quotas": {"parties": {"10004": {"requests_per_second": 1, "requests_at_once": 3}}},
+        "routes": {party_id: {"url": url} for party_id, url in (routes or {}).items()},
     }))
     return home, conf, port, parties
 
@@ -121,13 +127,17 @@ def write_conf(folder: Path, ports: Ports) -> tuple[Path, Path, int, int]:
 @pytest.fixture(scope="module")
 def gatewayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatewayed]:
     ports = Ports()
-    home, conf, port, parties_port = write_conf(tmp_path_factory.mktemp("gateway"), ports)
+    parties = {one: tls_party(one, clock=now_ms) for one in map(str, range(10000, 10010))}
+    servers = {one: TlsPeer(server_context(parties[one].own, [])) for one in (*DELETED, *REVOKED)}
+    routes = {one: server.url for one, server in servers.items()}
+    home, conf, port, parties_port = write_conf(tmp_path_factory.mktemp("gateway"), ports, routes)
     OwnKeys("9999", home / "keys", home / "keys" / "message.pem", now_ms).make()
     try:
         service.start(conf, home)
         server = PartyServer("9999", f"http://127.0.0.1:{port}", home)
-        parties = {one: tls_party(one, clock=now_ms) for one in ("10000", "10001", "10002", "10003", "10004")}
-        found = Gatewayed(home, conf, parties_port, server, parties)
+        found = Gatewayed(home, conf, parties_port, server, parties, servers)
+        for party_id, one in servers.items():
+            one.context = server_context(parties[party_id].own, [found.own])
         for party_id in ("10000", "10001"):
             found.join(party_id)
         eventually(lambda: found.is_let_in("10000") and found.is_let_in("10001"), "the parties to be let in")
@@ -135,6 +145,8 @@ def gatewayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatewayed]:
     finally:
         service.kill(home)
         ports.close()
+        for one in servers.values():
+            one.close()
 
 
 def test_a_party_with_a_known_key_reaches_routes_of_parties_and_none_of_clients(gatewayed: Gatewayed) -> None:
@@ -196,16 +208,54 @@ def test_a_stranger_is_not_let_in_and_the_log_says_so(gatewayed: Gatewayed) -> N
                            for line in gatewayed.server.log("fate_flow", "fate_flow_stat.log")), "the line")
 
 
-def test_a_key_that_is_deleted_ends_its_open_connections(gatewayed: Gatewayed) -> None:
-    gatewayed.join("10003")
-    eventually(lambda: gatewayed.is_let_in("10003"), "the party to be let in")
-    with closing(gatewayed.connection("10003")) as revoked, closing(gatewayed.connection("10000")) as other:
-        for connection, party_id in ((revoked, "10003"), (other, "10000")):
-            assert asked(connection, party_id)[1]["retcode"] == 0
-        gatewayed.server.ask("key/public/delete", {"party_id": "10003"})
-        assert revoked.sock.recv(1) == b""          # nothing was sent: the gateway ends it by itself
-        assert not gatewayed.is_let_in("10003")
+def seconds_until_ended(gatewayed: Gatewayed, party_id: str, end: Callable[[], float]) -> float:
+    """How long the connections with a party stay open in both directions after its key has stopped counting, by the
+    log of the processes that end them. `end` returns that moment."""
+    gatewayed.join(party_id)
+    eventually(lambda: gatewayed.is_let_in(party_id), "the party to be let in")
+    theirs = gatewayed.servers[party_id]
+    with closing(gatewayed.connection(party_id)) as connection, closing(gatewayed.connection("10000")) as other:
+        for one, its in ((connection, party_id), (other, "10000")):
+            assert asked(one, its)[1]["retcode"] == 0
+        gatewayed.server.ask("party/list")
+        assert theirs.clients - set(theirs.ended), "a connection is kept"
+        ended = end()
+        assert connection.sock.recv(1) == b""           # nothing was sent: the gateway ends it by itself
+        eventually(lambda: theirs.clients <= set(theirs.ended), "the end of our own connections")
+        assert not gatewayed.is_let_in(party_id)
         assert asked(other, "10000")[1]["retcode"] == 0
+    begin = f"the key of party {party_id} is no longer valid: "
+    lines = [one for one in gatewayed.server.log("fate_flow", "fate_flow_stat.log") if begin in one]
+    assert {one.rpartition(begin)[2] for one in lines} == {
+        "its connection is ended", "the connection to its server is ended",
+    }  # fmt: skip
+    times = [one.partition("] [")[2].partition("]")[0] for one in lines]
+    return max(datetime.strptime(one, "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp() for one in times) - ended
+
+
+def test_a_key_that_is_deleted_ends_its_open_connections(gatewayed: Gatewayed) -> None:
+    def delete() -> float:
+        gatewayed.server.ask("key/public/delete", {"party_id": party_id})
+        return time.time()
+
+    for party_id in DELETED:
+        if seconds_until_ended(gatewayed, party_id, delete) < 1:
+            return
+    pytest.fail("connections stay open for more than a second")
+
+
+def test_a_party_that_is_revoked_has_no_open_connection_a_second_later(gatewayed: Gatewayed) -> None:
+    def revoke() -> float:
+        program = Path(sys.executable).with_name("fate_flow")
+        command = [program, "party", "revoke", party_id, "--reason", "the contract has ended", "-c", gatewayed.conf]
+        subprocess.run(command, check=True, timeout=120)
+        [row] = gatewayed.server.rows("SELECT f_state_at FROM t_party_key WHERE f_party_id = ?", party_id)
+        return float(row["f_state_at"]) / 1000
+
+    for party_id in REVOKED:
+        if seconds_until_ended(gatewayed, party_id, revoke) < 1:
+            return
+    pytest.fail("connections stay open for more than a second")
 
 
 def test_clients_are_served_while_a_peer_floods(gatewayed: Gatewayed) -> None:

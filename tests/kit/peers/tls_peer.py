@@ -20,6 +20,7 @@ class TlsPeer:
         self.asked: list[bytes] = []
         self.shown: list[bytes | None] = []          # by each client, when it sent a request
         self.clients: set[Any] = set()
+        self.ended: list[Any] = []                   # the clients whose connections have ended
         peer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -41,6 +42,10 @@ class TlsPeer:
                 self.send_header("Content-Length", str(len(said)))
                 self.end_headers()
                 self.wfile.write(said)
+
+            def finish(self) -> None:
+                peer.ended.append(self.client_address)
+                super().finish()
 
             def log_message(self, *_: Any) -> None: ...
 

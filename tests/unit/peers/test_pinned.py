@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ from tests.kit.peers.handshakes import DAY, TlsParty, hostile_context, make_cert
 from tests.kit.peers.tls_peer import TlsPeer
 from tests.kit.tls import Authority
 from tests.kit.values import HOST
+from tests.kit.waiting import eventually
 
 START = datetime(2028, 11, 23, tzinfo=UTC)           # all clocks are two years on
 SECONDS = 60.0
@@ -152,6 +154,55 @@ def test_without_a_valid_key_nothing_is_sent(here: Here, peer: TlsPeer) -> None:
     here.error = StorageFailed("the database is away")
     assert "the database is away" in here.refused(peer)
     assert len(peer.asked) == 1
+
+
+def test_a_key_that_is_no_longer_valid_ends_the_connections_to_its_server(here: Here, peer: TlsPeer) -> None:
+    other = tls_party("10001", clock=here.clock)
+    here.keys["10001"] = (other.peer,)
+    stays = TlsPeer(server_context(other.own, [here.party.peer]))
+    try:
+        assert (here.post(peer).status, here.post(stays, "10001").status) == (200, 200)
+        here.keys["10000"] = ()
+        eventually(lambda: peer.ended, "the end of the unused connection", SECONDS / 2)      # the peer would end it
+        assert here.post(stays, "10001").status == 200
+        assert (len(stays.clients), stays.ended) == (1, [])
+    finally:
+        stays.close()
+
+
+@pytest.mark.parametrize("left", [(), None])
+def test_a_key_that_is_no_longer_valid_ends_a_request_under_way(
+    here: Here, peer: TlsPeer, left: tuple[PeerKey, ...] | None
+) -> None:
+    assert here.post(peer).status == 200           # so a connection is kept, and its request would be repeated
+    go_on, said = threading.Event(), list[str]()
+    peer.answers = lambda _: go_on.wait(SECONDS)
+    asking = threading.Thread(target=lambda: said.append(here.refused(peer)), daemon=True)
+    asking.start()
+    eventually(lambda: len(peer.asked) == 2, "the request to be there")
+    if left is None:
+        del here.keys["10000"]
+    else:
+        here.keys["10000"] = left
+    asking.join(SECONDS / 2)
+    go_on.set()
+    assert "TLS" in said[0]
+    assert len(peer.asked) == 2, "it is not sent again"
+
+
+def test_while_the_keys_cannot_be_read_connections_stay(here: Here, peer: TlsPeer) -> None:
+    asked = threading.Semaphore(0)
+
+    def fails(_: str) -> tuple[PeerKey, ...]:
+        asked.release()
+        raise StorageFailed("the database is away")
+
+    assert here.post(peer).status == 200
+    here.keys_of = fails  # type: ignore[method-assign]
+    here.pinned._open._keys_of = fails
+    assert asked.acquire(timeout=SECONDS)
+    assert asked.acquire(timeout=SECONDS)
+    assert peer.ended == []
 
 
 def test_without_an_own_key_the_command_that_makes_it_is_named(here: Here, peer: TlsPeer) -> None:
