@@ -17,6 +17,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -34,6 +36,7 @@ SIDE_BY_SIDE = ("-n", "4")
 FAST = ("-n", "2", "-m", "not long", "tests/unit", "tests/simulation")
 """The tests for a developer's loop: none needs a database server or another environment."""
 SCRIPTS = sorted(f"bin/{path.name}" for path in CHECKOUT.glob("bin/*.py"))
+_CHECKS_SECONDS = 600.0      # for ruff and mypy, after the last test
 CHECKS = (
     ("ruff", ["ruff", "check", "--quiet", "fate_flow", "tests", "bin"]),
     ("mypy", ["mypy", "--no-error-summary", "fate_flow", *SCRIPTS]),
@@ -56,30 +59,60 @@ class Outcome:
         self.failed = self.failed or fails
 
 
+class _Checks:
+    """ruff and mypy, which run beside the tests. What they found is printed above pytest's closing line."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], checks: Sequence[tuple[str, list[str]]]) -> None:
+        self._begun = []
+        for name, argv in checks:
+            output = folder / f"{name}.txt"
+            with output.open("w") as file:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", *argv], cwd=CHECKOUT, env=environment, stdin=subprocess.DEVNULL,
+                    stdout=file, stderr=subprocess.STDOUT, start_new_session=True,     # Ctrl-C ends this process
+                )
+            self._begun.append((name, process, output))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for _name, process, _output in self._begun:
+            process.kill()
+            process.wait()
+
+    def add_to(self, outcome: Outcome) -> None:
+        """Wait for their ends."""
+        for name, process, output in self._begun:
+            if process.wait():
+                found = output.read_text(encoding="utf-8", errors="replace").strip()
+                outcome.add(f"{name} FAILED\n{found}", fails=True)
+
+
 def run_fast(arguments: Sequence[str]) -> int:
     """Run all checks, and the tests that take less than a minute together; return the exit code."""
     with _own_folder() as folder:
         environment = _environment(folder)
-        outcome = _checked(environment)
-        return _run_tests(folder, environment, outcome, [*FAST, *arguments])
+        with _Checks(folder, environment, CHECKS) as checks:
+            return _run_tests(folder, environment, checks, Outcome(), [*FAST, *arguments])
 
 
 def run_all(arguments: Sequence[str]) -> int:
     """Run all checks and tests; return the exit code."""
     is_ci = os.environ.get("CI", "").lower() in ("1", "true", "yes")
     with _own_folder() as folder, _mariadb(folder) as server, _Helper("_fate_client.py") as client:
-        environment = _environment(folder)
-        outcome = Outcome() if arguments else _checked(environment)
-        url, problem = server.wait()
-        if url:
-            environment[URL_VARIABLE] = url
-        else:
-            outcome.add(f"MARIADB PART SKIPPED: {problem}", fails=is_ci or not server.cannot_be_had)
-        found, problem = client.wait()
-        environment[CLIENT_VARIABLE] = found.get("python", "")
-        if problem:
-            outcome.add(f"GENUINE CLIENT PART SKIPPED: {problem}", fails=is_ci or not client.cannot_be_had)
-        return _run_tests(folder, environment, outcome, arguments or SIDE_BY_SIDE)
+        environment, outcome = _environment(folder), Outcome()
+        with _Checks(folder, environment, () if arguments else CHECKS) as checks:
+            url, problem = server.wait()
+            if url:
+                environment[URL_VARIABLE] = url
+            else:
+                outcome.add(f"MARIADB PART SKIPPED: {problem}", fails=is_ci or not server.cannot_be_had)
+            found, problem = client.wait()
+            environment[CLIENT_VARIABLE] = found.get("python", "")
+            if problem:
+                outcome.add(f"GENUINE CLIENT PART SKIPPED: {problem}", fails=is_ci or not client.cannot_be_had)
+            return _run_tests(folder, environment, checks, outcome, arguments or SIDE_BY_SIDE)
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -90,22 +123,26 @@ def _environment(folder: Path) -> dict[str, str]:
     }
 
 
-def _checked(environment: dict[str, str]) -> Outcome:
-    """Run the checks before the tests; return their problems."""
-    outcome = Outcome()
-    for name, argv in CHECKS:
-        if _run([sys.executable, "-P", "-m", *argv], environment):
-            outcome.add(f"{name} FAILED, see above", fails=True)
-    return outcome
-
-
-def _run_tests(folder: Path, environment: dict[str, str], outcome: Outcome, arguments: Sequence[str]) -> int:
+def _run_tests(
+    folder: Path, environment: dict[str, str], checks: _Checks, outcome: Outcome, arguments: Sequence[str]
+) -> int:
     """Run pytest, which prints the notes of the outcome above its closing line; return the exit code."""
-    environment[NOTES_VARIABLE] = json.dumps(outcome.notes)
+    notes = folder / "notes.json"
+    environment[NOTES_VARIABLE] = str(notes)
+
+    def write_notes() -> None:
+        checks.add_to(outcome)
+        draft = notes.with_suffix(".draft")
+        draft.write_text(json.dumps(outcome.notes), encoding="utf-8")
+        draft.replace(notes)
+
+    writing = threading.Thread(target=write_notes, daemon=True)
+    writing.start()
     code = _run([
         sys.executable, "-P", str(Path(__file__)), "--pytest", f"--basetemp={folder / 'pytest'}",
         "-o", f"cache_dir={CACHE / 'pytest'}", *arguments,
     ], environment)
+    writing.join()
     return code or int(outcome.failed)
 
 
@@ -265,7 +302,14 @@ class _Notes:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, None, None]:
         yield
-        for note in json.loads(os.environ.get(NOTES_VARIABLE, "[]")):
+        if not (path := os.environ.get(NOTES_VARIABLE)):
+            return
+        deadline = time.monotonic() + _CHECKS_SECONDS
+        while not Path(path).exists():           # the checks beside the tests have not ended
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{path} is not there after {_CHECKS_SECONDS:.0f} s")
+            time.sleep(0.1)
+        for note in json.loads(Path(path).read_text(encoding="utf-8")):
             first, *others = note.splitlines()
             terminalreporter.write_sep("!", first, red=True, bold=True)
             for line in others:
