@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from requests import PreparedRequest, Response
@@ -103,8 +103,9 @@ class NotProved(ValueError):
 class SignedAnswers:
     """The parties that have to sign their answers to us, and their keys."""
 
-    def __init__(self, parties: Collection[str], keys_of: KeysOf) -> None:
-        self._parties = frozenset(parties)
+    def __init__(self, parties: Container[str], keys_of: KeysOf) -> None:
+        """`parties` is asked each time."""
+        self._parties = parties
         self._keys_of = keys_of
 
     def is_asked(self, party_id: str) -> bool:

@@ -170,7 +170,18 @@ def with_client_keys(settings: Settings) -> Settings:
 
 def signature_of(settings: Settings) -> SiteSignature | None:
     """Return what signs the requests to other parties; None if they are not signed. Raise BadSettings for a bad key."""
-    return SiteSignature(load_private_key(settings.private_key), _wall_clock) if settings.site.is_on else None
+    if not settings.site.is_on:
+        return None
+    try:
+        return SiteSignature(load_private_key(settings.private_key), _wall_clock)
+    except BadSettings as error:
+        if not settings.site.due_to:
+            raise
+        raise BadSettings(
+            f"{error.message}; {settings.site.due_to} leads to another machine without TLS that ends at a key of the "
+            "party, so requests and answers have to be signed (authentication.site); a party that speaks plain v1 is "
+            "excepted by its id (parties.plain.from, authentication.site.unsigned_from)"
+        ) from error
 
 
 def _wall_clock() -> int:

@@ -10,10 +10,9 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from fate_flow.core.access.joined_party import DIALED
 from fate_flow.engines.local.programs import unusable
 from fate_flow.settings.people import people_file
-from fate_flow.settings.reach import is_loopback
+from fate_flow.settings.security import is_loopback
 from fate_flow.settings.settings import Settings
 
 
@@ -45,15 +44,21 @@ def start_warnings(settings: Settings) -> Iterator[str]:
                 f"party {party_id} is believed by its name at {plain.listen.host}, port {plain.listen.port} "
                 "(parties.plain): anybody who reaches that port can impersonate it, and nothing is encrypted"
             )
-    for party_id in sorted(settings.site.unsigned_from if settings.site.is_on else ()):
+    for party_id in sorted(settings.site.unsigned_from):
         yield (
             f"party {party_id} is accepted without a signature (authentication.site.unsigned_from): anybody who "
             "reaches the port can impersonate it"
         )
+    if settings.site.due_to and not settings.site.is_on:
+        yield (
+            f"nothing proves who sends requests and answers (authentication.site.switch: false), and "
+            f"{settings.site.due_to} leads to another machine without TLS that ends at a key of the party: a proxy, or "
+            "whoever is between the servers, can speak in the name of any party"
+        )
     if unproved := [party_id for party_id in sorted(settings.routes) if _is_unproved(settings, party_id)]:
         yield (
             f"answers of {', '.join(f'party {one}' for one in unproved)} are not proved: a proxy, or whoever is "
-            f"between the servers, can answer in that name (routes.{unproved[0]}.signed_answers: true)"
+            f"between the servers, can answer in that name (routes.{unproved[0]}.signed_answers: false)"
         )
     yield from unusable(settings.commands)
 
@@ -61,10 +66,8 @@ def start_warnings(settings: Settings) -> Iterator[str]:
 def _is_unproved(settings: Settings, party_id: str) -> bool:
     """Return whether a party has to sign its requests, and neither its answers nor its connections prove who it is."""
     route = settings.routes[party_id]
-    parts = urlsplit(route.url)
-    is_far = not is_loopback(parts.hostname or "")
-    is_pinned = route.url.startswith(DIALED) or (parts.scheme == "https" and not route.ca_file)
-    return settings.site.needs_saved_key(party_id) and not route.signed_answers and is_far and not is_pinned
+    is_open = not route.shows_key and not route.is_local
+    return settings.site.needs_saved_key(party_id) and route.signed_answers is False and is_open
 
 
 def readable_secrets(conf: Path) -> Iterator[str]:

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 from fate_flow.core.access.invitation import check_address
-from fate_flow.core.access.joined_party import dialed_url
+from fate_flow.core.access.joined_party import DIALED, dialed_url
 from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.errors import BadRequest, BadSettings
 from fate_flow.core.model.grammar import check_party_id
 from fate_flow.settings.section import Section, collected, split_url
-from fate_flow.settings.security import check_authorities
+from fate_flow.settings.security import check_authorities, is_loopback
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,17 @@ class Route:
 
     url: str                 # dialed://<party id>: the party keeps connections open here
     ca_file: str = ""        # certificates for checking an https server, instead of the system's authorities
-    signed_answers: bool = False      # whether only answers that the party has signed count
+    signed_answers: bool | None = None    # whether only signed answers count; None: if nothing else proves the party
+
+    @property
+    def shows_key(self) -> bool:
+        """Return whether connections end at a key of the party, once its key list is here."""
+        return self.url.startswith(DIALED) or (self.url.startswith("https:") and not self.ca_file)
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether the address is one of this machine."""
+        return not self.url.startswith(DIALED) and is_loopback(urlsplit(self.url).hostname or "")
 
 
 @dataclass(frozen=True)
@@ -148,7 +159,7 @@ def read_routes(section: Section) -> dict[str, Route]:
 def _route(section: Section, key: Any) -> tuple[str, Route]:
     party_id, one = read_party_id(str(key), section.name(key)), section.section(key)
     url, ca_file, dials = one.text("url").rstrip("/"), one.full_path("ca"), one.flag("dials", False)
-    signed_answers = one.flag("signed_answers", False)
+    signed_answers = one.flag("signed_answers", False) if one.get("signed_answers") is not None else None
     one.refuse_others()
     if dials:
         if url or ca_file:
@@ -162,9 +173,22 @@ def _route(section: Section, key: Any) -> tuple[str, Route]:
     return party_id, Route(url, ca_file, signed_answers)
 
 
-def read_site_rule(section: Section, plain: PlainParties | None) -> SiteRule:
-    unsigned_from = read_party_ids(section, "unsigned_from")
-    return SiteRule(section.flag("switch", False), unsigned_from, plain.party_ids if plain else frozenset())
+def read_site_rule(
+    section: Section, plain: PlainParties | None, host: str, routes: Mapping[str, Route]
+) -> SiteRule:  # fmt: skip
+    """`host` is that of the port of clients, where parties connect without TLS."""
+    unsigned_from = read_party_ids(section, "unsigned_from") or frozenset()
+    plain_from = plain.party_ids if plain else frozenset()
+    by_key = {party_id: one for party_id, one in routes.items() if party_id not in unsigned_from | plain_from}
+    due_to = _open_route(by_key) or (f"fateflow.host: {host}" if by_key and not is_loopback(host) else "")
+    return SiteRule(section.flag("switch", bool(due_to)), unsigned_from, plain_from, due_to)
+
+
+def _open_route(routes: Mapping[str, Route]) -> str:
+    """Return the first address at another machine where no connection ends at a key of the party."""
+    found = (f"routes.{party_id}.url: {one.url}" for party_id, one in routes.items()
+             if not one.shows_key and not one.is_local)  # fmt: skip
+    return next(found, "")
 
 
 def read_approval_rule(section: Section) -> ApprovalRule:

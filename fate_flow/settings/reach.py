@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from fate_flow.core.access.joined_party import DIALED
 from fate_flow.settings.parties import PartyListeners, Route
+from fate_flow.settings.security import is_loopback
 
 
 def connecting_key(host: str, parties: PartyListeners, routes: Mapping[str, Route]) -> str:
@@ -29,11 +29,3 @@ def _places(host: str, parties: PartyListeners, routes: Mapping[str, Route]) -> 
     for party_id, route in routes.items():
         if not route.url.startswith(DIALED):
             yield f"routes.{party_id}.url", route.url, urlsplit(route.url).hostname or ""
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine is at an address. A name other than localhost may be that of any machine."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

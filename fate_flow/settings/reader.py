@@ -32,9 +32,9 @@ from fate_flow.settings.parties import (
 from fate_flow.settings.people import read_people
 from fate_flow.settings.programs import read_commands
 from fate_flow.settings.quotas import read_quotas
-from fate_flow.settings.reach import connecting_key, is_loopback
+from fate_flow.settings.reach import connecting_key
 from fate_flow.settings.section import Section, collected, resolved, split_url
-from fate_flow.settings.security import read_host_names
+from fate_flow.settings.security import is_loopback, read_host_names
 from fate_flow.settings.settings import EngineSettings, Settings
 
 
@@ -111,7 +111,7 @@ class _Reader:
             duplicate_ids=self._one_of(flow, "duplicate_ids", DUPLICATE_IDS),
             client_keys=client_keys,
             makes_client_keys=is_due,
-            site=read_site_rule(site, parties.plain),
+            site=read_site_rule(site, parties.plain, host, routes),
             site_key_file=Path(site.full_path("private_key")),
             parties_listen=parties.gateway,
             parties_address=parties.address,

@@ -1,8 +1,9 @@
-"""Checks of host names and certificates in the configuration."""
+"""Checks of hosts and certificates in the configuration."""
 
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 from ssl import SSLError, create_default_context
 
 from fate_flow.core.model.errors import BadSettings
@@ -32,3 +33,11 @@ def check_authorities(file: str, scheme: str, name: str) -> None:
         raise BadSettings(f"{name}: {file}: cannot be read: {error.strerror}") from error
     if not certificates:
         raise BadSettings(f"{name}: {file}: has no certificate of an authority in PEM")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine is at an address. A name other than localhost may be that of any machine."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

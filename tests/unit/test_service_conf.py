@@ -190,17 +190,6 @@ def test_beyond_loopback_clients_sign(bare: Path) -> None:
     assert "secret.of-9999" not in repr(found)
 
 
-def test_a_home_without_keys_is_told_how_its_clients_get_some(bare: Path) -> None:
-    (bare.parent.parent / "run").mkdir()
-    (bare.parent.parent / "run" / "secret").touch()          # a server of an earlier release has run here
-    bare.write_text('party_id: "9999"\nparties: {dial: true}\n', encoding="utf-8")
-    what_to_do = r"is not true, and parties\.dial: true .* set it to true\. .* makes keys .* flow init -c"
-    with pytest.raises(BadSettings, match=rf"client\.switch: {what_to_do} .*service_conf\.yaml"):
-        load_settings(bare)
-    bare.write_text('party_id: "9999"\nparties: {dial: true}\nauthentication: {client: {switch: true}}\n')
-    assert load_settings(bare).makes_client_keys
-
-
 def test_two_people_may_have_to_approve(bare: Path) -> None:
     bare.write_text('party_id: "9999"\napproval: {required: true, people: 2}\n', encoding="utf-8")
     assert load_settings(bare).approval == ApprovalRule(required=True, people=2)
@@ -246,7 +235,9 @@ def test_a_signed_path_is_the_whole_path(bare: Path) -> None:
 def test_signed_answers_need_signed_requests(bare: Path) -> None:
     route = "routes: {10000: {url: 'https://ten', signed_answers: true}}"
     assert with_site(bare, "{switch: true}", route).routes["10000"].signed_answers
-    assert not with_site(bare, "{switch: true}", "routes: {10000: {url: 'https://ten'}}").routes["10000"].signed_answers
+    route_of = "routes: {10000: {url: 'https://ten'%s}}"
+    for more, found in (("", None), (", signed_answers: null", None), (", signed_answers: false", False)):
+        assert with_site(bare, "{switch: true}", route_of % more).routes["10000"].signed_answers is found
     for site, why in (
         ("{switch: false}", r"authentication\.site\.switch is not: set it to true"),
         ("{switch: true, unsigned_from: [10000]}", r"party 10000 is in authentication\.site\.unsigned_from or "),

@@ -9,7 +9,8 @@ from click.testing import CliRunner
 
 from fate_flow.cli.server.main import fate_flow
 from fate_flow.core.access.client_roles import READ
-from fate_flow.server.runtime import with_client_keys
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.server.runtime import signature_of, with_client_keys
 from fate_flow.server.start_warnings import start_warnings
 from fate_flow.settings.people import add_client
 from fate_flow.settings.reader import load_settings
@@ -83,12 +84,14 @@ def test_grants_that_are_required_by_default_are_named_at_the_start(
 
 
 @pytest.mark.parametrize(("site", "route", "warns"), [
-    ("switch: true", "url: 'http://10.0.0.2:9380'", True),
+    ("switch: true", "url: 'http://10.0.0.2:9380', signed_answers: false", True),
+    ("switch: null", "url: 'http://10.0.0.2:9380', signed_answers: false", True),
+    ("switch: true", "url: 'http://10.0.0.2:9380'", False),
     ("switch: true", "url: 'http://10.0.0.2:9380', signed_answers: true", False),
-    ("switch: true", "url: 'https://10.0.0.2:9390'", False),
-    ("switch: true", "url: 'http://127.0.0.1:9380'", False),
-    ("switch: true, unsigned_from: [10000]", "url: 'http://10.0.0.2:9380'", False),
-    ("switch: false", "url: 'http://10.0.0.2:9380'", False),
+    ("switch: true", "url: 'https://10.0.0.2:9390', signed_answers: false", False),
+    ("switch: true", "url: 'http://127.0.0.1:9380', signed_answers: false", False),
+    ("switch: true, unsigned_from: [10000]", "url: 'http://10.0.0.2:9380', signed_answers: false", False),
+    ("switch: false", "url: 'http://10.0.0.2:9380', signed_answers: false", False),
 ])  # fmt: skip
 def test_answers_that_nothing_proves_are_named_at_the_start(
     tmp_path: Path, site: str, route: str, warns: bool
@@ -98,5 +101,30 @@ def test_answers_that_nothing_proves_are_named_at_the_start(
     found = [one for one in start_warnings(with_client_keys(load_settings(conf))) if one.startswith("answers of")]
     assert found == ([
         "answers of party 10000 are not proved: a proxy, or whoever is between the servers, can answer in that name "
-        "(routes.10000.signed_answers: true)"
+        "(routes.10000.signed_answers: false)"
     ] if warns else [])
+
+
+@pytest.mark.parametrize(("site", "url", "warns"), [
+    ("switch: false", "http://10.0.0.2:9380", True),
+    ("switch: null", "http://10.0.0.2:9380", False),
+    ("switch: false, unsigned_from: [10000]", "http://10.0.0.2:9380", False),
+    ("switch: false", "https://10.0.0.2:9390", False),
+    ("switch: false", "http://127.0.0.1:9381", False),
+])  # fmt: skip
+def test_signatures_that_are_switched_off_between_machines_are_named_at_the_start(
+    tmp_path: Path, site: str, url: str, warns: bool
+) -> None:
+    text = f'party_id: "9999"\nauthentication: {{site: {{{site}}}}}\nroutes: {{10000: {{url: \'{url}\'}}}}\n'
+    conf = write(tmp_path / "conf" / "c.yaml", text, 0o600)
+    found = [one for one in start_warnings(with_client_keys(load_settings(conf))) if one.startswith("nothing proves")]
+    assert len(found) == warns
+    assert not warns or f"routes.10000.url: {url} leads to another machine without TLS that ends at a key" in found[0]
+
+
+def test_a_key_that_is_missing_for_signatures_by_default_is_named_with_what_needs_it(tmp_path: Path) -> None:
+    text = 'party_id: "9999"\nroutes: {10000: {url: "http://10.0.0.2:9380"}}\n'
+    conf = write(tmp_path / "conf" / "c.yaml", text, 0o600)
+    why = r"routes\.10000\.url: http.* so requests and answers have to be signed .* \(parties\.plain\.from, "
+    with pytest.raises(BadSettings, match=rf"message\.pem: there is no private key .* key make .*; {why}"):
+        signature_of(load_settings(conf))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown
@@ -28,6 +28,7 @@ class SiteRule:
     is_on: bool = False
     unsigned_from: frozenset[str] = frozenset()      # parties that are believed without a signature
     plain_from: frozenset[str] = frozenset()         # the same, on a listener of their own alone
+    due_to: str = field(default="", compare=False)   # a key, with its value, that makes it on unless a switch is set
 
     def needs_key(self, party_id: str) -> bool:
         """Return whether requests of this other party must be signed, on the port of clients."""
