@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Self
@@ -47,18 +47,14 @@ class GatewayParts:
             own = own_tls(settings.party_id, settings.keys_dir, _now)
         except FlowError as error:
             raise FlowError(f"{place}: {error.message}") from error
-        opened: list[socket.socket] = []
-        try:
+        with ExitStack() as opened:          # closes them all if one of them cannot be opened
+            listener = dialed = None
             if settings.parties_listen is not None:
                 at = settings.parties_listen
-                opened.append(listen(at.host, at.port, "parties.listen.port"))
-                opened.append(listen_at(settings.dialed_socket))
-            behind = listen_at(settings.parties_socket)
-        except FlowError:
-            for one in opened:
-                one.close()
-            raise
-        listener, dialed = opened or (None, None)
+                listener = opened.enter_context(listen(at.host, at.port, "parties.listen.port"))
+                dialed = opened.enter_context(listen_at(settings.dialed_socket))
+            behind = opened.enter_context(listen_at(settings.parties_socket))
+            opened.pop_all()
         return cls(listener, dialed, behind, own, settings)
 
     @property

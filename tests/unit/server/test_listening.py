@@ -1,0 +1,82 @@
+"""The sockets of a server: what is wrong with one is said in a sentence, and none of them stays open then."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fate_flow.core.model.errors import FlowError
+from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.server.gateway_parts import GatewayParts
+from fate_flow.server.listening import listen, listen_at
+from fate_flow.settings.parties import Listen
+from fate_flow.settings.settings import Settings
+
+
+def open_sockets() -> set[str]:
+    """The sockets of this process."""
+    found = (os.path.realpath(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd"))
+    return {name for name in found if "socket:" in name}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def no_folder(path: Path) -> str:
+    return f"cannot listen at {path}: "
+
+
+def file_instead(path: Path) -> str:
+    path.parent.write_text("")
+    return f"cannot listen at {path}: "
+
+
+def folder_instead(path: Path) -> str:
+    path.mkdir(parents=True)
+    return f"cannot listen at {path}: "
+
+
+@pytest.mark.parametrize("spoil", [no_folder, file_instead, folder_instead])
+def test_a_path_where_no_socket_can_be_is_named(spoil: Callable[[Path], str], tmp_path: Path) -> None:
+    before, text = open_sockets(), spoil(tmp_path / "run" / "x.sock")
+    with pytest.raises(FlowError) as error:
+        listen_at(tmp_path / "run" / "x.sock")
+    assert error.value.message.startswith(text)
+    assert open_sockets() == before
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port, before = int(taken.getsockname()[1]), open_sockets()
+        with pytest.raises(FlowError, match=f"a.b: cannot listen on 127.0.0.1:{port}: Address already in use"):
+            listen("127.0.0.1", port, "a.b")
+        assert open_sockets() == before
+
+
+def test_a_gateway_that_cannot_open_its_last_socket_leaves_none_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = replace(Settings("9999", tmp_path), parties_listen=Listen("127.0.0.1", free_port()))
+    OwnKeys("9999", settings.keys_dir, settings.keys_dir / "message.pem", lambda: time.time_ns() // 1_000_000).make()
+    settings.run_dir.mkdir()
+    settings.parties_socket.mkdir()
+    before = open_sockets()
+    with pytest.raises(FlowError, match=r"parties\.sock"):
+        GatewayParts.of(settings)
+    assert open_sockets() == before
+
+    def fails(_: Path) -> socket.socket:
+        raise MemoryError
+
+    monkeypatch.setattr("fate_flow.server.gateway_parts.listen_at", fails)
+    with pytest.raises(MemoryError) as error:
+        GatewayParts.of(settings)
+    assert (open_sockets(), error.value.args) == (before, ())
