@@ -29,7 +29,7 @@ from fate_flow.api.http.party_connection import (
 from fate_flow.api.http.request_origin import OriginCheck
 from fate_flow.api.http.sender import ListedParties, SenderCheck
 from fate_flow.api.http.services import Services
-from fate_flow.api.http.site_auth import SiteAuth
+from fate_flow.api.http.site_auth import MessageKey, SiteAuth
 from fate_flow.api.http.uploads import drop_part, request_class
 from fate_flow.api.v1 import openapi
 from fate_flow.api.v1.envelope import CLIENTS, read_ignored_body
@@ -39,7 +39,6 @@ from fate_flow.api.v1.tables import connectors, data, tables, template, tracking
 from fate_flow.api.v2 import refusal
 from fate_flow.core.access.joined_party import FROM, Contact
 from fate_flow.core.access.site import SiteKey
-from fate_flow.peers.site_key import PrivateKey
 from fate_flow.relay.spool import Spool
 from fate_flow.services.context.contacts import ContactNotes
 from fate_flow.services.context.ports import Context, Record
@@ -51,10 +50,10 @@ if TYPE_CHECKING:
 
 
 def create_public_app(
-    services: Services, spool: Spool | None = None, message_key: PrivateKey | None = None
+    services: Services, spool: Spool | None = None, message_key: MessageKey | None = None
 ) -> Flask:  # fmt: skip
     """Return the application for `fateflow.http_port`; `spool` stores messages of other parties' workers to ours.
-    `message_key` signs answers; with authentication.site it is needed."""
+    `message_key` returns the key that signs an answer; with authentication.site it is needed."""
     app = Flask("fate_flow", static_folder=None)
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False       # else Flask sends an HTML redirect to the address in the Host header
@@ -96,7 +95,7 @@ def _for_clients(services: Services) -> Iterator[Blueprint]:
 
 
 def _check_callers(
-    app: Flask, services: Services, message_key: PrivateKey | None, listed: ListedParties, lines: PartyLines
+    app: Flask, services: Services, message_key: MessageKey | None, listed: ListedParties, lines: PartyLines
 ) -> None:  # fmt: skip
     """Install the checks of callers: no web page of another site may call. The routes of clients and those of other
     parties are separate, and have separate checks."""
@@ -117,7 +116,7 @@ def _listed_parties(context: Context) -> ListedParties:
 
 
 def _check_other_parties(
-    app: Flask, services: Services, message_key: PrivateKey | None, listed: ListedParties, lines: PartyLines
+    app: Flask, services: Services, message_key: MessageKey | None, listed: ListedParties, lines: PartyLines
 ) -> None:  # fmt: skip
     settings, context = services.settings, services.context
     if settings.site.is_on and message_key is None:

@@ -10,6 +10,26 @@ from pathlib import Path
 
 from fate_flow.core.model.errors import BadSettings, Conflict
 
+ROOT_FILE, TLS_FILE, RECORD_FILE, LIST_FILE = "root.pem", "tls.pem", "record.pem", "list.json"
+"""In the folder of the keys of a party. The file of the message key has no fixed name."""
+
+
+def next_to(path: Path) -> Path:
+    """Return the file of the announced key that takes the place of the one in this file."""
+    return path.with_name(f"{path.stem}.next{path.suffix}")
+
+
+def put_next(path: Path, key_id: str) -> None:
+    """Let the announced key take the place of this one, whose file is kept under its key id.
+
+    At every moment there is a key under this name. Raises BadSettings."""
+    try:
+        with suppress(FileExistsError):          # after a crash between the two steps
+            os.link(path, path.with_name(f"{path.stem}.{key_id[:16]}{path.suffix}"))
+        os.replace(next_to(path), path)
+    except OSError as error:
+        raise BadSettings(f"{path}: cannot be replaced: {error.strerror}") from error
+
 
 def read_private(path: Path) -> bytes:
     """Return the content of the file of a private key. Raises BadSettings, naming the file."""
@@ -35,7 +55,8 @@ def write_private(path: Path, content: bytes) -> None:
             draft.unlink()
     except FileExistsError as error:
         raise Conflict(
-            f"{path}: is there already; all other parties have its public key. To change keys, move it away first"
+            f"{path}: is there already, and all other parties have its public key. To change a key of a party that is "
+            "connected: fate_flow key announce"
         ) from error
     except OSError as error:
         raise BadSettings(f"{path}: cannot be written: {error.strerror}") from error

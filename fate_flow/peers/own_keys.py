@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from fate_flow.core.access.key_list import (
     MESSAGE,
+    MOST_NUMBER,
+    RECORD,
     TLS,
     KeyList,
     ListedKey,
@@ -18,7 +20,7 @@ from fate_flow.core.access.key_list import (
     read_signed_key_list,
 )
 from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict, FlowError
-from fate_flow.peers.key_files import write_public
+from fate_flow.peers.key_files import LIST_FILE, RECORD_FILE, ROOT_FILE, TLS_FILE, next_to, put_next, write_public
 from fate_flow.peers.key_lists import check_key_list, sign_key_list
 from fate_flow.peers.site_key import (
     ED25519,
@@ -28,10 +30,23 @@ from fate_flow.peers.site_key import (
     make_private_key,
     read_public_key,
 )
-from fate_flow.peers.tls import OwnTls, TlsPrivateKey, load_tls_key, make_tls_key, public_pem
+from fate_flow.peers.tls import load_tls_key, make_tls_key, public_pem
 
-_TLS_FILE, _NEXT_TLS_FILE, _LIST_FILE = "tls.pem", "tls.next.pem", "list.json"
-_LONGER_MS = 24 * 3600 * 1000        # for which a replaced tls key still counts
+_LONGER_MS = 24 * 3600 * 1000        # for which a replaced key still counts
+
+
+@dataclass(frozen=True)
+class _Certified:
+    """A key that the root key certifies: the file of the present one, and what reads and makes such files."""
+
+    file: Path
+    public: Callable[[Path], str]                # of the private key in a file, in PEM
+    make: Callable[[Path], object]
+    has_to_be: bool = True                       # otherwise a home of an earlier release has none
+
+    @property
+    def next_file(self) -> Path:
+        return next_to(self.file)
 
 
 class OwnKeys:
@@ -40,12 +55,16 @@ class OwnKeys:
     def __init__(self, party_id: str, folder: Path, message_file: Path, clock: Callable[[], int]) -> None:
         self._party_id = party_id
         self._clock = clock
-        self.root_file = folder / "root.pem"
-        self.root_public_file = folder / "root.pub"
-        self.tls_file = folder / _TLS_FILE
-        self.next_tls_file = folder / _NEXT_TLS_FILE
+        self.root_file = folder / ROOT_FILE
+        self.root_public_file = self.root_file.with_suffix(".pub")
+        self.tls_file = folder / TLS_FILE
         self.message_file = message_file
-        self.list_file = folder / _LIST_FILE
+        self.list_file = folder / LIST_FILE
+        self._certified = {
+            TLS: _Certified(self.tls_file, _tls_pem, make_tls_key),
+            MESSAGE: _Certified(message_file, _pem, self._make_like_present),
+            RECORD: _Certified(folder / RECORD_FILE, _pem, make_private_key, has_to_be=False),
+        }
 
     def make(self, kind: str = ED25519) -> list[Path]:
         """Make what is missing; return the new files. `kind`: of a new message key.
@@ -53,12 +72,13 @@ class OwnKeys:
         Raises Conflict if nothing is missing; BadSettings if a file cannot be used, or if only the root key, which is
         not here, could sign the new keys."""
         made = []
-        if not self.message_file.exists():
-            make_private_key(self.message_file, kind)
-            made.append(self.message_file)
-        if not self.tls_file.exists():
-            make_tls_key(self.tls_file)
-            made.append(self.tls_file)
+        for use, one in self._certified.items():
+            if not one.file.exists():
+                if use == MESSAGE:
+                    make_private_key(one.file, kind)
+                else:
+                    one.make(one.file)
+                made.append(one.file)
         if not self.root_public_file.exists():
             if not self.root_file.exists():
                 make_private_key(self.root_file)
@@ -70,31 +90,44 @@ class OwnKeys:
             return [*made, self.list_file]
         raise Conflict(
             f"{self.root_public_file.parent}: every key is there already, and all other parties have the public ones. "
-            "To change the tls or message key, move its file away first"
+            "To change one while they are connected: fate_flow key announce --use USE"
         )
 
-    def announce(self, wait_ms: int, root_file: Path | None = None) -> SignedKeyList:
-        """Make the next tls key; sign and write a key list that says from when on it is used, and return the list.
+    def announce(self, use: str, wait_ms: int, root_file: Path | None = None) -> SignedKeyList:
+        """Make the next key of this use; sign and write a key list that says from when on it is used, and return it.
 
-        The present key counts for a day longer. Raises Conflict if a key is announced already; BadSettings."""
-        before, now = self._last_list(), self._clock()
+        The present key counts for a day longer. If that fails, nothing is announced. Raises Conflict if a key of this
+        use is announced already; BadSettings, BadRequest."""
+        before, now, one = self._last_list(), self._clock(), self._certified[use]
         root = self._root(root_file)             # before a key is made that nobody could certify
         if before is None:
             raise BadSettings(f"{self.list_file}: there is no key list of this party: fate_flow key make -c CONF")
-        if self.next_tls_file.exists():
-            self._take_next(before, now)
-        make_tls_key(self.next_tls_file)
-        return self._write(root, before, None, None, now + wait_ms)
+        if one.next_file.exists():
+            self._take_next(use, before, now)
+        is_new = not one.next_file.exists()      # otherwise a command has ended before it could announce its key
+        if is_new:
+            one.make(one.next_file)
+        try:
+            return self._write(root, before, announced={use: now + wait_ms})
+        except FlowError:
+            if is_new and self._last_list() == before:
+                one.next_file.unlink(missing_ok=True)
+            raise
 
-    def _take_next(self, before: KeyList, now: int) -> None:
-        """Give the key that is in use by now the name of the present one. Raises Conflict if its time has not come."""
-        pem = public_pem(load_tls_key(self.next_tls_file).public_key())
-        used = before.in_use(TLS, now)
+    def _take_next(self, use: str, before: KeyList, now: int) -> None:
+        """Give the next key the name of the present one if it is in use by now. Raises Conflict if its time has not
+        come."""
+        one, used = self._certified[use], before.in_use(use, now)
+        pem = one.public(one.next_file)
+        if pem not in before.valid(use, now):
+            return
         if used is None or used.pem != pem:
-            raise Conflict(f"{self.next_tls_file}: the next tls key is announced already, and its time has not come")
-        old = public_pem(load_tls_key(self.tls_file).public_key())
-        os.replace(self.tls_file, self.tls_file.with_name(f"tls.{key_id_of(old)[:16]}.pem"))
-        os.replace(self.next_tls_file, self.tls_file)
+            raise Conflict(f"{one.next_file}: the next {use} key is announced already, and its time has not come")
+        put_next(one.file, key_id_of(one.public(one.file)))
+
+    def _make_like_present(self, path: Path) -> None:
+        """Make a message key of the kind that the present one has: other parties can check its signatures."""
+        make_private_key(path, load_private_key(self.message_file).public.kind)
 
     def certify(
         self, root_file: Path | None = None, number: int | None = None, next_root: Path | None = None
@@ -103,28 +136,24 @@ class OwnKeys:
 
         `root_file`: of the root key, where it is kept elsewhere. `number`: of the list, instead of the next one.
         `next_root`: file of the public key that may sign later lists instead. Raises BadSettings, BadRequest."""
-        return self._write(self._root(root_file), self._last_list(), number, next_root, None)
+        return self._write(self._root(root_file), self._last_list(), number, next_root)
 
     def _write(
-        self, root: PrivateKey, before: KeyList | None, number: int | None, next_root: Path | None,
-        next_since: int | None,
+        self, root: PrivateKey, before: KeyList | None, number: int | None = None, next_root: Path | None = None,
+        announced: Mapping[str, int] = MappingProxyType({}),
     ) -> SignedKeyList:  # fmt: skip
-        """`next_since`: from when on the next tls key is used, if it is new."""
+        """`announced`: the uses of next keys that are announced now, and from when on they are used."""
         now = self._clock()
-        known = {(key.use, key.pem): key for key in before.keys} if before else {}
-        files = [self.tls_file, *([self.next_tls_file] if self.next_tls_file.exists() else [])]
-        tls = [public_pem(load_tls_key(file).public_key()) for file in files]
         keys = [
-            *(known.get((TLS, pem)) or ListedKey(TLS, pem, now if pem == tls[0] else next_since or now) for pem in tls),
-            _known_or_new(known, MESSAGE, load_private_key(self.message_file).public.pem, now),
-        ]
-        if next_since is not None:
-            keys[0] = replace(keys[0], until=next_since + _LONGER_MS)
+            key for use, one in self._certified.items() if one.has_to_be or one.file.exists()
+            for key in _listed(use, one, before, now, announced.get(use))
+        ]  # fmt: skip
         key_list = KeyList(
             self._party_id, _number(before, number), now, tuple(keys),
             _read_public_file(next_root).pem if next_root else None,
         )
         signed = sign_key_list(root, key_list)
+        check_key_list(signed)                   # other parties, and the next command, have to be able to read it
         write_public(self.list_file, signed.text())
         write_public(self.root_public_file, root.public.pem)
         return signed
@@ -176,48 +205,34 @@ class OwnKeys:
         return read_key_list(self.signed_list().content) if self.list_file.exists() else None
 
 
-def own_tls(party_id: str, folder: Path, clock: Callable[[], int]) -> OwnTls:
-    """Return the tls key of this party, which is another one when the time of an announced key comes. Raises
-    BadSettings."""
-    change = TlsKeyChange(folder)
-    return OwnTls(party_id, change(clock()) or load_tls_key(folder / _TLS_FILE), clock, change)
+def _listed(
+    use: str, one: _Certified, before: KeyList | None, now: int, next_since: int | None
+) -> Iterator[ListedKey]:  # fmt: skip
+    """Yield the present key and the next one, if that is announced; `next_since`: if it is announced now."""
+    known = {key.pem: key for key in before.keys if key.use == use} if before else {}
+    pem = one.public(one.file)
+    present = known.get(pem) or ListedKey(use, pem, now)
+    next_pem = one.public(one.next_file) if one.next_file.exists() else ""
+    if next_pem in known:
+        yield from (present, known[next_pem])
+    elif next_pem and next_since is not None:
+        yield from (replace(present, until=next_since + _LONGER_MS), ListedKey(use, next_pem, next_since))
+    else:
+        yield replace(present, until=None)       # no other key takes its place
 
 
-class TlsKeyChange:
-    """Says which tls key in the files of a folder is used at a moment; the files are read when the key list changes."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._seen: tuple[int, int] | None = None          # of the file of the key list: time and inode
-        self._list: KeyList | None = None
-        self._keys: dict[str, TlsPrivateKey] = {}
-
-    def __call__(self, now: int) -> TlsPrivateKey | None:
-        """Return None if the key list or the file of the key is not there or cannot be read: nothing changes then."""
-        try:
-            stat = (self._folder / _LIST_FILE).stat()
-            if self._seen != (stat.st_mtime_ns, stat.st_ino):
-                self._read()
-                self._seen = (stat.st_mtime_ns, stat.st_ino)
-        except (OSError, ValueError, FlowError):
-            return None
-        used = self._list.in_use(TLS, now) if self._list else None
-        return self._keys.get(used.pem) if used else None
-
-    def _read(self) -> None:
-        signed = read_signed_key_list((self._folder / _LIST_FILE).read_text(encoding="utf-8"))
-        files = [path for name in (_TLS_FILE, _NEXT_TLS_FILE) if (path := self._folder / name).exists()]
-        keys = [load_tls_key(path) for path in files]
-        self._list = read_key_list(signed.content)
-        self._keys = {public_pem(key.public_key()): key for key in keys}
+def _tls_pem(path: Path) -> str:
+    return public_pem(load_tls_key(path).public_key())
 
 
-def _known_or_new(known: Mapping[tuple[str, str], ListedKey], use: str, pem: str, now: int) -> ListedKey:
-    return known.get((use, pem)) or ListedKey(use, pem, now)
+def _pem(path: Path) -> str:
+    return load_private_key(path).public.pem
 
 
 def _number(before: KeyList | None, wanted: int | None) -> int:
     next_number = before.number + 1 if before else 1
+    if max(wanted or 0, next_number) > MOST_NUMBER:
+        raise BadRequest(f"number: {max(wanted or 0, next_number)} is too large; the largest one is {MOST_NUMBER}")
     if wanted is not None and wanted < next_number:
         raise BadRequest(f"number: {wanted} is too small, the next one is {next_number}; others refuse older numbers")
     return wanted or next_number

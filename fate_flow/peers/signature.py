@@ -45,6 +45,9 @@ _NONCE_BYTES = 18
 Clock = Callable[[], int]
 """Returns the milliseconds since 1970 by the wall clock, the only clock that the other party can compare with."""
 
+Newer = Callable[[int], PrivateKey | None]
+"""Returns the key that is used at this moment (milliseconds since 1970); None for the one that was used last."""
+
 
 @dataclass(frozen=True)
 class Covered:
@@ -147,10 +150,20 @@ class AnswerCheck(Protocol):
 class SiteSignature(AuthBase):
     """Signs each request of a session, and each retry again. The headers must name both parties."""
 
-    def __init__(self, key: PrivateKey, clock: Clock, answers: AnswerCheck | None = None) -> None:
-        self.key = key
+    def __init__(
+        self, key: PrivateKey, clock: Clock, answers: AnswerCheck | None = None, newer: Newer = lambda _: None
+    ) -> None:
+        """`newer` returns the key to use at a moment; None for the one that was used last."""
+        self._key = key
         self._clock = clock
         self._answers = answers
+        self._newer = newer
+
+    @property
+    def key(self) -> PrivateKey:
+        """Return the key of this moment."""
+        self._key = self._newer(self._clock()) or self._key
+        return self._key
 
     def __call__(self, request: PreparedRequest) -> PreparedRequest:
         head = request.headers
@@ -165,7 +178,7 @@ class SiteSignature(AuthBase):
 
     def expecting(self, answers: AnswerCheck) -> SiteSignature:
         """Return one that asks parties for signed answers, and checks these."""
-        return SiteSignature(self.key, self._clock, answers)
+        return SiteSignature(self.key, self._clock, answers, self._newer)
 
     def check_answer(self, party_id: str, response: Response, body: bytes) -> None:
         """Raise ValueError if the party had to sign this answer, and did not."""

@@ -11,7 +11,7 @@ from typing import Self
 
 from fate_flow.core.model.errors import FlowError
 from fate_flow.peers.invitations import Invitations
-from fate_flow.peers.own_keys import own_tls
+from fate_flow.peers.key_changes import own_tls
 from fate_flow.peers.tls import OwnTls
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.listening import listen, listen_at

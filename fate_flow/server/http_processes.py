@@ -93,8 +93,9 @@ class HttpProcesses:
             submit_timeout=settings.limits.submit_timeout, reach=call_back,
         )
         services = Services(settings, context, use_cases, Views(store.database), JobIds(), inquirer.ask)
+        own = self.signature
         return create_public_app(
-            services, open_spool(settings, self.wakeups.exchange), self.signature.key if self.signature else None
+            services, open_spool(settings, self.wakeups.exchange), (lambda: own.key) if own else None
         )
 
     def _worker_app(self) -> Flask:

@@ -8,7 +8,7 @@ from functools import partial
 
 from fate_flow.core.access.joined_party import TO, Contact
 from fate_flow.core.access.key_list import TLS, KeyState
-from fate_flow.peers.own_keys import own_tls
+from fate_flow.peers.key_changes import own_tls
 from fate_flow.peers.pinned import PinnedParties, SeenTls
 from fate_flow.peers.tls import OwnTls, PeerKey
 from fate_flow.server.other_parties.stored_rows import recent_rows

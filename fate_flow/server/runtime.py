@@ -32,11 +32,11 @@ from fate_flow.core.wire.v1.paths import deliver_path
 from fate_flow.engines.local.engine import LocalEngine
 from fate_flow.engines.local.programs import ConfiguredProgramPolicy
 from fate_flow.peers.inquiry import Inquirer
+from fate_flow.peers.key_changes import own_signature
 from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp, PeerResponse
 from fate_flow.peers.pinned import PinnedParties
 from fate_flow.peers.signature import SiteSignature
-from fate_flow.peers.site_key import load_private_key
 from fate_flow.records.operator_log.events import Event
 from fate_flow.records.operator_log.operator_log import OperatorLog
 from fate_flow.records.operator_log.server_handler import ServerLogHandler
@@ -173,7 +173,7 @@ def signature_of(settings: Settings) -> SiteSignature | None:
     if not settings.site.is_on:
         return None
     try:
-        return SiteSignature(load_private_key(settings.private_key), _wall_clock)
+        return own_signature(settings.keys_dir, settings.private_key, _wall_clock)
     except BadSettings as error:
         if not settings.site.due_to:
             raise

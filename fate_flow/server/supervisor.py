@@ -152,7 +152,7 @@ class _Child:
 @dataclass
 class Supervisor:
     settings: Settings
-    signature: SiteSignature | None = None      # read once: all processes sign with the same key
+    signature: SiteSignature | None = None      # all processes sign with the same key
     _children: list[_Child] = field(default_factory=list)
     _is_stopping: bool = False
     _has_answered: bool = False

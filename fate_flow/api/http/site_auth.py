@@ -34,17 +34,20 @@ from fate_flow.peers.site_key import PrivateKey, read_public_key
 
 LOG = logging.getLogger(__name__)
 
+MessageKey = Callable[[], PrivateKey]
+"""Returns the key with which this party signs at this moment."""
+
 
 class SiteAuth:
     """The check of each request on a route of other parties. `clock` returns milliseconds since 1970."""
 
     def __init__(
-        self, own_party_id: str, needs_key: Callable[[str], bool], key: PrivateKey | None,
+        self, own_party_id: str, needs_key: Callable[[str], bool], key: MessageKey | None,
         keys_of: Callable[[str], tuple[SiteKey, ...]], nonces: Nonces, clock: Callable[[], int],
         may_log: Callable[[], bool],
     ) -> None:  # fmt: skip
-        """`needs_key`: whether requests of this party have to be signed. `key` signs the answers; None: none is
-        signed. `may_log` counts a line about the present request."""
+        """`needs_key`: whether requests of this party have to be signed. `key` returns what signs an answer; None: none
+        is signed. `may_log` counts a line about the present request."""
         self._own = own_party_id
         self._needs_key = needs_key
         self._key = key
@@ -79,7 +82,7 @@ class SiteAuth:
             covered = CoveredAnswer(
                 response.status_code, digest_of(body), self._own, request.headers[INPUT], request.headers[SIGNATURE]
             )
-            response.headers.update(sign_answer(self._key, covered))
+            response.headers.update(sign_answer(self._key(), covered))
         return response
 
     def _source(self) -> str:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from math import isnan
 from pathlib import Path
 
 import click
 
 from fate_flow.cli.console.display import tell
 from fate_flow.core.access.fingerprint import fingerprint_of
-from fate_flow.core.access.key_list import read_key_list
+from fate_flow.core.access.key_list import MOST_NUMBER, TLS, USES, read_key_list
+from fate_flow.peers.key_changes import message_key
 from fate_flow.peers.own_keys import OwnKeys
-from fate_flow.peers.site_key import ED25519, KINDS, load_private_key
+from fate_flow.peers.site_key import ED25519, KINDS
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
+
+_MOST_DAYS = 3650
 
 conf_option = click.option(
     "-c", "--conf", "conf", required=True, type=click.Path(path_type=Path), help="The server's service_conf.yaml."
@@ -25,7 +29,8 @@ file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
 def key_group() -> None:
     """Make, certify and show the keys by which other parties know this one.
 
-    The root key signs the key list, which has the keys that the server uses: one for TLS, one for messages.
+    The root key signs the key list, which has the keys that the server uses: one for TLS, one for messages, and one for
+    the record.
 
     Example: fate_flow key make -c conf/service_conf.yaml
     """
@@ -38,8 +43,8 @@ def make(conf: Path, kind: str) -> None:
     """Make the keys that are missing; print the key list for the other parties.
 
     Only this user can read the files of the private keys. The command never replaces an existing key: the key with
-    which an older release signed becomes the message key. The server reads its keys when it starts. You may move
-    root.pem to a safe place afterwards; only `certify` needs it.
+    which an older release signed becomes the message key. You may move root.pem to a safe place afterwards; only
+    `certify` and `announce` need it. To change a key later, use `announce`.
 
     Example: fate_flow key make -c conf/service_conf.yaml > 9999.keys
     """
@@ -53,12 +58,13 @@ def make(conf: Path, kind: str) -> None:
 @key_group.command()
 @conf_option
 @click.option("--root", "root", type=file_type, help="The file of the root key, if it is not in the home.")
-@click.option("--number", type=click.IntRange(1), help="The number of the list, instead of the next one.")
+@click.option("--number", type=click.IntRange(1, MOST_NUMBER), help="The number of the list, instead of the next one.")
 @click.option("--next-root", "next_root", type=file_type, help="A file with the root key that may sign later lists.")
 def certify(conf: Path, root: Path | None, number: int | None, next_root: Path | None) -> None:
     """Sign a new key list with the keys that are in the home now; print it for the other parties.
 
-    Run this after a change of the tls or message key. Other parties refuse keys that the newest list does not have.
+    Run this after a change of a file, or to announce another root key. Other parties refuse keys that the newest list
+    does not have: to change a key while they are connected, use `announce`.
 
     \b
     Example: fate_flow key certify -c conf/service_conf.yaml --root /media/safe/root.pem > 9999.keys
@@ -71,26 +77,33 @@ def certify(conf: Path, root: Path | None, number: int | None, next_root: Path |
 
 @key_group.command()
 @conf_option
-@click.option("--days", type=click.FloatRange(min=0.05), default=7.0, help="Until the next key is used. 7 by default.")
+@click.option("--use", "use", type=click.Choice(USES), default=TLS, help=f"Of the key. {TLS} by default.")
+@click.option(
+    "--days", type=click.FloatRange(0.05, _MOST_DAYS), default=7.0, help="Until the next key is used. 7 by default."
+)
 @click.option("--root", "root", type=file_type, help="The file of the root key, if it is not in the home.")
-def announce(conf: Path, days: float, root: Path | None) -> None:
-    """Make the next tls key, and announce it in a new key list.
+def announce(conf: Path, use: str, days: float, root: Path | None) -> None:
+    """Make the next key of one use, and announce it in a new key list.
 
-    Other parties fetch the list every half hour over the present key. The server uses the next key as soon as its time
-    has come, without a restart; the present one counts for a day longer. A party that was away all the time has to join
-    again, or needs the list by hand.
+    Other parties fetch the list every half hour over the present key, and accept both. The server uses the next key as
+    soon as its time has come, without a restart; the present one counts for a day longer. A party that was away all the
+    time has to join again, or needs the list by hand. A party that has saved the message key alone needs the next one
+    by hand, too.
 
-    Example: fate_flow key announce -c conf/service_conf.yaml
+    \b
+    Example: fate_flow key announce --use message -c conf/service_conf.yaml
     """
+    if isnan(days):
+        raise click.BadParameter("is not a number of days", param_hint="--days")
     settings = load_settings(conf)
     keys = _keys(settings)
-    keys.announce(int(days * 24 * 3600 * 1000), root)
+    keys.announce(use, int(days * 24 * 3600 * 1000), root)
     _print(settings, keys)
 
 
 @key_group.command()
 @conf_option
-@click.option("--pem", is_flag=True, help="Print the public message key alone, for a party with an older release.")
+@click.option("--pem", is_flag=True, help="Print the message key in use alone, for a party with an older release.")
 def show(conf: Path, pem: bool) -> None:
     """Print the key list for the other parties.
 
@@ -100,7 +113,7 @@ def show(conf: Path, pem: bool) -> None:
     if not pem:
         _print(settings, _keys(settings))
         return
-    key = load_private_key(settings.private_key).public
+    key = message_key(settings.keys_dir, settings.private_key, _now()).public
     tell(f"key id of party {settings.party_id}: {key.key_id}")
     click.echo(key.pem, nl=False)
 
@@ -116,7 +129,11 @@ def fingerprint(conf: Path) -> None:
 
 
 def _keys(settings: Settings) -> OwnKeys:
-    return OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, lambda: time.time_ns() // 1_000_000)
+    return OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, _now)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _print(settings: Settings, keys: OwnKeys) -> None:

@@ -24,7 +24,7 @@ USES = (TLS, MESSAGE, RECORD)
 VERSION = 1
 LONGEST_TEXT = 100_000               # characters of a signed list
 _MOST_KEYS = 50
-_MOST = 2**53 - 1                    # numbers that every reader of JSON keeps
+MOST_NUMBER = 2**53 - 1              # that every reader of JSON keeps
 _WHERE = "key list"
 
 
@@ -238,7 +238,7 @@ class _Object:
 
     def whole(self, key: str, least: int) -> int:
         value = self.values.get(key)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MOST:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MOST_NUMBER:
             raise BadRequest(f"{self.where}: {key} is not a whole number from {least} on")
         return value
 

@@ -10,7 +10,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.paths import INTAKE
 from fate_flow.core.wire.v1.queries import intake_query, way_back_in
 from fate_flow.peers.inquiry import Inquirer, why_unreached
-from fate_flow.peers.own_keys import own_tls
+from fate_flow.peers.key_changes import own_tls
 from fate_flow.peers.pinned import PinnedParties, SeenTls
 from fate_flow.peers.tls import PeerKey
 from fate_flow.services.context.ports import Context

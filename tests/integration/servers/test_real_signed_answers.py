@@ -13,9 +13,11 @@ import pytest
 
 from fate_flow.cli.connection.signature import Signature
 from fate_flow.core.access.fingerprint import fingerprint_of
+from fate_flow.core.access.key_list import MESSAGE, key_id_of, read_key_list
 from fate_flow.core.wire.v1.paths import INTAKE
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.peers.signature import digest_of
+from fate_flow.peers.site_key import load_private_key
 from tests.kit.servers.changing_proxy import ChangingProxy, Replied, Sent
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, running_cluster, toy
 from tests.kit.tls import Authority
@@ -172,6 +174,27 @@ def test_what_the_proxy_sends_again_is_refused(between: Between) -> None:
     finally:
         proxy.leave_as_it_is()
     eventually(lambda: between.seen() == "answers: ", between.seen)
+
+
+def test_an_announced_message_key_takes_over_without_a_restart(between: Between) -> None:
+    keys = own_keys(between.cluster.parties[HOST].home / "keys", HOST)
+    present = load_private_key(keys.message_file).public.key_id
+
+    def signed_with() -> str:
+        """The id of the key that has signed the newest answer of the host; the answer counted."""
+        if between.seen() != "answers: ":
+            return ""
+        found = next(one for one in reversed(between.proxies[HOST].passed) if one.to.target.endswith(INTAKE))
+        return found.head["signature-input"].partition('keyid="')[2][:64]
+
+    assert signed_with() == present
+    key_list = read_key_list(keys.announce(MESSAGE, 1000).content)
+    body = {"party_id": HOST, "key": keys.signed_list().text()}
+    assert between.cluster.guest.post("key/public/save", body)["data"] == "update success"
+    following = key_id_of(key_list.valid(MESSAGE, 0)[1])
+    eventually(lambda: signed_with() == following, signed_with)
+    between.cluster.run(toy())          # also the requests of the host are signed with it
+    between.cluster.check_idle()
 
 
 def test_a_command_counts_only_with_a_signed_answer(between: Between) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.core.access.fingerprint import fingerprint_of
-from fate_flow.core.access.key_list import read_key_list
+from fate_flow.core.access.key_list import TLS, key_id_of, read_key_list
 from fate_flow.peers.own_keys import OwnKeys
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, running_cluster, toy
 from tests.kit.servers.wire_recorder import WireRecorder
@@ -129,3 +129,20 @@ def test_parties_that_joined_two_years_ago_run_a_job(joined: Joined) -> None:
         kept = {row[moment] for moment in AGED["t_party_key"]}
         assert max(made | kept) < began - TWO_YEARS_MS
         assert row["f_state"] == "joined"
+
+
+def test_an_announced_tls_key_takes_over_without_a_restart(joined: Joined) -> None:
+    keys, guest = joined.keys[HOST], joined.cluster.guest
+    key_list = read_key_list(keys.announce(TLS, TWO_YEARS_MS + 1000).content)
+    present, following = map(key_id_of, key_list.valid(TLS, 0))
+    assert joined.save(GUEST, HOST)["data"] == "update success"
+
+    def seen() -> set[str]:
+        """The tls keys of the host on its last connections in both directions."""
+        [found] = guest.ask("party/list")["parties"]
+        return {one["key_id"] for one in found["keys"]["contacts"].values()}
+
+    eventually(lambda: seen() == {following}, seen)
+    assert present != following
+    job_id = eventually(lambda: joined.submitted(toy()), "the parties to reach each other")
+    joined.cluster.wait(job_id, "success")

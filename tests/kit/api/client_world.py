@@ -305,7 +305,7 @@ def make_world(
     services = Services(
         settings, context, use_cases, Views(database), lambda: f"2026010112000000000{next(ids):02d}", peers.ask
     )
-    app = with_routes_compiled_once(lambda: create_public_app(services, message_key=OWN_KEY))
+    app = with_routes_compiled_once(lambda: create_public_app(services, message_key=lambda: OWN_KEY))
     app.test_client_class = DocumentedClient
     return World(services, store, record, app, rung, peers)
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.core.access.key_list import MESSAGE, TLS, KeyList, key_id_of, read_key_list
+from fate_flow.core.access.key_list import MESSAGE, RECORD, TLS, KeyList, key_id_of, read_key_list
 from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict
+from fate_flow.peers.key_changes import own_tls
 from fate_flow.peers.key_lists import check_key_list
-from fate_flow.peers.own_keys import OwnKeys, own_tls
+from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.peers.site_key import RSA, load_private_key, make_private_key
 from fate_flow.peers.tls import load_tls_key, make_tls_key, public_pem
 from tests.kit.site_keys import write_private_key
@@ -38,22 +39,26 @@ def newest(keys: OwnKeys) -> KeyList:
 
 def test_everything_is_made_at_once_and_certified(keys: OwnKeys) -> None:
     made = keys.make()
-    assert [path.name for path in made] == ["message.pem", "tls.pem", "root.pem", "root.pub", "list.json"]
-    for name in ("message.pem", "tls.pem", "root.pem"):
+    assert [path.name for path in made] == [
+        "tls.pem", "message.pem", "record.pem", "root.pem", "root.pub", "list.json"
+    ]
+    for name in ("message.pem", "tls.pem", "record.pem", "root.pem"):
         assert keys.tls_file.with_name(name).stat().st_mode & 0o777 == 0o600
     found, root = check_key_list(keys.signed_list())
     assert (found.party_id, found.number, found.issued_at, root) == ("9999", 1, 1000, keys.root())
     assert root == load_private_key(keys.root_file).public
     assert found.valid(TLS, 1000) == (public_pem(load_tls_key(keys.tls_file).public_key()),)
     assert found.valid(MESSAGE, 1000) == (load_private_key(keys.message_file).public.pem,)
-    with pytest.raises(Conflict, match=r"every key is there already"):
+    assert found.valid(RECORD, 1000) == (load_private_key(keys.tls_file.with_name("record.pem")).public.pem,)
+    assert len({key.pem for key in found.keys}) == 3
+    with pytest.raises(Conflict, match=r"every key is there already.* fate_flow key announce --use USE"):
         keys.make()
 
 
 def test_the_key_of_an_older_release_becomes_the_message_key(tmp_path: Path, clock: Clock) -> None:
     old = write_private_key(tmp_path / "keys" / "site.pem", 1)
     keys = OwnKeys("9999", tmp_path / "keys", tmp_path / "keys" / "site.pem", clock)
-    assert [path.name for path in keys.make(RSA)] == ["tls.pem", "root.pem", "root.pub", "list.json"]
+    assert [path.name for path in keys.make(RSA)] == ["tls.pem", "record.pem", "root.pem", "root.pub", "list.json"]
     assert newest(keys).valid(MESSAGE, 1000) == (old.public.pem,)
 
 
@@ -65,7 +70,7 @@ def test_a_new_list_has_the_next_number_and_keeps_since_when_a_key_is_used(keys:
     assert [path.name for path in keys.make()] == ["tls.pem", "list.json"]
     second = newest(keys)
     assert (second.number, second.issued_at) == (2, 2000)
-    assert [(key.use, key.since) for key in second.keys] == [(TLS, 2000), (MESSAGE, 1000)]
+    assert [(key.use, key.since) for key in second.keys] == [(TLS, 2000), (MESSAGE, 1000), (RECORD, 1000)]
     assert second.valid(TLS, 0) != first.valid(TLS, 0)
     assert read_key_list(keys.certify(number=9).content).number == 9
     with pytest.raises(BadRequest, match="number: 9 is too small, the next one is 10"):
@@ -149,6 +154,10 @@ def test_a_tls_key_is_for_its_user_alone_and_of_a_known_kind(tmp_path: Path) -> 
 DAY = 24 * 3600 * 1000
 
 
+def next_tls_file(keys: OwnKeys) -> Path:
+    return keys.tls_file.with_name("tls.next.pem")
+
+
 def tls_ids(keys: OwnKeys, now: int) -> list[str]:
     return [key_id_of(pem) for pem in newest(keys).valid(TLS, now)]
 
@@ -157,12 +166,12 @@ def test_an_announced_key_is_listed_at_once_and_used_when_its_time_has_come(keys
     keys.make()
     own = own_tls("9999", keys.tls_file.parent, clock)
     first, leaf = own.key_id, own.leaf()
-    keys.announce(7 * DAY)
+    keys.announce(TLS, 7 * DAY)
     found = newest(keys)
     present, following = [key for key in found.keys if key.use == TLS]
     assert (found.number, present.since, present.until) == (2, 1000, 1000 + 8 * DAY)
     assert (following.since, following.until) == (1000 + 7 * DAY, None)
-    assert keys.next_tls_file.stat().st_mode & 0o777 == 0o600
+    assert next_tls_file(keys).stat().st_mode & 0o777 == 0o600
     assert (own.leaf() is leaf, own.key_id) == (True, first)
     clock.now += 7 * DAY - 1
     assert own.leaf() is leaf
@@ -177,16 +186,16 @@ def test_an_announced_key_is_listed_at_once_and_used_when_its_time_has_come(keys
 def test_a_key_is_announced_once_until_its_time_has_come(keys: OwnKeys, clock: Clock) -> None:
     keys.make()
     own = own_tls("9999", keys.tls_file.parent, clock)
-    keys.announce(DAY)
+    keys.announce(TLS, DAY)
     with pytest.raises(Conflict, match=r"tls.next.pem: the next tls key is announced already"):
-        keys.announce(DAY)
+        keys.announce(TLS, DAY)
     assert [(key.use, key.since) for key in read_key_list(keys.certify().content).keys] == [
-        (TLS, 1000), (TLS, 1000 + DAY), (MESSAGE, 1000)
+        (TLS, 1000), (TLS, 1000 + DAY), (MESSAGE, 1000), (RECORD, 1000)
     ]
     clock.now += DAY
     own.leaf()
     second = own.key_id
-    keys.announce(DAY)
+    keys.announce(TLS, DAY)
     assert tls_ids(keys, clock.now)[0] == second
     assert len(tls_ids(keys, clock.now)) == 2
     own.leaf()
@@ -199,20 +208,20 @@ def test_a_key_is_announced_once_until_its_time_has_come(keys: OwnKeys, clock: C
 
 def test_nothing_is_announced_without_the_root_key_or_a_list(keys: OwnKeys, tmp_path: Path) -> None:
     with pytest.raises(BadSettings):
-        keys.announce(DAY)
+        keys.announce(TLS, DAY)
     keys.make()
     keys.root_file.rename(tmp_path / "safe.pem")
     with pytest.raises(BadSettings, match=r"root.pem: is not here"):
-        keys.announce(DAY)
-    assert not keys.next_tls_file.exists()
-    keys.announce(DAY, tmp_path / "safe.pem")
+        keys.announce(TLS, DAY)
+    assert not next_tls_file(keys).exists()
+    keys.announce(TLS, DAY, tmp_path / "safe.pem")
 
 
 def test_files_that_are_away_or_wrong_change_nothing(keys: OwnKeys, clock: Clock) -> None:
     keys.make()
     own = own_tls("9999", keys.tls_file.parent, clock)
     leaf = own.leaf()
-    keys.announce(DAY)
+    keys.announce(TLS, DAY)
     clock.now += DAY
     for content in ("", "{}", "x"):
         keys.list_file.write_text(content)

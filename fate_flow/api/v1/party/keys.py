@@ -21,8 +21,9 @@ from fate_flow.core.access.key_list import KeyState, is_signed_key_list, read_si
 from fate_flow.core.access.site import SiteKey, check_key_id
 from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict, NotFound
 from fate_flow.core.model.grammar import check_party_id, shown
+from fate_flow.peers.key_changes import message_key
 from fate_flow.peers.key_lists import check_key_list
-from fate_flow.peers.site_key import load_private_key, read_public_key
+from fate_flow.peers.site_key import read_public_key
 from fate_flow.services.use_cases.keys import delete_key, save_key, save_key_list
 from fate_flow.store.contract.party_keys import message_keys
 
@@ -125,7 +126,7 @@ class _KeyRoutes:
 
     def _own_key(self) -> SiteKey:
         try:
-            public = load_private_key(self._settings.private_key).public
+            public = message_key(self._settings.keys_dir, self._settings.private_key, self._context.clock()).public
         except BadSettings as error:
             raise NotFound("party_id: this party has no usable key; run fate_flow key show on its machine") from error
         return SiteKey(self._settings.party_id, public.key_id, public.pem)

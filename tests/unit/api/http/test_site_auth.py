@@ -265,7 +265,7 @@ def test_a_key_that_is_deleted_is_not_believed_any_more(world: World, key: Priva
 
 def test_every_route_of_other_parties_is_checked(world: World, tmp_path: Path) -> None:
     """And none of clients: `/v1/party/list` is for them, whatever it looks like."""
-    app = with_routes_compiled_once(lambda: create_public_app(world.services, a_spool(tmp_path), OWN_KEY))
+    app = with_routes_compiled_once(lambda: create_public_app(world.services, a_spool(tmp_path), lambda: OWN_KEY))
     checked = 0
     for rule in app.url_map.iter_rules():
         path = rule.rule
@@ -383,7 +383,7 @@ def a_spool(folder: Path) -> Spool:
 
 def deliver(world: World, folder: Path, head: Head, body: bytes, path: str) -> TestResponse:
     kept = {name: value for name, value in head.items() if name != "Content-Length"}
-    app = with_routes_compiled_once(lambda: create_public_app(world.services, a_spool(folder), OWN_KEY))
+    app = with_routes_compiled_once(lambda: create_public_app(world.services, a_spool(folder), lambda: OWN_KEY))
     return app.test_client().post(path, data=body, headers=kept)
 
 
