@@ -9,18 +9,18 @@ from tests.simulation.chaos import Totals, processes, run_seed, run_seeds
 
 
 @pytest.mark.long
-def test_twelve_hundred_seeds_break_no_rule() -> None:
+def test_eight_hundred_seeds_break_no_rule() -> None:
     totals = Totals()
-    totals.add(run_seeds(range(1_180), "memory", processes()))
+    totals.add(run_seeds(range(780), "memory", processes()))
     totals.add(run_seeds(range(100_000, 100_020), "sqlite", processes()))
     print(totals.text())
     assert not totals.violations, totals.text()
-    assert totals.seeds >= 1_200
-    assert totals.steps >= 200_000
-    assert sum(totals.faults.values()) >= 6_000
+    assert totals.seeds >= 800
+    assert totals.steps >= 130_000
+    assert sum(totals.faults.values()) >= 4_000
     assert min(totals.faults[kind] for kind in KINDS) > 0, totals.text()
-    assert totals.not_allowed > 100
-    assert min(totals.hints[what] for what in ("sent", "heeded", "declined")) > 50, totals.text()
+    assert totals.not_allowed > 65
+    assert min(totals.hints[what] for what in ("sent", "heeded", "declined")) > 30, totals.text()
 
 
 KINDS = (
