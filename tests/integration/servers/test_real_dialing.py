@@ -39,8 +39,9 @@ def refused_for_lack_of_a_grant(strangers: Strangers) -> bool:
     return f"host {HOST} has not granted party {GUEST}: component SecureAddExample" in message
 
 
-def runs(joined: Strangers) -> None:
-    """A job of the guest with the host, and one of the host with the guest, succeed."""
+def runs(joined: Strangers) -> list[str]:
+    """A job of the guest with the host, and one of the host with the guest, succeed. Return their ids."""
+    job_ids = []
     of_host = toy()
     of_host["job_runtime_conf"] |= {
         "initiator": {"role": "guest", "party_id": int(HOST)}, "role": {"guest": [int(HOST)], "host": [int(GUEST)]},
@@ -48,7 +49,9 @@ def runs(joined: Strangers) -> None:
     for initiator, document in ((GUEST, toy()), (HOST, of_host)):
         server = joined.servers[initiator]
         answer = eventually(partial(accepted, server, document), "both parties to accept a job")
-        server.wait(str(answer["jobId"]), "success")
+        job_ids.append(str(answer["jobId"]))
+        server.wait(job_ids[-1], "success")
+    return job_ids
 
 
 def accepted(server: PartyServer, document: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -63,7 +66,10 @@ def seen_at_guest(joined: Strangers) -> dict[str, object]:
 
 
 def test_jobs_run_in_both_directions(joined: Strangers) -> None:
-    runs(joined)
+    before = joined.wires[GUEST].count()
+    job_ids = runs(joined)
+    assert joined.wires[GUEST].count() > before + 10_000
+    assert joined.wires[GUEST].readable(*job_ids, "toy_0") == []
     assert seen_at_guest(joined)["url"] == f"dialed://{HOST}"
     keys: Any = seen_at_guest(joined)["keys"]
     assert {way: seen["tls"] for way, seen in keys["contacts"].items()} == {"from": "TLSv1.3", "to": "TLSv1.3"}

@@ -50,6 +50,14 @@ def test_two_commands_join_two_servers_that_run(strangers: Strangers) -> None:
         assert f"{own} -> {other}: reaches it (TLSv1.3, key " in output
         assert f"{other} -> {own}: reaches this party" in output
 
+    # Nobody in between has read the secret, the keys or who joins.
+    secret = read_invitation(text).secret
+    for party_id in PARTIES:
+        listed = strangers.keys[party_id].signed_list()
+        words = (text.strip(), secret, secret.hex(), here["six words"], listed.root_key, listed.signature, "key_list")
+        assert strangers.wires[party_id].count() > 1000
+        assert strangers.wires[party_id].readable(*words) == []
+
     # Neither has a route in its configuration, and neither was started again.
     guest = strangers.servers[GUEST]
     answer = eventually(lambda: submitted(guest), "the parties to reach each other")
@@ -59,7 +67,6 @@ def test_two_commands_join_two_servers_that_run(strangers: Strangers) -> None:
     assert again.returncode == 1
     assert again.stderr.splitlines()[-1].startswith("Error: ")
     assert "Traceback" not in again.stderr
-    secret = read_invitation(text).secret
     for party_id in PARTIES:
         for path in strangers.servers[party_id].home.rglob("*"):
             if path.is_file() and not path.is_socket():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,19 @@ from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import TLS, key_id_of, read_key_list
 from fate_flow.peers.own_keys import OwnKeys
-from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, running_cluster, toy
+from tests.kit.servers.party_servers import (
+    BASE_PORT,
+    GUEST,
+    HOST,
+    READER,
+    Cluster,
+    csv_text,
+    job_of,
+    running_cluster,
+    table_named,
+    taking_from,
+    toy,
+)
 from tests.kit.servers.wire_recorder import WireRecorder
 from tests.kit.waiting import eventually
 
@@ -92,8 +105,29 @@ def test_a_job_runs_and_nobody_between_the_servers_reads_anything(joined: Joined
     assert joined.cluster.guest.metrics(job_id, "toy_0")
     for party_id, wire in joined.wires.items():
         assert wire.count() > before[party_id] + 10_000
-        for text in (job_id, MARKER, "toy_0", "SRC-PARTY-ID", "HTTP/1.1", "application/json"):
-            assert not wire.has_seen(text.encode())
+        assert wire.readable(job_id, MARKER, "toy_0") == []
+
+
+def test_nobody_between_the_servers_reads_the_rows_of_an_intersection(joined: Joined) -> None:
+    draw = random.Random(7)
+    tables = {party_id: {f"person-{number:08x}": (f"word{draw.getrandbits(48):012x}",) for number in numbers}
+              for party_id, numbers in ((GUEST, range(60)), (HOST, range(30, 90)))}  # fmt: skip
+    for party_id, table in tables.items():
+        joined.cluster.parties[party_id].has_table("people", csv_text(["person", "word"], table))
+    document = job_of(
+        {"reader_0": READER, "intersection_0": {
+            "module": "Intersection", "input": taking_from("reader_0.raw"), "output": {"data": ["common"]},
+        }},
+        {"guest": [GUEST], "host": [HOST]}, common={"reader_0": table_named("people")},
+    )  # fmt: skip
+    before = {party_id: wire.count() for party_id, wire in joined.wires.items()}
+    job_id = eventually(lambda: joined.submitted(document), "the parties to reach each other")
+    joined.cluster.wait(job_id, "success")
+    rows = [text for table in tables.values() for person, words in table.items() for text in (person, *words)]
+    for party_id, wire in joined.wires.items():
+        assert joined.cluster.parties[party_id].metrics(job_id, "intersection_0")["intersect_count"] == "30"
+        assert wire.count() > before[party_id] + 10_000
+        assert wire.readable(job_id, "intersection_0", *rows) == []
 
 
 def test_a_party_that_is_deleted_is_cut_off_and_comes_back_with_a_compared_fingerprint(joined: Joined) -> None:

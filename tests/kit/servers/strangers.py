@@ -1,4 +1,7 @@
-"""Servers that have keys and have never heard of each other, for tests that join them."""
+"""Servers that have keys and have never heard of each other, for tests that join them.
+
+Their addresses are those of recorders, which pass everything on to the gateways.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from fate_flow.cli.server import service
 from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.peers.own_keys import OwnKeys
 from tests.kit.servers.party_servers import GUEST, HOST, PartyServer
+from tests.kit.servers.wire_recorder import WireRecorder
 
 PARTIES = (GUEST, HOST)
 SECONDS = 300
@@ -24,12 +28,14 @@ SECONDS = 300
 
 @dataclass
 class Strangers:
-    """The servers of the parties, their configurations and keys, and the addresses of their gateways."""
+    """The servers of the parties, their configurations and keys, the addresses of their gateways, and what passes
+    there."""
 
     servers: dict[str, PartyServer]
     confs: dict[str, Path]
     addresses: dict[str, str]
     keys: dict[str, OwnKeys]
+    wires: dict[str, WireRecorder]
 
     def command(self, party_id: str, *arguments: str) -> list[str]:
         program = str(Path(sys.executable).with_name("fate_flow"))
@@ -60,11 +66,13 @@ def strangers_at(
     """`first_port`: from where on free ports are looked for. `host_dials`: the host has no port for other parties."""
     ports = Ports()
     free = filter(ports.is_free, range(first_port + os.getpid() % 400 * 8, 65536))
-    servers, confs, addresses, keys = {}, {}, {}, {}
+    servers, confs, addresses, keys, wires = {}, {}, {}, {}, {}
     try:
         for party_id in party_ids:
             home, conf, port, parties = root / party_id, root / f"{party_id}.yaml", next(free), next(free)
-            listen = {"listen": {"host": "127.0.0.1", "port": parties}}
+            wires[party_id] = wire = WireRecorder(parties)
+            addresses[party_id] = f"https://127.0.0.1:{wire.port}"
+            listen = {"listen": {"host": "127.0.0.1", "port": parties}, "address": addresses[party_id]}
             conf.write_text(yaml.safe_dump({
                 "party_id": party_id, "home": str(home), "fateflow": {"http_port": port},
                 "parties": {"dial": True} if host_dials and party_id == HOST else listen,
@@ -77,9 +85,11 @@ def strangers_at(
             own.make()
             service.start(conf, home)
             servers[party_id] = PartyServer(party_id, f"http://127.0.0.1:{port}", home)
-            confs[party_id], addresses[party_id] = conf, f"https://127.0.0.1:{parties}"
-        yield Strangers(servers, confs, addresses, keys)
+            confs[party_id] = conf
+        yield Strangers(servers, confs, addresses, keys, wires)
     finally:
         for party_id in party_ids:
             service.kill(root / party_id)
+        for wire in wires.values():
+            wire.close()
         ports.close()

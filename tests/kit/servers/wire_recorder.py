@@ -6,12 +6,15 @@ import socket
 import threading
 from contextlib import suppress
 
+OF_REQUESTS = (b"SRC-PARTY-ID", b"HTTP/1.1", b"application/json", b"retcode", b"fate_flow party")
+"""What requests, answers and certificates between parties contain."""
+
 
 class WireRecorder:
     """Passes connections on to a port of this machine, and keeps what passes in either direction."""
 
-    def __init__(self) -> None:
-        self.target = 0                  # the port to pass on to
+    def __init__(self, target: int = 0) -> None:
+        self.target = target             # the port to pass on to
         self.seen: list[bytes] = []
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -23,9 +26,12 @@ class WireRecorder:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
-    def has_seen(self, text: bytes) -> bool:
+    def readable(self, *texts: str | bytes) -> list[bytes]:
+        """Return which of these texts have passed as they are, and which of those that every request has."""
         with self._lock:
-            return text in b"".join(self.seen)
+            seen = b"".join(self.seen)
+        wanted = (one.encode() if isinstance(one, str) else one for one in (*texts, *OF_REQUESTS))
+        return [one for one in wanted if one in seen]
 
     def count(self) -> int:
         """Return how many bytes have passed."""
