@@ -19,12 +19,14 @@ from fate_flow.api.http.client_auth import WINDOW_MS, ClientAuth
 from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.nonces import Nonces
 from fate_flow.api.http.party_connection import (
+    PLAIN,
+    PROXY,
     Heard,
     PartyConnectionCheck,
     PlainPartyCheck,
     address_of,
     is_from_gateway,
-    is_from_plain_party,
+    unproved,
 )
 from fate_flow.api.http.request_origin import OriginCheck
 from fate_flow.api.http.sender import ListedParties, SenderCheck
@@ -63,8 +65,8 @@ def create_public_app(
     app.teardown_request(drop_part)
     listed = _listed_parties(services.context)
     app.before_request(PartyConnectionCheck(services.settings.party_id, _heard(services.context)).check)
-    if (plain := services.settings.plain_parties) is not None:
-        app.before_request(PlainPartyCheck(services.settings.party_id, plain, listed.has).check)
+    plain = PlainPartyCheck(services.settings.party_id, services.settings.plain_parties, listed.has)
+    app.before_request(plain.check)
     refusal.install(app)
     lines = PartyLines(services.context.quotas, steady_now)
     _check_callers(app, services, message_key, listed, lines)
@@ -135,9 +137,10 @@ def _check_other_parties(
     )  # fmt: skip
 
     def check_signature() -> None:
-        if is_from_plain_party(request.environ, settings.plain_parties):
+        how = unproved(request.environ)
+        if how == PLAIN:
             return           # that listener has its own check
-        if settings.site.is_on or (not is_from_gateway(request.environ) and listed.has_sender()):
+        if settings.site.is_on or how == PROXY or (not is_from_gateway(request.environ) and listed.has_sender()):
             site.check()
 
     if not settings.site.is_on:

@@ -15,12 +15,12 @@ import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
 from fate_flow.gateway.dialed import Dialed, Use
 from fate_flow.gateway.dialing import Dialing, Wanted
 from fate_flow.gateway.limits import Limits
+from fate_flow.gateway.origins import origin_of
 from fate_flow.gateway.peer_connection import Asks, PeerConnection, Setting
 from fate_flow.gateway.peers import Peers, PeerSource
 from fate_flow.gateway.refusals import RefusalLog, Refused
@@ -33,7 +33,6 @@ LOG = logging.getLogger(__name__)
 
 _NEW_CONTEXT_MS = 12 * 3600 * 1000       # a leaf is made again by OwnTls long before it ends
 _PAUSE_SECONDS = 0.1                     # after an accept that failed, for lack of descriptors or so; between two looks
-_PREFIX = 64                             # bits of an IPv6 address that one customer has for himself
 
 
 class _Open:
@@ -79,9 +78,9 @@ class Gateway:
         self._refusals = RefusalLog(self._loop.time)
         self._dialed = Dialed(listeners.of_processes, limits, self._refusals.note) if listeners else None
         self._dial_failures = RefusalLog(self._loop.time, "no connection is kept open to")
-        self._shares = Shares(limits)
+        self.shares = Shares(limits)
         self._setting = Setting(
-            own.party_id, own.key_id, limits, self._shares, application, folder, self._refusals.note
+            own.party_id, own.key_id, limits, self.shares, application, folder, self._refusals.note
         )
         few = limits_of_strangers(limits)
         self._of_strangers = replace(self._setting, limits=few, shares=Shares(few))
@@ -183,7 +182,7 @@ class Gateway:
             await self._freed.wait()
 
     def _begin(self, sock: socket.socket, address: str) -> None:
-        origin = _origin(address)
+        origin = origin_of(address)
         if sum(one.origin == origin for one in self._handshakes.values()) >= self._limits.handshakes_of_address:
             self._refusals.note(address, "too many connections at once from this address")
             sock.close()
@@ -214,7 +213,7 @@ class Gateway:
             one.is_stranger = one.peer is None
             self._handshakes.pop(one.task, None)
             if stream.protocol == DIAL and one.peer is not None and self._dialed is not None:
-                with self._shares.connection(one.peer.party_id):
+                with self.shares.connection(one.peer.party_id):
                     await self._dialed.keep(stream, one.peer, one.use)
             else:
                 await self._serve_peer(stream, one, address)
@@ -284,17 +283,6 @@ class Gateway:
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
-
-
-def _origin(address: str) -> str:
-    """Return what counts as one address."""
-    try:
-        found = ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
-        return str(IPv6Address(int(found) >> (128 - _PREFIX) << (128 - _PREFIX)))
-    return address
 
 
 def _text(error: OSError) -> str:

@@ -14,11 +14,13 @@ import h11
 
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.refusals import Refused
+from fate_flow.gateway.unproved import Unproved
 from fate_flow.peers.tls import PeerKey
 
 PEER, ADDRESS, TLS = b"X-Fate-Flow-Peer", b"X-Fate-Flow-Address", b"X-Fate-Flow-Tls"
 STRANGER = b"stranger"        # in place of a party id
 _OURS = b"x-fate-flow-"
+_OF_MANY = (STRANGER, *(one.value for one in Unproved))
 HOST = b"127.0.0.1"           # the name in a request says nothing about who sent it, and the application checks names
 
 Field = tuple[bytes, bytes]
@@ -74,9 +76,11 @@ def announced_bytes(request: h11.Request) -> int:
     return next((int(value) for name, value in request.headers if name == b"content-length"), 0)
 
 
-def identity_of(peer: PeerKey | None, own_key_id: str) -> bytes:
+def identity_of(peer: PeerKey | Unproved | None, own_key_id: str) -> bytes:
     """Return how the application is told who asks: the party and its key; of a stranger, the key of this server that
-    the stranger has seen."""
+    the stranger has seen; of others whose key nobody has verified, how they came."""
+    if isinstance(peer, Unproved):
+        return peer.value
     return STRANGER + f" {own_key_id}".encode() if peer is None else f"{peer.party_id} {peer.key_id}".encode()
 
 
@@ -86,8 +90,8 @@ def request_for_application(
     """Return the request as the application gets it, with a body of this length. `tls`: the version on the connection
     of the peer.
 
-    Its connection may serve another request with the same identity, except that of a stranger: there are many."""
-    is_kept = request.method in _KEPT and not identity.startswith(STRANGER)
+    Its connection may serve another request with the same identity, except one that many callers have."""
+    is_kept = request.method in _KEPT and not identity.startswith(_OF_MANY)
     fields = [
         (b"Host", HOST),
         (PEER, identity),

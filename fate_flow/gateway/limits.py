@@ -16,6 +16,7 @@ class Limits:
     # Connections. A process may open 1024 files by default, and bodies and the application need some of them.
     connections: int = 512
     connections_of_party: int = 64          # two servers keep at most 32 or so to each other
+    connections_of_address: int = 64        # of callers without TLS
     # Handshakes cost a signature each, and their callers are unknown. If there are more, the oldest one is dropped: an
     # honest handshake takes two round trips, so those that stay are the newest.
     handshakes: int = 128
@@ -47,6 +48,7 @@ class Limits:
     bytes_per_second: int = 1024
     body_bytes: int = 64 * MIB              # limits.max_request_bytes
     stored_bytes_of_party: int = 256 * MIB  # of all its bodies at once; at least one of the largest fits
+    stored_bytes: int = 1 << 62             # of all callers; those that may be invented have a bound (unproved.py)
     memory_bytes: int = MIB                 # a larger body is written to a file without a name
     tiny_chunk_bytes: int = 32              # a body with smaller chunks on average costs more to read than it carries
     tiny_chunks: int = 1024                 # so many may be smaller

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -25,9 +25,11 @@ from fate_flow.gateway.heads import (
     response_for_peer,
 )
 from fate_flow.gateway.limits import Limits
+from fate_flow.gateway.origins import origin_of
 from fate_flow.gateway.refusals import Refused
 from fate_flow.gateway.shares import Share, Shares, StoredBytes
 from fate_flow.gateway.strangers import check_target
+from fate_flow.gateway.unproved import Unproved, claimed_by
 from fate_flow.peers.tls import PeerKey
 
 _LATER = (429, 503)           # what is asked again later
@@ -35,11 +37,11 @@ _STEPS = 64                   # events that are handled before others have their
 
 
 class Stream(Protocol):
-    """An encrypted connection; `tls_stream.py` has the real one."""
+    """A connection; `tls_stream.py` and `unproved.py` have the real ones."""
 
     @property
     def version(self) -> str:
-        """The version of TLS."""
+        """The version of TLS; empty without TLS."""
         ...
 
     async def receive(self) -> bytes:
@@ -77,10 +79,11 @@ class Setting:
 
 
 class PeerConnection:
-    """One connection: of a peer whose key is known, or of a stranger (None)."""
+    """One connection: of a peer whose key is known, of a stranger (None), or of a caller without TLS."""
 
-    def __init__(self, stream: Stream, peer: PeerKey | None, address: str, setting: Setting) -> None:
+    def __init__(self, stream: Stream, peer: PeerKey | Unproved | None, address: str, setting: Setting) -> None:
         self.is_idle = True                   # between two requests
+        self.has_request = False              # whether the head of one was read and its answer is not sent
         self.is_last = False                  # no other request is read after the present one
         self._stream = stream
         self._peer = peer
@@ -90,13 +93,15 @@ class PeerConnection:
         self._clock = asyncio.get_running_loop().time
         self._http = h11.Connection(h11.SERVER, setting.limits.head_bytes)
 
-    async def serve(self, share: Share) -> None:
-        """Serve requests until the peer or a refusal ends the connection; `share` is that of the peer's party. Raises
-        OSError if the connection breaks."""
+    async def serve(self, share: Share | None) -> None:
+        """Serve requests until the peer or a refusal ends the connection; `share` is that of the peer's party; None:
+        each request has that of the party it names. Raises OSError if the connection breaks."""
         try:
             while not self.is_last and (request := await self._head()) is not None:
-                await self._serve(request, share)
-                self.is_idle = True
+                self.has_request = True
+                with self._share_of(request, share) as one:
+                    await self._serve(request, one)
+                self.is_idle, self.has_request = True, False
         except Refused as refusal:
             await self.refuse(refusal)
 
@@ -165,10 +170,16 @@ class PeerConnection:
 
     # ------------------------------------------------------------------ answering
 
+    def _share_of(self, request: h11.Request, share: Share | None) -> AbstractContextManager[Share]:
+        if share is not None:
+            return nullcontext(share)
+        return self._all.shares.connection(claimed_by(request, origin_of(self._address)))
+
     async def _serve(self, request: h11.Request, share: Share) -> None:
         shares, body = self._all.shares, Body(self._limits.memory_bytes, self._all.folder)
         try:
-            await shares.pace(share)
+            if not isinstance(self._peer, Unproved):        # the application counts those once they are proved
+                await shares.pace(share)
             with shares.stored(share) as stored:
                 async with shares.request(share):
                     await self._body(request, body, stored)
@@ -216,8 +227,7 @@ class PeerConnection:
     async def refuse(self, refusal: Refused) -> None:
         """Answer with the sentence of a refusal, and end the connection. Raises OSError."""
         self.is_last = True
-        who = "a stranger" if self._peer is None else f"party {self._peer.party_id}"
-        self._all.note(self._address, f"{who}: {refusal.text}")
+        self._all.note(self._address, f"{_name_of(self._peer)}: {refusal.text}")
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return         # a part of an answer was sent
         text = json.dumps({"retcode": refusal.status, "retmsg": refusal.text}).encode()
@@ -234,3 +244,9 @@ class PeerConnection:
 
     async def _finish(self) -> None:
         await self._stream.finish(self._limits.close_seconds)
+
+
+def _name_of(peer: PeerKey | Unproved | None) -> str:
+    if isinstance(peer, Unproved):
+        return "a caller without TLS"
+    return "a stranger" if peer is None else f"party {peer.party_id}"

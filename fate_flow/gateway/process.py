@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,32 +13,48 @@ from pathlib import Path
 from fate_flow.gateway.application import Application
 from fate_flow.gateway.gateway import Gateway, Listeners
 from fate_flow.gateway.limits import Limits
+from fate_flow.gateway.open_listeners import OpenListeners
 from fate_flow.gateway.peers import PeerSource
+from fate_flow.gateway.shares import Shares
+from fate_flow.gateway.unproved import Unproved
 from fate_flow.peers.tls import OwnTls
 
 
 @dataclass(frozen=True)
 class GatewayProcess:
-    """`folder` has the socket `socket_name` of the application; `clock` returns milliseconds since 1970."""
+    """`folder` has the socket `socket_name` of the application; `clock` returns milliseconds since 1970. `own`: None if
+    there is nothing with TLS."""
 
-    own: OwnTls
+    party_id: str
+    own: OwnTls | None
     source: PeerSource
     folder: Path
     socket_name: str
     limits: Limits
     clock: Callable[[], int]
 
-    def run(self, listeners: Listeners | None, ready: Callable[[], None]) -> None:
-        """Serve other parties until SIGTERM; call `ready` once they can connect. None: this party dials them."""
+    def run(
+        self, listeners: Listeners | None, without_tls: Mapping[Unproved, socket.socket], ready: Callable[[], None]
+    ) -> None:  # fmt: skip
+        """Serve other parties until SIGTERM; call `ready` once they can connect. With TLS of its own and without
+        `listeners`, this party dials them."""
         # The loop is not closed: a thread that waits for the database would be waited for, and the process ends anyway.
-        asyncio.new_event_loop().run_until_complete(self._serve(listeners, ready))
+        asyncio.new_event_loop().run_until_complete(self._serve(listeners, without_tls, ready))
 
-    async def _serve(self, listeners: Listeners | None, ready: Callable[[], None]) -> None:
-        for one in (listeners.of_parties, listeners.of_processes) if listeners else ():
+    async def _serve(
+        self, listeners: Listeners | None, without_tls: Mapping[Unproved, socket.socket], ready: Callable[[], None]
+    ) -> None:  # fmt: skip
+        for one in (*((listeners.of_parties, listeners.of_processes) if listeners else ()), *without_tls.values()):
             one.setblocking(False)
         application = Application(self.folder, self.socket_name, self.limits)
-        gateway = Gateway(listeners, self.own, self.source, application, self.folder, self.limits, self.clock)
-        serving = asyncio.create_task(gateway.run(ready))
+        gateway = None if self.own is None else Gateway(
+            listeners, self.own, self.source, application, self.folder, self.limits, self.clock
+        )  # fmt: skip
+        shares = gateway.shares if gateway is not None else Shares(self.limits)
+        beside = OpenListeners(without_tls, self.party_id, application, self.folder, self.limits, shares)
+        if gateway is None:
+            ready()
+        serving = asyncio.gather(beside.run(), *([gateway.run(ready)] if gateway is not None else []))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, serving.cancel)

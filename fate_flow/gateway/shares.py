@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 
 from fate_flow.core.quotas.pace import TokenBucket
 from fate_flow.gateway.limits import Limits
@@ -14,9 +15,8 @@ from fate_flow.gateway.refusals import Refused
 class Share:
     """What one party has in use."""
 
-    def __init__(self, limits: Limits, party_id: str, pace: TokenBucket) -> None:
+    def __init__(self, limits: Limits, party_id: str) -> None:
         self.party_id = party_id
-        self.pace = pace
         self.connections = 0
         self.stored_bytes = 0
         self.requests = asyncio.Semaphore(limits.requests_of_party)
@@ -24,10 +24,13 @@ class Share:
 
 
 class Shares:
-    """The shares of all parties that are connected."""
+    """The shares of all parties that are connected. `within`: other shares, whose part of the application is that of
+    both together."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, within: Shares | None = None) -> None:
         self._limits = limits
+        self._within = within
+        self._stored = _Stored()
         self._of: dict[str, Share] = {}
         self._paces: dict[str, TokenBucket] = {}      # they outlive connections; there is one for each known party
         self._application = asyncio.Semaphore(limits.application_requests)
@@ -35,7 +38,7 @@ class Shares:
     @contextmanager
     def connection(self, party_id: str) -> Iterator[Share]:
         """Yield the share of a party for one more connection. Raises Refused."""
-        share = self._of.get(party_id) or Share(self._limits, party_id, self._pace_of(party_id))
+        share = self._of.get(party_id) or Share(self._limits, party_id)
         self._of[party_id] = share
         if share.connections >= self._limits.connections_of_party:
             raise Refused(429, f"party {party_id} has {share.connections} open connections, the most that it may have")
@@ -55,7 +58,7 @@ class Shares:
 
     async def pace(self, share: Share) -> None:
         """Wait until the party may send one more request. Raises Refused if that is too long."""
-        wait = share.pace.take(asyncio.get_running_loop().time(), self._limits.wait_seconds)
+        wait = self._pace_of(share.party_id).take(asyncio.get_running_loop().time(), self._limits.wait_seconds)
         if wait is None:
             raise Refused(429, self._limits.quotas.too_many_requests(share.party_id))
         if wait:
@@ -74,12 +77,16 @@ class Shares:
         """Hold a thread of the application. Raises Refused if none is free in time."""
         busy = Refused(503, "the server is busy with requests of other parties: try again later")
         async with self._held(share.application, busy), self._held(self._application, busy):
-            yield
+            if self._within is None:
+                yield
+            else:
+                async with self._held(self._within._application, busy):
+                    yield
 
     @contextmanager
     def stored(self, share: Share) -> Iterator[StoredBytes]:
         """Yield what counts the bytes of one request and its answer."""
-        count = StoredBytes(share, self._limits.stored_bytes_of_party)
+        count = StoredBytes(share, self._limits.stored_bytes_of_party, self._stored, self._limits.stored_bytes)
         try:
             yield count
         finally:
@@ -98,12 +105,21 @@ class Shares:
             semaphore.release()
 
 
-class StoredBytes:
-    """The bytes that one request takes of the share of its party."""
+@dataclass
+class _Stored:
+    """The bytes that all parties of some shares have stored."""
 
-    def __init__(self, share: Share, most: int) -> None:
+    count: int = 0
+
+
+class StoredBytes:
+    """The bytes that one request takes of the share of its party, and of what all have together."""
+
+    def __init__(self, share: Share, most: int, of_all: _Stored, most_of_all: int) -> None:
         self._share = share
         self._most = most
+        self._of_all = of_all
+        self._most_of_all = most_of_all
         self._taken = 0
 
     def reach(self, count: int) -> None:
@@ -115,9 +131,13 @@ class StoredBytes:
             raise Refused(
                 429, f"the requests of this party that are under way have more than {self._most} bytes: try again later"
             )
+        if self._of_all.count + more > self._most_of_all:
+            raise Refused(503, "the server is busy with large requests of other parties: try again later")
         self._share.stored_bytes += more
+        self._of_all.count += more
         self._taken += more
 
     def release(self) -> None:
         self._share.stored_bytes -= self._taken
+        self._of_all.count -= self._taken
         self._taken = 0

@@ -17,6 +17,7 @@ from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.listening import listen, listen_at
 from fate_flow.server.runtime import open_log
 from fate_flow.server.stored_peers import StoredPeers
+from fate_flow.settings.parties import Listen
 from fate_flow.settings.settings import Settings
 from fate_flow.store.database.opening import open_database
 from fate_flow.store.sql.store import SqlStore
@@ -26,40 +27,44 @@ _MODULE = "fate_flow.gateway.process"
 
 @dataclass(frozen=True)
 class GatewayParts:
-    """At `behind`, the public gunicorn serves what the gateway passes on. `listener` is for other parties, and `dialed`
-    for processes of this server that send to parties that dial it; None if this party dials others."""
+    """At `behind`, the public gunicorn serves what the gateway passes on. `listener` is for other parties with TLS, and
+    `dialed` for processes of this server that send to parties that dial it; None if there is none. `plain`: for peers
+    that speak plain v1; `proxied`: for a proxy that has ended TLS. `own`: None if the gateway has no TLS of its own."""
 
     listener: socket.socket | None
     dialed: socket.socket | None
+    plain: socket.socket | None
+    proxied: socket.socket | None
     behind: socket.socket
-    own: OwnTls
+    own: OwnTls | None
     settings: Settings
     _ready: Wakeup = field(default_factory=Wakeup)
 
     @classmethod
     def of(cls, settings: Settings) -> Self | None:
         """Return None if no gateway is configured. Raise FlowError if it cannot be started."""
-        if settings.parties_listen is None and not settings.parties_dial:
+        has_tls = settings.parties_listen is not None or settings.parties_dial
+        if not has_tls and settings.plain_parties is None and settings.parties_behind_proxy is None:
             return None
-        place = "parties.listen" if settings.parties_listen else "parties.dial"
         import_module(_MODULE)       # before the fork, which shares its memory; other servers do not need it
-        try:
-            own = own_tls(settings.party_id, settings.keys_dir, _now)
-        except FlowError as error:
-            raise FlowError(f"{place}: {error.message}") from error
+        own = _own_tls(settings) if has_tls else None
         with ExitStack() as opened:          # closes them all if one of them cannot be opened
-            listener = dialed = None
-            if settings.parties_listen is not None:
-                at = settings.parties_listen
-                listener = opened.enter_context(listen(at.host, at.port, "parties.listen.port"))
-                dialed = opened.enter_context(listen_at(settings.dialed_socket))
+            tls, plain, proxied = (
+                None if one is None else opened.enter_context(listen(one.host, one.port, key))
+                for key, one in _places(settings).items()
+            )
+            dialed = opened.enter_context(listen_at(settings.dialed_socket)) if tls else None
             behind = opened.enter_context(listen_at(settings.parties_socket))
             opened.pop_all()
-        return cls(listener, dialed, behind, own, settings)
+        return cls(tls, dialed, plain, proxied, behind, own, settings)
+
+    @property
+    def _of_others(self) -> tuple[socket.socket | None, ...]:
+        return self.listener, self.plain, self.proxied
 
     @property
     def sockets(self) -> tuple[socket.socket, ...]:
-        return tuple(one for one in (self.listener, self.dialed, self.behind) if one is not None)
+        return tuple(one for one in (*self._of_others, self.dialed, self.behind) if one is not None)
 
     def is_ready(self) -> bool:
         """Return whether other parties can connect; true once."""
@@ -70,6 +75,7 @@ class GatewayParts:
         from fate_flow.gateway.gateway import Listeners
         from fate_flow.gateway.limits import Limits
         from fate_flow.gateway.process import GatewayProcess
+        from fate_flow.gateway.unproved import Unproved
 
         settings = self.settings
         threads = settings.http_threads * settings.http_workers
@@ -80,14 +86,36 @@ class GatewayParts:
         may_join, dials = Invitations(settings.invitations_dir, _now).are_open, settings.routes
         peers = StoredPeers(store, settings.party_id, _now, may_join, dials if settings.parties_dial else None)
         socket_at = settings.parties_socket
-        process = GatewayProcess(self.own, peers, socket_at.parent, socket_at.name, limits, _now)
-        process.run(Listeners(self.listener, self.dialed) if self.listener and self.dialed else None, self._ready.wake)
+        process = GatewayProcess(
+            settings.party_id, self.own, peers, socket_at.parent, socket_at.name, limits, _now
+        )  # fmt: skip
+        listeners = Listeners(self.listener, self.dialed) if self.listener and self.dialed else None
+        without_tls = {Unproved.PLAIN: self.plain, Unproved.PROXY: self.proxied}
+        process.run(listeners, {kind: one for kind, one in without_tls.items() if one is not None}, self._ready.wake)
 
     def remove(self) -> None:
         """Remove the Unix sockets, at the end of the server."""
         for path in (self.settings.parties_socket, self.settings.dialed_socket):
             with suppress(OSError):
                 path.unlink()
+
+
+def _places(settings: Settings) -> dict[str, Listen | None]:
+    """Return where other parties connect: with TLS, as peers that speak plain v1, and through a proxy."""
+    plain = settings.plain_parties
+    return {
+        "parties.listen.port": settings.parties_listen,
+        "parties.plain.listen.port": plain.listen if plain else None,
+        "parties.behind_proxy.port": settings.parties_behind_proxy,
+    }
+
+
+def _own_tls(settings: Settings) -> OwnTls:
+    try:
+        return own_tls(settings.party_id, settings.keys_dir, _now)
+    except FlowError as error:
+        place = "parties.listen" if settings.parties_listen else "parties.dial"
+        raise FlowError(f"{place}: {error.message}") from error
 
 
 def _now() -> int:

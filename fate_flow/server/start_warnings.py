@@ -31,19 +31,14 @@ def start_warnings(settings: Settings) -> Iterator[str]:
             )
     if not is_loopback(settings.host):
         what = "encryption" if settings.site.is_on else "encryption, and without signed requests of other parties"
-        yield f"listening on {settings.host} without {what} (insecure_listen)"
+        yield f"listening on {settings.host} without {what} (fateflow.insecure_listen, which is for tests)"
     if settings.permission.is_on and settings.permission.is_default:
         yield (
             f"permission.switch is not set, and {settings.connected_by} connects this server with other machines: "
             "jobs of other parties may use only what was granted to them, also those that run (fate_flow grants show); "
             "set permission.switch to true to keep that, or to false to allow everything"
         )
-    if plain := settings.plain_parties:
-        for party_id in sorted(plain.party_ids):
-            yield (
-                f"party {party_id} is believed by its name at {plain.listen.host}, port {plain.listen.port} "
-                "(parties.plain): anybody who reaches that port can impersonate it, and nothing is encrypted"
-            )
+    yield from _without_tls(settings)
     for party_id in sorted(settings.site.unsigned_from):
         yield (
             f"party {party_id} is accepted without a signature (authentication.site.unsigned_from): anybody who "
@@ -61,6 +56,20 @@ def start_warnings(settings: Settings) -> Iterator[str]:
             f"between the servers, can answer in that name (routes.{unproved[0]}.signed_answers: false)"
         )
     yield from unusable(settings.commands)
+
+
+def _without_tls(settings: Settings) -> Iterator[str]:
+    if (proxied := settings.parties_behind_proxy) and not is_loopback(proxied.host):
+        yield (
+            f"parties.behind_proxy.host: {proxied.host}: nothing is encrypted between the proxy and this server; let "
+            "the proxy run on this machine, and set the host to 127.0.0.1"
+        )
+    if plain := settings.plain_parties:
+        for party_id in sorted(plain.party_ids):
+            yield (
+                f"party {party_id} is believed by its name at {plain.listen.host}, port {plain.listen.port} "
+                "(parties.plain): anybody who reaches that port can impersonate it, and nothing is encrypted"
+            )
 
 
 def _is_unproved(settings: Settings, party_id: str) -> bool:

@@ -163,8 +163,6 @@ class Supervisor:
         self._wakeups = Wakeups(Wakeup(), Wakeup(), Wakeup())
         self._http = listen(self.settings.host, self.settings.http_port, "fateflow.http_port")
         self._workers = listen("127.0.0.1", self.settings.worker_port, "fateflow.worker_port")
-        plain = self.settings.plain_parties
-        self._plain = listen(plain.listen.host, plain.listen.port, "parties.plain.listen.port") if plain else None
         self._gateway = GatewayParts.of(self.settings)
         self._worker_url = f"http://127.0.0.1:{self._workers.getsockname()[1]}"
         self._http_processes = HttpProcesses(
@@ -347,9 +345,7 @@ class Supervisor:
         ).run()
 
     def _run_http(self) -> None:
-        own = (
-            self._http, *((self._plain,) if self._plain else ()), *((self._gateway.behind,) if self._gateway else ())
-        )
+        own = (self._http, *((self._gateway.behind,) if self._gateway else ()))
         self._close_listeners(*own)
         self._http_processes.run_public(*own)
 
@@ -365,8 +361,8 @@ class Supervisor:
     def _close_listeners(self, *kept: socket.socket) -> None:
         """Close the sockets of other processes, so that no port stays open after its process."""
         of_gateway = self._gateway.sockets if self._gateway else ()
-        for listener in (self._http, self._workers, self._plain, *of_gateway):
-            if listener is not None and listener not in kept:
+        for listener in (self._http, self._workers, *of_gateway):
+            if listener not in kept:
                 listener.close()
 
 

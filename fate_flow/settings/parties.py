@@ -60,6 +60,7 @@ class PartyListeners:
     gateway: Listen | None           # None: there is no gateway
     address: str                     # of the gateway for other parties; empty: not known
     plain: PlainParties | None
+    behind_proxy: Listen | None = None        # for a proxy that has ended the TLS of other parties
     dials: bool = False              # whether this party keeps connections to others open instead of listening
 
     @property
@@ -75,12 +76,29 @@ def read_parties(section: Section, own_party_id: str, clients: Listen) -> PartyL
     listen.refuse_others()
     address, dials = _address(section, found), bool(_dials(section, found))
     plain = _plain_parties(section.section("plain"), (own_party_id, "0"), clients)
+    others = {"fateflow.http_port": clients, "parties.plain.listen.port": plain.listen if plain else None}
+    behind_proxy = _behind_proxy(section, dials, others)
     section.refuse_others()
     if not found.port:
-        return PartyListeners(None, "", plain, dials)
-    others = {"fateflow.http_port": clients, "parties.plain.listen.port": plain.listen if plain else None}
-    _check_port(listen, found, others)
-    return PartyListeners(_checked(listen, found), address, plain)
+        return PartyListeners(None, "", plain, behind_proxy, dials)
+    _check_port(listen, found, {**others, "parties.behind_proxy.port": behind_proxy})
+    return PartyListeners(_checked(listen, found), address, plain, behind_proxy)
+
+
+@collected
+def _behind_proxy(section: Section, dials: bool, others: Mapping[str, Listen | None]) -> Listen | None:
+    place = section.section("behind_proxy")
+    found = Listen(place.text("host", "127.0.0.1"), place.whole("port", 0, 0, 65535))
+    place.refuse_others()
+    if not found.port:
+        return None
+    if dials:
+        raise BadSettings(
+            f"{section.name('dial')}: is true, and {place.name('port')} is set: a party that other parties reach does "
+            "not dial them; remove one of the two"
+        )
+    _check_port(place, found, others)
+    return found if _checked(place, found) else None
 
 
 @collected
@@ -174,13 +192,15 @@ def _route(section: Section, key: Any) -> tuple[str, Route]:
 
 
 def read_site_rule(
-    section: Section, plain: PlainParties | None, host: str, routes: Mapping[str, Route]
+    section: Section, parties: PartyListeners, host: str, routes: Mapping[str, Route]
 ) -> SiteRule:  # fmt: skip
     """`host` is that of the port of clients, where parties connect without TLS."""
     unsigned_from = read_party_ids(section, "unsigned_from") or frozenset()
-    plain_from = plain.party_ids if plain else frozenset()
+    plain_from = parties.plain.party_ids if parties.plain else frozenset()
     by_key = {party_id: one for party_id, one in routes.items() if party_id not in unsigned_from | plain_from}
     due_to = _open_route(by_key) or (f"fateflow.host: {host}" if by_key and not is_loopback(host) else "")
+    if parties.behind_proxy:
+        due_to = f"parties.behind_proxy.port: {parties.behind_proxy.port}"
     return SiteRule(section.flag("switch", bool(due_to)), unsigned_from, plain_from, due_to)
 
 

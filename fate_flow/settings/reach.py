@@ -16,6 +16,8 @@ def connecting_key(host: str, parties: PartyListeners, routes: Mapping[str, Rout
     `host` is that of the port of clients, which other parties use, too. A proxy of the same machine hides who connects
     to the server, so the addresses of other parties count like those where it listens."""
     found = (f"{key}: {value}" for key, value, at in _places(host, parties, routes) if not is_loopback(at))
+    if parties.behind_proxy:
+        return f"parties.behind_proxy.port: {parties.behind_proxy.port}"
     return next(found, "parties.dial: true" if parties.dials else "")
 
 

@@ -111,11 +111,12 @@ class _Reader:
             duplicate_ids=self._one_of(flow, "duplicate_ids", DUPLICATE_IDS),
             client_keys=client_keys,
             makes_client_keys=is_due,
-            site=read_site_rule(site, parties.plain, host, routes),
+            site=read_site_rule(site, parties, host, routes),
             site_key_file=Path(site.full_path("private_key")),
             parties_listen=parties.gateway,
             parties_address=parties.address,
             plain_parties=parties.plain,
+            parties_behind_proxy=parties.behind_proxy,
             parties_dial=parties.dials,
             database_url=self._database(root.section("database")),
             engines={LOCAL: self._local_engine(root.section("fate_on_standalone"))},
@@ -266,8 +267,8 @@ class _Reader:
         if not is_loopback(settings.host) and not settings.insecure_listen:
             raise BadSettings(
                 f"fateflow.host: {settings.host} is reachable from other machines, and {_open_to(settings)}; set "
-                "host: 127.0.0.1, and let other parties connect to parties.listen, which speaks mutual TLS; or set "
-                "fateflow.insecure_listen: true to accept that"
+                "host: 127.0.0.1, and let other parties connect to parties.listen, which speaks mutual TLS, or to a "
+                "proxy that leads to parties.behind_proxy; for tests, fateflow.insecure_listen: true accepts it"
             )
 
     @collected
@@ -294,6 +295,11 @@ class _Reader:
             raise BadSettings(
                 "authentication.site.switch: is true, but authentication.client.switch is not: anybody who reaches the "
                 "port could save a key for any party (flow key save); set authentication.client.switch to true"
+            )
+        if settings.parties_behind_proxy and not settings.site.is_on:
+            raise BadSettings(
+                "parties.behind_proxy: is set, but authentication.site.switch is false: a proxy hides who asks, so "
+                "each request and answer there is signed; remove the switch, or set it to true"
             )
         for party_id, route in settings.routes.items():
             if settings.site.is_on and split_url(route.url, "").path:

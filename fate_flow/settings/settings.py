@@ -61,6 +61,7 @@ class Settings:
     connected_by: str = ""                # a key, with its value, that leads to other machines; empty: there is none
     parties_dial: bool = False            # this party has no port for others: it keeps connections to them open
     parties_address: str = ""             # https URL under which others reach it; empty: nobody can be invited
+    parties_behind_proxy: Listen | None = None     # where a proxy that ends TLS passes their requests on
     plain_parties: PlainParties | None = None      # peers that speak plain v1, and the listener that lets them in
     database_url: str = ""                # empty: SQLite in the home folder
     engines: Mapping[str, EngineSettings] = field(default_factory=_only_local)   # jobs reserve on the first

@@ -75,7 +75,7 @@ def test_the_keys_are_those_that_the_server_reads(bare: Path, monkeypatch: pytes
     ("authentication: {site: {unsigned_from: [x]}}", "authentication.site.unsigned_from: 'x' is not a party id"),
     ("authentication: {site: {key: x}}", "authentication.site.key: no such key"),
     ("fateflow: {host: 10.0.0.1}", "parties are not signed .* nothing is encrypted; set host: 127.0.0.1, and let other "
-     "parties connect to parties.listen, which speaks mutual TLS; or set fateflow.insecure_listen: true"),
+     "parties connect to parties.listen, which speaks mutual TLS, or to a proxy .* for tests, fateflow.insecure"),
     ("fateflow: {host: 10.0.0.1, insecure_listen: true}\nauthentication: {client: {switch: false}}",
      "authentication.client.switch: is not true, and fateflow.host: 10.0.0.1 connects this server with other"),
     ("parties: {listen: {port: 9390}}\nauthentication: {client: {switch: false}}", "and parties.listen.host: 0.0.0.0"),

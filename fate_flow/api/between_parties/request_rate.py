@@ -1,4 +1,4 @@
-"""How many requests a second each other party may send to the port of clients; the gateway counts its own."""
+"""How many requests a second each other party may send; the gateway counts those of parties whose key it verifies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flask import Response, request
 from fate_flow.api.between_parties.party_lines import PARTY
 from fate_flow.api.between_parties.quota_log import QuotaLog
 from fate_flow.api.http.client_auth import is_for_clients
-from fate_flow.api.http.party_connection import is_from_gateway
+from fate_flow.api.http.party_connection import PLAIN, PROXY, has_proved_key, unproved
 from fate_flow.core.quotas.pace import TokenBucket
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
@@ -44,10 +44,11 @@ class RequestRate:
         if request.url_rule is None or is_for_clients(request.url_rule.rule):
             return None
         party_id = request.headers.get(SRC_PARTY_ID, "")
-        if is_from_gateway(request.environ) or self._needs_key(party_id):
+        is_counted, how = has_proved_key(request.environ), unproved(request.environ)
+        if is_counted or how == PROXY or (how != PLAIN and self._needs_key(party_id)):
             request.environ[PARTY] = party_id           # proved by a key
         is_command = not request.url_rule.rule.startswith(_MESSAGES)
-        if is_from_gateway(request.environ) or self._may_ask(party_id, is_command=is_command):
+        if is_counted or self._may_ask(party_id, is_command=is_command):
             return None
         text = self._quotas.too_many_requests(party_id)
         self._log.note(party_id, _TOO_MANY_REQUESTS, text)

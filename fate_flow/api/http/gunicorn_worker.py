@@ -49,7 +49,7 @@ class CallerLimits:
 
     bodies: int                       # threads that may read large bodies at once
     seconds: float = 10.0             # for a small request, and for each piece of a large body or of an answer
-    turn_seconds: float = 30.0        # as long as a large body waits for one of the threads
+    wait_seconds: float = 30.0        # as long as a large body waits for one of the threads
 
 
 class CallerSocket(socket.socket):
@@ -132,7 +132,7 @@ def _has(ahead: bytearray) -> _Has:
 
 
 class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not typed
-    """`pending_conns`, of gunicorn: connections whose request is not complete. `_turns`: those with a large body that
+    """`pending_conns`, of gunicorn: connections whose request is not complete. `_queued`: those with a large body that
     wait for a thread. `_ends`: those that the server has ended. The deadlines of each grow from first to last."""
 
     body_of: BodyOf
@@ -141,7 +141,7 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._bodies: set[Any] = set()        # connections whose thread may wait
-        self._turns: deque[Any] = deque()
+        self._queued: deque[Any] = deque()
         self._ends: deque[Any] = deque()
 
     # ------------------------------------------------------------------ requests that come (in the main thread)
@@ -192,18 +192,18 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
             found = _has(sock.ahead)
         if found is _Has.A_PART:
             return None
-        return self._hand_over if found is _Has.ALL else self._take_turn
+        return self._hand_over if found is _Has.ALL else self._receive_large
 
     def _hand_over(self, conn: Any) -> None:
         conn.sock.begin(may_wait=False)
         self.enqueue_req(conn)
 
-    def _take_turn(self, conn: Any) -> None:
+    def _receive_large(self, conn: Any) -> None:
         """Let a thread read a large body, now or when one of the others has ended."""
         if not conn.sock.is_inside:
             if len(self._bodies) >= self.limits.bodies:
-                conn.timeout = time.monotonic() + self.limits.turn_seconds
-                self._turns.append(conn)
+                conn.timeout = time.monotonic() + self.limits.wait_seconds
+                self._queued.append(conn)
                 return
             self._bodies.add(conn)
         conn.sock.begin(may_wait=True)
@@ -214,8 +214,8 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
     def finish_request(self, conn: Any, fs: Any) -> None:
         if conn in self._bodies:
             self._bodies.remove(conn)
-            if self._turns:
-                self._take_turn(self._turns.popleft())
+            if self._queued:
+                self._receive_large(self._queued.popleft())
         if fs.cancelled() or fs.exception() is not None or not fs.result():
             self._end(conn)
             return
@@ -235,8 +235,8 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
                 self._refuse(conn, 408)
             else:
                 self._close(conn)
-        while (conn := _late(self._turns, now)) is not None:
-            self._turns.remove(conn)
+        while (conn := _late(self._queued, now)) is not None:
+            self._queued.remove(conn)
             self._refuse(conn, 503)
         while (conn := _late(self._ends, now)) is not None:
             self._unwait(conn, self._ends)

@@ -1,8 +1,9 @@
 """Where a request of another party came in, and what that proves.
 
 Those that the gateway passes on come over a Unix socket that only this user can reach: it has verified the key of the
-party behind the connection. On any other socket, the same headers are text that anybody can send, and mean nothing. The
-listener of `parties.plain` believes the names of some parties, because the operator has said so.
+party behind the connection, or says that it has not. On any other socket, the same headers are text that anybody can
+send, and mean nothing. The listener of `parties.plain` believes the names of some parties, because the operator has
+said so.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ from fate_flow.settings.parties import PlainParties
 STRANGERS = f"/v1{JOIN}"
 """The one route of callers whose key nobody knows yet; nobody else has it."""
 
+PLAIN, PROXY = "plain", "proxy"
+"""What the gateway says of callers whose key it has not verified: one over the listener of `parties.plain`, who is
+believed by its name there, and one over that of `parties.behind_proxy`, whose every request is signed."""
+
 _PEER, _ADDRESS, _TLS = "HTTP_X_FATE_FLOW_PEER", "HTTP_X_FATE_FLOW_ADDRESS", "HTTP_X_FATE_FLOW_TLS"
 _LONGEST_VERSION = 20
 _IDENTITY = re.compile(r"([0-9]{1,20}) ([0-9a-f]{64})")
@@ -44,6 +49,18 @@ def is_from_gateway(environ: Mapping[str, Any]) -> bool:
     """Return whether the gateway passed this request on."""
     sock = environ.get("gunicorn.socket")
     return sock is not None and sock.family == socket.AF_UNIX
+
+
+def unproved(environ: Mapping[str, Any]) -> str:
+    """Return how a request came that the gateway has passed on without verifying a key, PLAIN or PROXY; "" for any
+    other request."""
+    said = environ.get(_PEER)
+    return str(said) if said in (PLAIN, PROXY) and is_from_gateway(environ) else ""
+
+
+def has_proved_key(environ: Mapping[str, Any]) -> bool:
+    """Return whether the gateway has verified a key of the party behind the connection."""
+    return is_from_gateway(environ) and not unproved(environ)
 
 
 def connection_of(environ: Mapping[str, Any]) -> PartyConnection | None:
@@ -72,35 +89,24 @@ Heard = Callable[[str, str, str], None]
 """Called with the party id, the version of TLS, and the id of the tls key of the party."""
 
 
-def is_from_plain_party(environ: Mapping[str, Any], plain: PlainParties | None) -> bool:
-    """Return whether a request came in over the listener for peers that speak plain v1."""
-    sock = environ.get("gunicorn.socket")
-    if plain is None or sock is None or sock.family == socket.AF_UNIX:
-        return False
-    return bool(sock.getsockname()[1] == plain.listen.port)
-
-
 class PlainPartyCheck:
-    """The check of each request on the listener of `parties.plain`: only named parties come that way, and none with a
-    key list."""
+    """The check of each request that came over the listener of `parties.plain`: only named parties come that way, and
+    none with a key list."""
 
-    def __init__(self, own_party_id: str, plain: PlainParties, has_list: Callable[[str], bool]) -> None:
+    def __init__(self, own_party_id: str, plain: PlainParties | None, has_list: Callable[[str], bool]) -> None:
         self._own = own_party_id
-        self._plain = plain
+        self._party_ids = plain.party_ids if plain else frozenset()
         self._has_list = has_list
 
-    def check(self) -> Response | None:
-        """Return an answer if the route is not for other parties. Raise NotAuthenticated."""
-        if not is_from_plain_party(request.environ, self._plain):
-            return None
-        rule = request.url_rule.rule if request.url_rule else ""
-        if not rule or is_for_clients(rule) or rule == STRANGERS:
-            return _no_such_route()
+    def check(self) -> None:
+        """Raise NotAuthenticated."""
+        if unproved(request.environ) != PLAIN:
+            return
         try:
             source = check_party_id(request.headers.get(SRC_PARTY_ID, ""), SRC_PARTY_ID)
         except BadRequest as error:
             raise NotAuthenticated(error.message) from error
-        if source not in self._plain.party_ids:
+        if source not in self._party_ids:
             raise NotAuthenticated(
                 f"{SRC_PARTY_ID}: this port is for peers that speak plain v1, and party {self._own} does not list "
                 f"party {source} (parties.plain.from)"
@@ -110,7 +116,6 @@ class PlainPartyCheck:
                 f"{SRC_PARTY_ID}: party {self._own} knows party {source} by its keys: the route of that party has to "
                 "name the gateway here (https)"
             )
-        return None
 
 
 def _no_such_route() -> Response:
@@ -133,7 +138,7 @@ class PartyConnectionCheck:
         is_stranger = stranger_saw(request.environ) is not None
         if not rule or is_for_clients(rule) or is_stranger != (rule == STRANGERS):
             return _no_such_route()
-        if is_stranger:
+        if is_stranger or unproved(request.environ):
             return None
         connection = connection_of(request.environ)
         source = request.headers.get(SRC_PARTY_ID, "")

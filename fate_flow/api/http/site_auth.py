@@ -14,7 +14,7 @@ from flask import Response, g, request
 
 from fate_flow.api.http.client_auth import WINDOW_MS, NotAuthenticated, is_for_clients
 from fate_flow.api.http.nonces import Nonces
-from fate_flow.api.http.party_connection import is_from_gateway
+from fate_flow.api.http.party_connection import PROXY, has_proved_key, unproved
 from fate_flow.core.access.site import SiteKey, short_key_id
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_party_id, shown
@@ -62,13 +62,19 @@ class SiteAuth:
             return
         signature_input = read_signature_input(request.headers.get(INPUT, ""), request.headers.get(SIGNATURE, ""))
         asks = signature_input is not None and signature_input.asks
-        if is_from_gateway(request.environ) and not asks:
+        if has_proved_key(request.environ) and not asks:
             return      # the gateway has verified a key
+        is_behind_proxy = unproved(request.environ) == PROXY
         try:
             source = self._source()
-            if self._needs_key(source):
+            if is_behind_proxy or self._needs_key(source):
                 self._check(source, signature_input)
                 g.signs_answer = asks
+            if is_behind_proxy and not asks:
+                raise NotAuthenticated(
+                    f"party {self._own} is behind a proxy, so answers are signed, too: set "
+                    f"routes.{self._own}.signed_answers to true at party {source}"
+                )
         except NotAuthenticated as error:
             caller = shown(request.headers.get(SRC_PARTY_ID, ""))
             if self._may_log():

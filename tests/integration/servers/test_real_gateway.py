@@ -27,6 +27,7 @@ import yaml
 from fate_flow.cli.server import service
 from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.peers.signature import SIGNATURE, Covered, digest_of, sign
 from fate_flow.peers.tls import PeerKey, client_context, load_tls_key, public_pem, server_context
 from tests.kit.key_lists import signed_list
 from tests.kit.peers.handshakes import TlsParty, tls_party
@@ -60,6 +61,11 @@ class Gatewayed:
     @property
     def own(self) -> PeerKey:
         return PeerKey.of("9999", public_pem(load_tls_key(self.home / "keys" / "tls.pem").public_key()))
+
+    def without_tls(self, listener: str) -> int:
+        """The port of `plain` or `behind_proxy`."""
+        found = yaml.safe_load(self.conf.read_text())["parties"][listener]
+        return int(found.get("listen", found)["port"])
 
     def join(self, party_id: str, number: int = 1) -> None:
         """Store the key list of this party."""
@@ -111,12 +117,15 @@ def write_conf(folder: Path, ports: Ports, routes: Mapping[str, str] | None = No
     home = folder / ("a long path " * 9).strip()            # the path of a Unix socket has at most 107 bytes
     home.mkdir(parents=True)
     free = filter(ports.is_free, range(24000 + os.getpid() % 400 * 5, 65536))
-    port, parties, plain = next(free), next(free), next(free)
+    port, parties, plain, proxied = next(free), next(free), next(free), next(free)
     conf = folder / "service_conf.yaml"
     listen = {"host": "127.0.0.1", "port": parties}
     conf.write_text(yaml.safe_dump({
         "party_id": "9999", "home": str(home), "fateflow": {"http_port": port},
-        "parties": {"listen": listen, "plain": {"listen": {"port": plain}, "from": ["10004"]}},
+        "parties": {
+            "listen": listen, "behind_proxy": {"port": proxied},
+            "plain": {"listen": {"port": plain}, "from": ["10004"]},
+        },
         "authentication": {"site": {"switch": True}, "client": {"switch": True}},
         "quotas": {"parties": {"10004": {"requests_per_second": 1, "requests_at_once": 3}}},
         "routes": {party_id: {"url": url} for party_id, url in (routes or {}).items()},
@@ -187,16 +196,10 @@ def test_the_identity_of_a_connection_means_nothing_on_the_port_of_clients(gatew
 
 
 def test_a_plain_v1_peer_is_let_in_by_its_name_at_its_own_listener(gatewayed: Gatewayed) -> None:
-    address = urlsplit(gatewayed.server.url)
-    plain = yaml.safe_load(gatewayed.conf.read_text())["parties"]["plain"]["listen"]["port"]
-
-    def said(port: int | None, party_id: str, path: str = HEARTBEAT) -> requests.Response:
-        head = {"SRC-PARTY-ID": party_id, "DEST-PARTY-ID": "9999"}
-        return requests.post(f"http://127.0.0.1:{port}{path}", json={"jobs": []}, headers=head, timeout=60)
-
+    clients, plain = urlsplit(gatewayed.server.url).port or 0, gatewayed.without_tls("plain")
     assert said(plain, "10004").json()["retcode"] == 0
     assert [said(plain, one).json()["retcode"] for one in ("10000", "10005")] == [109, 109]
-    assert said(address.port, "10004").json()["retcode"] == 109
+    assert said(clients, "10004").json()["retcode"] == 109
     assert said(plain, "10004", "/v1/job/query").status_code == 404
 
 
@@ -277,20 +280,50 @@ def test_clients_are_served_while_a_peer_floods(gatewayed: Gatewayed) -> None:
 
 
 def test_half_requests_at_the_port_of_clients_hold_up_nobody(gatewayed: Gatewayed) -> None:
-    address = urlsplit(gatewayed.server.url)
-    head = b"POST /v1/version/get HTTP/1.1\r\nHost: localhost\r\n"
+    check_half_requests(gatewayed, urlsplit(gatewayed.server.url).port or 0)
+
+
+@pytest.mark.parametrize("listener", ["plain", "behind_proxy"])
+def test_half_requests_at_a_listener_without_tls_hold_up_nobody(gatewayed: Gatewayed, listener: str) -> None:
+    check_half_requests(gatewayed, gatewayed.without_tls(listener))
+
+
+def check_half_requests(gatewayed: Gatewayed, port: int) -> None:
+    """Clients and parties are answered beside half requests, and each of these has an end."""
+    head = b"POST /v1/party/heartbeat HTTP/1.1\r\nHost: localhost\r\n"
     half = []
     try:
         for part in (head, head + b"Content-Length: 100\r\n\r\n{"):
-            for _ in range(40):        # there are 32 threads
-                half.append(socket.create_connection((address.hostname, address.port), timeout=60))
+            for _ in range(30):        # together more than the server has threads
+                half.append(socket.create_connection(("127.0.0.1", port), timeout=60))
                 half[-1].sendall(part)
         assert gatewayed.server.ask("version/get") is not None
         assert gatewayed.is_let_in("10000")
-        assert {one.recv(12) for one in half} == {b"HTTP/1.1 408"}         # each of them has ended
+        assert said(gatewayed.without_tls("plain"), "10004").json()["retcode"] == 0
+        assert {one.recv(12) for one in half} == {b"HTTP/1.1 408"}
     finally:
         for one in half:
             one.close()
+
+
+def test_behind_a_proxy_only_signed_requests_of_parties_are_taken(gatewayed: Gatewayed) -> None:
+    port = gatewayed.without_tls("behind_proxy")
+    assert said(port, "10000", "/v1/job/query").status_code == 404
+    for party_id in ("10000", "10004", "10005"):
+        answer = said(port, party_id, identity=f"{party_id} {gatewayed.parties['10000'].peer.key_id}").json()
+        assert (answer["retcode"], "requires signed requests" in answer["retmsg"]) == (109, True)
+    body = b'{"jobs": []}'
+    covered = Covered("POST", HEARTBEAT, digest_of(body), "10000", "9999")
+    fields = sign(private_key(0), covered, now_ms() // 1000, "n" * 24, asks=True)
+    head = {"SRC-PARTY-ID": "10000", "DEST-PARTY-ID": "9999", **fields}
+    signed = requests.post(f"http://127.0.0.1:{port}{HEARTBEAT}", data=body, headers=head, timeout=60)
+    assert (signed.json()["retcode"], SIGNATURE in signed.headers) == (0, True)
+
+
+def said(port: int, party_id: str, path: str = HEARTBEAT, identity: str = "plain") -> requests.Response:
+    """The answer to an unsigned request without TLS."""
+    head = {"SRC-PARTY-ID": party_id, "DEST-PARTY-ID": "9999", "X-Fate-Flow-Peer": identity}
+    return requests.post(f"http://127.0.0.1:{port}{path}", json={"jobs": []}, headers=head, timeout=60)
 
 
 def test_a_party_that_asks_faster_than_its_quota_is_refused_and_others_are_served(gatewayed: Gatewayed) -> None:
@@ -373,7 +406,10 @@ def test_a_server_that_stops_leaves_neither_process_nor_socket_and_starts_again(
 def test_a_server_without_keys_for_its_gateway_says_what_to_do(tmp_path: Path) -> None:
     ports = Ports()
     _, conf, _, _ = write_conf(tmp_path, ports)
-    conf.write_text(conf.read_text().replace("switch: true", "switch: false"))
+    written = yaml.safe_load(conf.read_text())
+    conf.write_text(yaml.safe_dump({
+        **written, "parties": {"listen": written["parties"]["listen"]}, "authentication": {"client": {"switch": False}},
+    }))
     done = subprocess.run(
         [Path(sys.executable).with_name("fate_flow"), "serve", "-c", conf], capture_output=True, text=True, timeout=120,
         check=False,

@@ -3,6 +3,7 @@ messages: what it leaves as it is counts, and nothing else does."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from fate_flow.cli.connection.signature import Signature
+from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import MESSAGE, key_id_of, read_key_list
 from fate_flow.core.wire.v1.paths import INTAKE
@@ -52,10 +54,14 @@ def between(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Between]:
     proxies = {party_id: ChangingProxy(authority.server_context()) for party_id in PARTIES}
     keys = {party_id: own_keys(root / party_id / "keys", party_id) for party_id in PARTIES}
     overlays: dict[str, dict[str, Any]] = {}
+    ports = Ports()
+    free = filter(ports.is_free, range(26000 + os.getpid() % 400 * 5, 65536))
+    behind = {party_id: next(free) for party_id in PARTIES}
     for party_id, other in (PARTIES, PARTIES[::-1]):
         keys[party_id].make()
         overlays[party_id] = {
-            "authentication": AUTHENTICATION,
+            "authentication": AUTHENTICATION, "parties": {"behind_proxy": {"port": behind[party_id]}},
+            "permission": {"switch": False},
             "routes": {other: {"url": proxies[other].url, "ca": str(authority.file), "signed_answers": True}},
         }
     try:
@@ -63,7 +69,7 @@ def between(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Between]:
             for party_id, other in (PARTIES, PARTIES[::-1]):
                 party, text = cluster.parties[party_id], keys[other].signed_list().text()
                 party._session.auth = Signature("our-clients", "secret-of-all")
-                proxies[party_id].target = int(party.url.rpartition(":")[2])
+                proxies[party_id].target = behind[party_id]
                 body = {"party_id": other, "key": text, "fingerprint": fingerprint_of(keys[other].root().key_id)}
                 assert party.post("key/public/save", body)["data"] == "save success"
             found = Between(cluster, proxies)
@@ -72,6 +78,7 @@ def between(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Between]:
     finally:
         for proxy in proxies.values():
             proxy.close()
+        ports.close()
 
 
 def own_keys(folder: Path, party_id: str) -> OwnKeys:
@@ -103,7 +110,7 @@ OTHER = "signature: does not match its answer to this request"
 FORGED = b'{"retcode": 0, "retmsg": "success", "data": {}}'
 
 OF_REQUESTS: dict[str, tuple[Callable[[Sent], Sent], str]] = {
-    "method": (lambda sent: replace(sent, method="PUT"), f"{UNSIGNED}405"),
+    "method": (lambda sent: replace(sent, method="PUT"), f"{UNSIGNED}404"),
     "path": (
         lambda sent: replace(sent, target="/v1/party/heartbeat"), f"{UNSIGNED}200, says: signature: does not match"),
     "query": (lambda sent: replace(sent, target=f"{sent.target}?a=1"), "says: signature: does not match this request"),

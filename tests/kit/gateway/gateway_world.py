@@ -231,7 +231,7 @@ async def gateway_world(*, behaves: Behaviour = _ok, **limits: Any) -> AsyncIter
         keys = Keys((parties["10000"].peer, parties["10001"].peer))
         stub = StubApplication(behaves=behaves)
         behind = await asyncio.start_unix_server(stub.serve, str(folder / SOCKET), limit=1 << 20)
-        listeners = Listeners(_listening(folder / "gateway.sock"), _listening(folder / DIALED))
+        listeners = Listeners(listening(folder / "gateway.sock"), listening(folder / DIALED))
         chosen = replace(Limits(), **limits)
         application = Application(folder, SOCKET, chosen)
         gateway = Gateway(listeners, own.own, keys, application, folder, chosen, lambda: now[0])
@@ -247,7 +247,7 @@ async def gateway_world(*, behaves: Behaviour = _ok, **limits: Any) -> AsyncIter
             application.close()
 
 
-def _listening(path: Path) -> socket.socket:
+def listening(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(path))
     listener.listen(1024)

@@ -288,7 +288,7 @@ def test_connections_that_are_reset_leave_nothing(caplog: pytest.LogCaptureFixtu
             await asyncio.sleep(30)
             assert world.gateway._open == {}
             assert world.gateway._handshakes == {}
-            assert world.gateway._shares._of == {}
+            assert world.gateway.shares._of == {}
             await world.honest()
 
     run(test())

@@ -77,6 +77,8 @@ def _parties(settings: Settings) -> dict[str, Any]:
     found: dict[str, Any] = {"listen": asdict(settings.parties_listen)} if settings.parties_listen else {}
     if plain := settings.plain_parties:
         found["plain"] = {"listen": asdict(plain.listen), "from": sorted(plain.party_ids)}
+    if settings.parties_behind_proxy:
+        found["behind_proxy"] = asdict(settings.parties_behind_proxy)
     return found
 
 

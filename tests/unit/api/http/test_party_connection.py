@@ -13,9 +13,11 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from fate_flow.api.http.party_connection import STRANGERS
 from fate_flow.core.access.key_list import KeyState, PartyKeys
 from fate_flow.core.access.site import SiteRule
 from fate_flow.peers.signature import SIGNATURE, Covered, digest_of, sign
+from fate_flow.peers.site_key import PrivateKey
 from fate_flow.settings.parties import Listen, PlainParties
 from tests.kit.api.client_world import World, make_world
 from tests.kit.key_lists import ROOT, signed_list
@@ -137,45 +139,78 @@ def test_the_log_has_the_address_that_the_gateway_names(
 # ---------------------------------------------------------------------- parties.plain
 
 
-@pytest.fixture
-def plain() -> Iterator[socket.socket]:
-    """A socket of the listener for plain v1."""
-    with socket.socket(socket.AF_INET) as found:
-        found.bind(("127.0.0.1", 0))
-        yield found
-
-
-def plain_world(home: Path, plain: socket.socket, site: SiteRule) -> World:
+def plain_world(home: Path, site: SiteRule) -> World:
     home.mkdir()
-    listener = PlainParties(Listen("127.0.0.1", plain.getsockname()[1]), frozenset({"10000"}))
-    return make_world(home, site=site, plain_parties=listener)
+    return make_world(home, site=site, plain_parties=PlainParties(Listen("127.0.0.1", 9391), frozenset({"10000"})))
 
 
 @pytest.mark.parametrize("site", [SiteRule(), SiteRule(is_on=True)], ids=["unsigned", "signed"])
 def test_a_named_party_is_believed_on_the_listener_that_was_opened_for_it(
-    tmp_path: Path, plain: socket.socket, tcp: socket.socket, site: SiteRule
+    tmp_path: Path, unix: socket.socket, tcp: socket.socket, site: SiteRule
 ) -> None:
-    world = plain_world(tmp_path / "home", plain, site)
-    assert asked(world, plain, SRC_PARTY_ID="10000").get_json()["retcode"] == 0
+    world = plain_world(tmp_path / "home", site)
+    assert asked(world, unix, X_Fate_Flow_Peer="plain", SRC_PARTY_ID="10000").get_json()["retcode"] == 0
     for source, said in (("10001", "does not list party 10001 (parties.plain.from)"), ("9999", "party 9999"),
                          ("0", "does not list"), ("", "SRC-PARTY-ID"), ("x", "SRC-PARTY-ID")):
-        answer = asked(world, plain, SRC_PARTY_ID=source).get_json()
+        answer = asked(world, unix, X_Fate_Flow_Peer="plain", SRC_PARTY_ID=source).get_json()
         assert (answer["retcode"], said in answer["retmsg"]) == (109, True), answer
-    on_port_of_clients = asked(world, tcp, SRC_PARTY_ID="10000").get_json()["retcode"]
+    on_port_of_clients = asked(world, tcp, X_Fate_Flow_Peer="plain", SRC_PARTY_ID="10000").get_json()["retcode"]
     assert on_port_of_clients == (109 if site.is_on else 0), "the list opens no other port"
 
 
-@pytest.mark.parametrize("path", PATHS_OF_CLIENTS)
-def test_clients_have_nothing_on_the_listener_for_plain_v1(tmp_path: Path, plain: socket.socket, path: str) -> None:
-    answer = asked(plain_world(tmp_path / "home", plain, SiteRule()), plain, path, SRC_PARTY_ID="10000")
+@pytest.mark.parametrize("path", [*PATHS_OF_CLIENTS, STRANGERS])
+def test_clients_have_nothing_on_the_listener_for_plain_v1(tmp_path: Path, unix: socket.socket, path: str) -> None:
+    world = plain_world(tmp_path / "home", SiteRule())
+    answer = asked(world, unix, path, X_Fate_Flow_Peer="plain", SRC_PARTY_ID="10000")
     assert (answer.status_code, answer.text) == (404, f"'{path}': other parties have no such route")
 
 
-def test_a_party_with_a_key_list_does_not_go_back_to_plain_v1(tmp_path: Path, plain: socket.socket) -> None:
-    world = plain_world(tmp_path / "home", plain, SiteRule())
+def test_a_party_with_a_key_list_does_not_go_back_to_plain_v1(tmp_path: Path, unix: socket.socket) -> None:
+    world = plain_world(tmp_path / "home", SiteRule())
     signed = signed_list("10000", 1, private_key(1))
     with world.store.transaction() as tx:
         tx.add_party_keys(PartyKeys("10000", 1, ROOT.public.key_id, signed, 1, KeyState.JOINED, "a client", 1))
     for source in ("10000", "010000"):
-        answer = asked(world, plain, SRC_PARTY_ID=source).get_json()
+        answer = asked(world, unix, X_Fate_Flow_Peer="plain", SRC_PARTY_ID=source).get_json()
         assert (answer["retcode"], "knows party 10000 by its keys" in answer["retmsg"]) == (109, True)
+
+
+def test_nobody_is_believed_by_a_name_where_nobody_is_named(world: World, unix: socket.socket) -> None:
+    answer = asked(world, unix, X_Fate_Flow_Peer="plain", SRC_PARTY_ID="10000").get_json()
+    assert (answer["retcode"], "does not list party 10000" in answer["retmsg"]) == (109, True)
+
+
+# ---------------------------------------------------------------------- parties.behind_proxy
+
+
+@pytest.mark.parametrize("site", [
+    SiteRule(), SiteRule(is_on=True), SiteRule(is_on=True, unsigned_from=frozenset({"10000"})),
+], ids=["unsigned", "signed", "unsigned_from"])  # fmt: skip
+def test_behind_a_proxy_each_request_and_each_answer_is_signed(
+    tmp_path: Path, unix: socket.socket, site: SiteRule
+) -> None:
+    (tmp_path / "home").mkdir()
+    world, key, body = make_world(tmp_path / "home", site=site), private_key(1), b'{"jobs": []}'
+    with world.store.transaction() as tx:
+        tx.add_site_key(site_key("10000", key), 1)
+    client, created = FlaskClient(world.app, world.app.response_class), int(time.time())
+
+    def said(number: int, signer: PrivateKey, *, asks: bool, path: str = HEARTBEAT) -> TestResponse:
+        covered = Covered("POST", path, digest_of(body), "10000", "9999")
+        head = {
+            "X-Fate-Flow-Peer": "proxy", "SRC-PARTY-ID": "10000", "DEST-PARTY-ID": "9999",
+            **sign(signer, covered, created, str(number) * 24, asks=asks),
+        }
+        return client.post(path, data=body, headers=head, environ_overrides={"gunicorn.socket": unix})
+
+    answer = said(1, key, asks=True)
+    assert (answer.get_json()["retcode"], SIGNATURE in answer.headers) == (0, True)
+    for number, signer, asks, why in (
+        (1, key, True, "nonce"), (2, private_key(2), True, "keyid"), (3, key, False, "routes.9999.signed_answers"),
+    ):
+        refusal = said(number, signer, asks=asks).get_json()
+        assert (refusal["retcode"], why in refusal["retmsg"]) == (109, True), refusal
+    unsigned = asked(world, unix, X_Fate_Flow_Peer="proxy", SRC_PARTY_ID="10000", DEST_PARTY_ID="9999").get_json()
+    assert (unsigned["retcode"], "requires signed requests of party 10000" in unsigned["retmsg"]) == (109, True)
+    for path in (*PATHS_OF_CLIENTS, STRANGERS):
+        assert said(4, key, asks=True, path=path).status_code == 404

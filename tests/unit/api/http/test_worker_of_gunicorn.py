@@ -141,8 +141,8 @@ def test_a_caller_that_does_not_read_its_answer_is_left(start: Start) -> None:
         assert said(honest) == (200, b"4")
 
 
-def test_large_bodies_leave_threads_free_and_wait_for_their_turn(start: Start) -> None:
-    served = start(CallerLimits(bodies=1, seconds=NEVER, turn_seconds=NEVER))
+def test_large_bodies_leave_threads_free_and_wait_for_a_thread(start: Start) -> None:
+    served = start(CallerLimits(bodies=1, seconds=NEVER, wait_seconds=NEVER))
     with ExitStack() as stack:
         first = stack.enter_context(served.open(large()))
         eventually(lambda: served.worker._bodies, "a thread that reads the first body")
@@ -157,8 +157,8 @@ def test_large_bodies_leave_threads_free_and_wait_for_their_turn(start: Start) -
         assert said(chunked) == (200, b"2")
 
 
-def test_a_large_body_that_has_no_turn_in_time_is_asked_to_come_later(start: Start) -> None:
-    served = start(CallerLimits(bodies=1, seconds=NEVER, turn_seconds=SOON))
+def test_a_large_body_that_gets_no_thread_in_time_is_asked_to_come_later(start: Start) -> None:
+    served = start(CallerLimits(bodies=1, seconds=NEVER, wait_seconds=SOON))
     with served.open(large()) as first:
         eventually(lambda: served.worker._bodies, "a thread that reads the first body")
         with served.open(large()) as second:

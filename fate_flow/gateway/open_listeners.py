@@ -1,0 +1,130 @@
+"""The listeners of callers whose key the gateway does not verify (`unproved.py`)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from fate_flow.gateway.limits import Limits
+from fate_flow.gateway.origins import origin_of
+from fate_flow.gateway.peer_connection import Asks, PeerConnection, Setting
+from fate_flow.gateway.refusals import RefusalLog
+from fate_flow.gateway.shares import Shares
+from fate_flow.gateway.unproved import OpenStream, Unproved, limits_of_unproved
+
+LOG = logging.getLogger(__name__)
+
+_PAUSE_SECONDS = 0.1             # after an accept that failed, for example for lack of descriptors
+_TICK_SECONDS = 1.0
+
+
+class OpenListeners:
+    """Runs the listeners. `within`: the shares of the peers whose keys are known, who use the same application."""
+
+    def __init__(
+        self, listeners: Mapping[Unproved, socket.socket], own_party_id: str, application: Asks, folder: Path,
+        limits: Limits, within: Shares,
+    ) -> None:  # fmt: skip
+        self._limits = limits_of_unproved(limits)
+        self._refusals = RefusalLog(asyncio.get_running_loop().time)
+        shares = Shares(self._limits, within)
+        setting = Setting(own_party_id, "", self._limits, shares, application, folder, self._refusals.note)
+        self._listeners = [_Listener(kind, sock, setting) for kind, sock in listeners.items()]
+
+    async def run(self) -> None:
+        """Serve until this task is canceled."""
+        tasks = [asyncio.create_task(one) for one in (self._tick(), *(one.accept() for one in self._listeners))]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*(one.end() for one in self._listeners))
+            self._refusals.finish()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            self._refusals.tick()
+
+
+class _Listener:
+    """One of the listeners, and its connections, the oldest one first."""
+
+    def __init__(self, kind: Unproved, sock: socket.socket, setting: Setting) -> None:
+        self._kind = kind
+        self._socket = sock
+        self._all = setting
+        self._limits = setting.limits
+        self._open: dict[asyncio.Task[None], tuple[PeerConnection, str, socket.socket]] = {}
+        self._freed = asyncio.Event()
+
+    async def accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._space()
+            try:
+                sock, found = await loop.sock_accept(self._socket)
+            except OSError as error:
+                self._all.note("", f"no connection can be accepted: {error.strerror}")
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            self._begin(sock, found[0] if isinstance(found, tuple) else "")
+
+    async def _space(self) -> None:
+        """Wait until one more connection fits. If there are too many, the oldest one without a complete request is
+        ended: an honest request comes with its connection, so the honest ones are left."""
+        while len(self._open) >= self._limits.connections:
+            self._freed.clear()
+            for task, (requests, _, _) in self._open.items():
+                if not requests.has_request and not task.cancelling():
+                    task.cancel()
+                    break
+            await self._freed.wait()
+
+    def _begin(self, sock: socket.socket, address: str) -> None:
+        origin = origin_of(address)
+        of_address = sum(found == origin for _, found, _ in self._open.values())
+        if self._kind is Unproved.PLAIN and of_address >= self._limits.connections_of_address:
+            self._all.note(address, f"this address has {of_address} open connections, the most that it may have")
+            sock.close()
+            return
+        sock.setblocking(False)
+        with suppress(OSError):          # it is no TCP socket in tests
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        requests = PeerConnection(OpenStream(sock), self._kind, address, self._all)
+        task = asyncio.create_task(_served(requests))
+        self._open[task] = requests, origin, sock
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        _, _, sock = self._open.pop(task)
+        sock.close()                               # also if it was canceled before it began
+        self._freed.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            LOG.error("a connection without TLS failed", exc_info=error)
+
+    async def end(self) -> None:
+        """Let the requests that are under way end; nothing else."""
+        self._socket.close()
+        for task, (requests, _, _) in list(self._open.items()):
+            if requests.has_request:
+                requests.is_last = True
+            else:
+                task.cancel()
+        if self._open:
+            await asyncio.wait(self._open, timeout=self._limits.stop_seconds)
+        left = list(self._open)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+async def _served(requests: PeerConnection) -> None:
+    with suppress(OSError):              # the connection has broken
+        await requests.serve(None)
