@@ -297,6 +297,7 @@ class Supervisor:
             "party_id": self.settings.party_id,
             "url": self.settings.url,
             "worker_url": self._worker_url,
+            "conf": str(self.settings.conf_path),
         }
         file = self.settings.run_dir / "server.json"
         try:

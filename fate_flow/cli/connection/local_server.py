@@ -46,6 +46,12 @@ def home_of_local_server(url: str) -> Path | None:
     return None
 
 
+def homes_of_local_servers() -> list[Path]:
+    """Return the homes of all servers of this user that run on this machine."""
+    held = set[str]().union(*(_held_open(f"/proc/{name}") for name in filter(str.isdigit, os.listdir("/proc"))))
+    return sorted(Path(one).parents[1] for one in held if one.endswith(f"/{LOCK}"))
+
+
 def _listening(address: IPv4Address | IPv6Address, port: int) -> Iterator[str]:
     """Yield the sockets that listen there, as links of /proc/PID/fd name them."""
     for table in _TABLES:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from fate_flow.cli.console.display import print_json, print_table, tell
+from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.model.grammar import check_job_id, check_party_id, check_role
@@ -21,10 +22,6 @@ from fate_flow.server.runtime import keep_of
 from fate_flow.services.upkeep.retention import Piece, RetentionSweeper
 from fate_flow.services.use_cases.admin import Held, Operator
 from fate_flow.settings.reader import load_settings
-
-conf_option = click.option(
-    "-c", "--conf", "conf", required=True, type=click.Path(path_type=Path), help="The server's service_conf.yaml."
-)
 
 
 @click.group()

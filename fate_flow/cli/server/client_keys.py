@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from fate_flow.cli.console.display import print_table, tell
+from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.core.access.client_roles import ALL_ROLES, names_of, roles_named
 from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.core.model.grammar import shown
@@ -25,9 +26,6 @@ from fate_flow.settings.people import (
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
 
-conf_option = click.option(
-    "-c", "--conf", "conf", required=True, type=click.Path(path_type=Path), help="The server's service_conf.yaml."
-)
 _ROLE = click.Choice(names_of(ALL_ROLES))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from fate_flow.cli.console.display import one_line, print_json, tell
+from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.access.limits import described
 from fate_flow.core.model.errors import FlowError
@@ -25,9 +26,6 @@ from fate_flow.settings.reader import load_settings
 DIFFERS, TROUBLE = 1, 2
 _LONGEST_NAME = 100
 
-conf_option = click.option(
-    "-c", "--conf", "conf", required=True, type=click.Path(path_type=Path), help="The server's service_conf.yaml."
-)
 file_option = click.option(
     "-f", "--file", "file", required=True, type=click.Path(path_type=Path), help="The file of grants."
 )
@@ -40,7 +38,7 @@ def grants_group() -> None:
     The commands work directly on the party's database, whether the server runs or not. Run them as the user of the
     server. docs/reference/grants.md describes the file.
 
-    Example: fate_flow grants diff -f grants.yaml -c conf/service_conf.yaml
+    Example: fate_flow grants diff -f grants.yaml
     """
 
 
@@ -55,7 +53,7 @@ def apply(conf: Path, file: Path, by: str | None, dry_run: bool) -> None:
     Parties that the file does not name keep their grants. Running workers go on; the next worker that needs what was
     revoked does not start. Exit code 2: nothing was changed, because the file or the database is wrong.
 
-    Example: fate_flow grants apply -f grants.yaml -c conf/service_conf.yaml
+    Example: fate_flow grants apply -f grants.yaml
     """
     if dry_run:
         _exit_with_difference(conf, file)
@@ -76,7 +74,7 @@ def diff(conf: Path, file: Path) -> None:
 
     Exit code 0: nothing, 1: something, 2: the file or the database is wrong.
 
-    Example: fate_flow grants diff -f grants.yaml -c conf/service_conf.yaml
+    Example: fate_flow grants diff -f grants.yaml
     """
     _exit_with_difference(conf, file)
 
@@ -88,7 +86,7 @@ def diff(conf: Path, file: Path) -> None:
 def show(conf: Path, party_id: str | None, as_json: bool) -> None:
     """Show what each party was granted, who applied a file last, and what was used of it in the last 24 hours.
 
-    Example: fate_flow grants show -c conf/service_conf.yaml
+    Example: fate_flow grants show
     """
     settings = load_settings(conf)
     with home_context(settings) as context:

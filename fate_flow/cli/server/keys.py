@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from fate_flow.cli.console.display import tell
+from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import MOST_NUMBER, TLS, USES, read_key_list
 from fate_flow.peers.key_changes import message_key
@@ -19,9 +20,6 @@ from fate_flow.settings.settings import Settings
 
 _MOST_DAYS = 3650
 
-conf_option = click.option(
-    "-c", "--conf", "conf", required=True, type=click.Path(path_type=Path), help="The server's service_conf.yaml."
-)
 file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 

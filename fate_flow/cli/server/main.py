@@ -14,6 +14,7 @@ from peewee import Database, SqliteDatabase
 from fate_flow import __version__
 from fate_flow.cli.group import HELP, EdgeGroup, verbose_option
 from fate_flow.cli.server.client_keys import client_group
+from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.core.model.errors import BadSettings, StorageFailed
 from fate_flow.server.start_warnings import readable_secrets
 from fate_flow.settings.client_keys import make_client_keys
@@ -21,10 +22,6 @@ from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
 from fate_flow.store.database import migrations
 from fate_flow.store.database.opening import create_if_missing, open_database
-
-conf_option = click.option(
-    "-c", "--conf", "conf", required=True, type=click.Path(path_type=Path), help="The server's service_conf.yaml."
-)
 
 
 class ServerGroup(EdgeGroup):

@@ -13,6 +13,7 @@ import click
 
 from fate_flow.cli.console.display import one_line, print_json, printable, tell
 from fate_flow.cli.output.lists import print_keys_of_party
+from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.invitation import LIFE_MS, SECRET_BYTES, Invitation, read_invitation
@@ -39,9 +40,6 @@ _LONGEST_NAME = 100
 _LONGEST_LINE = 4096
 _CLOCK_MS = 60_000           # by which clocks may differ where requests are signed
 
-conf_option = click.option(
-    "-c", "--conf", "conf", required=True, type=click.Path(path_type=Path), help="The server's service_conf.yaml."
-)
 by_option = click.option(
     "--by", metavar="NAME", help="Who does this, for the record; by default the user of this shell."
 )
@@ -53,7 +51,7 @@ def party_group() -> None:
 
     The commands work on the home of the server. Run them as its user; the server of an inviting party has to run.
 
-    Example: fate_flow party invite --for 10000 -c conf/service_conf.yaml
+    Example: fate_flow party invite --for 10000
     """
 
 
@@ -69,7 +67,7 @@ def invite(conf: Path, invited: str, by: str | None, no_wait: bool) -> None:
     else reads: whoever has it can join in the place of that party, which the six words reveal afterwards. A newer
     invitation for the same party withdraws it. Ctrl-C ends the wait, and leaves the invitation valid.
 
-    Example: fate_flow party invite --for 10000 -c conf/service_conf.yaml
+    Example: fate_flow party invite --for 10000
     """
     settings, who = load_settings(conf), _who(by)
     address, keys = _address(settings), _own_keys(settings)
@@ -91,7 +89,7 @@ def invite(conf: Path, invited: str, by: str | None, no_wait: bool) -> None:
         _check_open(settings, invitations, invitation.id)
         click.echo(invitation.text())
         tell(f"Valid once, until {_time(until)}. The operator of party {invited} runs:\n"
-             "  fate_flow party join -c conf/service_conf.yaml\nand pastes the line.")
+             "  fate_flow party join\nand pastes the line.")
         if not no_wait:
             joined = _awaited(invitations, invitation)
             _check_saved(context, joined)
@@ -111,7 +109,7 @@ def join(conf: Path, text: str, by: str | None) -> None:
     the other one; files are not exchanged. Nothing is saved if a check fails; the error says which one: port, name,
     clock, key or secret. Exit code 1: the parties have not joined, or do not reach each other in both directions.
 
-    Example: fate_flow party join -c conf/service_conf.yaml
+    Example: fate_flow party join
     """
     settings, who = load_settings(conf), _who(by)
     address, keys = _address(settings), _own_keys(settings)
@@ -135,7 +133,7 @@ def list_parties(conf: Path, as_json: bool) -> None:
 
     `flow party list` shows the same of each party with a route, and asks it whether it answers.
 
-    Example: fate_flow party list -c conf/service_conf.yaml
+    Example: fate_flow party list
     """
     with home_context(load_settings(conf)) as context:
         found = described_parties(context)
@@ -161,7 +159,7 @@ def revoke(conf: Path, party_id: str, reason: str, by: str | None) -> None:
     and their message has the reason: all parties of the job that can be reached read it, but not a plain v1 one. May be
     repeated. To accept the party again, remove it first.
 
-    Example: fate_flow party revoke 10000 --reason "contract 7 has ended" -c conf/service_conf.yaml
+    Example: fate_flow party revoke 10000 --reason "contract 7 has ended"
     """
     other, why = check_party_id(party_id, "PARTY"), one_line(reason)
     if not why:
@@ -183,7 +181,7 @@ def remove(conf: Path, party_id: str, by: str | None) -> None:
     It can come back only by an invitation, or with a fingerprint that an operator has compared (flow key save). The
     command is refused while jobs with the party run; revoke it first.
 
-    Example: fate_flow party remove 10000 -c conf/service_conf.yaml
+    Example: fate_flow party remove 10000
     """
     other = check_party_id(party_id, "PARTY")
     with home_context(load_settings(conf)) as context:

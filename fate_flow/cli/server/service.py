@@ -357,9 +357,9 @@ def _tail(path: Path, begin: int, lines: int = 20) -> str:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("action", type=click.Choice(["start", "stop", "restart", "status"]))
 @click.option(
-    "-c", "--conf-path", "conf", type=click.Path(path_type=Path),
+    "-c", "--conf-path", "conf", type=click.Path(path_type=Path), envvar="FATE_FLOW_CONF",
     default=lambda: Path(os.environ.get("FATE_FLOW_CHECKOUT", "."), "conf", "service_conf.yaml"),
-    help="The server's configuration; the checkout's conf/service_conf.yaml by default.",
+    help="The server's configuration. By default FATE_FLOW_CONF, or conf/service_conf.yaml of this checkout.",
 )
 def main(action: str, conf: Path) -> None:
     """Start, stop, restart or show the server of one party. Workers are left alone.

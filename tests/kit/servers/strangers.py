@@ -48,9 +48,12 @@ class Strangers:
         )
 
     def invite(self, invited: str = HOST) -> subprocess.Popen[str]:
-        """Let the guest invite another party; the first line of the output is the invitation."""
-        command = self.command(GUEST, "invite", "--for", invited)
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        """Let the guest invite another party; the first line of the output is the invitation. The environment has the
+        configuration."""
+        return subprocess.Popen(
+            [*self.command(GUEST)[:2], "invite", "--for", invited], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, env={**os.environ, "FATE_FLOW_CONF": str(self.confs[GUEST])},
+        )  # fmt: skip
 
     def join(self, text: str, invited: str = HOST) -> subprocess.CompletedProcess[str]:
         """Let the invited party join, with the text on standard input."""
