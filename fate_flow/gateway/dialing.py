@@ -12,9 +12,11 @@ import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from fate_flow.core.access.invitation import place_of
+from fate_flow.core.quotas.pace import TokenBucket
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.tls_stream import TlsStream
 from fate_flow.peers.network_errors import describe_cause
@@ -95,12 +97,14 @@ class Dialing:
         self._pause = 0.0                     # after the last failure
         self._is_to_pause = False
         self._was_used = asyncio.Event()      # since the last failure
+        self._pace = TokenBucket(limits.dials_per_second, limits.kept_of_party, self._loop.time())
 
     async def run(self) -> None:
         """Keep connections open until this task is canceled; those that are open then stay."""
         while True:
             await self._rest()
             await self._until_needed()
+            await asyncio.sleep(self._pace.take(self._loop.time(), inf) or 0.0)
             try:
                 await self._dial()
             except (OSError, ValueError) as error:        # NotAPeer too; whatever is wrong now, it may be right later

@@ -33,6 +33,7 @@ class Limits:
     kept_of_party: int = 32
     redial_seconds: float = 0.5             # after a failure; doubled each time
     longest_redial_seconds: float = 15.0
+    dials_per_second: float = 8.0           # to one party, once it has used up kept_of_party: a handshake costs 5 ms
 
     # Requests.
     requests_of_party: int = 32             # as many as a server of default size carries out at once

@@ -350,6 +350,30 @@ def test_a_server_of_an_older_release_takes_none_and_is_asked_less_and_less(capl
     assert len(caplog.records) < 60
 
 
+def test_a_server_that_uses_each_connection_and_ends_it_is_dialed_at_a_bounded_rate() -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            begun = 0
+
+            async def use(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                nonlocal begun
+                begun += 1
+                assert begun < 1000, "it is dialed without end"
+                writer.write(b"P")
+                await asyncio.sleep(0.01)
+                writer.transport.abort()
+
+            path = world.folder / "hostile.sock"
+            context = server_context(world.own.own, [world.parties[PARTY].peer])
+            server = await asyncio.start_unix_server(use, str(path), ssl=context)
+            async with dialing(world, path):
+                await asyncio.sleep(10)
+            assert begun <= LIMITS.kept_of_party + 10 * LIMITS.dials_per_second + 1
+            server.close()
+
+    run(test())
+
+
 def test_another_server_at_the_address_gets_no_request(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with gateway_world() as world:
