@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.bench.cluster import GUEST, HOST, BenchFailed, Client, Servers, Submitted, fresh_cluster
+from tests.bench.cluster import FULL, GUEST, HOST, BenchFailed, Client, Servers, Submitted, fresh_cluster
 from tests.bench.idle import memory_mb
 from tests.bench.latency import run_one_by_one
 from tests.bench.processes import Cpu, CpuMeter
@@ -20,7 +20,7 @@ _LIVING = "SELECT COUNT(*) FROM t_worker WHERE f_status <> 'exited'"
 
 
 def measure(jobs: int) -> dict[str, Any]:
-    with fresh_cluster("burst", cores=jobs + 20) as servers:
+    with fresh_cluster("burst", cores=jobs + 20, overlay=FULL) as servers:
         client = Client(servers[GUEST], servers[HOST])
         run_one_by_one(servers, client, 2)
         transactions = _transactions(servers)

@@ -68,6 +68,9 @@ class Server:
 
 Servers = dict[str, Server]
 
+FULL = {"quotas": {"default": {"cores_share": 1.0}}}
+"""An overlay: one party may fill the server of another one."""
+
 
 @contextmanager
 def fresh_cluster(

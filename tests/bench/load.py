@@ -20,7 +20,7 @@ import requests
 
 from fate_flow.cli.flow.toy import toy_job
 from tests.bench.burst import submit_all
-from tests.bench.cluster import GUEST, HOST, THIRD, BenchFailed, Client, Server, Servers, fresh_cluster
+from tests.bench.cluster import FULL, GUEST, HOST, THIRD, BenchFailed, Client, Server, Servers, fresh_cluster
 from tests.bench.latency import run_one_by_one, summary
 from tests.bench.processes import CpuMeter
 
@@ -36,7 +36,7 @@ _WAITING = "SELECT COUNT(*) FROM t_job WHERE f_status = 'waiting' AND f_blocked_
 
 
 def measure(jobs: int, waiting: int, finished: int) -> dict[str, Any]:
-    with fresh_cluster("load", (GUEST, HOST, THIRD), CORES) as servers:
+    with fresh_cluster("load", (GUEST, HOST, THIRD), CORES, overlay=FULL) as servers:
         client = Client(servers[GUEST], servers[HOST])
         stages = {"empty": stage(servers, client, jobs)}
         for party_id in (GUEST, HOST):

@@ -18,7 +18,7 @@ from typing import Any
 import requests
 
 from fate_flow.cli.flow.toy import toy_job
-from tests.bench.cluster import GUEST, HOST, THIRD, BenchFailed, Client, Server, fresh_cluster
+from tests.bench.cluster import FULL, GUEST, HOST, THIRD, BenchFailed, Client, Server, fresh_cluster
 from tests.bench.load import ratio, stage
 from tests.bench.processes import server_processes
 
@@ -30,7 +30,7 @@ CALM = "all answer"
 
 
 def measure(jobs: int, waiting: int) -> dict[str, Any]:
-    with fresh_cluster("silence", (GUEST, HOST, THIRD), cores=20 + waiting) as servers:
+    with fresh_cluster("silence", (GUEST, HOST, THIRD), cores=20 + waiting, overlay=FULL) as servers:
         client, third = Client(servers[GUEST], servers[HOST]), servers[THIRD]
         stages = {CALM: stage(servers, client, jobs)}
         for name, trouble in (("slow", _slow), ("hangs", _hanging), ("down", _down)):

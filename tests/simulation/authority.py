@@ -412,7 +412,8 @@ class Story:
     def _note(self, caller: str, command: Command, answer: Answer) -> None:
         what = f"{command.kind.value} {command.argument} {command.job_id[-1]} {command.to} run {command.run}"
         revision = command.body.get("revision", "")
-        self.transcript.append(f"{caller}: {what} {revision}: {answer.retcode} {answer.retmsg}")
+        why = answer.data.get("why", "") if isinstance(answer.data, dict) else ""
+        self.transcript.append(f"{caller}: {what} {revision}: {answer.retcode} {answer.retmsg} {why}")
         self._expect("unexpected error" not in answer.retmsg, f"{command.kind} {STUMBLED}")
 
     def _expect(self, holds: bool, rule: str) -> None:

@@ -348,6 +348,24 @@ def test_as_many_are_told_as_there_is_capacity_for_in_their_order() -> None:
     world.stabilize(200)
 
 
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_a_party_holds_no_more_than_its_share_and_all_its_jobs_end(store: str) -> None:
+    world = World(1, parties=3, cores=200, rules=PATIENT, cores_at={"10000": 4}, cores_share=0.5, store=store)
+    ids = [world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, cores=cores)) for cores in (1, 2, 1, 2, 1)]
+    world.run_for(0.3)
+    other = world.submit("10001", job({"guest": ["10001"], "host": ["10000"]}, cores=2))
+    world.run_for(0.5)
+    assert "running" in world.status(other).values() or "success" in world.status(other).values(), world.status(other)
+    for _ in range(200):
+        world.run_for(0.1)
+        with world.parties["10000"].store.reading() as tx:
+            assert tx.cores_of_jobs_by("9999") <= 2
+    assert all(set(world.status(one).values()) == {"success"} for one in (*ids, other))
+    ends = [end_at(world, "10000", one) for one in ids]
+    assert max(ends) - min(ends) < 5 * ONE_ROUND + 5 * world.longest_task, "each is told when it may"
+    world.stabilize(60)
+
+
 def test_the_capacity_of_an_initiator_that_does_not_answer_is_left_to_the_next() -> None:
     world = World(1, parties=4, cores=200, rules=PATIENT, cores_at={"10000": 4})
     world.longest_task = 600_000

@@ -26,7 +26,7 @@ MUTANTS: dict[str, Callable[[], Any]] = {
         allowed, "_share", lambda key: _KEEP(key).replace("_arbiter_", "_host_")
     ),
     "all uses are forgotten": lambda: patch.object(MemoryTransaction, "use_table", lambda *_: True),
-    "cores are not limited": lambda: patch.object(reserving, "cores_left", lambda *_: None),
+    "cores are not limited": lambda: patch.object(reserving, "cores_limit", lambda *_: None),
     "what is held does not count": lambda: patch.object(MemoryTransaction, "cores_of_jobs_by", lambda *_: 0),
 }  # fmt: skip
 
@@ -36,7 +36,7 @@ def test_no_sequence_of_jobs_goes_beyond_a_limit() -> None:
     started = sum(story.run(120) for story in stories)
     assert started >= STORIES, "workers are started, so that there is something to look at"
     refused = sum("more use of table demo/granted" in line for story in stories for line in story.transcript)
-    waiting = sum("no more cores here at once" in line for story in stories for line in story.transcript)
+    waiting = sum("no more cores at once" in line for story in stories for line in story.transcript)
     assert (refused > 0, waiting > 0) == (True, True), "limits are met"
 
 

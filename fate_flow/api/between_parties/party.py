@@ -234,7 +234,7 @@ class _PartyRoutes:
             text = f"answered party {caller}: /v1{one.endpoint} {answer.retcode} {answer.retmsg}"
             is_new = one.command.kind is CommandKind.CREATE and answer.is_ok
             self._note(one.command.job_id, text, is_new=is_new)
-            self._quota_log.note(caller, answer.retcode, answer.retmsg)
+            self._quota_log.note_answer(caller, answer)
         return answers
 
     def _check_whom(self, asked: list[Command]) -> None:

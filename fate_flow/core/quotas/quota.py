@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import floor
 
 from fate_flow.core.model.errors import NoSpace, TooLarge, TooMany
 from fate_flow.core.text.phrases import counted
+
+CORES_SHARE = "cores_share"
+"""The key of the quota of cores, as refusals of a reservation name it."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,9 @@ class PartyQuota:
     spool_share: float = 0.5
     # Of the disk with the home: the rest is for this party's own jobs and for all others.
     disk_share: float = 0.8
+    # Of the cores of the engine: the rest is for this party's own jobs and for all others. What is kept back lies idle
+    # while nobody else needs it, so it is little.
+    cores_share: float = 0.9
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,30 @@ class Quotas:
                 f"the document has {size} bytes with the rest of its command, and party {party_id} may send "
                 f"{self._limit(party_id, 'document_bytes')}"
             )
+
+    def most_cores(self, party_id: str, total: int) -> int | None:
+        """Return how many of `total` cores all jobs of a party may hold at once; None: as many as there are.
+
+        It is at least one, so that a job can run on an engine with one core."""
+        share = self.of(party_id).cores_share
+        # rounded before floor, because 0.29 of 100 cores is 28.999999999999996 as a float
+        return None if share >= 1 else max(1, floor(round(total * share, 6)))
+
+    def check_cores(self, party_id: str, asked: int, total: int) -> None:
+        """Raise TooMany if a job asks for more cores than all jobs of its party may hold at once."""
+        most = self.most_cores(party_id, total)
+        if most is not None and asked > most:
+            raise TooMany(
+                f"the job asks for {counted(asked, 'core')} of party {self.own}, and all jobs of party {party_id} "
+                f"together may hold a share of {self._limit(party_id, CORES_SHARE)}"
+            )
+
+    def too_few_cores(self, party_id: str, left: int, asked: int) -> str:
+        """Return why a job waits whose party has only `left` cores of its share; it follows the name of a seat."""
+        return (
+            f"has {counted(left, 'core')} left for party {party_id}, {asked} asked: its jobs may hold a share of "
+            f"{self._limit(party_id, CORES_SHARE)}"
+        )
 
     def too_many_requests(self, party_id: str) -> str:
         """Return what a party reads that sends requests faster than it may."""

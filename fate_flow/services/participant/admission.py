@@ -30,7 +30,7 @@ from fate_flow.services.context.ports import Context
 from fate_flow.services.context.space import check_space_for_party
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.rows import plain_v1_incarnation
-from fate_flow.services.workers.allowed import above_ceilings, granted_programs, not_granted
+from fate_flow.services.workers.allowed import above_ceilings, check_cores_quota, granted_programs, not_granted
 from fate_flow.services.workers.tables import TablesAtSubmit
 from fate_flow.store.contract.party_keys import message_keys
 from fate_flow.store.values import Document
@@ -51,7 +51,7 @@ def accept(unit: UnitOfWork, spec: JobSpec) -> None:
 
     Raises Refused, naming all limits that the job exceeds; PermissionDenied, naming what its initiator was not
     granted; OperationFailed for a table that is missing or disabled, a missing column, or a program that this party
-    does not run; OperationFailed as in `request`."""
+    does not run; OperationFailed as in `request`; TooMany for more cores than all jobs of the initiator may hold."""
     for seat in own_seats(unit.context, spec):
         _accept(unit, spec, seat)
 
@@ -72,6 +72,7 @@ def _accept(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
     _check_tables(unit, spec, party)
     _check_programs(unit, spec, party)
     request(unit, spec, party)
+    check_cores_quota(unit, spec)
 
 
 def _check_programs(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:

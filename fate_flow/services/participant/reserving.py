@@ -6,6 +6,7 @@ What they decide is in `core/planning/participant/reservation.py`.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 from fate_flow.core.access.authority import party_id_of
 from fate_flow.core.model.job import Answer, Claim, Command, EngineState, Job
@@ -16,6 +17,7 @@ from fate_flow.core.planning.participant.reservation import (
     Shortage,
     StandBehind,
     answer_check,
+    beyond_limit,
     granted,
     no_engine,
     not_reserved,
@@ -24,10 +26,10 @@ from fate_flow.core.planning.participant.reservation import (
     shortage,
     stays_pending,
     still_needed,
-    too_many_cores,
     why_not_applied,
     why_not_returned,
 )
+from fate_flow.core.quotas.quota import CORES_SHARE
 from fate_flow.core.wire.v1.job_answers import left_data
 from fate_flow.core.wire.v1.job_bodies import read_return, read_round
 from fate_flow.records.operator_log.events import Event
@@ -35,8 +37,8 @@ from fate_flow.services.context.ports import Rules
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.ends import note_resource, release
 from fate_flow.services.participant.rows import OK, place_of
-from fate_flow.services.workers.allowed import cores_left
-from fate_flow.services.workers.elastic import oldest_pending, reclaim_capacity
+from fate_flow.services.workers.allowed import CoresLimit, cores_left, cores_limit
+from fate_flow.services.workers.elastic import head_of_pending, reclaim_capacity, reclaim_from
 
 
 def check(unit: UnitOfWork, command: Command, job: Job) -> Answer:
@@ -52,25 +54,28 @@ def apply(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     refusal = why_not_applied(job, unit.tx.intake_hold())
     if refusal is not None:
         return refusal
-    left = cores_left(unit, job.initiator.party_id)
-    if left is not None and job.asked.cores > left:
-        unit.tx.forget_pending(job.key)      # capacity that comes free would not help it, so none is kept for it
-        return too_many_cores(job)
+    limit = cores_limit(unit, job.initiator.party_id)
+    if limit is not None and job.asked.cores > limit.left:
+        return _beyond_limit(unit, job, limit, asked.order)
     step = plan_apply(_view_of(unit, job, asked.order))
     if isinstance(step, StandBehind):
         return _stand_behind(unit, job, step, asked.order)
     if step.passed is not None:     # before the row of the engine is written: rows of jobs first, as in `reserve`
         unit.tx.count_bypass(step.passed.key)
     try:
-        with unit.part() if left is not None else nullcontext():
-            is_reserved = _reserve(unit, job, round_number, is_limited=left is not None)
-    except _TooManyCores:
-        return too_many_cores(job)
+        with unit.part() if limit is not None else nullcontext():
+            is_reserved = _reserve(unit, job, round_number, is_limited=limit is not None)
+    except _TooManyCores as error:
+        return _beyond_limit(unit, job, error.limit, asked.order)
     return _granted(unit, job, unit.context.engines.default) if is_reserved else _short(unit, job, asked.order)
 
 
 class _TooManyCores(Exception):
-    """The jobs of the initiator would hold more cores than its grants allow."""
+    """The jobs of the initiator would hold more cores than they may; `limit`: as it was before."""
+
+    def __init__(self, limit: CoresLimit) -> None:
+        super().__init__()
+        self.limit = limit
 
 
 def _reserve(unit: UnitOfWork, job: Job, round_number: int, *, is_limited: bool) -> bool:
@@ -79,14 +84,35 @@ def _reserve(unit: UnitOfWork, job: Job, round_number: int, *, is_limited: bool)
     if not unit.tx.reserve(job.key, engine, job.asked.cores, job.asked.memory, token, round_number, unit.now):
         return False
     # On MySQL, another process may have reserved for the same initiator since. Now the row of the engine is locked.
-    left = cores_left(unit, job.initiator.party_id) if is_limited else None
-    if left is not None and left < 0:
-        raise _TooManyCores
+    limit = cores_limit(unit, job.initiator.party_id) if is_limited else None
+    if limit is not None and limit.left < 0:
+        raise _TooManyCores(replace(limit, left=limit.left + job.asked.cores))
     return True
 
 
+def _beyond_limit(unit: UnitOfWork, job: Job, limit: CoresLimit, order: int | None) -> Answer:
+    """Refuse a job whose initiator may hold no more cores. Its request becomes pending: it is told when it may, and
+    until then nothing is kept for it (`head_of_pending`)."""
+    engine, initiator = _default_engine(unit), job.initiator.party_id
+    if engine is None:
+        return no_engine()
+    _note_refusal(unit, job)
+    left = max(0, limit.left)
+    why = (
+        f"has granted party {initiator} no more cores at once" if limit.is_granted
+        else unit.context.quotas.too_few_cores(initiator, left, job.asked.cores)
+    )
+    found, quota = beyond_limit(why, unit.tx.jobs_here(job.job_id), limit.most), "" if limit.is_granted else CORES_SHARE
+    if found.is_lasting:
+        unit.tx.forget_pending(job.key)
+        return not_reserved(job, found, min(engine.free_cores, left), quota=quota)
+    unit.tx.pending(job.key, unit.steady, order)
+    is_coming = reclaim_from(unit, engine, initiator, needed_here(unit, job).cores - limit.left)
+    return not_reserved(job, found, min(engine.free_cores, left), is_coming=is_coming, quota=quota)
+
+
 def _view_of(unit: UnitOfWork, job: Job, order: int | None) -> ApplyView:
-    engine, head = _default_engine(unit), unit.tx.first_pending(oldest_pending(unit))
+    engine, head = _default_engine(unit), head_of_pending(unit)
     pending = None if head is None else PendingHead(head, needed_here(unit, head))
     return ApplyView(job, order, engine, pending, unit.context.rules.queue_passes)
 
@@ -110,7 +136,13 @@ def _granted(unit: UnitOfWork, job: Job, engine_name: str) -> Answer:
     engine = unit.tx.engine(engine_name)
     assert engine is not None, "a reservation needs an engine"
     note_resource(unit, job, "apply", job.asked, engine)
-    return granted(job, engine, hold_of(unit.context.rules, job))
+    return granted(job, _free_for(unit, job, engine), hold_of(unit.context.rules, job))
+
+
+def _free_for(unit: UnitOfWork, job: Job, engine: EngineState) -> int:
+    """Return how many cores are free for the initiator of the job; its queue plans with that."""
+    left = cores_left(unit, job.initiator.party_id)
+    return engine.free_cores if left is None else max(0, min(engine.free_cores, left))
 
 
 def hold_of(rules: Rules, job: Job) -> int:
@@ -164,4 +196,4 @@ def what_is_left(unit: UnitOfWork, job: Job) -> Answer:
     """Answer after a release with the number of free cores, so that the initiator asks for no more than these."""
     engine = _default_engine(unit)
     unit.inform(job.initiator.party_id)
-    return OK if engine is None else Answer(data=left_data(engine.free_cores))
+    return OK if engine is None else Answer(data=left_data(_free_for(unit, job, engine)))

@@ -6,7 +6,7 @@ A notice is only a hint. It is sent once, after the commit, and not stored; a lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fate_flow.core.model.job import Answer, Claim, Command, CommandKind, EngineState, Job
@@ -14,6 +14,7 @@ from fate_flow.core.planning.queue import fits, takes_from
 from fate_flow.core.wire.v1.initiator_bodies import capacity_body
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.reserving import needed_here
+from fate_flow.services.workers.allowed import cores_left
 from fate_flow.services.workers.elastic import oldest_pending
 
 
@@ -35,10 +36,10 @@ class CapacityNotifier:
         jobs = _first_seats(unit.tx.pending_requests(oldest_pending(unit)))
         if not jobs:
             return
-        capacity = _Capacity(unit, engine, jobs[0])
+        capacity = _Capacity(unit, engine, jobs)
         hints = []
         for job in jobs:
-            free, knows = capacity.free, self._is_notified(job) or job.initiator.party_id == informed_party
+            free, knows = capacity.free_for(job), self._is_notified(job) or job.initiator.party_id == informed_party
             if self._may_come(unit, job) and capacity.takes(unit, job) and not knows:
                 hints.append(_message(job, free))
         unit.pending = unit.pending.with_hints(hints)
@@ -86,23 +87,40 @@ def _first_seats(seats: Iterable[Job]) -> list[Job]:
 class _Capacity:
     """The free capacity minus what notices promise, given out one job after the other as `apply` would."""
 
-    def __init__(self, unit: UnitOfWork, engine: EngineState, head: Job) -> None:
+    def __init__(self, unit: UnitOfWork, engine: EngineState, jobs: Sequence[Job]) -> None:
+        """`jobs`: the pending ones, in their order."""
         self.free = Claim(engine.free_cores, engine.free_memory)
-        self._head: Job | None = head
-        self._head_needs = needed_here(unit, head)
-        self._passes_left = unit.context.rules.queue_passes - head.pending.passes
+        self._left = {one: cores_left(unit, one) for one in {job.initiator.party_id for job in jobs}}
+        self._head = next((job for job in jobs if self._may_hold(job, job.asked)), None)
+        if self._head is None:
+            return
+        self._head_needs = needed_here(unit, self._head)
+        self._passes_left = unit.context.rules.queue_passes - self._head.pending.passes
         if not fits(self._head_needs, Claim(engine.cores, engine.memory)):
             self._head = None
 
+    def free_for(self, job: Job) -> int:
+        """Return how many of the free cores the initiator of the job may hold."""
+        left = self._left[job.initiator.party_id]
+        return self.free.cores if left is None else max(0, min(self.free.cores, left))
+
     def takes(self, unit: UnitOfWork, job: Job) -> bool:
-        """Promise a job what all its seats here need; False if there is less, or if it is kept for the head."""
-        if not fits(job.asked, self.free):
+        """Promise a job what all its seats here need; False if there is less, if its initiator may not hold so much, or
+        if it is kept for the head."""
+        if not fits(job.asked, self.free) or not self._may_hold(job, job.asked):
             return False
         needed = needed_here(unit, job)
-        if not fits(needed, self.free) or self._is_kept_from(job, needed):
+        if not fits(needed, self.free) or not self._may_hold(job, needed) or self._is_kept_from(job, needed):
             return False
         self.free = Claim(self.free.cores - needed.cores, self.free.memory - needed.memory)
+        left = self._left[job.initiator.party_id]
+        if left is not None:
+            self._left[job.initiator.party_id] = left - needed.cores
         return True
+
+    def _may_hold(self, job: Job, claim: Claim) -> bool:
+        left = self._left[job.initiator.party_id]
+        return left is None or claim.cores <= left
 
     def _is_kept_from(self, job: Job, needed: Claim) -> bool:
         if self._head is None or _goes_first(job, self._head):
@@ -120,6 +138,6 @@ def _goes_first(job: Job, head: Job) -> bool:
     return job.initiator.party_id == head.initiator.party_id and job.queue_key < head.queue_key
 
 
-def _message(job: Job, free: Claim) -> Command:
-    body = capacity_body(job.party, free.cores)
+def _message(job: Job, free_cores: int) -> Command:
+    body = capacity_body(job.party, free_cores)
     return Command(CommandKind.CAPACITY, job.job_id, job.initiator, job.run, body=body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from fate_flow.core.access.authority import PARTY_0
 from fate_flow.core.access.limits import DAY, Grants, TableUse
@@ -53,12 +54,8 @@ def _is_own(unit: UnitOfWork, initiator: str) -> bool:
 
 def _cores_beyond(unit: UnitOfWork, spec: JobSpec, grants: Grants) -> Iterator[str]:
     most = grants.limits.cores
-    if most is not None:
-        nodes, own = unit.context.engines.default_size.nodes, unit.context.party_id
-        seats = [seat for seat in spec.parties if seat.party_id == own]
-        asked = sum(request_of(seat, spec.parameters[seat], nodes).cores for seat in seats)
-        if asked > most:
-            yield f"{counted(asked, 'core')} at once"
+    if most is not None and (asked := _cores_asked(unit, spec)) > most:
+        yield f"{counted(asked, 'core')} at once"
 
 
 def _uses_beyond(unit: UnitOfWork, use: TableUse, grants: Grants) -> Iterator[str]:
@@ -95,10 +92,45 @@ def _share(key: TaskKey) -> str:
     return f"{key.job_id}_{key.name}_{key.version}_{key.party.role}_{key.party.party_id}"
 
 
+@dataclass(frozen=True)
+class CoresLimit:
+    """How many cores all jobs of an initiator may hold here at once, and how many more they may hold now."""
+
+    most: int
+    left: int                # less than 0: the limit was lowered
+    is_granted: bool         # by the grants of the initiator, not by its quota
+
+
+def cores_limit(unit: UnitOfWork, initiator: str) -> CoresLimit | None:
+    """Return the limit of an initiator: of its grants, else of its quota; None: as many as there are."""
+    if _is_own(unit, initiator):
+        return None
+    granted = unit.tx.grants(initiator).limits.cores
+    total = unit.context.engines.default_size.cores
+    most = unit.context.quotas.most_cores(initiator, total) if granted is None else granted
+    if most is None:
+        return None
+    return CoresLimit(most, most - unit.tx.cores_of_jobs_by(initiator), granted is not None)
+
+
 def cores_left(unit: UnitOfWork, initiator: str) -> int | None:
     """Return how many more cores the jobs of this initiator may hold here; None: as many as there are."""
-    most = None if _is_own(unit, initiator) else unit.tx.grants(initiator).limits.cores
-    return None if most is None else most - unit.tx.cores_of_jobs_by(initiator)
+    limit = cores_limit(unit, initiator)
+    return None if limit is None else limit.left
+
+
+def check_cores_quota(unit: UnitOfWork, spec: JobSpec) -> None:
+    """Check that the job asks for no more cores than its initiator may hold by its quota. Raises TooMany."""
+    initiator = spec.initiator.party_id
+    if not _is_own(unit, initiator) and unit.tx.grants(initiator).limits.cores is None:
+        total = unit.context.engines.default_size.cores
+        unit.context.quotas.check_cores(initiator, _cores_asked(unit, spec), total)
+
+
+def _cores_asked(unit: UnitOfWork, spec: JobSpec) -> int:
+    nodes, own = unit.context.engines.default_size.nodes, unit.context.party_id
+    seats = [seat for seat in spec.parties if seat.party_id == own]
+    return sum(request_of(seat, spec.parameters[seat], nodes).cores for seat in seats)
 
 
 def least_intersection(unit: UnitOfWork, spec: JobSpec) -> int:

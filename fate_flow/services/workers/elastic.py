@@ -6,9 +6,10 @@ an elastic worker come free only in the transaction that stores its end.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from fate_flow.core.model.job import Claim, EngineState, JobKey, Task, TaskKey, Worker
+from fate_flow.core.model.job import Claim, EngineState, Job, JobKey, Task, TaskKey, Worker
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.resources import request_of
@@ -30,6 +31,31 @@ that an initiator waits after conflicts."""
 def oldest_pending(unit: UnitOfWork) -> int:
     """Return the steady time before which requests have expired, unless they were repeated since."""
     return max(0, unit.steady - PENDING_LASTS - 4 * unit.context.rules.retry_wait)
+
+
+def head_of_pending(unit: UnitOfWork) -> Job | None:
+    """Return the oldest pending request whose initiator may hold the cores that it asks for; None if there is none.
+
+    Capacity is kept for this one alone: a request beyond the limit of its initiator could not use it."""
+    oldest = oldest_pending(unit)
+    head = unit.tx.first_pending(oldest)
+    if head is None:
+        return None
+    left = {head.initiator.party_id: cores_left(unit, head.initiator.party_id)}
+    if _is_within_limit(head, left):
+        return head
+    for seat in unit.tx.pending_requests(oldest):
+        initiator = seat.initiator.party_id
+        if initiator not in left:
+            left[initiator] = cores_left(unit, initiator)
+        if _is_within_limit(seat, left):
+            return seat
+    return None
+
+
+def _is_within_limit(seat: Job, left: Mapping[str, int | None]) -> bool:
+    most = left[seat.initiator.party_id]
+    return most is None or seat.asked.cores <= most
 
 
 # ---------------------------------------------------------------------- starting them
@@ -94,12 +120,30 @@ def _begin(unit: UnitOfWork, key: TaskKey) -> None:
     for slot in vacant(command, workers):
         before = max((one for one in workers if one.slot == slot), key=lambda one: one.attempt, default=None)
         worker = _next_in(unit, key, engine, slot, before, part)
-        if part.cores > left or not unit.tx.add_elastic_worker(worker):
+        if part.cores > left or not _is_added(unit, worker):
             return
         left -= part.cores
         forget_old(unit, worker)
         if before is None or unit.steady - before.since >= A_MOMENT:       # else the poll launches it
             launch_later(unit, worker, task, spec)
+
+
+def _is_added(unit: UnitOfWork, worker: Worker) -> bool:
+    """Add the worker; return whether there was capacity for it."""
+    try:
+        with unit.part():
+            if not unit.tx.add_elastic_worker(worker):
+                return False
+            # On MySQL, another process may have reserved for the same initiator since; by now the engine is locked.
+            if _may_still_hold(unit, worker.task.job_id, worker.engine) < 0:
+                raise _TooManyCores
+    except _TooManyCores:
+        return False
+    return True
+
+
+class _TooManyCores(Exception):
+    """The jobs of the initiator would hold more cores than they may."""
 
 
 def _goes_on(unit: UnitOfWork, task: Task) -> bool:
@@ -136,6 +180,21 @@ def reclaim_capacity(unit: UnitOfWork, engine: EngineState, needed: Claim) -> bo
     if is_enough:
         _lend(unit, chosen)
     return is_enough
+
+
+def reclaim_from(unit: UnitOfWork, engine: EngineState, initiator: str, cores: int) -> bool:
+    """Stop elastic workers of the jobs of one initiator, so that another job of it may hold so many more cores; return
+    whether that is enough. If all of them are not enough, none is stopped."""
+    theirs = [one for one in _elastic_on(unit, engine) if _initiator_of(unit, one) == initiator]
+    chosen, is_enough = to_lend(Claim(cores, 0), theirs)
+    if is_enough:
+        _lend(unit, chosen)
+    return is_enough
+
+
+def _initiator_of(unit: UnitOfWork, worker: Worker) -> str:
+    seats = unit.tx.jobs_here(worker.task.job_id)
+    return seats[0].initiator.party_id if seats else ""
 
 
 def _lend(unit: UnitOfWork, workers: tuple[Worker, ...]) -> None:

@@ -382,7 +382,9 @@ def running_cluster(
     overlays: Mapping[str, Any] | None = None,
 ) -> Iterator[Cluster]:
     """Servers that are taken down whatever happens, with all that they started; `overlays` go over their confs."""
-    for party_id, overlay in (overlays or {}).items():
+    for party_id in party_ids:
+        # One party may fill another one's server, for tests of queues.
+        overlay = {"quotas": {"default": {"cores_share": 1.0}}, **(overlays or {}).get(party_id, {})}
         conf = root / party_id / "conf"
         conf.mkdir(parents=True)
         (conf / "local.service_conf.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")

@@ -10,6 +10,7 @@ from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.job import Answer, Command, EngineState, Job, JobKey, Task, TaskKey
 from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.core.model.spec import JobParameters, Party
+from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.services.context.documents import ParsedJob, parse_document
 from fate_flow.services.context.ports import Context, Engines, PartyEngine, Rules
@@ -50,6 +51,7 @@ class HandServer:
             defaults=JobParameters(task_cores=1), rules=rules or Rules(),
             routes=frozenset({"9999", "10000", "10001"}), clock=lambda: self.now, fresh_id=self._fresh_id,
             retry=Retry(lambda: self.paused, self._pause), ceilings=ceilings, approval=approval or ApprovalRule(),
+            quotas=Quotas(party_id, PartyQuota(cores_share=1.0)),     # one party may fill it, for tests of queues
         )  # fmt: skip
         with self.store.transaction() as tx:
             for name, size in self._sizes.items():

@@ -13,6 +13,7 @@ from fate_flow.core.model.job import Command, CommandKind, EngineState
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.core.model.spec import JobParameters
+from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.jobspec.ceilings import NO_CEILINGS
 from fate_flow.peers.send_queue import Jobs
 from fate_flow.services.context.pending import CapacityNotice
@@ -123,6 +124,7 @@ class SimParty:
             fresh_id=lambda: f"{world.random.getrandbits(128):032x}", carry_out=_EffectRunner(world, process).take,
             ceilings=world.ceilings_at.get(self.party_id, NO_CEILINGS), program_policy=_Open(), approval=world.approval,
             fresh_salt=lambda: f"{world.salts.getrandbits(256):064x}",
+            quotas=Quotas(self.party_id, PartyQuota(cores_share=world.cores_share)),
         )  # fmt: skip
 
     @contextmanager

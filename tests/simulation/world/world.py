@@ -51,6 +51,7 @@ class World:
         self, seed: int, parties: int = 2, cores: int = 4, faults: Faults = CALM, store: str = "memory",
         rules: Rules = RULES, memory: int = 0, servers: int = 1, cores_at: Mapping[str, int] = MappingProxyType({}),
         ceilings_at: Mapping[str, Ceilings] = MappingProxyType({}), approval: ApprovalRule = _NOBODY_ASKS,
+        cores_share: float = 1.0,
     ) -> None:  # fmt: skip
         self.seed = seed
         self.random = random.Random(seed)
@@ -86,6 +87,7 @@ class World:
         self.acted: Counter[str] = Counter()                      # what rules of jobs did
         self.rejected: set[str] = set()                           # jobs that some party did not want
         self.approval = approval
+        self.cores_share = cores_share                            # of a party, for the jobs of each other one
         self.violation = ""
         self.invariants = Invariants(self)
         self._errors = _Errors()

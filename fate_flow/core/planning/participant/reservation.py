@@ -79,11 +79,6 @@ def why_not_applied(job: Job, hold: Hold | None) -> Answer | None:
     return why_not_ready(job, hold)
 
 
-def too_many_cores(job: Job) -> Answer:
-    """Refuse a reservation beyond the cores that the initiator was granted at once. The job waits."""
-    return Answer(NOT_READY, f"the jobs of party {job.initiator.party_id} have no more cores here at once")
-
-
 @dataclass(frozen=True)
 class PendingHead:
     """The seat at the head of the pending requests at this party."""
@@ -155,9 +150,9 @@ def _sum_of(claims: Iterable[Claim]) -> Claim:
     return Claim(sum(one.cores for one in listed), sum(one.memory for one in listed))
 
 
-def granted(job: Job, engine: EngineState, lease_milliseconds: int) -> Answer:
-    """Answer an `apply` that reserved; the engine is that after it."""
-    return Answer(data=granted_data(job.asked.cores, job.asked.memory, engine.free_cores, lease_milliseconds / 1000))
+def granted(job: Job, free_cores: int, lease_milliseconds: int) -> Answer:
+    """Answer an `apply` that reserved; `free_cores`: for the initiator, after it."""
+    return Answer(data=granted_data(job.asked.cores, job.asked.memory, free_cores, lease_milliseconds / 1000))
 
 
 # ---------------------------------------------------------------------- too little capacity
@@ -195,10 +190,18 @@ def _shortage_text(job: Job, engine: EngineState, *, is_own: bool) -> str:
     return f"has too little memory free, {job.asked.memory} MB asked"
 
 
-def not_reserved(job: Job, found: Shortage, free_cores: int, *, is_coming: bool = False) -> Answer:
-    """Answer an `apply` that reserved nothing; `is_coming`: elastic workers end to make room for the job."""
+def beyond_limit(why: str, seats: Iterable[Job], most: int) -> Shortage:
+    """Return what the job lacks whose initiator may hold at most so many cores here at once."""
+    return Shortage(why, is_lasting=_sum_of(seat.asked for seat in seats).cores > most)
+
+
+def not_reserved(
+    job: Job, found: Shortage, free_cores: int, *, is_coming: bool = False, quota: str = ""
+) -> Answer:
+    """Answer an `apply` that reserved nothing; `is_coming`: elastic workers end to make room for the job; `quota`: the
+    key of the quota that is the reason."""
     why = f"{found.why}; elastic workers are giving theirs back" if is_coming else found.why
-    data = no_capacity_data(why, free_cores, never=found.is_lasting)
+    data = no_capacity_data(why, free_cores, never=found.is_lasting, quota=quota)
     return Answer(NO_CAPACITY, f"apply for job {job.job_id} resource failed", data)
 
 

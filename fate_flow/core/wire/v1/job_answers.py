@@ -81,12 +81,20 @@ def lease_in(data: Mapping[str, Any]) -> int:
     return max(3, int(seconds * 1000))
 
 
-def no_capacity_data(why: str, free_cores: int | None = None, *, never: bool = False) -> dict[str, Any]:
+def no_capacity_data(
+    why: str, free_cores: int | None = None, *, never: bool = False, quota: str = ""
+) -> dict[str, Any]:
     """Return the data of the answer to an `apply` that reserved nothing.
 
-    `never`: the job asks for more than the party has in all."""
+    `never`: the job asks for more than it could ever get. `quota`: the key of the quota that is the reason."""
     free = {} if free_cores is None else {"free_cores": free_cores}
-    return {"why": why, **free, **({"never": True} if never else {})}
+    return {"why": why, **free, **({"never": True} if never else {}), **({"quota": quota} if quota else {})}
+
+
+def quota_in(data: object) -> str:
+    """Return the key of the quota because of which nothing was reserved; empty if there is another reason."""
+    quota = data.get("quota") if isinstance(data, Mapping) else None
+    return quota if isinstance(quota, str) else ""
 
 
 def why_in(data: Mapping[str, Any]) -> str:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from fate_flow.api.between_parties.quota_log import QuotaLog
+from fate_flow.core.model.job import Answer
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
+from fate_flow.core.wire.v1.job_answers import no_capacity_data
 from tests.kit.api.client_world import TOY_CONF, TOY_DSL, World
 
 JOB = "202601011200000000001"
@@ -69,6 +73,15 @@ def test_the_operator_reads_one_line_however_often_it_happens(world: World, capl
     lines = [one for one in caplog.messages if "quota" in one]
     assert len(lines) == 1
     assert lines[0].startswith("a quota refuses party '10000': the document has ")
+
+
+def test_the_operator_reads_why_a_job_waits_that_would_hold_too_many_cores(caplog: pytest.LogCaptureFixture) -> None:
+    log, why = QuotaLog(lambda: 1.0), "has 0 cores left for party 555, 4 asked"
+    waiting = Answer(103, "apply failed", no_capacity_data(why, 0, quota="cores_share"))
+    with caplog.at_level("WARNING"):
+        for answer in (waiting, waiting, replace(waiting, data=no_capacity_data("has 0 of 8 cores free", 0)), Answer()):
+            log.note_answer("555", answer)
+    assert caplog.messages == [f"a quota refuses party '555': it {why}"]
 
 
 @pytest.mark.parametrize("path", [endpoint()[1:], "party/batch"])

@@ -41,6 +41,13 @@ def test_a_refusal_names_the_key_the_value_the_limit_and_who_may_change_it() -> 
     )
 
 
+@pytest.mark.parametrize(("share", "total", "most"), [
+    (1.0, 20, None), (0.9, 20, 18), (0.29, 100, 29), (0.9, 1, 1), (0.01, 20, 1), (0.5, 0, 1),
+])  # fmt: skip
+def test_a_share_of_cores_is_whole_cores_and_at_least_one(share: float, total: int, most: int | None) -> None:
+    assert Quotas("10000", PartyQuota(cores_share=share)).most_cores("9999", total) == most
+
+
 def test_only_requests_beyond_the_least_quota_are_measured() -> None:
     assert QUOTAS.least_document_bytes == 100
     assert Quotas("1", PartyQuota(1, 300), {"9999": PartyQuota(1, 200)}).least_document_bytes == 200

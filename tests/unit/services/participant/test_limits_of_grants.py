@@ -9,7 +9,7 @@ import pytest
 from fate_flow.core.access.limits import DAY, Grants, PartyLimits, TableLimits
 from fate_flow.core.access.permission import Kind, PermissionRule, Thing
 from fate_flow.core.model.approval import Approval, ApprovalRule
-from fate_flow.core.model.job import NOT_READY, Command, TaskKey
+from fate_flow.core.model.job import NO_CAPACITY, Command, TaskKey
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.reasons import Reason
@@ -142,8 +142,8 @@ def test_a_job_waits_until_others_of_its_party_hold_less_and_blocks_nobody() -> 
         assert host.handle(one).is_ok
     [apply] = of_other_job(command(K.APPLY, turn=1))
     answer = host.handle(apply)
-    assert (answer.retcode, answer.retmsg) == (NOT_READY, "the jobs of party 9999 have no more cores here at once")
-    assert host.job(job_id=OTHER_JOB).pending.since == 0, "no capacity is kept for it"
+    assert (answer.retcode, answer.data) == (
+        NO_CAPACITY, {"why": "has granted party 9999 no more cores at once", "free_cores": 1})
     assert host.free_cores() == 6
     assert host.handle(command(K.RETURN, turn=1)).is_ok
     assert host.handle(apply).is_ok
@@ -165,7 +165,7 @@ def test_a_reservation_that_another_process_made_meanwhile_is_undone() -> None:
         from fate_flow.services.participant.reserving import apply
 
         answer = apply(unit, command(K.APPLY, turn=1), host.job())
-    assert (answer.retcode, host.job().holds, host.free_cores()) == (NOT_READY, False, 8)
+    assert (answer.retcode, host.job().holds, host.free_cores()) == (NO_CAPACITY, False, 8)
 
 
 # ------------------------------------------------------------------ least intersection

@@ -11,6 +11,7 @@ from fate_flow.core.model.job import NOT_EFFECTIVE, UNREACHABLE, Answer, Claim, 
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
+from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.peers.send_queue import MAY_FAIL
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import Rules
@@ -116,6 +117,14 @@ def test_a_job_with_two_seats_is_told_once_and_needs_capacity_for_both() -> None
         refused(process, "first", A, 1, party=Party(role, "10000"))
     refused(process, "second", B, 2)
     assert notice(process) == [("first", "9999", 4)]
+
+
+def test_nobody_is_told_of_cores_that_its_party_may_not_hold() -> None:
+    process = the_host(cores=8)
+    object.__setattr__(process.server.context, "quotas", Quotas("10000", PartyQuota(cores_share=0.5)))
+    for number, (name, initiator, cores) in enumerate([("a", A, 5), ("b", A, 3), ("c", A, 2), ("d", B, 2)]):
+        refused(process, name, initiator, number + 1, asked=Claim(cores, 0))
+    assert notice(process) == [("b", "9999", 4), ("d", "10001", 4)], "a is beyond the share, and c is beside b"
 
 
 def test_each_is_told_once_until_it_has_asked_again() -> None:

@@ -13,10 +13,11 @@ from fate_flow.core.model.job import Answer, Claim, CommandKind, EngineState, Ho
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.core.model.status import JobStatus, TaskStatus, WorkerStatus
+from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Engines, Observation, PartyEngine, Rules
 from fate_flow.services.use_cases.admin import Operator
-from fate_flow.services.workers.elastic import tend_elastic
+from fate_flow.services.workers.elastic import begin_elastic, tend_elastic
 from fate_flow.services.workers.watch import WorkerWatch
 from tests.kit.job_documents import job
 from tests.kit.modules import Module
@@ -33,13 +34,14 @@ class Open:
         return ""
 
 
-def a_host(cores: int = 8, most: float = 1.0, **parameters: Any) -> HandServer:
+def a_host(cores: int = 8, most: float = 1.0, share: float = 1.0, **parameters: Any) -> HandServer:
     """A host of so many cores where task a runs: two workers share two cores, up to five may come."""
     host = HandServer("10000", cores=cores, rules=Rules())
     host.steady = 100_000
     engines = Engines({LOCAL: PartyEngine(host.engine, EngineSize(1, 8, 0, most))})
     modules = {"Command": Module(COMMAND_PROVIDER)}
-    for name, value in (("modules", modules), ("program_policy", Open()), ("engines", engines)):
+    quotas = Quotas("10000", PartyQuota(cores_share=share))
+    for name, value in (("modules", modules), ("program_policy", Open()), ("engines", engines), ("quotas", quotas)):
         object.__setattr__(host.context, name, value)
     said = {"replicas": 5, "min_replicas": 2, "max_failed_workers": 1} | parameters
     document = job({"guest": ["9999"], "host": ["10000"]}, {"a": []}, cores=2, commands={"a": said})
@@ -106,6 +108,30 @@ def test_they_begin_with_the_share_as_far_as_there_is_capacity() -> None:
         tx.register_engine(EngineState("local", 8, 0, 0, 0), {}, NOW)
     tend(host)
     assert (elastic(host), host.free_cores()) == ([2, 3, 4], 3)
+
+
+def test_they_stay_within_the_share_of_their_party_and_go_for_another_job_of_it() -> None:
+    host = a_host(share=0.375)
+    assert (elastic(host), host.free_cores()) == ([2], 5)
+    answer = ask(host, 1)
+    assert answer.data["quota"] == "cores_share"
+    assert answer.data["why"].endswith("elastic workers are giving theirs back")
+    assert stopped(host) == [2]
+    see(host, 2, RUNS, STOPPED)
+    tend(host)
+    assert elastic(host) == [], "a job of the same party waits"
+    assert ask(host, 1).is_ok
+
+
+def test_one_that_is_beyond_the_share_since_another_process_reserved_is_not_added() -> None:
+    host = a_host(share=0.25)
+    assert elastic(host) == []
+    object.__setattr__(host.context, "quotas", Quotas("10000", PartyQuota(cores_share=0.375)))
+    held = iter((2, 4))
+    with host.unit() as unit:
+        unit.tx.cores_of_jobs_by = lambda _: next(held)      # type: ignore[method-assign, assignment, attr-defined]
+        begin_elastic(unit, host.task().key)
+    assert (elastic(host), host.free_cores()) == ([], 6)
 
 
 def test_a_job_that_lacks_capacity_has_as_many_go_as_it_needs_and_starts_when_they_have_gone() -> None:

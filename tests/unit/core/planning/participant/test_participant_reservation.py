@@ -175,7 +175,7 @@ def test_seats_that_hold_or_have_ended_need_nothing_more() -> None:
 
 def test_the_answer_to_a_granted_apply_states_the_lease_in_seconds() -> None:
     data = {"cores": 2, "memory": 0, "remaining_cores": 4, "lease_seconds": 1.5}
-    assert granted(waiting(), ENGINE, 1_500) == Answer(data=data)
+    assert granted(waiting(), 4, 1_500) == Answer(data=data)
 
 
 # ---------------------------------------------------------------------- too little capacity
