@@ -7,13 +7,14 @@ from collections.abc import Callable
 from functools import partial
 
 from fate_flow.core.access.joined_party import TO, Contact
-from fate_flow.core.access.key_list import TLS, KeyState
+from fate_flow.core.access.key_list import TLS, KeyState, PartyKeys
 from fate_flow.peers.key_changes import own_tls
 from fate_flow.peers.pinned import PinnedParties, SeenTls
 from fate_flow.peers.tls import OwnTls, PeerKey
 from fate_flow.server.other_parties.stored_rows import recent_rows
 from fate_flow.services.context.contacts import ContactNotes
 from fate_flow.settings.settings import Settings
+from fate_flow.store.contract.party_keys import KeysOfParties
 from fate_flow.store.sql.store import SqlStore
 
 _FRESH_SECONDS = 0.4         # open connections of a revoked key end within a second
@@ -49,17 +50,22 @@ class StoredTlsKeys:
 
     def __init__(self, store: SqlStore, clock: Callable[[], int], passed: Callable[[], float]) -> None:
         self._clock = clock
-        self._rows = recent_rows(
-            store, lambda tx: {keys.party_id: keys for keys in tx.all_party_keys()}, passed, _FRESH_SECONDS
-        )
+        self._rows = recent_rows(store, _lists, passed, _FRESH_SECONDS)
 
     def of(self, party_id: str) -> tuple[PeerKey, ...] | None:
-        """Return the tls keys of a party that are valid now; None if it has no key list. Raises StorageFailed if the
-        lists could never be read."""
+        """Return the tls keys of a party that are valid now; None if it has no key list, and never had one: no other
+        authority vouches for a party that was revoked or removed. Raises StorageFailed if the lists could never be
+        read."""
         found = self._rows.read().get(party_id)
-        if found is None or found.state is KeyState.REMOVED:
-            return None
-        return tuple(PeerKey.of(party_id, pem) for pem in found.valid(TLS, self._clock()))
+        return None if found is None else tuple(PeerKey.of(party_id, pem) for pem in found.valid(TLS, self._clock()))
+
+
+def _lists(tx: KeysOfParties) -> dict[str, PartyKeys]:
+    """Return the key lists by party id, without those of removed parties that came back with a message key alone."""
+    return {
+        one.party_id: one for one in tx.all_party_keys()
+        if one.state is not KeyState.REMOVED or tx.site_key(one.party_id) is None
+    }  # fmt: skip
 
 
 def _wall_clock() -> int:

@@ -106,12 +106,13 @@ def message(text: str) -> Option[Any]:
 
 def author() -> Option[Any]:
     return click.option(
-        "--by", "author", default=_login_name, metavar="NAME",
+        "--by", "author", default=login_name, metavar="NAME",
         help="Your name for the record, unchecked, beside that of your key; the login name by default.",
     )
 
 
-def _login_name() -> str:
+def login_name() -> str:
+    """Return the name of the user of this shell."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):     # this user id has no name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 from fate_flow.cli.console.display import one_line, print_json, tell
+from fate_flow.cli.input.options import login_name
 from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.access.limits import described
@@ -58,7 +58,7 @@ def apply(conf: Path, file: Path, by: str | None, dry_run: bool) -> None:
     if dry_run:
         _exit_with_difference(conf, file)
         return
-    who = by if by is not None else getpass.getuser()
+    who = by if by is not None else login_name()
     if not who.strip() or len(who) > _LONGEST_NAME:
         raise click.BadParameter(f"is not a name of 1 to {_LONGEST_NAME} characters", param_hint="--by")
     with _exit_with_trouble(), _files(conf) as (files, own, modules):

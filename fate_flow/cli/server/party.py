@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import secrets
 import sys
 import time
@@ -12,12 +11,13 @@ from pathlib import Path
 import click
 
 from fate_flow.cli.console.display import one_line, print_json, printable, tell
+from fate_flow.cli.input.options import login_name
 from fate_flow.cli.output.lists import print_keys_of_party
 from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.access.fingerprint import fingerprint_of
-from fate_flow.core.access.invitation import LIFE_MS, SECRET_BYTES, Invitation, read_invitation
-from fate_flow.core.access.joined_party import JoinedParty, dialed_url
+from fate_flow.core.access.invitation import LIFE_MS, PREFIX, SECRET_BYTES, Invitation, read_invitation
+from fate_flow.core.access.joined_party import JoinedParty
 from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict, FlowError
 from fate_flow.core.model.grammar import check_party_id
@@ -26,12 +26,13 @@ from fate_flow.peers.invitations import Invitations, InvitationState
 from fate_flow.peers.joining import join as join_party
 from fate_flow.peers.joining import why_nobody_joins
 from fate_flow.peers.own_keys import OwnKeys
-from fate_flow.server.other_parties.reach import Reach, reach
+from fate_flow.server.reach import Reach, reach
 from fate_flow.services.context.ports import Context
 from fate_flow.services.use_cases.joining import described_parties, save_joined_party
 from fate_flow.services.use_cases.revocations import Revocations
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
+from fate_flow.store.sql.store import SqlStore
 
 _POLL_SECONDS = 0.5
 _REACH_SECONDS = 30.0
@@ -104,19 +105,17 @@ def invite(conf: Path, invited: str, by: str | None, no_wait: bool) -> None:
 def join(conf: Path, text: str, by: str | None) -> None:
     """Join the party that has made an invitation; show what both parties have agreed on.
 
-    TEXT is the invitation. Without it, the command reads a line from standard input: then no other user of the machine
-    sees it in the list of processes, and no history of a shell keeps it. Both parties save the keys and the address of
-    the other one; files are not exchanged. Nothing is saved if a check fails; the error says which one: port, name,
-    clock, key or secret. Exit code 1: the parties have not joined, or do not reach each other in both directions.
+    TEXT is the invitation. Without it, the command reads it from standard input, also over several lines: then no other
+    user of the machine sees it in the list of processes, and no history of a shell keeps it. Both parties save the keys
+    and the address of the other one; files are not exchanged. Nothing is saved if a check fails; the error says which
+    one: port, name, clock, key or secret. Exit code 1: the parties have not joined, or do not reach each other in both
+    directions.
 
     Example: fate_flow party join
     """
     settings, who = load_settings(conf), _who(by)
     address, keys = _address(settings), _own_keys(settings)
-    if text == "-":
-        tell("Paste the invitation:")
-        text = sys.stdin.readline(_LONGEST_LINE)
-    invitation = read_invitation(text)
+    invitation = _pasted() if text == "-" else read_invitation(text)
     with home_context(settings) as context:
         _check_not_revoked(context, invitation.inviter, invitation.root_id)
         found = join_party(invitation, settings.party_id, address, keys.signed_list(), who, _now)
@@ -192,6 +191,22 @@ def remove(conf: Path, party_id: str, by: str | None) -> None:
 # ---------------------------------------------------------------------- before
 
 
+def _pasted() -> Invitation:
+    """Read an invitation from standard input; mail and terminals break its line. Raises BadRequest."""
+    tell("Paste the invitation:")
+    text = ""
+    while (line := sys.stdin.readline(_LONGEST_LINE)).strip() and len(text) < _LONGEST_LINE:
+        text += line
+        try:
+            return read_invitation(text)
+        except BadRequest:
+            if not text.lstrip().startswith(PREFIX):
+                raise
+        if line == text:
+            tell("A part of the text is missing, or was changed. Paste the rest of it, or an empty line:")
+    return read_invitation(text)
+
+
 def _address(settings: Settings) -> str:
     """Return the address of this party, for others; empty if it dials them. Raises BadSettings if other parties could
     not reach this one."""
@@ -218,10 +233,11 @@ def _check_not_revoked(context: Context, party_id: str, root_id: str = "") -> No
         return
     if keys.state is KeyState.REVOKED:
         raise Conflict(f"party {party_id} was revoked here; to accept it again: fate_flow party remove {party_id}")
-    if root_id not in ("", keys.root_id):
+    if root_id and root_id not in keys.root_ids():
         raise Conflict(
             f"key: the invitation has another root key than the one of party {party_id} that is saved here "
-            f"({fingerprint_of(keys.root_id)}); if that party has lost its key, delete it first (flow key delete)"
+            f"({fingerprint_of(keys.root_id)}), and no list here announces it; if that party has lost its root key, "
+            f"join it after: fate_flow party remove {party_id}"
         )
 
 
@@ -285,10 +301,10 @@ def _finish(settings: Settings, context: Context, party: JoinedParty) -> None:
     for name, value in lines:
         click.echo(printable(f"{name:<13}{value}"))
     tell("Compare the six words with the other operator by telephone: they are the same on both screens.")
-    known = settings.routes.get(party.party_id)
-    url = known.url if known else party.address or dialed_url(party.party_id)
-    found = reach(settings, context, party.party_id, url, _REACH_SECONDS)
-    for line in _directions(settings.party_id, party.party_id, url, found):
+    store = context.store
+    assert isinstance(store, SqlStore), "home_context makes no other one"
+    found = reach(settings, store, party.party_id, _REACH_SECONDS)
+    for line in _directions(settings.party_id, party.party_id, found):
         click.echo(one_line(line))
     if not found.is_both_ways:
         raise SystemExit(1)
@@ -298,10 +314,10 @@ def _where(address: str) -> str:
     return f"at {address}" if address else "without a port: it keeps connections to the other party open"
 
 
-def _directions(own: str, other: str, url: str, found: Reach) -> list[str]:
+def _directions(own: str, other: str, found: Reach) -> list[str]:
     tls = f" ({found.seen.version}, key {found.seen.key_id[:16]})" if found.seen else ""
     return [
-        f"{own} -> {other}: " + (f"cannot reach {url}: {found.there}" if found.there else f"reaches it{tls}"),
+        f"{own} -> {other}: " + (f"cannot reach {found.url}: {found.there}" if found.there else f"reaches it{tls}"),
         f"{other} -> {own}: " + (f"does not reach this party: {found.back}" if found.back else "reaches this party"),
     ]
 
@@ -319,7 +335,7 @@ def _own_keys(settings: Settings) -> OwnKeys:
 
 
 def _who(by: str | None) -> str:
-    who = one_line(by if by is not None else getpass.getuser())
+    who = one_line(by if by is not None else login_name())
     if not who or len(who) > _LONGEST_NAME:
         raise click.BadParameter(f"is not a name of 1 to {_LONGEST_NAME} characters", param_hint="--by")
     return who

@@ -109,6 +109,11 @@ class PartyKeys:
         """Return the keys (PEM) of this use that count now."""
         return read_key_list(self.signed.content).valid(use, now) if self.state is KeyState.JOINED else ()
 
+    def root_ids(self) -> tuple[str, ...]:
+        """Return the ids of the root keys that may sign the next list."""
+        next_root = read_key_list(self.signed.content).next_root
+        return (self.root_id,) if next_root is None else (self.root_id, key_id_of(next_root))
+
 
 @dataclass(frozen=True)
 class ReplacedKeyList:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +13,17 @@ from click.testing import CliRunner, Result
 
 from fate_flow.cli.server import party
 from fate_flow.cli.server.main import fate_flow
+from fate_flow.core.access.invitation import Invitation, read_invitation
 from fate_flow.core.access.joined_party import JoinedParty
+from fate_flow.core.access.key_list import KeyState, PartyKeys
+from fate_flow.core.model.errors import PermissionDenied
 from fate_flow.peers.invitations import Invitations
+from fate_flow.peers.joining import Joining
+from fate_flow.peers.key_lists import sign_key_list
 from fate_flow.settings.reader import load_settings
+from fate_flow.store.sql.store import SqlStore
+from tests.kit.key_lists import key_list as key_list_of
+from tests.kit.site_keys import private_key
 from tests.kit.store.migrated_sqlite import migrated_sqlite
 
 PHRASE = "zoo zoo zoo zoo zoo zoo"
@@ -61,3 +72,81 @@ def test_an_invitation_that_was_used_by_a_server_that_failed_then_is_no_success(
     assert found.exit_code == 1
     assert "Error: the invitation was used, but nothing was saved of party 10000" in found.stderr
     assert "has joined" not in found.stderr
+
+
+# ---------------------------------------------------------------------- join
+
+TEXT = Invitation("https://10.0.0.2:9390", "10000", "ab" * 32, "9999", b"s" * 16, 2**41).text()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Invitation]:
+    """The invitations with which the other party was asked; it refuses."""
+    found: list[Invitation] = []
+
+    def ask(invitation: Invitation, *_: object) -> Joining:
+        found.append(invitation)
+        raise PermissionDenied("secret: the other party refuses")
+
+    monkeypatch.setattr(party, "join_party", ask)
+    return found
+
+
+@pytest.mark.parametrize("text", [
+    TEXT, f"{TEXT}\n", f"{TEXT[:50]}\n{TEXT[50:90]}\r\n  {TEXT[90:]}\nwhat follows", f"{TEXT[:17]}\n{TEXT[17:]}\n\n",
+], ids=["no line feed", "one line", "three lines", "two lines"])  # fmt: skip
+def test_a_text_over_several_lines_can_be_pasted(run: Run, asked: list[Invitation], text: str) -> None:
+    found = run("join", text=text)
+    assert "Error: secret: the other party refuses" in found.stderr
+    assert [one.text() for one in asked] == [TEXT]
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("", "does not begin with fate-flow-invite:"), (f"\n{TEXT}", "does not begin with"),
+    (f"x{TEXT}", "does not begin with"),
+    (f"{TEXT[:50]}\n\n{TEXT[50:]}", "missing or was changed"), (TEXT[:-1], "missing or was changed"),
+    ((TEXT[:-1] + "\n") * 200, "missing or was changed"),
+])  # fmt: skip
+def test_a_text_that_is_none_ends_the_command(run: Run, asked: list[Invitation], text: str, said: str) -> None:
+    found = run("join", text=text)
+    assert found.exit_code == 1
+    assert said in found.stderr
+    assert asked == []
+
+
+@pytest.mark.parametrize(("announced", "is_asked"), [(True, True), (False, False)])
+def test_a_party_may_join_again_by_a_root_key_that_it_has_announced(
+    run: Run, conf: Path, asked: list[Invitation], announced: bool, is_asked: bool
+) -> None:
+    before, after = private_key(105), private_key(106)
+    key_list = replace(key_list_of("10000", 1, private_key(1)), next_root=after.public.pem if announced else None)
+    store = SqlStore(migrated_sqlite(load_settings(conf).home))
+    with store.transaction() as tx:
+        tx.add_party_keys(PartyKeys(
+            "10000", 1, before.public.key_id, sign_key_list(before, key_list), 1, KeyState.JOINED, "ann", 1
+        ))
+    store.close()
+    text = replace(read_invitation(TEXT), root_id=after.public.key_id).text()
+    found = run("join", text=text)
+    assert found.exit_code == 1
+    assert len(asked) == is_asked
+    assert ("fate_flow party remove 10000" in found.stderr) is not is_asked
+    own = run("join", text=replace(read_invitation(TEXT), root_id=before.public.key_id).text())
+    assert "the other party refuses" in own.stderr
+
+
+def test_a_user_without_a_name_is_named_by_its_number(
+    run: Run, conf: Path, monkeypatch: pytest.MonkeyPatch, asked: list[Invitation]
+) -> None:
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.setattr(getpass, "getuser", nobody)
+    assert "the other party refuses" in run("join", text=TEXT).stderr
+    assert len(asked) == 1
+    grants = conf.with_name("grants.yaml")
+    grants.write_text("version: 1\nparties: {10000: {cores: 4}}\n", encoding="utf-8")
+    done = CliRunner().invoke(fate_flow, ["grants", "apply", "-f", str(grants), "-c", str(conf)])
+    assert done.exit_code == 0, done.stderr
+    shown = CliRunner().invoke(fate_flow, ["grants", "show", "-c", str(conf)]).stdout
+    assert f"applied by user {os.getuid()} at" in shown

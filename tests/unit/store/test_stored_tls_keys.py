@@ -19,6 +19,7 @@ from fate_flow.store.database.opening import open_database
 from fate_flow.store.sql.store import SqlStore
 from tests.kit.key_lists import ROOT, listed, signed_list
 from tests.kit.peers.handshakes import public_pem, tls_party
+from tests.kit.site_keys import private_key, site_key
 
 OLD, NEW = tls_party("10000"), tls_party("10000", ecdsa=True)
 NOW = 1000
@@ -79,13 +80,19 @@ def test_keys_are_those_of_the_newest_list_until_their_time_is_over(store: SqlSt
     assert (keys.later(), keys("10001")) == ([public_pem(NEW.key)], None)
 
 
-@pytest.mark.parametrize(("state", "seen"), [(KeyState.REVOKED, []), (KeyState.REMOVED, None)])
-def test_no_key_of_a_revoked_party_counts_and_a_removed_one_is_forgotten(
-    store: SqlStore, state: KeyState, seen: list[str] | None
-) -> None:
+@pytest.mark.parametrize("state", [KeyState.REVOKED, KeyState.REMOVED])
+def test_no_key_of_a_party_counts_that_was_revoked_or_removed(store: SqlStore, state: KeyState) -> None:
+    """And there is no other way to recognise it: its server is not reached over an authority's certificate instead."""
     with store.transaction() as tx:
         tx.add_party_keys(replace(keys_of(1), state=state))
-    assert Keys(store)() == seen
+    assert Keys(store)() == []
+
+
+def test_a_removed_party_that_came_back_with_a_message_key_alone_is_recognised_without_a_list(store: SqlStore) -> None:
+    with store.transaction() as tx:
+        tx.add_party_keys(replace(keys_of(1), state=KeyState.REMOVED))
+        tx.add_site_key(site_key("10000", private_key(1)), 1)
+    assert Keys(store)() is None
 
 
 def test_the_connection_of_a_thread_that_only_sends_is_closed(store: SqlStore) -> None:

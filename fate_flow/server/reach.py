@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from fate_flow.core.access.key_list import TLS
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.paths import INTAKE
 from fate_flow.core.wire.v1.queries import intake_query, way_back_in
 from fate_flow.peers.inquiry import Inquirer, why_unreached
-from fate_flow.peers.key_changes import own_tls
 from fate_flow.peers.pinned import PinnedParties, SeenTls
-from fate_flow.peers.tls import PeerKey
-from fate_flow.services.context.ports import Context
+from fate_flow.server.other_parties.answer_keys import expecting_answers
+from fate_flow.server.other_parties.party_routes import with_joined_routes
+from fate_flow.server.peer_tls import pinned_parties
+from fate_flow.server.runtime import inquirers, signature_of
 from fate_flow.settings.settings import Settings
+from fate_flow.store.sql.store import SqlStore
 
 _PAUSE_SECONDS = 0.5         # the servers notice a new party within a second
 
@@ -23,6 +24,7 @@ _PAUSE_SECONDS = 0.5         # the servers notice a new party within a second
 class Reach:
     """What one question to the other party has shown. A problem begins with what has to be corrected; empty: none."""
 
+    url: str                 # of the other party
     there: str               # why this party does not reach the other one
     back: str                # why the other party does not reach this one; also set if nobody could be asked
     seen: SeenTls | None     # of the connection to the other party
@@ -32,28 +34,32 @@ class Reach:
         return not self.there and not self.back
 
 
-def reach(settings: Settings, context: Context, party_id: str, address: str, seconds: float) -> Reach:
-    """Ask the other party whether it answers and reaches this one, again until both is so or the time is over."""
-    pinned = PinnedParties(
-        lambda: own_tls(settings.party_id, settings.keys_dir, _now),
-        lambda one: _keys_of(context, one), _now,
-    )  # fmt: skip
-    inquirer = Inquirer(settings.party_id, {party_id: address}, pinned=pinned, dialed=settings.dialed_socket)
+def reach(settings: Settings, store: SqlStore, party_id: str, seconds: float) -> Reach:
+    """Ask the other party whether it answers and reaches this one, again until both is so or the time is over.
+
+    It is asked as the server would ask it: by the same route, with the same keys, signed if the server signs. Raises
+    FlowError."""
+    settings = with_joined_routes(settings, store)
+    route = settings.routes.get(party_id)
+    if route is None:
+        return Reach("", f"port: party {party_id} has no route here any more", "not asked", None)
+    pinned = pinned_parties(settings, store)
+    inquirer, _ = inquirers(settings, expecting_answers(signature_of(settings), settings, store), pinned)
     deadline = time.monotonic() + seconds
     while True:
-        found = _asked(inquirer, pinned, party_id)
+        found = _asked(inquirer, pinned, party_id, route.url)
         if found.is_both_ways or time.monotonic() > deadline:
             return found
         time.sleep(_PAUSE_SECONDS)
 
 
-def _asked(inquirer: Inquirer, pinned: PinnedParties, party_id: str) -> Reach:
+def _asked(inquirer: Inquirer, pinned: PinnedParties, party_id: str, url: str) -> Reach:
     answer = inquirer.ask(Party("host", party_id), INTAKE, intake_query(call_back=True))
     seen = pinned.seen(party_id)
     if problem := why_unreached(party_id, answer) or ("" if answer.is_ok else answer.retmsg):
-        return Reach(named_problem(problem), "not asked", seen)
+        return Reach(url, named_problem(problem), "not asked", seen)
     way_back = way_back_in(answer)
-    return Reach("", named_problem(way_back.error) if way_back else "", seen)
+    return Reach(url, "", named_problem(way_back.error) if way_back else "", seen)
 
 
 def named_problem(text: str) -> str:
@@ -67,15 +73,6 @@ def named_problem(text: str) -> str:
 _SIGNS = (
     ("clock", ("compare the clocks",)),
     ("name", ("cannot be resolved", "another server, that of party", "has no route here")),
-    ("key", ("TLS", "key", "signature")),
+    ("key", ("TLS", "key", "signature", "signed")),
 )
 """What a problem is called, by parts of its text; what nobody knows is a matter of address, firewall and port."""
-
-
-def _keys_of(context: Context, party_id: str) -> tuple[PeerKey, ...] | None:
-    found = context.read(lambda tx: tx.party_keys(party_id))
-    return None if found is None else tuple(PeerKey.of(party_id, pem) for pem in found.valid(TLS, _now()))
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
