@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 import peewee
 
 from fate_flow.cli.server.cluster_plan import Cluster, ClusterError
-from fate_flow.core.access.key_list import SignedKeyList
+from fate_flow.core.access.key_list import KeyState, SignedKeyList
 from fate_flow.core.model.errors import Conflict, FlowError
 from fate_flow.peers.key_lists import check_key_list
 from fate_flow.peers.own_keys import OwnKeys
@@ -31,7 +31,8 @@ _BY = "bin/cluster"
 
 
 def exchange_keys(cluster: Cluster) -> None:
-    """Make the keys that are missing, and save the key list of each party at all others. Raise ClusterError."""
+    """Make the keys that are missing, and save the key list of each party at all others but those that have revoked or
+    removed it. Raise ClusterError."""
     mask = os.umask(0o077)           # as the servers have it: keys and databases are for this user alone
     try:
         lists: dict[str, SignedKeyList] = {}
@@ -71,6 +72,9 @@ def _write(store: SqlStore, lists: Sequence[SignedKeyList]) -> None:
     with store.transaction() as tx:
         for signed in lists:
             found, root = check_key_list(signed)
+            before = tx.party_keys(found.party_id)
+            if before is not None and before.state is not KeyState.JOINED:
+                continue                 # an operator has revoked or removed it
             put_key_list(tx, found, signed, root.key_id, True, _BY, _now())
 
 

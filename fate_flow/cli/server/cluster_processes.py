@@ -29,7 +29,7 @@ def bring_up(root: Path, party_ids: Sequence[str], pending_requests: dict[str, A
         before = Cluster.read(root)
         running = [name for name in before.party_ids if service.find(before.home(name))] if before else []
         cluster = plan(root, before, party_ids, pending_requests, running, ports.is_free)
-        if cluster != before:
+        if before and cluster != before:
             cluster.write()
         try:
             new = [one for one in cluster.members if cluster != before or not cluster.conf_path(one.party_id).exists()]
@@ -37,6 +37,8 @@ def bring_up(root: Path, party_ids: Sequence[str], pending_requests: dict[str, A
                 cluster.write_conf(member)
             if new and not cluster.options.plain:
                 _exchange_keys(cluster)
+            if before is None:           # last: a command that was killed before is repeated from the beginning
+                cluster.write()
             start_parties(cluster, [name for name in cluster.party_ids if name not in running])
         except BaseException:
             if before is None:

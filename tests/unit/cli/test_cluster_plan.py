@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import yaml
 from click.testing import CliRunner
 
 from fate_flow.cli.server import cluster as cluster_command
+from fate_flow.cli.server import cluster_processes
 from fate_flow.cli.server.cluster_keys import exchange_keys
 from fate_flow.cli.server.cluster_plan import Cluster, ClusterError, Member, Options, choose_ports, plan
 from fate_flow.core.access.key_list import TLS, KeyState
@@ -21,7 +23,7 @@ from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.settings.parties import Listen
 from fate_flow.settings.reader import load_settings
 from fate_flow.store.database.opening import open_database
-from fate_flow.store.sql.store import SqlStore
+from fate_flow.store.sql.store import SqlStore, SqlTransaction
 
 ROOT = Path("/somewhere/a cluster")
 
@@ -259,15 +261,22 @@ def cluster(tmp_path: Path) -> Cluster:
     return made
 
 
-def tls_keys(cluster: Cluster, party_id: str) -> dict[str, tuple[str, ...]]:
-    """The tls keys of others that a party believes, by the party they belong to."""
+@contextmanager
+def stored_at(cluster: Cluster, party_id: str) -> Iterator[SqlTransaction]:
+    """The database of a party."""
     settings = load_settings(cluster.conf_path(party_id))
     store = SqlStore(open_database(settings.database_url, settings.home))
     try:
-        with store.reading() as tx:
-            stored = tx.all_party_keys()
+        with store.transaction() as tx:
+            yield tx
     finally:
         store.close()
+
+
+def tls_keys(cluster: Cluster, party_id: str) -> dict[str, tuple[str, ...]]:
+    """The tls keys of others that a party believes, by the party they belong to."""
+    with stored_at(cluster, party_id) as tx:
+        stored = tx.all_party_keys()
     assert {(one.state, one.state_by) for one in stored} == {(KeyState.JOINED, "bin/cluster")}
     return {one.party_id: one.valid(TLS, 0) for one in stored}
 
@@ -295,6 +304,32 @@ def test_keys_that_are_there_are_kept(cluster: Cluster) -> None:
     before = {party_id: (own_list(cluster, party_id), tls_keys(cluster, party_id)) for party_id in PARTIES}
     exchange_keys(cluster)
     assert {party_id: (own_list(cluster, party_id), tls_keys(cluster, party_id)) for party_id in PARTIES} == before
+
+
+@pytest.mark.parametrize("state", [KeyState.REVOKED, KeyState.REMOVED])
+def test_a_party_that_was_revoked_or_removed_stays_so(cluster: Cluster, state: KeyState) -> None:
+    exchange_keys(cluster)
+    with stored_at(cluster, "9999") as tx:
+        assert tx.move_party_keys("10000", KeyState.JOINED, state, "ann", 1)
+    exchange_keys(cluster)
+    with stored_at(cluster, "9999") as tx:
+        states = {one.party_id: (one.state, one.state_by) for one in tx.all_party_keys()}
+    assert states == {"10000": (state, "ann"), "10001": (KeyState.JOINED, "bin/cluster")}
+
+
+def test_a_cluster_is_one_once_its_keys_were_exchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever kills the command before leaves no cluster, so that the next one begins from the beginning."""
+    steps: list[tuple[str, bool]] = []
+
+    def step(name: str) -> Callable[..., None]:
+        return lambda *_: steps.append((name, (tmp_path / "cluster.json").exists()))
+
+    monkeypatch.setattr(cluster_processes, "_exchange_keys", step("exchange"))
+    monkeypatch.setattr(cluster_processes, "start_parties", step("start"))
+    for _ in range(2):
+        made = cluster_processes.bring_up(tmp_path, ("9999", "10000"), {"base_port": 27300})
+    assert steps == [("exchange", False), ("start", True), ("start", True)]
+    assert Cluster.read(tmp_path) == made
 
 
 def test_what_cannot_be_used_is_named_with_its_party(cluster: Cluster) -> None:
