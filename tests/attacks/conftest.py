@@ -6,7 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kit.attacks.attacked_server import HONEST, OWN, AttackedServer, attacked_server, new_job_id, program
+from tests.kit.attacks.attacked_server import (
+    HONEST,
+    HOSTILE,
+    OWN,
+    AttackedServer,
+    agrees,
+    attacked_server,
+    new_job_id,
+    program,
+)
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +49,16 @@ def own_job(running: AttackedServer) -> str:
     running.server.wait(answer["jobId"], "running")
     running.await_program(answer["jobId"])
     return str(answer["jobId"])
+
+
+@pytest.fixture
+def hostile_seat(attacked: AttackedServer) -> Iterator[str]:
+    """The id of a running job of this server in which the honest and the hostile party have a seat."""
+    submitted = attacked.server.submit(program(OWN, {"host": [HONEST, HOSTILE]}))
+    assert submitted["retcode"] == 0, submitted
+    job_id = str(submitted["jobId"])
+    attacked.await_program(job_id)
+    yield job_id
+    attacked.peers[HOSTILE].answers = agrees
+    attacked.server.post("job/stop", {"job_id": job_id})
+    attacked.server.wait(job_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -90,19 +91,35 @@ def test_a_party_is_nobody_else_and_least_of_all_this_server(attacked: AttackedS
 # ---------------------------------------------------------------------- one job id, several seats
 
 
-def test_no_seat_of_a_foreign_job_is_taken_with_the_highest_revision(attacked: AttackedServer, job_here: str) -> None:
-    """The seat is free, the document is the attacker's own or says that the honest party has made it."""
-    before = attacked.rows(job_here)
-    roles = {"host": [OWN], "arbiter": [OWN]}
-    for initiator in (HOSTILE, HONEST):
-        documents = (*(reader(initiator, table, roles) for table in ("open", "secret")), program(initiator, roles))
+@pytest.mark.parametrize("of_this_server", [False, True], ids=["job of another party", "job of this server"])
+def test_no_seat_of_a_foreign_job_is_taken_with_the_highest_revision(
+    attacked: AttackedServer, job_here: str, own_job: str, of_this_server: bool
+) -> None:
+    """The seat is free, the document is the attacker's own or says that the bound initiator has made it."""
+    job_id, initiator = (own_job, OWN) if of_this_server else (job_here, HONEST)
+    before, roles = attacked.rows(job_id), {"host": [OWN], "arbiter": [OWN]}
+    for named in (HOSTILE, initiator):
+        documents = (*(reader(named, table, roles) for table in ("open", "secret")), program(named, roles))
         for document in documents:
-            for seat in (f"arbiter/{OWN}", f"host/{OWN}"):
+            for seat in (f"arbiter/{OWN}", f"host/{OWN}", f"guest/{OWN}"):
                 for revision in (0, 1, HIGHEST):
-                    body = create_body(job_here, document, revision=revision)
-                    said = attacked.ask(HOSTILE, f"party/{job_here}/{seat}/create", body)
-                    assert said["retcode"] == 108, (initiator, seat, revision, said)
-    assert attacked.rows(job_here) == before
+                    body = create_body(job_id, document, revision=revision)
+                    said = attacked.ask(HOSTILE, f"party/{job_id}/{seat}/create", body)
+                    assert said["retcode"] == 108, (named, seat, revision, said)
+    assert attacked.rows(job_id) == before
+
+
+def test_of_two_parties_that_found_one_job_at_once_one_has_it(attacked: AttackedServer) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            job_id = new_job_id()
+            path, founders = f"party/{job_id}/host/{OWN}/create", (HONEST, HOSTILE) * 2
+            bodies = [create_body(job_id, reader(one, "open")) for one in founders]
+            answers = list(pool.map(attacked.ask, founders, [path] * 4, bodies))
+            taken = {one for one, said in zip(founders, answers, strict=True) if said["retcode"] == 0}
+            [row] = attacked.server.rows("SELECT f_initiator_party_id AS id FROM t_job WHERE f_job_id = ?", job_id)
+            assert taken == {row["id"]}, answers
+            attacked.end(row["id"], job_id)
 
 
 def test_what_runs_is_what_was_granted_whatever_the_second_seat_says(attacked: AttackedServer) -> None:

@@ -11,32 +11,10 @@ import pytest
 
 from fate_flow.engines.local.worker import EXIT, ProcessId
 from tests.kit.servers.engine_site import Site, is_running, line_in, started
+from tests.kit.servers.programs import ESCAPE
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
-
-# Leaves a process in a session of its own that says its number in a file, kills its runner, and does what it is told:
-# "told" waits for a file before that.
-ESCAPE = """
-import os, signal, sys, time
-kept, file, last = sys.argv[1:]
-if os.fork() == 0:
-    os.setsid()
-    if os.fork():
-        os._exit(0)
-    program = ["/bin/sh", "-c", 'echo $$ > "$0.new"; mv "$0.new" "$0"; exec sleep 600', file]
-    os.execve(program[0], program, dict(os.environ) if kept == "kept" else {})
-while not os.path.exists(file) or last == "told" and not os.path.exists(file + ".go"):
-    time.sleep(0.005)
-if last != "no runner killed":
-    os.kill(os.getppid(), signal.SIGKILL)
-if last == "sleep":
-    time.sleep(600)
-if last == "forge":
-    open(os.path.join(os.environ["FATE_FLOW_WORKER"], "exit.json"), "w").write(
-        '{"exit_code": 0, "signal": null, "cause": "exited"}')
-"""
-
 
 def escaped(site: Site, environment: str, last: str) -> tuple[Path, int]:
     folder = site.python(ESCAPE, environment, str(site.home / "escaped"), last)

@@ -20,19 +20,21 @@ from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPSConnection
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
+import requests
 import yaml
 
 from fate_flow.cli.server import service
 from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.core.wire.v1.extensions import EXTENSIONS
 from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.peers.site_key import PrivateKey
 from fate_flow.peers.tls import PeerKey, client_context, load_tls_key, public_pem, server_context
 from tests.kit.key_lists import signed_list
 from tests.kit.peers.handshakes import TlsParty, tls_party
-from tests.kit.peers.hostile_server import HostileServer, Script
+from tests.kit.peers.hostile_server import HostileServer, Script, answer, once
 from tests.kit.peers.tls_peer import TlsPeer
 from tests.kit.servers.changing_proxy import ChangingProxy
 from tests.kit.servers.party_servers import Answer, PartyServer, csv_text, job_of
@@ -58,13 +60,23 @@ QUOTAS = {"unfinished_jobs": 3, "document_bytes": 20_000, "spool_share": 0.01}
 SPOOL_BYTES = 8 << 20
 SLEEPER = {"command": ["/bin/sh", "-c", "exec sleep 600"]}
 
+_ESTABLISHED, _CLOSE_WAIT = "01", "08"
+_OF_TIME = ("time", "date", "_at", "seen", "since")
 _COME_AND_GO = ("run/nonces/", "run/alive", "run/peers.json", "fate_flow.sqlite")
+
+RIGHT = once(answer(b'{"retcode": 0, "retmsg": "success", "data": {}}', "200 OK", "Connection: close"))
+"""An answer of a server that is as it should be."""
 
 NUMBERS = count(time.time_ns() // 1000)
 
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def message_key(party_id: str) -> PrivateKey:
+    """What this party signs requests with."""
+    return private_key(int(party_id[-1]) + 1)
 
 
 def new_job_id() -> str:
@@ -114,12 +126,20 @@ class AttackedServer:
     wrong: list[Script]                      # the last one is what the server of WRONG sends
     wrong_server: HostileServer
     proxy: ChangingProxy                     # ends the TLS in front of the port of clients
-    proxy_context: ssl.SSLContext            # believes its certificate
+    proxy_authority: Path                    # vouches for it
     _contexts: dict[str, ssl.SSLContext] = field(default_factory=dict)
+
+    @property
+    def client_port(self) -> int:
+        return int(self.server.url.rpartition(":")[2])
 
     @property
     def own(self) -> PeerKey:
         return PeerKey.of(OWN, public_pem(load_tls_key(self.home / "keys" / "tls.pem").public_key()))
+
+    @staticmethod
+    def clock() -> int:
+        return now_ms()
 
     # ------------------------------------------------------------------ over the gateway
 
@@ -156,9 +176,9 @@ class AttackedServer:
         assert isinstance(found, dict), (status, text)
         return found
 
-    def exchanged(self, party_id: str, data: bytes) -> bytes:
+    def exchanged(self, party_id: str, data: bytes, source: str = "127.0.0.1") -> bytes:
         """All that comes back on a connection whose sender ends after these bytes."""
-        with self.connected(party_id) as connection:
+        with self.connected(party_id, source) as connection:
             with suppress(OSError):          # it is refused before it has sent everything
                 connection.sendall(data)
                 socket.socket.shutdown(connection, socket.SHUT_WR)
@@ -202,6 +222,19 @@ class AttackedServer:
         """Whether the honest party and a client are answered. The party comes from an address of its own."""
         return self.is_served(HONEST, "127.0.0.7") and self.server.post("version/get")["retcode"] == 0
 
+    def plain_peer_is_served(self) -> bool:
+        head = {"SRC-PARTY-ID": PLAIN, "DEST-PARTY-ID": OWN}
+        url = f"http://127.0.0.1:{self.plain_port}/v1/{HEARTBEAT}"
+        return bool(requests.post(url, json={"jobs": []}, headers=head, timeout=90).json()["retcode"] == 0)
+
+    def connections(self) -> int:
+        """How many the gateway has, also of those whose other end is closed already."""
+        lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        return sum(
+            line[1].endswith(f":{self.port:04X}") and line[3] in (_ESTABLISHED, _CLOSE_WAIT) and line[9] != "0"
+            for line in lines
+        )
+
     def seen(self, party_id: str) -> str:
         """What `flow party list` says of a party, which the server asks meanwhile."""
         [found] = [one for one in self.server.ask("party/list", {})["parties"] if one["party_id"] == party_id]
@@ -211,7 +244,7 @@ class AttackedServer:
         """What is stored about a job, but for times and signs of life."""
         return [
             sorted(
-                ({key: value for key, value in row.items() if not key.endswith(("time", "date", "_at", "seen"))}
+                ({key: value for key, value in row.items() if not key.endswith(_OF_TIME)}
                  for row in self.server.rows(f"SELECT * FROM {table} WHERE f_job_id = ?", job_id)), key=repr,
             )
             for table in ("t_job", "t_task", "t_seat", "t_worker", "t_job_binding")
@@ -221,6 +254,14 @@ class AttackedServer:
         """All files below the home but those that come and go by themselves."""
         found = {path.relative_to(self.home).as_posix() for path in self.home.rglob("*")}
         return {name for name in found if not name.startswith(_COME_AND_GO)}
+
+    def await_nothing_new(self, before: set[str]) -> None:
+        """Wait until there is no file that was not there before, but of jobs that are here."""
+        def left() -> set[str]:
+            jobs = [row["f_job_id"] for row in self.server.rows("SELECT f_job_id FROM t_job")]
+            return {name for name in self.files() - before if not any(job_id in name for job_id in jobs)}
+
+        eventually(lambda: not left(), lambda: f"nothing new: {left()}")
 
     def log(self, name: str) -> list[str]:
         return self.server.log("fate_flow", name)
@@ -247,6 +288,29 @@ def all_of(connection: Any) -> bytes:
     return found
 
 
+class Listener:
+    """A port of this machine, and how often somebody has connected to it: where no request may lead."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=100)
+        self._socket.setblocking(False)
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def count(self) -> int:
+        found = 0
+        with suppress(BlockingIOError):
+            while True:
+                self._socket.accept()[0].close()
+                found += 1
+        return found
+
+
 # ---------------------------------------------------------------------- its start
 
 
@@ -263,7 +327,7 @@ def attacked_server(root: Path) -> Iterator[AttackedServer]:
     peers = {one: TlsPeer(server_context(parties[who].own, [own])) for one, who in shown.items()}
     for one in peers.values():
         one.answers = agrees
-    wrong: list[Script] = [lambda: iter(())]
+    wrong: list[Script] = [RIGHT]
     wrong_server = HostileServer(lambda: wrong[-1](), context=server_context(parties[WRONG].own, [own]))
     authority = Authority(root)
     proxy = ChangingProxy(authority.server_context())
@@ -276,7 +340,7 @@ def attacked_server(root: Path) -> Iterator[AttackedServer]:
         server = PartyServer(OWN, f"http://127.0.0.1:{port}", home)
         found = AttackedServer(
             home, conf, server, gateway, plain, parties, peers, wrong, wrong_server, proxy,
-            ssl.create_default_context(cafile=authority.file),
+            authority.file,
         )
         _prepare(found)
         yield found
@@ -299,7 +363,9 @@ def _configuration(home: Path, ports: tuple[int, int, int], urls: Mapping[str, s
         "permission": {"switch": True, "component": True, "dataset": True},
         "commands": {"enabled": True, "allow": ["/bin/sh", sys.executable]},
         "quotas": {"parties": {HOSTILE: QUOTAS}},
-        "limits": {"initiator_silence": 3000.0, "spool_max_bytes": SPOOL_BYTES, "stop_grace": 1.0},
+        "limits": {
+            "initiator_silence": 3000.0, "heartbeat_interval": 1.0, "spool_max_bytes": SPOOL_BYTES, "stop_grace": 1.0,
+        },
         "log": {"sql": False},
     }  # fmt: skip
 
@@ -307,7 +373,7 @@ def _configuration(home: Path, ports: tuple[int, int, int], urls: Mapping[str, s
 def _prepare(found: AttackedServer) -> None:
     """Let the parties join, revoke one of them, and give the others tables and grants."""
     for party_id in JOINED:
-        text = signed_list(party_id, 1, private_key(int(party_id[-1]) + 1), tls=found.parties[party_id]).text()
+        text = signed_list(party_id, 1, message_key(party_id), tls=found.parties[party_id]).text()
         found.server.ask("key/public/save", {"party_id": party_id, "key": text})
     for name in ("open", "secret"):
         found.server.has_table(name, csv_text(["id", "x"], {"a": [1], "b": [2]}))
