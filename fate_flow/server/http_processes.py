@@ -42,6 +42,7 @@ from fate_flow.settings.settings import Settings
 from fate_flow.store.views.views import Views
 
 _KEEP_ALIVE_SECONDS = 75
+_WORKER_SECONDS = 60.0           # a busy machine may hold a worker up in the middle of a request
 _CONNECTIONS = 768               # whose request no thread has; a process may open 1024 files by default
 HEADER_FIELDS: Mapping[str, Any] = {
     # Clients of FATE write APP_KEY with an underscore. gunicorn drops all other names with one, which would be another
@@ -68,8 +69,8 @@ class HttpProcesses:
         limits = self.settings
         try:
             _Gunicorn(
-                listeners, limits.http_workers, limits.http_threads, limits.http_threads // 2, limits.run_dir,
-                self._public_app,
+                listeners, limits.http_workers, limits.http_threads, CallerLimits(limits.http_threads // 2),
+                limits.run_dir, self._public_app,
             ).run()  # fmt: skip
         finally:
             self.effect_runner.finish()
@@ -77,7 +78,8 @@ class HttpProcesses:
     def run_for_workers(self, listener: socket.socket) -> None:
         """Serve this party's own workers until SIGTERM."""
         threads = self.settings.worker_threads
-        _Gunicorn((listener,), 1, threads, threads, self.settings.run_dir, self._worker_app).run()
+        callers = CallerLimits(threads, seconds=_WORKER_SECONDS)
+        _Gunicorn((listener,), 1, threads, callers, self.settings.run_dir, self._worker_app).run()
 
     def _public_app(self) -> Flask:
         record = open_log(self.settings)
@@ -126,17 +128,16 @@ def _keep_sockets(arbiter: Any) -> None:
 
 
 class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
-    """gunicorn on bound sockets, with an application that each of its workers builds. `bodies`: so many threads may
-    read large bodies at once."""
+    """gunicorn on bound sockets, with an application that each of its workers builds."""
 
     def __init__(
-        self, listeners: Sequence[socket.socket], workers: int, threads: int, bodies: int, run_dir: Path,
+        self, listeners: Sequence[socket.socket], workers: int, threads: int, callers: CallerLimits, run_dir: Path,
         make_app: Callable[[], Flask],
     ) -> None:  # fmt: skip
         self._options = {
             "bind": [f"fd://{listener.fileno()}" for listener in listeners],
             "workers": workers,
-            "worker_class": worker_class(error_body, CallerLimits(bodies)),
+            "worker_class": worker_class(error_body, callers),
             "threads": threads,
             "keepalive": _KEEP_ALIVE_SECONDS,
             "worker_connections": _CONNECTIONS + threads,

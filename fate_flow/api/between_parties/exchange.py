@@ -21,6 +21,7 @@ from flask import Blueprint, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
 from fate_flow.api.http.errors import Statuses, first, log_failure
+from fate_flow.api.http.unread import LateBody
 from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.access.bound_document import why_other_document
 from fate_flow.core.model.errors import BadRequest, Busy, FlowError, PeerUnreachable, PermissionDenied
@@ -49,6 +50,7 @@ STATUS_OF: Mapping[Problem, int] = {
     Problem.FULL: 507,
 }
 _STATUS_OF_ERROR: Statuses = {
+    LateBody: 408,
     BadRequest: 400,
     PermissionDenied: 403,
     PeerUnreachable: 502,

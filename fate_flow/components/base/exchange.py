@@ -30,9 +30,10 @@ GIVE_UP_SECONDS = 600.0
 
 OK = 200
 NOTHING_YET = 204
+NOT_IN_TIME = 408         # a part of the request came too late: this process stood still, or the way is slow
 PEER_IS_FULL = 429
 NO_FREE_SLOT = 503
-AGAIN = frozenset({425, 502, NO_FREE_SLOT, 507})
+AGAIN = frozenset({NOT_IN_TIME, 425, 502, NO_FREE_SLOT, 507})
 FATAL: Mapping[int, str] = {
     401: "this task's token is not known",
     403: "the server of the receiver refuses its messages",

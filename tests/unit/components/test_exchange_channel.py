@@ -106,8 +106,8 @@ def test_pop_leaves_a_server_alone_that_had_no_thread_to_wait_with():
 
 
 @pytest.mark.parametrize("hiccup", [
-    ExchangeReply(425), ExchangeReply(429), ExchangeReply(502), ExchangeReply(503), ExchangeReply(507),
-    ConnectionResetError(), TimeoutError(),
+    ExchangeReply(408), ExchangeReply(425), ExchangeReply(429), ExchangeReply(502), ExchangeReply(503),
+    ExchangeReply(507), ConnectionResetError(), TimeoutError(),
 ])
 def test_what_may_pass_is_asked_again(hiccup):
     server = OwnServer(first=[hiccup] * 3)

@@ -23,6 +23,7 @@ from fate_flow.api.between_parties.exchange import (
 )
 from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.request_origin import OriginCheck
+from fate_flow.api.http.unread import TooLate
 from fate_flow.core.model.errors import PeerUnreachable, StorageFailed
 from fate_flow.core.wire.v1.chunks import Chunk
 from fate_flow.relay.channel_files import Message
@@ -241,6 +242,20 @@ def test_a_slot_comes_back_when_a_wait_breaks(
         for _ in range(SLOTS + 1):
             assert said(ask(client, "pop", FROM_HOST | {"wait_ms": 1}), 500) == "the disk is gone"
     assert "Retry-After-Ms" not in ask(client, "pop", FROM_HOST | {"wait_ms": 1}).headers
+
+
+@pytest.mark.parametrize("path", ["/v1/exchange/push?topic=t&role=arbiter&party_id=9999&seq=0&last=1",
+                                  f"{DELIVER}?topic=t&seq=0&last=1"])
+def test_a_chunk_that_does_not_come_in_time_may_be_sent_again(client: FlaskClient, path: str) -> None:
+    class Stopped(BytesIO):
+        def read(self, *_: Any) -> bytes:
+            raise TooLate("a part of the request is missing")
+
+        readinto = read
+
+    head = {"Authorization": "Bearer guest-token", "src-party-id": "10000"}
+    environ: dict[str, Any] = {"CONTENT_LENGTH": "5", "wsgi.input": Stopped()}
+    assert "in time" in said(client.post(path, headers=head, environ_overrides=environ), 408)
 
 
 def test_a_peek_neither_waits_nor_confirms(client: FlaskClient, spool: Spool) -> None:
