@@ -28,7 +28,7 @@ from fate_flow.peers.joining import why_nobody_joins
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.server.reach import Reach, reach
 from fate_flow.services.context.ports import Context
-from fate_flow.services.use_cases.joining import described_parties, save_joined_party
+from fate_flow.services.use_cases.joining import described_parties, keys_of_parties, save_joined_party
 from fate_flow.services.use_cases.revocations import Revocations
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
@@ -126,7 +126,7 @@ def join(conf: Path, text: str, by: str | None) -> None:
 
 @party_group.command("list")
 @conf_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, also with the keys that the parties had before.")
 def list_parties(conf: Path, as_json: bool) -> None:
     """Show the parties whose keys are here: since when, their root keys, addresses and six words.
 
@@ -135,9 +135,9 @@ def list_parties(conf: Path, as_json: bool) -> None:
     Example: fate_flow party list
     """
     with home_context(load_settings(conf)) as context:
-        found = described_parties(context)
+        found, keys_of = described_parties(context), keys_of_parties(context)
     if as_json:
-        print_json(found)
+        print_json({party_id: {**one, "keys": keys_of.get(party_id, [])} for party_id, one in found.items()})
         return
     for party_id, keys in found.items():
         print_keys_of_party(party_id, keys)

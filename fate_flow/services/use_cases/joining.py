@@ -7,6 +7,7 @@ from typing import Any
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.joined_party import JoinedParty, described
 from fate_flow.core.access.key_list import KeyList, SignedKeyList
+from fate_flow.core.access.known_keys import known_keys
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context
 from fate_flow.services.use_cases.keys import put_key_list
@@ -42,3 +43,10 @@ def described_parties(context: Context) -> dict[str, dict[str, Any]]:
         }
 
     return context.read(look)
+
+
+def keys_of_parties(context: Context) -> dict[str, list[dict[str, Any]]]:
+    """Return all keys, present and past, of each party whose key list was ever saved here, by party id."""
+    return context.read(lambda tx: {
+        keys.party_id: known_keys(keys, tx.replaced_key_lists(keys.party_id)) for keys in tx.all_party_keys()
+    })

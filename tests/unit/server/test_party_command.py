@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -150,3 +151,23 @@ def test_a_user_without_a_name_is_named_by_its_number(
     assert done.exit_code == 0, done.stderr
     shown = CliRunner().invoke(fate_flow, ["grants", "show", "-c", str(conf)]).stdout
     assert f"applied by user {os.getuid()} at" in shown
+
+
+def test_the_keys_that_a_party_had_before_are_shown(run: Run, conf: Path) -> None:
+    root = private_key(101)
+
+    def keys(number: int) -> PartyKeys:
+        signed = sign_key_list(root, key_list_of("10000", number, private_key(number)))
+        return PartyKeys("10000", number, root.public.key_id, signed, number, KeyState.JOINED, "ann", 1)
+
+    store = SqlStore(migrated_sqlite(load_settings(conf).home))
+    with store.transaction() as tx:
+        tx.add_party_keys(keys(1))
+        tx.replace_party_keys(keys(2), keys(1))
+    store.close()
+    shown = json.loads(run("list", "--json").stdout)["10000"]
+    assert (shown["state"], shown["list_number"]) == ("joined", 2)
+    assert [(one["use"], one["key_id"], one["listed_until"] is None) for one in shown["keys"]] == [
+        ("root", root.public.key_id, True), ("message", private_key(1).public.key_id, False),
+        ("message", private_key(2).public.key_id, True),
+    ]  # fmt: skip
