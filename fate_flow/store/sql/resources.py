@@ -89,13 +89,8 @@ class Resources(Jobs):
         return True
 
     def cores_of_jobs_by(self, party_id: str) -> int:
-        job, worker = JobRow, WorkerRow
-        theirs = is_unfinished() & (job.f_initiator_party_id == party_id)
-        claimed = job.select(fn.SUM(job.f_cores)).where(theirs & (job.f_resource_in_use == True)).scalar()  # noqa: E712
-        elastic = worker.select(fn.SUM(worker.f_cores)).where(
-            is_going_on() & (worker.f_elastic == True) & worker.f_job_id.in_(job.select(job.f_job_id).where(theirs))  # noqa: E712
-        )
-        return int(claimed or 0) + int(elastic.scalar() or 0)
+        found = (query.row(self._database, party_id) for query in (_CORES_HELD, _ELASTIC_CORES))
+        return sum(int(row[0] or 0) for row in found if row)
 
     def open_jobs_by(self, party_id: str) -> int:
         row = _OPEN_JOBS_BY.row(self._database, party_id)
@@ -193,6 +188,24 @@ _OPEN_JOBS_BY = Prepared(
         & fn.EXISTS(
             BindingRow.select(Value(1)).where(
                 (BindingRow.f_job_id == JobRow.f_job_id) & (BindingRow.f_initiator_party_id == party_id)
+            )
+        )
+    ),
+    1,
+)
+_CORES_HELD = Prepared(
+    lambda party_id: JobRow.select(fn.SUM(JobRow.f_cores)).where(
+        (JobRow.f_resource_in_use == True) & (JobRow.f_initiator_party_id == party_id)  # noqa: E712
+    ),
+    1,
+)
+_ELASTIC_CORES = Prepared(
+    lambda party_id: WorkerRow.select(fn.SUM(WorkerRow.f_cores)).where(
+        is_going_on()
+        & (WorkerRow.f_elastic == True)  # noqa: E712
+        & fn.EXISTS(
+            JobRow.select(Value(1)).where(
+                (JobRow.f_job_id == WorkerRow.f_job_id) & is_unfinished() & (JobRow.f_initiator_party_id == party_id)
             )
         )
     ),

@@ -133,6 +133,7 @@ class TestATick(Cases):
             ("blocked_waiting", ("10000", 4, 16)),
             ("waiting_unschedulable", (9, 16)),
             ("first_pending", (9,)),
+            ("cores_of_jobs_by", ("10001",)),
             ("others_waiting", ()),
             ("unapproved_jobs", (9,)),
             ("intake_hold", ()),
@@ -197,6 +198,17 @@ class TestATick(Cases):
         [(sql, params)] = [one for one in asked if one[0].startswith("SELECT")]
         plan = [row[3] for row in store.database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", params).fetchall()]
         assert index in plan[0]
+
+
+    def test_the_cores_that_a_party_holds_are_summed_by_an_index_alone(self, store: SqlStore, each: Each) -> None:
+        """Otherwise each reservation reads the documents of all jobs that wait."""
+        asked: list[tuple[str, Any]] = []
+        store.database.log_sql = lambda sql, params: asked.append((sql, params))
+        each.cores_of_jobs_by("10001")
+        store.database.log_sql = None
+        sql, params = asked[0]
+        [step] = [row[3] for row in store.database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", params).fetchall()]
+        assert "COVERING INDEX ix_job_held (f_resource_in_use=? AND f_initiator_party_id=?)" in step
 
 
 class TestAFullDisk(Cases):

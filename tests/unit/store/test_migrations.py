@@ -11,6 +11,7 @@ RELEASED = {
     4: "babfb51953ec251dec0d29c9c473d85c5205348bfaa07e8a86b453538cacad39",
     5: "323149f4d94f3aa81ec823e57bdb224c7983f418bdb5883778f1930651afcfb9",
     6: "53c66867c15bb7bf8fd2fae463b8c6be3f80822045b053ca15484dd98f4f7b48",
+    7: "13e4bc4c0d5d4dec311f13305447b6a47fd7d812069e2683c955fff5da168898",
 }
 """The digests of the migrations that users' databases have had: none of them may ever change."""
 
