@@ -103,8 +103,7 @@ class InvitingSide:
             raise Conflict("key: the root key of the inviting party is another one by now: it has to invite again")
         if tls_key not in {one.key_id for one in _tls_keys(keys, self._clock())}:
             raise Conflict(
-                "key: the inviting server uses a tls key that its key list does not have; there: fate_flow key "
-                "certify, and a restart"
+                "key: the inviting server uses a tls key that its key list does not have; there: fate_flow key certify"
             )
         return signed
 
