@@ -149,10 +149,10 @@ def test_heartbeats_and_answers_about_jobs_of_others_change_nothing(
     unknown = [[new_job_id(), 0] for _ in range(500)]
     beat = attacked.ask(HOSTILE, "party/heartbeat", {"jobs": [*unknown, *([job_id, 7] for job_id in jobs)]})
     assert (beat["retcode"], len(beat["data"]["ended"])) == (0, 503)
-    told = []
+    bodies = []
 
     def lies(body: bytes) -> Any:
-        told.append(body)
+        bodies.append(body)
         found = agrees(body)
         if "jobs" in json.loads(body):
             reports = [
@@ -164,7 +164,7 @@ def test_heartbeats_and_answers_about_jobs_of_others_change_nothing(
         return found
 
     attacked.peers[HOSTILE].answers = lies
-    eventually(lambda: sum(b'"jobs"' in one for one in told) > 2, "heartbeats")
+    eventually(lambda: sum(b'"jobs"' in one for one in bodies) > 2, "heartbeats")
     assert [attacked.rows(job_id) for job_id in jobs[1:]] == before
     assert attacked.server.job(hostile_seat)["f_status"] == "running"
     assert statuses(attacked, hostile_seat)[HONEST] != "failed"

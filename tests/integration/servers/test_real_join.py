@@ -54,9 +54,9 @@ def test_two_commands_join_two_servers_that_run(strangers: Strangers) -> None:
     secret = read_invitation(text).secret
     for party_id in PARTIES:
         listed = strangers.keys[party_id].signed_list()
-        words = (text.strip(), secret, secret.hex(), here["six words"], listed.root_key, listed.signature, "key_list")
+        texts = (text.strip(), secret, secret.hex(), here["six words"], listed.root_key, listed.signature, "key_list")
         assert strangers.wires[party_id].count() > 1000
-        assert strangers.wires[party_id].readable(*words) == []
+        assert strangers.wires[party_id].readable(*texts) == []
 
     # Neither has a route in its configuration, and neither was started again.
     guest = strangers.servers[GUEST]

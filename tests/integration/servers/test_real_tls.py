@@ -123,7 +123,7 @@ def test_nobody_between_the_servers_reads_the_rows_of_an_intersection(joined: Jo
     before = {party_id: wire.count() for party_id, wire in joined.wires.items()}
     job_id = eventually(lambda: joined.submitted(document), "the parties to reach each other")
     joined.cluster.wait(job_id, "success")
-    rows = [text for table in tables.values() for person, words in table.items() for text in (person, *words)]
+    rows = [text for table in tables.values() for person, texts in table.items() for text in (person, *texts)]
     for party_id, wire in joined.wires.items():
         assert joined.cluster.parties[party_id].metrics(job_id, "intersection_0")["intersect_count"] == "30"
         assert wire.count() > before[party_id] + 10_000
