@@ -1,11 +1,13 @@
-"""The free space of the disk with a party's home, and the line in the log when it becomes scarce."""
+"""The free space of the disks that a server writes to, and the line in the log when it becomes scarce."""
 
 from __future__ import annotations
 
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from fate_flow.core.quotas.disk_space import DiskSpace, LeastFree
@@ -20,14 +22,19 @@ _UNKNOWN = DiskSpace(0, 0)
 class HomeDisk:
     """Says how much is free, at most a second ago. May be shared by threads."""
 
-    def __init__(self, home: Path, least: LeastFree, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, home: Path, least: LeastFree, clock: Callable[[], float] = time.monotonic, others: Sequence[Path] = (),
+    ) -> None:  # fmt: skip
+        """`others`: folders that may be on other disks, and need not exist yet."""
         self._home = home
+        self._others = others
         self._least = least
         self._clock = clock
         self._known: tuple[float, DiskSpace] | None = None
 
     def __call__(self) -> DiskSpace:
-        """Return the state of the disk; nothing has to stay free of one that cannot be asked."""
+        """Return the state of the disk with the home, unless another one has too little left: then, of that. Nothing
+        has to stay free of a disk that cannot be asked."""
         now, known = self._clock(), self._known
         if known is None or not 0 <= now - known[0] < _FRESH_SECONDS:
             known = self._known = (now, self._look())
@@ -39,6 +46,18 @@ class HomeDisk:
         except OSError as error:
             LOG.warning("the free space below %s cannot be read: %s", self._home, error.strerror)
             return _UNKNOWN
+        home = self._space(found)
+        if home.is_short():
+            return home
+        short = (one for one in self._look_at_others() if one.is_short())
+        return replace(min(short, key=lambda one: one.free - one.least, default=home), total=home.total)
+
+    def _look_at_others(self) -> Iterable[DiskSpace]:
+        for folder in self._others:
+            with suppress(OSError):          # it does not exist yet; the server says so if it never comes
+                yield replace(self._space(os.statvfs(folder)), folder=str(folder))
+
+    def _space(self, found: os.statvfs_result) -> DiskSpace:
         free, total = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
         return DiskSpace(free, self._least.of(total), total)
 

@@ -54,7 +54,7 @@ from fate_flow.services.participant.call_back import CallBack
 from fate_flow.services.use_cases.units import Wake
 from fate_flow.settings.client_keys import make_client_keys
 from fate_flow.settings.settings import Settings
-from fate_flow.store.database.opening import open_database
+from fate_flow.store.database.opening import open_database, sqlite_file
 from fate_flow.store.sql.store import SqlStore
 
 log = logging.getLogger(__name__)
@@ -202,12 +202,18 @@ def _made_once(path: Path, size: int) -> bytes:
     return path.read_bytes()
 
 
-def _disk_of(settings: Settings) -> HomeDisk:
-    return HomeDisk(settings.home, settings.limits.least_free)
+def disk_of(settings: Settings) -> HomeDisk:
+    """Return what looks at the disks that the server writes to."""
+    file = sqlite_file(settings.database_url, settings.home)
+    others = (
+        settings.log_dir, *([file.parent] if file else []), settings.jobs_dir, settings.data_dir, settings.spool_dir,
+        settings.uploads_dir,
+    )  # fmt: skip
+    return HomeDisk(settings.home, settings.limits.least_free, others=others)
 
 
 def open_spool(settings: Settings, wakeup: Wakeup) -> Spool:
-    limits, disk = SpoolLimits(total_bytes=settings.limits.spool_max_bytes), _disk_of(settings)
+    limits, disk = SpoolLimits(total_bytes=settings.limits.spool_max_bytes), disk_of(settings)
     return Spool(
         settings.spool_dir, limits, wakeup.wake,
         lambda: text_for_parties(settings.party_id) if disk().is_short() else "", settings.quotas,
@@ -250,7 +256,7 @@ def build_context(
         rules=rules_of(settings),
         ceilings=settings.ceilings,
         quotas=settings.quotas,
-        disk=_disk_of(settings),
+        disk=disk_of(settings),
         disk_use=PartyDiskUse(settings),
         routes=settings.routes.keys(),
         clock=_wall_clock,

@@ -26,11 +26,13 @@ class LeastFree:
 
 @dataclass(frozen=True)
 class DiskSpace:
-    """The state of the disk with a party's home, in bytes."""
+    """The state of the disk with a party's home, in bytes; or of another one that the server writes to, if it is short
+    of space."""
 
     free: int
     least: int                       # that has to stay free; 0: nothing
-    total: int = 0                   # of the whole disk; 0: not known
+    total: int = 0                   # of the whole disk with the home; 0: not known
+    folder: str = ""                 # on the other disk; empty: it is that of the home
 
     def is_short(self, incoming: int = 0) -> bool:
         """Return whether less would be left than has to be, once so many more bytes have come."""
@@ -39,10 +41,12 @@ class DiskSpace:
     def text_for_clients(self, own: str, incoming: int = 0) -> str:
         """Return why party `own` takes nothing new, for its own people."""
         more = f" and {_size(incoming)} would come" if incoming else ""
+        disk = f"the disk with {self.folder}" if self.folder else "its disk"
+        place = "that disk" if self.folder else "the disk with its home"
         return (
-            f"party {own} takes nothing new: its disk has {_size(self.free)} free{more}, and {_size(self.least)} have "
-            "to stay free (limits.least_free_disk). Free some space on the disk with its home; what runs goes on, and "
-            "stop, delete and all queries work"
+            f"party {own} takes nothing new: {disk} has {_size(self.free)} free{more}, and {_size(self.least)} have to "
+            f"stay free (limits.least_free_disk). Free some space on {place}; what runs goes on, and stop, delete and "
+            "all queries work"
         )
 
 

@@ -107,7 +107,7 @@ def open_database(url: str, home: Path, log_sql: LogSql | None = None) -> Databa
     """Return the database that the URL names, not connected yet; an empty URL means SQLite in the home folder."""
     parts = urlsplit(url)
     if parts.scheme in ("", "sqlite"):
-        database: Database = _sqlite(parts.path, home)
+        database: Database = _sqlite(url, home)
     elif parts.scheme in ("mysql", "mysql+pymysql"):
         database = _mysql(url)
     else:
@@ -116,9 +116,17 @@ def open_database(url: str, home: Path, log_sql: LogSql | None = None) -> Databa
     return database
 
 
-def _sqlite(path: str, home: Path) -> Database:
-    name = unquote(path[1:]) if path else ""
-    file = name if name == ":memory:" else str((home / name) if name else home / "fate_flow.sqlite")
+def sqlite_file(url: str, home: Path) -> Path | None:
+    """Return the file of the database that the URL names; None if it is none on this disk."""
+    parts = urlsplit(url)
+    name = unquote(parts.path[1:])
+    if parts.scheme not in ("", "sqlite") or name == ":memory:":
+        return None
+    return home / (name or "fate_flow.sqlite")
+
+
+def _sqlite(url: str, home: Path) -> Database:
+    file = str(sqlite_file(url, home) or ":memory:")
     pragmas = {"journal_mode": "wal", "synchronous": "full", "busy_timeout": LOCK_SECONDS * 1000, "foreign_keys": 1}
     if file == ":memory:":
         pragmas = {}

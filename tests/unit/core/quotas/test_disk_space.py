@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from fate_flow.core.quotas.disk_space import DiskSpace, LeastFree, text_for_parties
 from fate_flow.server.home_disk import DiskWatch, HomeDisk
+from fate_flow.server.runtime import disk_of
+from fate_flow.settings.limits import Limits
+from fate_flow.settings.settings import Settings
 
 GIB, MIB = 1 << 30, 1 << 20
 
@@ -54,6 +58,58 @@ def test_the_disk_is_asked_once_a_second(tmp_path: Path) -> None:
 def test_a_disk_that_cannot_be_asked_refuses_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert HomeDisk(tmp_path / "none", LeastFree(amount=1 << 60))().is_short() is False
     assert "cannot be read: No such file or directory" in caplog.text
+
+
+class Disks:
+    """What `os.statvfs` says: the free bytes of each folder, of 100."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **free: int) -> None:
+        self.free = free
+        monkeypatch.setattr("os.statvfs", self._of)
+
+    def _of(self, folder: Path) -> SimpleNamespace:
+        if folder.name not in self.free:
+            raise FileNotFoundError(2, "No such file or directory", str(folder))
+        return SimpleNamespace(f_bavail=self.free[folder.name], f_blocks=100, f_frsize=1)
+
+
+@pytest.mark.parametrize(("free", "folder", "left"), [
+    ({"home": 50, "logs": 50, "database": 50}, "", 50),
+    ({"home": 50, "logs": 9, "database": 50}, "/x/logs", 9),
+    ({"home": 50, "logs": 9, "database": 3}, "/x/database", 3),
+    ({"home": 4, "logs": 9, "database": 3}, "", 4),
+    ({"home": 50, "logs": 11}, "", 50),
+    ({"logs": 1}, "", 0),
+])  # fmt: skip
+def test_each_disk_that_the_server_writes_to_counts(
+    monkeypatch: pytest.MonkeyPatch, free: dict[str, int], folder: str, left: int
+) -> None:
+    Disks(monkeypatch, **free)
+    others = [Path("/x/logs"), Path("/x/database")]
+    found = HomeDisk(Path("/x/home"), LeastFree(amount=10), others=others)()
+    assert (found.folder, found.free) == (folder, left)
+    assert found.is_short() == (0 < left < 10)
+    assert found.total == (100 if "home" in free else 0), "quotas are shares of the disk with the home"
+
+
+def test_another_disk_is_named_to_own_people() -> None:
+    text = DiskSpace(3, 10, 100, "/var/log/bank").text_for_clients("9999")
+    assert "the disk with /var/log/bank has 3 bytes free, and 10 bytes have to stay free" in text
+    assert "Free some space on that disk; what runs goes on" in text
+
+
+def test_a_server_looks_at_the_disks_of_its_logs_and_its_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disks = Disks(monkeypatch, home=50, logs=50, rows=50)
+    asked = Settings(
+        "9999", tmp_path / "home", log_dir=tmp_path / "logs", database_url=f"sqlite:///{tmp_path}/rows/r.sqlite",
+        limits=Limits(least_free_disk=10),
+    )
+    for name in ("logs", "rows", "data", "spool"):
+        disks.free[name] = 5
+        assert disk_of(asked)().folder == str(tmp_path / ("home" if name in ("data", "spool") else "") / name)
+        disks.free[name] = 50
 
 
 def test_the_log_has_a_line_at_the_beginning_and_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
