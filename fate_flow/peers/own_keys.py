@@ -98,7 +98,7 @@ class OwnKeys:
 
         The present key counts for a day longer. If that fails, nothing is announced. Raises Conflict if a key of this
         use is announced already; BadSettings, BadRequest."""
-        before, now, one = self._last_list(), self._clock(), self._certified[use]
+        before, now, one = self.last_list(), self._clock(), self._certified[use]
         root = self._root(root_file)             # before a key is made that nobody could certify
         if before is None:
             raise BadSettings(f"{self.list_file}: there is no key list of this party: fate_flow key make -c CONF")
@@ -110,7 +110,7 @@ class OwnKeys:
         try:
             return self._write(root, before, announced={use: now + wait_ms})
         except FlowError:
-            if is_new and self._last_list() == before:
+            if is_new and self.last_list() == before:
                 one.next_file.unlink(missing_ok=True)
             raise
 
@@ -136,7 +136,7 @@ class OwnKeys:
 
         `root_file`: of the root key, where it is kept elsewhere. `number`: of the list, instead of the next one.
         `next_root`: file of the public key that may sign later lists instead. Raises BadSettings, BadRequest."""
-        return self._write(self._root(root_file), self._last_list(), number, next_root)
+        return self._write(self._root(root_file), self.last_list(), number, next_root)
 
     def _write(
         self, root: PrivateKey, before: KeyList | None, number: int | None = None, next_root: Path | None = None,
@@ -186,7 +186,7 @@ class OwnKeys:
 
     def _root(self, file: Path | None) -> PrivateKey:
         """Return the root key that may sign the next list. Raises BadSettings."""
-        before = self._last_list()
+        before = self.last_list()
         trusted = {self.root().pem, *([before.next_root] if before else [])}
         if file is None and not self.root_file.exists():
             raise BadSettings(
@@ -201,7 +201,8 @@ class OwnKeys:
             )
         return found
 
-    def _last_list(self) -> KeyList | None:
+    def last_list(self) -> KeyList | None:
+        """Return what the newest key list says; None if there is none. Raises BadSettings, BadRequest."""
         return read_key_list(self.signed_list().content) if self.list_file.exists() else None
 
 

@@ -24,6 +24,7 @@ from fate_flow.core.model.errors import StorageUnavailable
 from fate_flow.core.model.job import Answer, Command, TaskKey
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
 from fate_flow.core.wire.v1.paths import endpoint_of
+from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.peers.peer_senders import PartyState, PeerListener, PeerSender, PeerSenders
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.relay.wakeup import Wakeup
@@ -32,6 +33,8 @@ from fate_flow.server.other_parties.answer_keys import expecting_answers
 from fate_flow.server.other_parties.party_routes import RouteUrls, with_joined_routes
 from fate_flow.server.party_disk import PartyDisk
 from fate_flow.server.peer_tls import pinned_parties
+from fate_flow.server.periodic.key_watch import LOOK_SECONDS as KEY_SECONDS
+from fate_flow.server.periodic.key_watch import KeyWatch
 from fate_flow.server.periodic.list_fetcher import ListFetcher
 from fate_flow.server.periodic.log_keeper import LogKeeper
 from fate_flow.server.periodic.periodic_work import PeriodicWork
@@ -106,6 +109,8 @@ class SchedulerLoop:
         self._ticks.every(limits.heartbeat_interval, self._beat_due)
         self._ticks.every(ALIVE_SECONDS, self._show_alive)
         self._ticks.every(LOOK_SECONDS, DiskWatch(settings.party_id, context.disk).look)
+        own = OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, context.clock)
+        self._ticks.every(KEY_SECONDS, KeyWatch(context, own.last_list, time.monotonic).look)
         # With its own cache of parsed documents: another thread must not change that of the scheduler.
         tidying = replace(context, specs={})
         retention, disk = RetentionSweeper(tidying, keep_of(settings)), PartyDisk(settings, tidying)

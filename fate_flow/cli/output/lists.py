@@ -243,6 +243,8 @@ def print_keys_of_party(party_id: str, keys: Row, clock_now: int | None = None, 
     ):
         if value:
             click.echo(f"  {name:<11}{one_line(value)}")
+    for text in keys.get("warnings") or ():
+        click.echo(f"  WARNING    {one_line(text)}")
 
 
 def _contact(keys: Row, direction: str) -> str:

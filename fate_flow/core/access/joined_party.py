@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.access.fingerprint import fingerprint_of
+from fate_flow.core.access.key_ends import ending_soon
 from fate_flow.core.access.key_list import TLS, KeyState, PartyKeys, key_id_of, read_key_list
 
 FROM, TO = "from", "to"
@@ -57,6 +58,7 @@ def described(
         "fingerprint": fingerprint_of(keys.root_id),
         "tls_keys": [key_id_of(pem) for pem in keys.valid(TLS, now)],
         "until": min(ends, default=None),
+        "warnings": list(ending_soon(listed, "", now)) if keys.state is KeyState.JOINED else [],
         "contacts": {one.direction: {"at": one.at, "tls": one.tls, "key_id": one.key_id} for one in contacts},
         "address": "", "phrase": "", "clock_offset": None,
     }  # fmt: skip

@@ -65,6 +65,11 @@ class KeyList:
         begun = [key for key in self.keys if key.use == use and key.since <= now and key.is_valid(now)]
         return max(begun, key=lambda key: key.since, default=None)
 
+    def end_of(self, use: str) -> int | None:
+        """Return when the last key of this use ends; None if one has no end, or there is none."""
+        ends = [key.until for key in self.keys if key.use == use]
+        return None if None in ends else max((end for end in ends if end is not None), default=None)
+
     def valid(self, use: str, now: int) -> tuple[str, ...]:
         """Return the keys (PEM) of this use that are valid now, also those whose time has not come."""
         return tuple(key.pem for key in self.keys if key.use == use and key.is_valid(now))

@@ -50,7 +50,9 @@ from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.wire.v1.envelope import FATE_VERSION
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
 from fate_flow.jobspec.native.schema import schema_text
+from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.services.context.space import no_space
+from fate_flow.services.use_cases.key_ends import key_warnings
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
 
@@ -115,6 +117,8 @@ class _ServerRoutes:
         self._defaults = services.context.defaults
         self._modules = services.context.modules
         self._context = services.context
+        settings = services.settings
+        self._own_keys = OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, services.context.clock)
 
     # ------------------------------------------------------------------ versions
 
@@ -142,6 +146,7 @@ class _ServerRoutes:
             "party_id": TEXT, "takes_new": YES_NO, "why_not": TEXT, "free_disk": described(COUNT, "In bytes."),
             "least_free_disk": described(COUNT, "In bytes: with less than this free, nothing new is taken."),
             "disk_of_parties": described(by_name(COUNT), "In bytes: what jobs of each other party take."),
+            "key_warnings": described(a_list(TEXT), "Keys of this party and of others that end within 30 days."),
         }),
     )  # fmt: skip
     def info(self) -> Response:
@@ -150,6 +155,7 @@ class _ServerRoutes:
             "party_id": self._settings.party_id, "takes_new": not why_not, "why_not": why_not,
             "free_disk": space.free, "least_free_disk": space.least,
             "disk_of_parties": dict(self._context.disk_use()),
+            "key_warnings": key_warnings(self._context, self._own_keys.last_list),
         })  # fmt: skip
 
     @declared("The parameters of jobs that say nothing else.", READ, data=FREE)

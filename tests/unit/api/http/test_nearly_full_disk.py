@@ -48,7 +48,7 @@ def test_the_server_says_so(world: World) -> None:
     has(world, 9)
     said = world.ask("server/info", {})["data"]
     assert said.pop("why_not").startswith(TEXT)
-    sizes = {"least_free_disk": 10, "disk_of_parties": {"10000": 7}}
+    sizes = {"least_free_disk": 10, "disk_of_parties": {"10000": 7}, "key_warnings": []}
     assert said == {"party_id": "9999", "takes_new": False, "free_disk": 9, **sizes}
     has(world, 99)
     assert world.ask("server/info", {})["data"] == {
