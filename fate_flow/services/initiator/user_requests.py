@@ -20,6 +20,7 @@ from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.job_view import view_of
 from fate_flow.services.initiator.plan_actions import PlanActions
 from fate_flow.services.initiator.seats import place_of
+from fate_flow.services.participant.admission import check_none_is_revoked
 from fate_flow.services.participant.ends import has_workers
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 
@@ -94,12 +95,13 @@ def begin_rerun(
 ) -> None:
     """Run an ended job again; `only`: only if it has ended with this status.
 
-    Raises JobNotFound; BadRequest for an unknown component; Conflict if the job cannot run again or need not; NoSpace
-    if this party takes nothing new."""
+    Raises JobNotFound; BadRequest for an unknown component; Conflict if the job cannot run again or need not;
+    PermissionDenied if a party of it was revoked here since; NoSpace if this party takes nothing new."""
     job = _to_rerun(unit, job_id, only)
     check_space_for_client(unit.context)
     spec = unit.spec(job_id)
     assert spec is not None, "it was parsed when it was taken"
+    check_none_is_revoked(unit, spec)
     unit.note(Event.RERUN_ASKED, job_id=job_id, **place_of(job.party))
     view = view_of(unit, job, spec, unit.tx.tasks(job_id))
     plan = plan_rerun(view, request, {name: unit.context.fresh_id() for name in spec.tasks})

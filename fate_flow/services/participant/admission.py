@@ -164,7 +164,7 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
     if command.to not in spec.parties:
         raise BadRequest(f"role: {command.to} has no seat in job {command.job_id}")
     check_own_seats(unit.context, create.document, spec)
-    _check_none_is_revoked(unit, spec)
+    check_none_is_revoked(unit, spec)
     _check_keys(unit, command.to, spec)
     accept(unit, spec)
     if statement is CommandKind.CREATE:
@@ -189,7 +189,7 @@ def check_own_seats(context: Context, document: JobDocument, spec: JobSpec) -> N
         raise BadRequest(f"disclosure.commitments: parameters of {withheld[0]} are withheld from that party itself")
 
 
-def _check_none_is_revoked(unit: UnitOfWork, spec: JobSpec) -> None:
+def check_none_is_revoked(unit: UnitOfWork, spec: JobSpec) -> None:
     """Check that this party revoked none of the others. Raises PermissionDenied.
 
     The listener and the senders follow a revocation within a second; a job that arrives meanwhile would stay."""

@@ -13,7 +13,7 @@ from fate_flow.core.wire.v1.job_bodies import parameters_in, read_kept, read_las
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.space import check_space_for_party
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.participant.admission import check_unfinished_jobs
+from fate_flow.services.participant.admission import check_none_is_revoked, check_unfinished_jobs
 from fate_flow.services.participant.ends import close_tasks, end_job_here, has_workers, release, with_code
 from fate_flow.services.participant.parameters import take_parameters
 from fate_flow.services.participant.rows import OK, new_task
@@ -68,8 +68,13 @@ def begin_again(unit: UnitOfWork, job: Job, run: int, wait_reason: str = "", *, 
 
 
 def check_may_run_again(unit: UnitOfWork, job: Job) -> None:
-    """Check that an ended job may be unfinished again; its first seat here decides. Raises TooMany, NoSpace."""
+    """Check that an ended job may be unfinished again; its first seat here decides.
+
+    Raises PermissionDenied if another party of it was revoked here since; TooMany, NoSpace."""
     if all(row.is_final for row in unit.tx.jobs_here(job.job_id)):
+        spec = unit.spec(job.job_id)
+        assert spec is not None, "a job row has its document"
+        check_none_is_revoked(unit, spec)
         check_unfinished_jobs(unit, job.initiator.party_id)
         check_space_for_party(unit.context, job.initiator.party_id)
 

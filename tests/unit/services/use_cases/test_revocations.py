@@ -6,10 +6,11 @@ import pytest
 
 from fate_flow.core.access.joined_party import TO, Contact, JoinedParty
 from fate_flow.core.access.key_list import KeyState, PartyKeys
-from fate_flow.core.model.errors import BadDocument, Conflict, NotFound
+from fate_flow.core.model.errors import BadDocument, Conflict, NotFound, PermissionDenied
 from fate_flow.core.model.job import CommandKind
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus
+from fate_flow.core.wire.v1.initiator_bodies import RerunRequest
 from fate_flow.services.use_cases.joining import described_parties
 from fate_flow.services.use_cases.revocations import Revocations
 from tests.kit.job_documents import job
@@ -80,6 +81,23 @@ def test_a_job_that_arrives_right_after_the_revocation_is_refused() -> None:
         Revocations(host.context).revoke(party_id, WHY, "bob")
         assert host.handle(create(document=of_three)).retmsg == f"party {party_id} was revoked at party 10000"
         assert host.job_or_none() is None
+
+
+def test_a_job_that_has_ended_does_not_run_again_with_a_revoked_party() -> None:
+    of_three = job({"guest": ["9999"], "host": ["10000", "10001"]}, {"a": []}, cores=2)
+    failed = command(CommandKind.STATUS, argument="failed", reason="task_failed")
+    host = with_keys(a_host(create(document=of_three), *JOIN[1:], failed), "10001")
+    Revocations(host.context).revoke("10001", WHY, "bob")
+    answer = host.handle(command(CommandKind.STATUS, argument="waiting", run=1))
+    assert (answer.retcode, answer.retmsg) == (108, "party 10001 was revoked at party 10000")
+    assert (host.job().status, host.job().run) == (JobStatus.FAILED, 0)
+
+    guest = with_keys(accepted(), HOST.party_id)
+    Revocations(guest.context).revoke(HOST.party_id, WHY, "bob")
+    guest.advance()
+    assert guest.job(GUEST).status is JobStatus.CANCELED
+    with guest.unit() as unit, pytest.raises(PermissionDenied, match="party 10000 was revoked at party 9999"):
+        guest.side.rerun(unit, JOB_ID, RerunRequest())
 
 
 def test_a_submit_with_a_party_that_was_revoked_or_removed_says_so() -> None:
