@@ -14,6 +14,7 @@ from flask import Blueprint, Response, request
 from fate_flow.api.between_parties.party_lines import PartyLines
 from fate_flow.api.between_parties.quota_log import QuotaLog
 from fate_flow.api.http.declared import declared
+from fate_flow.api.http.sender import named_sender
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import PARTIES
 from fate_flow.api.v1.envelope import ok, reply, silent_json
@@ -217,7 +218,7 @@ class _PartyRoutes:
 
     def _check_size(self, size: int) -> None:
         """Raise TooLarge if the caller may not send a command with so many bytes."""
-        caller = request.headers.get(SRC_PARTY_ID, "")
+        caller = named_sender()
         try:
             self._context.quotas.check_document(caller, size)
         except TooLarge as error:

@@ -13,6 +13,7 @@ from fate_flow.api.between_parties.party_lines import PARTY
 from fate_flow.api.between_parties.quota_log import QuotaLog
 from fate_flow.api.http.client_auth import is_for_clients
 from fate_flow.api.http.party_connection import PLAIN, PROXY, has_proved_key, unproved
+from fate_flow.api.http.sender import named_sender
 from fate_flow.core.quotas.pace import TokenBucket
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
@@ -43,7 +44,7 @@ class RequestRate:
         The status says that nothing was carried out: the sender asks again later, after a growing pause."""
         if request.url_rule is None or is_for_clients(request.url_rule.rule):
             return None
-        party_id = request.headers.get(SRC_PARTY_ID, "")
+        party_id = named_sender()
         is_counted, how = has_proved_key(request.environ), unproved(request.environ)
         if is_counted or how == PROXY or (how != PLAIN and self._needs_key(party_id)):
             request.environ[PARTY] = party_id           # proved by a key

@@ -18,6 +18,16 @@ from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.services.context.recent import Recent
 
 
+def named_sender() -> str:
+    """Return the party that the present request names, without leading zeros, so that each party has one name; as it
+    came if it is no party id, which the route reports."""
+    text = request.headers.get(SRC_PARTY_ID, "")
+    try:
+        return check_party_id(text)
+    except BadRequest:
+        return text
+
+
 class SenderCheck:
     """The check on every route of other parties, for a server that does not require signatures."""
 
@@ -28,10 +38,7 @@ class SenderCheck:
         """Raise PermissionDenied."""
         if request.url_rule is None or is_for_clients(request.url_rule.rule):
             return
-        try:
-            sender = check_party_id(request.headers.get(SRC_PARTY_ID, ""))
-        except BadRequest:
-            return          # the route reports what is wrong with it
+        sender = named_sender()
         if sender in (PARTY_0, self._own):
             raise PermissionDenied(
                 f"{SRC_PARTY_ID}: party {sender} is this server itself, which sends itself no requests; "
@@ -54,7 +61,4 @@ class ListedParties:
         """Return whether the party that the present request names on a route of parties is one of them."""
         if request.url_rule is None or is_for_clients(request.url_rule.rule):
             return False
-        try:
-            return self.has(check_party_id(request.headers.get(SRC_PARTY_ID, "")))
-        except BadRequest:
-            return False         # the route reports what is wrong with it
+        return self.has(named_sender())

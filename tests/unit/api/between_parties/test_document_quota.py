@@ -54,6 +54,11 @@ def test_a_large_body_is_refused_before_it_is_read(world: World, path: str) -> N
     assert said["retmsg"].endswith(REFUSED)
 
 
+def test_a_party_has_one_quota_however_its_id_is_spelled(world: World) -> None:
+    for spelled, retcode in (("555", 101), ("0555", 101), ("010000", 413), ("0000010000", 413)):
+        assert send(world, "party/heartbeat", LARGE, spelled)["retcode"] == retcode, spelled
+
+
 def test_in_a_batch_only_the_large_command_is_refused(world: World) -> None:
     commands = [{"endpoint": endpoint(), "body": one} for one in (LARGE, BODY)]
     large, small = send(world, "party/batch", {"commands": commands})["data"]

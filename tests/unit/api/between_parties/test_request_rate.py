@@ -50,6 +50,13 @@ def test_a_party_that_asks_too_fast_is_refused_until_it_asks_slower(world: World
     assert statuses(world, 2) == [200, 429]
 
 
+def test_a_party_has_one_rate_however_its_id_is_spelled(world: World) -> None:
+    spelled = ("10000", "010000", "0010000", "00010000", "000010000", "0000010000")
+    found = [beat(world, one) for one in (*spelled, "10000")]
+    assert [one.status_code for one in found] == [200, 200, 200, 200, 200, 429, 429]
+    assert found[5].json["retmsg"] == REFUSED
+
+
 def test_the_refusal_says_whose_it_is_and_that_nothing_was_carried_out(world: World) -> None:
     statuses(world, 5)
     refused = beat(world)
