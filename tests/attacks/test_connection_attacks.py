@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from fate_flow.gateway.limits import Limits
-from fate_flow.peers.tls import client_context
+from fate_flow.peers.tls import DIAL, client_context
 from tests.kit.attacks.attacked_server import (
     HEARTBEAT,
     HONEST,
@@ -104,6 +104,22 @@ def test_half_requests_at_the_ports_without_tls_silence_nobody(attacked: Attacke
                 found.sendall(HEAD)
         assert attacked.serves_honest_ones()
         assert attacked.plain_peer_is_served()
+
+
+def test_connections_that_offer_to_be_used_silence_nobody_and_are_few(attacked: AttackedServer) -> None:
+    """As a party without a port keeps them open. This one sends requests over them, or nothing."""
+    context = client_context(attacked.parties[HOSTILE].own, [attacked.own], DIAL)
+    with ExitStack() as stack:
+        first, *_ = [
+            stack.enter_context(attacked.connected("", f"127.0.5.{number % 20 + 1}", context))
+            for number in range(LIMITS.connections_of_party)
+        ]
+        assert attacked.serves_honest_ones()
+        with suppress(OSError):            # nobody has used it for some time, and it was ended
+            first.sendall(HEAD + b"Content-Length: 2\r\n\r\n{}")
+        assert all_of(first) == b""
+        eventually(lambda: attacked.connections() <= LIMITS.unused_of_party, "the gateway to keep few of them")
+        assert attacked.serves_honest_ones()
 
 
 # ---------------------------------------------------------------------- huge

@@ -121,11 +121,12 @@ class AttackedServer:
     server: PartyServer
     port: int                                # of the gateway
     plain_port: int
+    proxied_port: int                        # of `parties.behind_proxy`
     parties: dict[str, TlsParty]
     peers: dict[str, TlsPeer]                # by the party that the server means to call
     wrong: list[Script]                      # the last one is what the server of WRONG sends
     wrong_server: HostileServer
-    proxy: ChangingProxy                     # ends the TLS in front of the port of clients
+    proxy: ChangingProxy                     # ends the TLS in front of one of the listeners without TLS
     proxy_authority: Path                    # vouches for it
     _contexts: dict[str, ssl.SSLContext] = field(default_factory=dict)
 
@@ -319,7 +320,7 @@ def attacked_server(root: Path) -> Iterator[AttackedServer]:
     home, conf, ports = root / "home", root / "service_conf.yaml", Ports()
     home.mkdir(parents=True)
     free = filter(ports.is_free, range(29_000 + os.getpid() % 400 * 5, 65_536))
-    port, gateway, plain = next(free), next(free), next(free)
+    port, gateway, plain, proxied = next(free), next(free), next(free), next(free)
     OwnKeys(OWN, home / "keys", home / "keys" / "message.pem", now_ms).make()
     own = PeerKey.of(OWN, public_pem(load_tls_key(home / "keys" / "tls.pem").public_key()))
     parties = {one: tls_party(one, ecdsa=one in (OF_P256, REVOKED), clock=now_ms) for one in (*JOINED, STRANGER)}
@@ -331,15 +332,15 @@ def attacked_server(root: Path) -> Iterator[AttackedServer]:
     wrong_server = HostileServer(lambda: wrong[-1](), context=server_context(parties[WRONG].own, [own]))
     authority = Authority(root)
     proxy = ChangingProxy(authority.server_context())
-    proxy.target = port
+    proxy.target = proxied
     urls = {**{one: peer.url for one, peer in peers.items()}, WRONG: wrong_server.url}
-    conf.write_text(yaml.safe_dump(_configuration(home, (port, gateway, plain), urls)))
+    conf.write_text(yaml.safe_dump(_configuration(home, (port, gateway, plain, proxied), urls)))
     conf.chmod(0o600)
     try:
         service.start(conf, home)
         server = PartyServer(OWN, f"http://127.0.0.1:{port}", home)
         found = AttackedServer(
-            home, conf, server, gateway, plain, parties, peers, wrong, wrong_server, proxy,
+            home, conf, server, gateway, plain, proxied, parties, peers, wrong, wrong_server, proxy,
             authority.file,
         )
         _prepare(found)
@@ -351,12 +352,13 @@ def attacked_server(root: Path) -> Iterator[AttackedServer]:
         ports.close()
 
 
-def _configuration(home: Path, ports: tuple[int, int, int], urls: Mapping[str, str]) -> dict[str, Any]:
-    port, gateway, plain = ports
+def _configuration(home: Path, ports: tuple[int, int, int, int], urls: Mapping[str, str]) -> dict[str, Any]:
+    port, gateway, plain, proxied = ports
     return {
         "party_id": OWN, "home": str(home), "fateflow": {"http_port": port},
         "parties": {
             "listen": {"host": "127.0.0.1", "port": gateway}, "plain": {"listen": {"port": plain}, "from": [PLAIN]},
+            "behind_proxy": {"port": proxied},
         },
         "authentication": {"site": {"switch": True}, "client": {"switch": True}},
         "routes": {party_id: {"url": url} for party_id, url in urls.items()},
