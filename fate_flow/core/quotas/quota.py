@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import floor
+from math import ceil
 
 from fate_flow.core.model.errors import NoSpace, TooLarge, TooMany
 from fate_flow.core.text.phrases import counted
@@ -76,10 +76,10 @@ class Quotas:
     def most_cores(self, party_id: str, total: int) -> int | None:
         """Return how many of `total` cores all jobs of a party may hold at once; None: as many as there are.
 
-        It is at least one, so that a job can run on an engine with one core."""
+        Rounded up: a job for all cores of a small engine is an ordinary one, and one core can always be had."""
         share = self.of(party_id).cores_share
-        # rounded before floor, because 0.29 of 100 cores is 28.999999999999996 as a float
-        return None if share >= 1 else max(1, floor(round(total * share, 6)))
+        # rounded before ceil, because 0.55 of 100 cores is 55.00000000000001 as a float
+        return None if share >= 1 else ceil(round(total * share, 6))
 
     def check_cores(self, party_id: str, asked: int, total: int) -> None:
         """Raise TooMany if a job asks for more cores than all jobs of its party may hold at once."""

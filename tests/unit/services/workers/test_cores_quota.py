@@ -100,7 +100,7 @@ def test_the_own_jobs_have_no_share() -> None:
     assert Harness(host).use_cases.commands.preview(create(own, document), "10000").is_ok
 
 
-@pytest.mark.parametrize(("cores", "most"), [(1, 1), (2, 1), (8, 7), (20, 18)])
+@pytest.mark.parametrize(("cores", "most"), [(1, 1), (2, 2), (8, 8), (10, 9), (20, 18)])
 def test_the_share_without_configuration(cores: int, most: int) -> None:
     host = HandServer("10000", cores=cores)
     object.__setattr__(host.context, "quotas", Quotas("10000"))
