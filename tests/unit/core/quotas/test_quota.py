@@ -42,7 +42,8 @@ def test_a_refusal_names_the_key_the_value_the_limit_and_who_may_change_it() -> 
 
 
 @pytest.mark.parametrize(("share", "total", "most"), [
-    (1.0, 20, None), (0.9, 20, 18), (0.29, 100, 29), (0.55, 100, 55), (0.9, 9, 9), (0.9, 10, 9), (0.01, 20, 1), (0.5, 0, 0),
+    (1.0, 20, None), (0.9, 20, 18), (0.29, 100, 29), (0.55, 100, 55), (0.9, 9, 9), (0.9, 10, 9), (0.01, 20, 1),
+    (0.5, 0, 0),
 ])  # fmt: skip
 def test_a_share_of_cores_is_rounded_up_to_whole_cores(share: float, total: int, most: int | None) -> None:
     assert Quotas("10000", PartyQuota(cores_share=share)).most_cores("9999", total) == most
