@@ -18,7 +18,7 @@ from tests.kit.attacks.attacked_server import (
     new_job_id,
     reader,
 )
-from tests.kit.servers.party_servers import OVER
+from tests.kit.servers.party_servers import CORES, OVER, Answer
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
@@ -50,6 +50,33 @@ def test_one_job_too_many_is_refused(attacked: AttackedServer, jobs: list[str]) 
     assert created(HOSTILE, jobs[0])[0] == 0           # it is here already
     honest = new_job_id()
     assert created(HONEST, honest)[0] == 0
+    attacked.end(HONEST, honest)
+
+
+def test_long_jobs_leave_cores_for_others(attacked: AttackedServer, jobs: list[str]) -> None:
+    """The share of the cores is not in the configuration of this server: it holds without."""
+    most = CORES * 9 // 10
+
+    def asked(party_id: str, job_id: str, cores: int) -> Answer:
+        document = reader(party_id, "open")
+        document["job_runtime_conf"]["job_parameters"]["common"]["task_cores"] = cores
+        place = f"party/{job_id}/host/{OWN}"
+        said = attacked.ask(party_id, f"{place}/create", create_body(job_id, document))
+        for verb in ("status/waiting", "resource/apply") if said["retcode"] == 0 else ():
+            said = attacked.ask(party_id, f"{place}/{verb}")
+        return said
+
+    said = asked(HOSTILE, new_job_id(), most + 1)
+    text = f"a share of at most 0.9 (quotas.parties.{HOSTILE}.cores_share"
+    assert (said["retcode"], text in said["retmsg"]) == (429, True), said
+    held = attacked.server.rows("SELECT SUM(f_cores) AS n FROM t_job WHERE f_initiator_party_id = ?"
+                                " AND f_resource_in_use = 1", HOSTILE)[0]["n"] or 0
+    jobs += [new_job_id(), new_job_id()]
+    assert asked(HOSTILE, jobs[0], most - held)["retcode"] == 0
+    said = asked(HOSTILE, jobs[1], 1)
+    assert (said["retcode"], said["data"]["quota"], text in said["data"]["why"]) == (103, "cores_share", True), said
+    honest = new_job_id()
+    assert asked(HONEST, honest, CORES - most)["retcode"] == 0
     attacked.end(HONEST, honest)
 
 
