@@ -17,6 +17,7 @@ from fate_flow.core.model.spec import JobParameters, JobSpec
 from fate_flow.jobspec.formats import NATIVE, parse
 from fate_flow.jobspec.grants_file import read_grants
 from fate_flow.settings.reader import load_settings
+from tests.kit.tls import Authority
 
 DOCS = Path(__file__).parents[2] / "docs"
 WRITE_A_JOB = DOCS / "guides" / "write-a-job.md"
@@ -71,10 +72,13 @@ def test_a_file_of_grants_is_accepted(name: str, text: str) -> None:
 
 @pytest.mark.parametrize(("name", "text"), CONFIGURATIONS)
 def test_a_configuration_is_accepted(name: str, text: str, tmp_path: Path) -> None:
-    """With the party id added where the guide shows a part."""
+    """With the party id added where the guide shows a part, and with the file of an authority where it names one."""
     document = {"party_id": "9999", **yaml.safe_load(text)}
     if "home" in document:
         document["home"] = str(tmp_path)
+    for route in document.get("routes", {}).values():
+        if "ca" in route:
+            Authority(tmp_path).file.rename(tmp_path / route["ca"])
     path = tmp_path / "service_conf.yaml"
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
     assert load_settings(path).party_id == document["party_id"], name
