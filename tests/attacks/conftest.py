@@ -33,22 +33,24 @@ def attacked(running: AttackedServer) -> Iterator[AttackedServer]:
 
 
 @pytest.fixture(scope="session")
-def job_here(running: AttackedServer) -> str:
+def job_here(running: AttackedServer) -> Iterator[str]:
     """The id of a job of the honest party whose program runs here."""
     job_id = new_job_id()
     running.begin(HONEST, job_id, program(HONEST, {"host": [OWN]}))
     running.await_program(job_id)
-    return job_id
+    yield job_id
+    running.end(HONEST, job_id)
 
 
 @pytest.fixture(scope="session")
-def own_job(running: AttackedServer) -> str:
+def own_job(running: AttackedServer) -> Iterator[str]:
     """The id of a job of this server with the honest party."""
     answer = running.server.submit(program(OWN, {"host": [HONEST]}))
     assert answer["retcode"] == 0, answer
     running.server.wait(answer["jobId"], "running")
     running.await_program(answer["jobId"])
-    return str(answer["jobId"])
+    yield str(answer["jobId"])
+    running.server.ask("job/stop", {"job_id": answer["jobId"]})
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ import yaml
 from fate_flow.cli.server import service
 from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.core.wire.v1.extensions import EXTENSIONS
+from fate_flow.engines.local.engine import living_workers
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.peers.site_key import PrivateKey
 from fate_flow.peers.tls import PeerKey, client_context, load_tls_key, public_pem, server_context
@@ -57,6 +58,7 @@ JOINED = (HONEST, HOSTILE, OF_P256, REVOKED, WRONG, REPLACED, KEYLESS)
 HEARTBEAT = "party/heartbeat"
 QUOTAS = {"unfinished_jobs": 3, "document_bytes": 20_000, "spool_share": 0.01}
 """Those of the hostile party."""
+CORES = 60               # more than jobs that run during all tests hold
 SPOOL_BYTES = 8 << 20
 SLEEPER = {"command": ["/bin/sh", "-c", "exec sleep 600"]}
 
@@ -345,6 +347,7 @@ def attacked_server(root: Path) -> Iterator[AttackedServer]:
         )
         _prepare(found)
         yield found
+        eventually(lambda: not living_workers(home / "jobs"), "the end of all programs")
     finally:
         for closed in (*peers.values(), wrong_server, proxy):
             closed.close()
@@ -364,6 +367,7 @@ def _configuration(home: Path, ports: tuple[int, int, int, int], urls: Mapping[s
         "routes": {party_id: {"url": url} for party_id, url in urls.items()},
         "permission": {"switch": True, "component": True, "dataset": True},
         "commands": {"enabled": True, "allow": ["/bin/sh", sys.executable]},
+        "fate_on_standalone": {"standalone": {"cores_per_node": CORES}},
         "quotas": {"parties": {HOSTILE: QUOTAS}},
         "limits": {
             "initiator_silence": 3000.0, "heartbeat_interval": 1.0, "spool_max_bytes": SPOOL_BYTES, "stop_grace": 1.0,
