@@ -125,6 +125,8 @@ def test_a_running_job_ends_with_the_reason_where_a_party_of_it_is_revoked_and_a
             party.wait(job_id, "running")
         done = strangers.run(HOST, "revoke", OTHER, "--reason", "contract 8 has ended")
         assert done.stdout == f"party {OTHER} is revoked\njob {job_id}: its end was requested\n"
+        # The host's workers come up only then: the job could succeed before its initiator is asked.
+        eventually(lambda: guest.job(job_id)["f_status"] != "running", "the initiator to end the job")
     text = f"asked by party {HOST}: party {OTHER} was revoked at party {HOST}: contract 8 has ended"
     for party in (guest, host):
         row = party.wait(job_id, "canceled")
