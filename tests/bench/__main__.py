@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tests.bench import burst, idle, latency, load, paging, silence, trust, upload
+from tests.bench import burst, flood, idle, latency, load, paging, silence, trust, upload
 from tests.bench.cluster import ROOT, BenchFailed
 from tests.bench.machine import machine
 from tests.bench.numbers import medians
@@ -50,6 +50,7 @@ MEASUREMENTS = {
     ),
     7: Measurement("a large CSV file", upload.measure, {"megabytes": 200}, {"megabytes": 20}),
     8: Measurement("what trust costs", trust.measure, {"jobs": 30}, {"jobs": 8}),
+    9: Measurement("honest callers while flooded", flood.measure, {"seconds": 20.0}, {"seconds": 3.0}),
 }  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bin/bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes and one run, to see that it works")
     parser.add_argument("--json", type=Path, default=ROOT / "results.json", metavar="FILE", help="%(default)s")
-    parser.add_argument("--only", type=_numbers, default=list(MEASUREMENTS), metavar="1,2", help="some of 1 to 8")
+    parser.add_argument("--only", type=_numbers, default=list(MEASUREMENTS), metavar="1,2", help="some of 1 to 9")
     parser.add_argument("--runs", type=_runs, metavar="N", help=f"of each measurement; {DEFAULT_RUNS} unless given")
     options = parser.parse_args()
     options.runs = options.runs or (QUICK_RUNS if options.quick else DEFAULT_RUNS)

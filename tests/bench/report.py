@@ -93,6 +93,13 @@ def _show_trust(medians: Document) -> None:
         _line(f"    {'CPU per job, ' + kind:<34}{off:>8.1f} ms, {on:.1f} ms")
 
 
+def _show_flood(medians: Document) -> None:
+    _line(f"    {'milliseconds':<22}{'client':>8}{'slowest':>9}{'peer':>8}{'slowest':>9}{'plain':>8}{'slowest':>9}")
+    for name, one in medians["floods"].items():
+        times = "".join(f"{each['median']:>8.1f}{each['max']:>9.1f}" for each in one["ms"].values())
+        _line(f"    {name:<22}{times}    {one['failed']:.0f} failed, flood {one['flood_per_s']:.0f} a second")
+
+
 def _show_idle(medians: Document) -> None:
     memory, later = medians["memory_mb"], medians["memory_mb_after_10_jobs"]
     _line(f"{'memory, PSS of all processes':<36}{memory['pss']:>9.1f} MB    {later['pss']:.1f} after 10 jobs")
@@ -139,5 +146,5 @@ def _line(text: str = "") -> None:
 
 _SHOWN = {
     1: _show_latency, 2: _show_burst, 3: _show_load, 4: _show_idle, 5: _show_silence, 6: _show_paging, 7: _show_upload,
-    8: _show_trust,
+    8: _show_trust, 9: _show_flood,
 }  # fmt: skip

@@ -14,6 +14,8 @@ from typing import IO, Any
 
 from tests.fuzz.inputs import Input, Sign
 
+HERE, ELSEWHERE = "127.0.0.1", "127.0.0.2"
+"""Addresses to send from. The gateway counts by them; honest callers are at the first one."""
 SECONDS = 90.0                   # an answer that takes longer is a violation
 KEPT_REQUESTS = 200              # a connection ends after so many
 HELD = 60                        # connections that one sender holds open over one way
@@ -48,10 +50,11 @@ class _Shared:
 class Line:
     """One sender's way to one listener: a connection for well-formed requests, and one for each other input."""
 
-    def __init__(self, port: int, context: ssl.SSLContext | None, sign: Sign) -> None:
+    def __init__(self, port: int, context: ssl.SSLContext | None, sign: Sign, address: str = HERE) -> None:
         self._port = port
         self._context = context
         self._sign = sign
+        self._address = address
         self._kept: socket.socket | None = None
         self._file: _Shared | None = None
         self._count = 0
@@ -75,7 +78,7 @@ class Line:
     def _clean(self, one: Input) -> Answer:
         is_new = self._kept is None
         if self._kept is None or self._file is None:
-            self._kept = _opened(self._port, self._context)
+            self._kept = _opened(self._port, self._context, self._address)
             self._file = _Shared(self._kept.makefile("rb"))
             self._count = 0
         try:
@@ -93,7 +96,7 @@ class Line:
 
     def _alone(self, one: Input) -> Answer:
         """On a connection of its own, whose sending side is closed then: nobody waits for the rest of a request."""
-        with _opened(self._port, self._context) as found, found.makefile("rb") as file:
+        with _opened(self._port, self._context, self._address) as found, found.makefile("rb") as file:
             with suppress(ConnectionError, ssl.SSLError):
                 _push(found, one.pieces(self._sign))
                 socket.socket.shutdown(found, socket.SHUT_WR)
@@ -133,10 +136,11 @@ class HeldLines:
     """One sender's connections to one listener, each with a part of an input. They are held open: each gets one byte
     more whenever another one is opened, and the oldest one is let go if there are too many."""
 
-    def __init__(self, port: int, context: ssl.SSLContext | None, sign: Sign) -> None:
+    def __init__(self, port: int, context: ssl.SSLContext | None, sign: Sign, address: str = HERE) -> None:
         self._port = port
         self._context = context
         self._sign = sign
+        self._address = address
         self._held: deque[_Held] = deque()
 
     def send(self, one: Input) -> list[tuple[Input, Answer]]:
@@ -144,7 +148,7 @@ class HeldLines:
         data = b"".join(one.pieces(self._sign))
         cut = int(len(data) * (one.hold_at or 0.0))
         try:
-            opened = _Held(one, _opened(self._port, self._context), data[cut:])
+            opened = _Held(one, _opened(self._port, self._context, self._address), data[cut:])
         except OSError as error:
             return [(one, Answer((), is_late=isinstance(error, TimeoutError)))]
         try:
@@ -167,8 +171,8 @@ class HeldLines:
         return ended
 
 
-def _opened(port: int, context: ssl.SSLContext | None) -> socket.socket:
-    plain = socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
+def _opened(port: int, context: ssl.SSLContext | None, address: str) -> socket.socket:
+    plain = socket.create_connection(("127.0.0.1", port), SECONDS, (address, 0))
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return context.wrap_socket(plain) if context else plain

@@ -19,7 +19,7 @@ from fate_flow.peers.tls import client_context
 from tests.chaos.books import shown
 from tests.chaos.parties import wait_until
 from tests.fuzz.inputs import Input, Listener, Operation, Way, draw
-from tests.fuzz.lines import Answer, HeldLines, Line
+from tests.fuzz.lines import ELSEWHERE, HERE, Answer, HeldLines, Line
 from tests.fuzz.site import ATTACKER, HOLDER, UNKNOWN, Held, Site, running_site
 
 SENDERS = {Listener.GATEWAY: 3, Listener.CLIENTS: 3, Listener.PLAIN: 2}
@@ -209,9 +209,11 @@ def _lines(site: Site, listener: Listener) -> tuple[dict[Way, Line], dict[Way, H
         way: client_context(site.parties[who[way]].own, [site.own]) if way in who else None
         for way in Way if way.listener is listener
     }
+    # A client on the same machine is trusted with the most, so it stays one.
+    address = HERE if listener is Listener.CLIENTS else ELSEWHERE
     return (
-        {way: Line(port, context, site.signed) for way, context in contexts.items()},
-        {way: HeldLines(port, context, site.signed) for way, context in contexts.items()},
+        {way: Line(port, context, site.signed, address) for way, context in contexts.items()},
+        {way: HeldLines(port, context, site.signed, address) for way, context in contexts.items()},
     )
 
 

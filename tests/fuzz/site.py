@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPSConnection
@@ -37,7 +37,8 @@ OWN = party_routes.OWN
 ATTACKER, HONEST, UNKNOWN, HOLDER = party_routes.CALLER, "10002", "10005", party_routes.HOLDER
 PLAIN_ATTACKER, PLAIN_HONEST = party_routes.PLAIN, "10007"
 NO_QUOTA = {"requests_per_second": 100_000, "requests_at_once": 1_000_000, "log_lines_per_minute": 1_000_000}
-"""The quota of requests has tests of its own; here as many as possible are to get through."""
+NO_QUOTAS = dict.fromkeys((ATTACKER, HOLDER, PLAIN_ATTACKER), NO_QUOTA)
+"""The quota of requests has tests of its own; as many made-up inputs as possible are to get through."""
 LIMITS = {
     "poll_interval": 1.0, "remote_request_timeout": 2.0, "submit_timeout": 3.0, "hold_seconds": 5.0,
     "ready_seconds": 10.0, "initiator_silence": 20.0, "party_silence": 15.0, "heartbeat_interval": 1.0,
@@ -147,8 +148,8 @@ def now_ms() -> int:
 
 
 @contextmanager
-def running_site(root: Path) -> Iterator[Site]:
-    """The server, which is ended whatever happens; `root` is a new folder."""
+def running_site(root: Path, quotas: Mapping[str, Any] = NO_QUOTAS) -> Iterator[Site]:
+    """The server, which is ended whatever happens; `root` is a new folder, `quotas` go by party."""
     home, conf, ports = root / "home", root / "service_conf.yaml", Ports()
     home.mkdir(parents=True)
     free = filter(ports.is_free, range(26_000 + os.getpid() % 400 * 5, 65_536))
@@ -160,8 +161,7 @@ def running_site(root: Path) -> Iterator[Site]:
             "plain": {"listen": {"port": plain_port}, "from": [PLAIN_ATTACKER, PLAIN_HONEST]},
         },
         "authentication": {"site": {"switch": True}, "client": {"switch": True}},
-        "quotas": {"parties": dict.fromkeys((ATTACKER, HOLDER, PLAIN_ATTACKER), NO_QUOTA)}, "limits": LIMITS,
-        "log": {"sql": False},
+        "quotas": {"parties": quotas}, "limits": LIMITS, "log": {"sql": False},
     }))
     conf.chmod(0o600)
     OwnKeys(OWN, home / "keys", home / "keys" / "message.pem", now_ms).make()
