@@ -67,6 +67,7 @@ class HandMade:
 
 @pytest.fixture
 def job(on_sqlite: Cluster) -> Iterator[HandMade]:
+    on_sqlite.check_idle()       # the workers of the job before end after its last command
     made = HandMade(on_sqlite.host)
     yield made
     made.ask("stop/canceled")

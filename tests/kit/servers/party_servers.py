@@ -146,6 +146,10 @@ class PartyServer:
             for name in names
         }
 
+    def _folders(self) -> set[str]:
+        """The jobs with a folder; that of a refused job goes after its rows."""
+        return {path.name for path in (self.home / "jobs").iterdir()}
+
     def traces(self) -> dict[str, object]:
         """All that a refused request must not change."""
         with self._reading() as rows:
@@ -179,11 +183,13 @@ class PartyServer:
             found += [f"outbox {row}" for row in rows("SELECT * FROM t_outbox")]
             found += [f"worker {row}" for row in rows("SELECT * FROM t_worker WHERE f_status <> 'exited'")]
             free = int(rows(FREE_CORES)[0]["free"])
+            known = {row["f_job_id"] for row in rows("SELECT DISTINCT f_job_id FROM t_job")}
         found += sorted(self.files([one for one in FOLDERS if one.startswith(("spool", "uploads"))]))
         if free != CORES:
             found.append(f"{free} of {CORES} cores free")
         if not found:
-            found = [f"process in {folder}" for folder in living_workers(self.home / "jobs")]
+            found = [f"folder of {one}, which is not here" for one in sorted(self._folders() - known)]
+            found += [f"process in {folder}" for folder in living_workers(self.home / "jobs")]
         return [f"party {self.party_id}: {one}" for one in found]
 
     # how it is used
