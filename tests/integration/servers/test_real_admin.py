@@ -101,15 +101,15 @@ def test_wrong_usage_is_told_in_a_line(on_sqlite: Cluster) -> None:
 
 @contextmanager
 def configured(cluster: Cluster, **sections: Any) -> Iterator[None]:
-    """The host starts again with these sections; in the end with those it had."""
-    conf = cluster.host.home / "conf" / "service_conf.yaml"
-    overlay = conf.with_name(f"local.{conf.name}")
-    overlay.write_text(yaml.safe_dump(sections))
+    """The host starts again with these sections, too; in the end with those it had. Other tests borrow it."""
+    overlay = cluster.host.home / "conf" / "local.service_conf.yaml"
+    before = overlay.read_text(encoding="utf-8")
+    overlay.write_text(yaml.safe_dump({**yaml.safe_load(before), **sections}), encoding="utf-8")
     restart(cluster)
     try:
         yield
     finally:
-        overlay.unlink()
+        overlay.write_text(before, encoding="utf-8")
         restart(cluster)
 
 
