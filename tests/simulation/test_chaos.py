@@ -9,18 +9,18 @@ from tests.simulation.chaos import Totals, processes, run_seed, run_seeds
 
 
 @pytest.mark.long
-def test_eight_hundred_seeds_break_no_rule() -> None:
+def test_five_hundred_seeds_break_no_rule() -> None:
     totals = Totals()
-    totals.add(run_seeds(range(780), "memory", processes()))
+    totals.add(run_seeds(range(480), "memory", processes()))
     totals.add(run_seeds(range(100_000, 100_020), "sqlite", processes()))
     print(totals.text())
     assert not totals.violations, totals.text()
-    assert totals.seeds >= 800
-    assert totals.steps >= 130_000
-    assert sum(totals.faults.values()) >= 4_000
+    assert totals.seeds >= 500
+    assert totals.steps >= 80_000
+    assert sum(totals.faults.values()) >= 2_500
     assert min(totals.faults[kind] for kind in KINDS) > 0, totals.text()
-    assert totals.not_allowed > 65
-    assert min(totals.hints[what] for what in ("sent", "heeded", "declined")) > 30, totals.text()
+    assert totals.not_allowed > 40
+    assert min(totals.hints[what] for what in ("sent", "heeded", "declined")) > 18, totals.text()
 
 
 KINDS = (
