@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
+from fate_flow.gateway.accepting import accepted
 from fate_flow.gateway.kept_connections import is_silent
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.tls_stream import PIECE, TlsStream
@@ -20,7 +21,6 @@ from fate_flow.peers.dialed import LONGEST_LINE, open_line, read_wanted
 from fate_flow.peers.pinned import SeenTls
 from fate_flow.peers.tls import PeerKey
 
-_PAUSE_SECONDS = 0.1
 _QUIET_SECONDS = 0.2          # after the last byte of an answer
 
 
@@ -126,13 +126,7 @@ class Dialed:
         """Serve processes of this server until this task is canceled."""
         try:
             while True:
-                try:
-                    sock, _ = await self._loop.sock_accept(self._listener)
-                except OSError as error:
-                    self._note("", f"no process can send to parties that dial: {error.strerror}")
-                    await asyncio.sleep(_PAUSE_SECONDS)
-                    continue
-                sock.setblocking(False)
+                sock, _ = await accepted(self._listener, self._note, "no process can send to parties that dial")
                 task = asyncio.create_task(self._serve(sock))
                 self._users.add(task)
                 task.add_done_callback(self._users.discard)

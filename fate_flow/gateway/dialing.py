@@ -17,6 +17,7 @@ from typing import Protocol
 
 from fate_flow.core.access.invitation import place_of
 from fate_flow.core.quotas.pace import TokenBucket
+from fate_flow.gateway.accepting import set_options
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.tls_stream import TlsStream
 from fate_flow.peers.network_errors import describe_cause
@@ -177,8 +178,7 @@ class Dialing:
                 sock.setblocking(False)
                 try:
                     await self._loop.sock_connect(sock, address)
-                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                    set_options(sock)
                     return sock, str(address[0])
                 except OSError as error:
                     sock.close()

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fate_flow.gateway.accepting import accepted, set_options
 from fate_flow.gateway.dialed import Dialed, Use
 from fate_flow.gateway.dialing import Dialing, Wanted
 from fate_flow.gateway.limits import Limits
@@ -32,7 +33,7 @@ from fate_flow.peers.tls import DIAL, Leaf, NotAPeer, OwnTls, PeerKey, client_co
 LOG = logging.getLogger(__name__)
 
 _NEW_CONTEXT_MS = 12 * 3600 * 1000       # a leaf is made again by OwnTls long before it ends
-_PAUSE_SECONDS = 0.1                     # after an accept that failed, for lack of descriptors or so; between two looks
+_PAUSE_SECONDS = 0.1                     # between two looks at what is still open at the end
 
 
 class _Open:
@@ -167,13 +168,7 @@ class Gateway:
     async def _accept(self, listener: socket.socket) -> None:
         while True:
             await self._space()
-            try:
-                sock, found = await self._loop.sock_accept(listener)
-            except OSError as error:
-                self._refusals.note("", f"no connection can be accepted: {error.strerror}")
-                await asyncio.sleep(_PAUSE_SECONDS)
-                continue
-            self._begin(sock, found[0] if isinstance(found, tuple) else "")
+            self._begin(*await accepted(listener, self._refusals.note))
 
     async def _space(self) -> None:
         """Wait until one more connection fits. Those that wait stay with the kernel."""
@@ -189,10 +184,7 @@ class Gateway:
             return
         if len(self._handshakes) >= self._limits.handshakes:
             next(iter(self._handshakes)).cancel()
-        sock.setblocking(False)
-        with suppress(OSError):          # it is no TCP socket in tests
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        set_options(sock)
         task = asyncio.create_task(self._serve(sock, address))
         self._open[task] = self._handshakes[task] = _Open(task, sock, origin)
         task.add_done_callback(self._forget)

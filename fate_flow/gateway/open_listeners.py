@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from fate_flow.gateway.accepting import accepted, set_options
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.origins import origin_of
 from fate_flow.gateway.peer_connection import Asks, PeerConnection, Setting
@@ -18,7 +19,6 @@ from fate_flow.gateway.unproved import OpenStream, Unproved, limits_of_unproved
 
 LOG = logging.getLogger(__name__)
 
-_PAUSE_SECONDS = 0.1             # after an accept that failed, for example for lack of descriptors
 _TICK_SECONDS = 1.0
 
 
@@ -64,16 +64,9 @@ class _Listener:
         self._freed = asyncio.Event()
 
     async def accept(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             await self._space()
-            try:
-                sock, found = await loop.sock_accept(self._socket)
-            except OSError as error:
-                self._all.note("", f"no connection can be accepted: {error.strerror}")
-                await asyncio.sleep(_PAUSE_SECONDS)
-                continue
-            self._begin(sock, found[0] if isinstance(found, tuple) else "")
+            self._begin(*await accepted(self._socket, self._all.note))
 
     async def _space(self) -> None:
         """Wait until one more connection fits. If there are too many, the oldest one without a complete request is
@@ -93,10 +86,7 @@ class _Listener:
             self._all.note(address, f"this address has {of_address} open connections, the most that it may have")
             sock.close()
             return
-        sock.setblocking(False)
-        with suppress(OSError):          # it is no TCP socket in tests
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        set_options(sock)
         requests = PeerConnection(OpenStream(sock), self._kind, address, self._all)
         task = asyncio.create_task(_served(requests))
         self._open[task] = requests, origin, sock

@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from fate_flow.core.quotas.disk_space import DiskSpace, LeastFree
+from fate_flow.services.context.recent import Recent
 
 LOG = logging.getLogger(__name__)
 
 LOOK_SECONDS = 10.0
-_FRESH_SECONDS = 1.0
 _UNKNOWN = DiskSpace(0, 0)
 
 
@@ -29,16 +29,12 @@ class HomeDisk:
         self._home = home
         self._others = others
         self._least = least
-        self._clock = clock
-        self._known: tuple[float, DiskSpace] | None = None
+        self._recent = Recent(self._look, clock)
 
     def __call__(self) -> DiskSpace:
         """Return the state of the disk with the home, unless another one has too little left: then, of that. Nothing
         has to stay free of a disk that cannot be asked."""
-        now, known = self._clock(), self._known
-        if known is None or not 0 <= now - known[0] < _FRESH_SECONDS:
-            known = self._known = (now, self._look())
-        return known[1]
+        return self._recent.read()
 
     def _look(self) -> DiskSpace:
         try:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from tests.bench import burst, flood, idle, latency, load, paging, silence, trust, upload
@@ -19,6 +16,7 @@ from tests.bench.cluster import ROOT, BenchFailed
 from tests.bench.machine import machine
 from tests.bench.numbers import medians
 from tests.bench.report import show_machine, show_measurement
+from tests.kit.tool import end_cleanly, tell, whole_number, write_results
 
 DEFAULT_RUNS, QUICK_RUNS = 3, 1
 
@@ -58,8 +56,7 @@ def main() -> int:
     options = _options()
     # bin/bench sets it for us alone; the servers are to run as they always do.
     os.environ.pop("PYTHONPATH", None)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _end_on)      # so that a cluster is taken down
+    end_cleanly()
     document: dict[str, Any] = {
         "began": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "quick": options.quick, "machine": machine(),
         "measurements": {},
@@ -67,7 +64,7 @@ def main() -> int:
     show_machine(document["machine"])
     for number in options.only:
         _measure(document, number, options)
-        _write(options.json, document)
+        write_results(options.json, document)
     print(f"\nall runs: {options.json}")
     return 0
 
@@ -77,7 +74,7 @@ def _measure(document: dict[str, Any], number: int, options: argparse.Namespace)
     sizes = one.quick if options.quick else one.full
     runs: list[dict[str, Any]] = []
     for run in range(1, options.runs + 1):
-        print(f"({number}) {one.title}: run {run} of {options.runs} ...", file=sys.stderr, flush=True)
+        tell(f"({number}) {one.title}: run {run} of {options.runs} ...")
         begun = time.monotonic()
         runs.append(one.run(**sizes))
         runs[-1]["took_s"] = round(time.monotonic() - begun, 1)
@@ -91,11 +88,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small sizes and one run, to see that it works")
     parser.add_argument("--json", type=Path, default=ROOT / "results.json", metavar="FILE", help="%(default)s")
     parser.add_argument("--only", type=_numbers, default=list(MEASUREMENTS), metavar="1,2", help="some of 1 to 9")
-    parser.add_argument("--runs", type=_runs, metavar="N", help=f"of each measurement; {DEFAULT_RUNS} unless given")
+    parser.add_argument(
+        "--runs", type=whole_number, metavar="N", help=f"of each measurement; {DEFAULT_RUNS} unless given"
+    )
     options = parser.parse_args()
     options.runs = options.runs or (QUICK_RUNS if options.quick else DEFAULT_RUNS)
     options.json = options.json.resolve()
-    options.json.parent.mkdir(parents=True, exist_ok=True)
     return options
 
 
@@ -104,20 +102,6 @@ def _numbers(text: str) -> list[int]:
     if not set(found) <= set(MEASUREMENTS):
         raise ValueError(text)
     return found
-
-
-def _runs(text: str) -> int:
-    if int(text) < 1:
-        raise ValueError(text)
-    return int(text)
-
-
-def _write(path: Path, document: dict[str, Any]) -> None:
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-
-
-def _end_on(number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import argparse
-import json
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 from tests.chaos import crash_points, run
 from tests.chaos.parties import CHECKOUT
+from tests.kit.tool import end_cleanly, tell, whole_number, write_results
 
 ROOT = CHECKOUT / ".cache" / "chaos"
 DURATION, PARTIES = 60.0, 3
 LONGEST = 86_400
-ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 def main() -> int:
     options = _options()
-    for number in ENDS:
-        signal.signal(number, _end_on)      # so that the servers are taken down
+    end_cleanly()
     root, seed, with_mariadb = options.dir.resolve(), options.seed, options.database == "mariadb"
     outcome: run.Outcome | crash_points.Outcome
     if options.crash_points:
-        outcome = crash_points.run(root, seed, options.step or 1, with_mariadb, _tell)
+        outcome = crash_points.run(root, seed, options.step or 1, with_mariadb, tell)
         is_good = not outcome.problems
     else:
         duration, parties = options.duration or DURATION, options.parties or PARTIES
-        outcome = run.run(root, seed, duration, parties, with_mariadb, _tell)
+        outcome = run.run(root, seed, duration, parties, with_mariadb, tell)
         is_good = not outcome.violations
-    _write(options.json, outcome.document())
+    write_results(options.json, outcome.document())
     print(outcome.figures())
     return 0 if is_good else 1
 
@@ -44,7 +39,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--parties", type=int, choices=range(3, 10), metavar="N", help=f"3 to 9; {PARTIES}")
     parser.add_argument("--database", choices=["sqlite", "mariadb"], default="sqlite", help="%(default)s")
     parser.add_argument("--crash-points", action="store_true", help="instead: a server dies at each point of a job")
-    parser.add_argument("--step", type=_step, metavar="K", help="with --crash-points: only one point in K; 1")
+    parser.add_argument("--step", type=whole_number, metavar="K", help="with --crash-points: only one point in K; 1")
     parser.add_argument("--dir", type=Path, default=ROOT, help="where the homes are made; %(default)s")
     parser.add_argument("--json", type=Path, default=ROOT / "results.json", metavar="FILE", help="%(default)s")
     options = parser.parse_args()
@@ -66,27 +61,6 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         return 0.0
-
-
-def _step(text: str) -> int:
-    if not (text.isdecimal() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
-    return int(text)
-
-
-def _write(path: Path, document: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def _end_on(number: int, _frame: FrameType | None) -> None:
-    for one in ENDS:
-        signal.signal(one, signal.SIG_IGN)      # what is left to do has to be done
-    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Work that the scheduler's process repeats beside scheduling, each in a thread of its own."""
+"""Work that the scheduler's process repeats beside scheduling."""

@@ -1,4 +1,4 @@
-"""Stored values that are looked at often and change rarely."""
+"""Values that are looked at often and change rarely."""
 
 from __future__ import annotations
 

@@ -1,0 +1,35 @@
+"""How the gateway takes connections, whatever listener they come to."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+
+_PAUSE_SECONDS = 0.1             # after an accept that failed, for example for lack of descriptors
+
+
+async def accepted(
+    listener: socket.socket, note: Callable[[str, str], None], failure: str = "no connection can be accepted"
+) -> tuple[socket.socket, str]:
+    """Return the next connection, and the address of who has made it; the address is empty at a Unix socket.
+
+    `note` gets an empty address, and `failure` with the reason, each time that none can be accepted."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            sock, found = await loop.sock_accept(listener)
+        except OSError as error:
+            note("", f"{failure}: {error.strerror}")
+            await asyncio.sleep(_PAUSE_SECONDS)
+        else:
+            sock.setblocking(False)
+            return sock, found[0] if isinstance(found, tuple) else ""
+
+
+def set_options(sock: socket.socket) -> None:
+    """Let small pieces leave at once, and find out when the other side has vanished."""
+    with suppress(OSError):          # it is no TCP socket in tests
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
