@@ -228,7 +228,8 @@ class PartyServer:
         parse_uri(format_uri(self.home / "data", "it", name)).path.unlink()
 
     def metrics(self, job_id: str, component: str) -> dict[str, str]:
-        """What a component measured at this party, by key."""
+        """What a component measured at this party, by key. A party may hear of a job's success after another one."""
+        self.wait(job_id)
         row = self.tasks(job_id, component)[0]
         place = {"job_id": job_id, "role": row["f_role"], "party_id": self.party_id, "component_name": component}
         found = self.ask("tracking/component/metric/all", place)
