@@ -12,13 +12,16 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from fate_flow.core.model.errors import FlowError
 from fate_flow.peers.tls import PeerKey
 
 KeysOf = Callable[[str], tuple[PeerKey, ...] | None]
 """Returns the tls keys of a party that are valid now; None for a party without a key list. Raises FlowError."""
+
+Watching = Callable[[], AbstractContextManager[None]]
+"""Entered by the thread that watches, and left when no connection is open; it asks for keys several times a second."""
 
 LOG = logging.getLogger(__name__)
 
@@ -28,8 +31,9 @@ _LOOK_SECONDS = 0.2
 class OpenConnections:
     """Ends connections of other threads. Its own thread runs only while a connection is open."""
 
-    def __init__(self, keys_of: KeysOf) -> None:
+    def __init__(self, keys_of: KeysOf, watching: Watching = nullcontext) -> None:
         self._keys_of = keys_of
+        self._watching = watching
         self._lock = threading.Lock()
         self._open: list[tuple[weakref.ref[ssl.SSLSocket], PeerKey]] = []
         self._is_watched = False
@@ -44,8 +48,9 @@ class OpenConnections:
 
     def _watch(self) -> None:
         try:
-            while self._end_invalid():
-                time.sleep(_LOOK_SECONDS)
+            with self._watching():
+                while self._end_invalid():
+                    time.sleep(_LOOK_SECONDS)
         except BaseException:
             self._is_watched = False
             raise

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ssl
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.peers.open_connections import KeysOf, OpenConnections
+from fate_flow.peers.open_connections import KeysOf, OpenConnections, Watching
 from fate_flow.peers.tls import Clock, Leaf, NotAPeer, OwnTls, PeerKey, client_context, peer_of
 
 
@@ -84,9 +85,11 @@ class PinnedParties:
     """The contexts for all parties; may be shared by threads."""
 
     def __init__(
-        self, own: Callable[[], OwnTls], keys_of: KeysOf, clock: Clock, reached: Reached = lambda *_: None
-    ) -> None:
-        """`own` reads the tls key of this party when it is first needed, and may raise BadSettings."""
+        self, own: Callable[[], OwnTls], keys_of: KeysOf, clock: Clock, reached: Reached = lambda *_: None,
+        watching: Watching = nullcontext,
+    ) -> None:  # fmt: skip
+        """`own` reads the tls key of this party when it is first needed, and may raise BadSettings. `watching` is
+        around the work of the thread that looks at open connections."""
         self._reached = reached
         self._read_own = own
         self._own: OwnTls | None = None
@@ -95,7 +98,7 @@ class PinnedParties:
         self._lock = threading.Lock()
         self._made: dict[str, Pinned] = {}
         self._seen: dict[str, SeenTls] = {}
-        self._open = OpenConnections(keys_of)
+        self._open = OpenConnections(keys_of, watching)
 
     def of(self, party_id: str) -> Pinned | None:
         """Return the same value until keys or the own leaf change; None for a party that has no key list here.

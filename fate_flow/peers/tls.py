@@ -80,7 +80,7 @@ class PeerKey:
     @classmethod
     def of(cls, party_id: str, pem: str) -> PeerKey:
         """Return this key of a party. Raises ValueError if it is not a public key for TLS."""
-        return cls(party_id, _key_id(read_tls_key(pem)), pem)
+        return cls(party_id, _known_key_id(pem), pem)
 
 
 @dataclass(frozen=True)
@@ -333,6 +333,12 @@ def _short_id(key: TlsPublicKey) -> bytes:
 
 def _key_id(key: TlsPublicKey) -> str:
     return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def _known_key_id(pem: str) -> str:
+    """Return the id of a stored key; it is asked for several times a second. Raises ValueError."""
+    return _key_id(read_tls_key(pem))
 
 
 def _time(milliseconds: int) -> datetime:

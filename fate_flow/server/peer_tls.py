@@ -29,8 +29,9 @@ def pinned_parties(settings: Settings, store: SqlStore) -> PinnedParties:
     def reached(party_id: str, seen: SeenTls) -> None:
         notes.note(TO, party_id, seen.version, seen.key_id)
 
+    keys = StoredTlsKeys(store, _wall_clock, time.monotonic)
     notes = ContactNotes(partial(_keep, store), _wall_clock)
-    return PinnedParties(own, StoredTlsKeys(store, _wall_clock, time.monotonic).of, _wall_clock, reached)
+    return PinnedParties(own, keys.of, _wall_clock, reached, store.kept_connection)
 
 
 def _keep(store: SqlStore, contact: Contact) -> None:

@@ -11,6 +11,7 @@ import json
 from base64 import b64decode
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -112,11 +113,11 @@ class PartyKeys:
 
     def valid(self, use: str, now: int) -> tuple[str, ...]:
         """Return the keys (PEM) of this use that count now."""
-        return read_key_list(self.signed.content).valid(use, now) if self.state is KeyState.JOINED else ()
+        return _stored_list(self.signed.content).valid(use, now) if self.state is KeyState.JOINED else ()
 
     def root_ids(self) -> tuple[str, ...]:
         """Return the ids of the root keys that may sign the next list."""
-        next_root = read_key_list(self.signed.content).next_root
+        next_root = _stored_list(self.signed.content).next_root
         return (self.root_id,) if next_root is None else (self.root_id, key_id_of(next_root))
 
 
@@ -165,6 +166,10 @@ def read_key_list(content: str) -> KeyList:
         check_party_id(found.values.get("party_id"), f"{_WHERE}: party_id"), found.whole("number", 1),
         found.whole("issued_at", 0), tuple(_listed(key, number) for number, key in enumerate(keys)), next_root,
     )
+
+
+_stored_list = lru_cache(maxsize=256)(read_key_list)
+"""For lists that are stored: they are looked at several times a second."""
 
 
 def follows(stored: PartyKeys | None, new: KeyList, signed: SignedKeyList, is_compared: bool) -> bool:

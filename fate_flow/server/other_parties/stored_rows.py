@@ -25,6 +25,6 @@ def recent_rows(
                 return query(tx)
         finally:
             if had_no_connection:        # a thread that sends has no other use for one
-                store.close()
+                store.close_unless_kept()
 
     return Recent(fetch, passed, fresh_seconds)

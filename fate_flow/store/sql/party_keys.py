@@ -14,7 +14,7 @@ from fate_flow.store.database.access_models import (
     PartyKeyRow,
     SiteKeyRow,
 )
-from fate_flow.store.database.prepared import insert
+from fate_flow.store.database.prepared import Prepared, insert
 from fate_flow.store.database.queries import hit, insert_new
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
@@ -29,8 +29,7 @@ class KeysOfParties(SqlUnitOfWork):
     """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def site_key(self, party_id: str) -> SiteKey | None:
-        row = SiteKeyRow
-        found = row.select(row.f_key_id, row.f_key).where(_key_of(party_id)).tuples().first()
+        found = _SITE_KEY.row(self._database, party_id)
         return SiteKey(party_id, *found) if found else None
 
     def add_site_key(self, key: SiteKey, at: int) -> bool:
@@ -45,11 +44,11 @@ class KeysOfParties(SqlUnitOfWork):
         return hit(SiteKeyRow.delete().where(_key_of(party_id)))
 
     def party_keys(self, party_id: str) -> PartyKeys | None:
-        found = PartyKeyRow.select(*_COLUMNS).where(_row_of(party_id)).tuples().first()
+        found = _PARTY_KEYS.row(self._database, party_id)
         return _keys_of(found) if found else None
 
     def all_party_keys(self) -> tuple[PartyKeys, ...]:
-        return tuple(map(_keys_of, PartyKeyRow.select(*_COLUMNS).order_by(PartyKeyRow.f_party_id).tuples()))
+        return tuple(map(_keys_of, _ALL_PARTY_KEYS.rows(self._database)))
 
     def add_party_keys(self, keys: PartyKeys) -> bool:
         return insert_new(self._database, PartyKeyRow, _values(keys), _row_of(keys.party_id))
@@ -103,11 +102,7 @@ class KeysOfParties(SqlUnitOfWork):
         return tuple(Contact(*one) for one in row.select(*columns).order_by(row.f_party_id, row.f_direction).tuples())
 
     def joined_parties(self) -> tuple[JoinedParty, ...]:
-        row = JoinedPartyRow
-        columns = (row.f_party_id, row.f_address, row.f_phrase, row.f_joined_at, row.f_joined_by, row.f_clock_offset)
-        has_keys = (PartyKeyRow.f_party_id == row.f_party_id) & (PartyKeyRow.f_state == KeyState.JOINED.value)
-        found = row.select(*columns).join(PartyKeyRow, on=has_keys).order_by(row.f_party_id).tuples()
-        return tuple(JoinedParty(*one) for one in found)
+        return tuple(JoinedParty(*one) for one in _JOINED_PARTIES.rows(self._database))
 
 
 def _row_of(party_id: str) -> Any:
@@ -131,3 +126,18 @@ def _values(keys: PartyKeys) -> dict[str, str | int]:
 
 def _key_of(party_id: str) -> Any:
     return SiteKeyRow.f_party_id == party_id
+
+
+def _joined_parties() -> Any:
+    row = JoinedPartyRow
+    columns = (row.f_party_id, row.f_address, row.f_phrase, row.f_joined_at, row.f_joined_by, row.f_clock_offset)
+    has_keys = (PartyKeyRow.f_party_id == row.f_party_id) & (PartyKeyRow.f_state == KeyState.JOINED.value)
+    return row.select(*columns).join(PartyKeyRow, on=has_keys).order_by(row.f_party_id)
+
+
+_SITE_KEY = Prepared(
+    lambda party_id: SiteKeyRow.select(SiteKeyRow.f_key_id, SiteKeyRow.f_key).where(_key_of(party_id)), 1
+)
+_PARTY_KEYS = Prepared(lambda party_id: PartyKeyRow.select(*_COLUMNS).where(_row_of(party_id)), 1)
+_ALL_PARTY_KEYS = Prepared(lambda: PartyKeyRow.select(*_COLUMNS).order_by(PartyKeyRow.f_party_id), 0)
+_JOINED_PARTIES = Prepared(_joined_parties, 0)

@@ -8,6 +8,7 @@ from typing import Any
 from fate_flow.core.access.limits import DAY, Grants, PartyLimits
 from fate_flow.core.access.permission import Kind, Thing
 from fate_flow.store.database.access_models import PartyLimitsRow, PermissionRow, TableUseRow
+from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit, insert_new
 from fate_flow.store.grant_limits import party_limits, party_limits_text, table_limits, table_limits_text
 from fate_flow.store.sql.unit import SqlUnitOfWork
@@ -33,14 +34,13 @@ class Permissions(SqlUnitOfWork):
 
     def _granted(self, party_id: str) -> dict[Thing, str | None]:
         """Return each granted thing with the text of its limits."""
-        row = PermissionRow
-        found = row.select(row.f_kind, row.f_name, row.f_namespace, row.f_limits).where(row.f_party_id == party_id)
-        return {Thing(Kind(kind), name, namespace): text for kind, name, namespace, text in found.tuples()}
+        found = _GRANTED.rows(self._database, party_id)
+        return {Thing(Kind(kind), name, namespace): text for kind, name, namespace, text in found}
 
     def grants(self, party_id: str) -> Grants:
-        found, row = self._granted(party_id), PartyLimitsRow
+        found = self._granted(party_id)
         tables = {thing: table_limits(text) for thing, text in found.items() if text is not None}
-        of_party = row.select(row.f_limits, row.f_by, row.f_time).where(row.f_party_id == party_id).tuples().first()
+        of_party = _LIMITS.row(self._database, party_id)
         text, by, at = of_party or (party_limits_text(PartyLimits()), "", 0)
         return Grants(frozenset(found), tables, party_limits(text), by, at)
 
@@ -87,3 +87,16 @@ def _permission_is(party_id: str, thing: Thing) -> Any:
 def _uses_of(party_id: str, table: Thing) -> Any:
     row = TableUseRow
     return (row.f_party_id == party_id) & (row.f_namespace == table.namespace) & (row.f_name == table.name)
+
+
+def _granted(party_id: str) -> Any:
+    row = PermissionRow
+    return row.select(row.f_kind, row.f_name, row.f_namespace, row.f_limits).where(row.f_party_id == party_id)
+
+
+def _limits(party_id: str) -> Any:
+    row = PartyLimitsRow
+    return row.select(row.f_limits, row.f_by, row.f_time).where(row.f_party_id == party_id)
+
+
+_GRANTED, _LIMITS = Prepared(_granted, 1), Prepared(_limits, 1)

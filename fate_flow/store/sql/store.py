@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -34,6 +35,7 @@ class SqlStore:
     def __init__(self, database: Database, log_write: LogStatusWrite | None = None) -> None:
         self.database = database
         self._log_write = log_write
+        self._threads = threading.local()
         database.bind(MODELS)
 
     @contextmanager
@@ -75,6 +77,21 @@ class SqlStore:
         # could fail with "locked" after it has already decided.
         self.database.connect(reuse_if_open=True)
         return self.database.atomic("IMMEDIATE") if self.database.is_sqlite else self.database.atomic()
+
+    @contextmanager
+    def kept_connection(self) -> Iterator[None]:
+        """Let `close_unless_kept` leave this thread's connection open until the end of the block, which closes it."""
+        self._threads.keeps = True
+        try:
+            yield
+        finally:
+            self._threads.keeps = False
+            self.close()
+
+    def close_unless_kept(self) -> None:
+        """Close the connection of a thread that reads rarely."""
+        if not getattr(self._threads, "keeps", False):
+            self.close()
 
     def close(self) -> None:
         """Close this thread's connection."""

@@ -6,6 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -168,6 +169,22 @@ def test_a_key_that_is_no_longer_valid_ends_the_connections_to_its_server(here: 
         assert (len(stays.clients), stays.ended) == (1, [])
     finally:
         stays.close()
+
+
+def test_the_thread_that_looks_at_connections_says_when_it_begins_and_ends(here: Here, peer: TlsPeer) -> None:
+    threads: list[str] = []
+
+    @contextmanager
+    def watching() -> Iterator[None]:
+        threads.append(threading.current_thread().name)
+        yield
+        threads.append("end")
+
+    here.http = PeerHttp(pinned=PinnedParties(here.own, here.keys_of, here.clock, watching=watching))
+    assert (here.post(peer).status, here.post(peer).status) == (200, 200)
+    eventually(lambda: threads == ["keys of connections"], lambda: threads)
+    here.http.close()
+    eventually(lambda: threads == ["keys of connections", "end"], lambda: threads)
 
 
 @pytest.mark.parametrize("left", [(), None])

@@ -105,6 +105,23 @@ def test_the_connection_of_a_thread_that_only_sends_is_closed(store: SqlStore) -
     assert not store.database.is_closed()
 
 
+def test_a_thread_that_asks_often_keeps_its_connection_until_it_ends(store: SqlStore) -> None:
+    keys = Keys(store)
+    with store.transaction() as tx:
+        tx.add_party_keys(keys_of(1))
+    store.close()
+    with store.kept_connection():
+        keys.later()
+        kept = store.database.connection()
+        with store.transaction() as tx:
+            tx.replace_party_keys(keys_of(2), keys_of(1))
+        assert keys.later() == [public_pem(NEW.key)], "the kept connection sees what was committed since"
+        assert store.database.connection() is kept
+    assert store.database.is_closed()
+    keys.later()
+    assert store.database.is_closed()
+
+
 def test_while_the_database_is_away_the_last_known_keys_count(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
     with store.transaction() as tx:
         tx.add_party_keys(keys_of(2))
