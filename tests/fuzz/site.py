@@ -30,6 +30,7 @@ from tests.fuzz import party_routes
 from tests.fuzz.inputs import Operation
 from tests.kit.key_lists import signed_list
 from tests.kit.peers.handshakes import TlsParty, tls_party
+from tests.kit.servers.warm import start_server
 from tests.kit.signing import signature_of_clients
 from tests.kit.site_keys import private_key
 
@@ -166,7 +167,7 @@ def running_site(root: Path, quotas: Mapping[str, Any] = NO_QUOTAS) -> Iterator[
     conf.chmod(0o600)
     OwnKeys(OWN, home / "keys", home / "keys" / "message.pem", now_ms).make()
     try:
-        service.start(conf, home)
+        start_server(conf, home)
         keys = read_client_keys(home)
         assert keys is not None
         party = Party(OWN, f"http://127.0.0.1:{port}", home, conf, "")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +31,9 @@ def parties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def fate_flow(server: PartyServer, *arguments: str) -> str:
     """Run a command of the operator on the server's machine; return what it prints."""
-    argv = [Path(sys.executable).with_name("fate_flow"), *arguments, "-c", server.home / "conf" / "service_conf.yaml"]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+    done = WARM.run("fate_flow", *arguments, "-c", str(server.home / "conf" / "service_conf.yaml"))
+    assert done.code == 0, done.err
+    return done.out
 
 
 @dataclass

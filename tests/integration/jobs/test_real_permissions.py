@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from tests.kit.servers.party_servers import (
     table_named,
     taking_from,
 )
+from tests.kit.servers.warm import WARM
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -56,10 +55,9 @@ parties:
 def grants(cluster: Cluster, command: str, *arguments: object, code: int = 0) -> str:
     """Run `fate_flow grants` at the host, while its server runs; return what it printed."""
     conf = cluster.host.home / "conf" / "service_conf.yaml"
-    argv = [Path(sys.executable).with_name("fate_flow"), "grants", command, "-c", conf, *arguments]
-    done = subprocess.run([*map(str, argv)], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    done = WARM.run("fate_flow", "grants", command, "-c", str(conf), *map(str, arguments))
+    assert done.code == code, f"exit code {done.code}\n{done.out}\n{done.err}"
+    return done.out
 
 
 def test_a_file_of_grants_limits_columns_and_uses_of_a_running_server(strict: Cluster, tmp_path: Path) -> None:

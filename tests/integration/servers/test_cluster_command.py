@@ -1,6 +1,8 @@
 """`bin/cluster` with real servers: what it promises to the demo, the tests and the benchmark.
 
-Most tests ask for a cluster without gateways, which starts in less time.
+Most tests ask for a cluster without gateways, which starts in less time. Most run the command in a fork of a process
+that has its modules (tests/kit/servers/warm.py), and so do the servers; those of what a process holds, of an interrupt
+and of the whole way from `up` to `down` execute it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +29,7 @@ from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.engines.local.worker import LAUNCH, RUNNER, Started, WorkerSpec
 from fate_flow.server.probes import answers
 from tests.kit.servers.party_servers import PartyServer, toy
+from tests.kit.servers.warm import WARM, Done
 from tests.kit.waiting import eventually
 
 COMMAND = Path(__file__).parents[3] / "bin" / "cluster"
@@ -37,10 +41,11 @@ Document = dict[str, dict[str, Any]]
 
 
 class ClusterUnderTest:
-    """A folder and the command, called as a user calls it."""
+    """A folder and the command, called as a user calls it. `executes`: no fork of a process with its modules."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, executes: bool = False) -> None:
         self.root = root
+        self._executes = executes
 
     def begin(self, verb: str, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -50,11 +55,18 @@ class ClusterUnderTest:
 
     def call(self, verb: str, *arguments: str, expect: int = 0) -> tuple[Document, str]:
         """The parties of the printed document by their ids, and what was said on stderr."""
+        done = self._executed(verb, *arguments) if self._executes else self.forked(verb, *arguments)
+        assert done.code == expect, done.err
+        parties = json.loads(done.out)["parties"] if done.out else []
+        return {party["party_id"]: party for party in parties}, done.err
+
+    def forked(self, verb: str, *arguments: str) -> Done:
+        return WARM.run("bin/cluster", verb, "--dir", str(self.root), *arguments, seconds=SECONDS)
+
+    def _executed(self, verb: str, *arguments: str) -> Done:
         process = self.begin(verb, *arguments)
         output, errors = process.communicate(timeout=SECONDS)
-        assert process.returncode == expect, errors
-        parties = json.loads(output)["parties"] if output else []
-        return {party["party_id"]: party for party in parties}, errors
+        return Done(process.returncode, output, errors)
 
     def up(self, *party_ids: str, expect: int = 0, options: tuple[str, ...] = ("--plain",)) -> tuple[Document, str]:
         parties = [word for party_id in party_ids for word in ("--party", party_id)]
@@ -72,9 +84,20 @@ class ClusterUnderTest:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[ClusterUnderTest]:
-    root = tmp_path / "a cluster"
-    root.mkdir()
-    under_test = ClusterUnderTest(root)
+    with taken_down(ClusterUnderTest(tmp_path / "a cluster")) as under_test:
+        yield under_test
+
+
+@pytest.fixture
+def executed(tmp_path: Path) -> Iterator[ClusterUnderTest]:
+    """The same; its commands and servers are no forks."""
+    with taken_down(ClusterUnderTest(tmp_path / "a cluster", executes=True)) as under_test:
+        yield under_test
+
+
+@contextmanager
+def taken_down(under_test: ClusterUnderTest) -> Iterator[ClusterUnderTest]:
+    under_test.root.mkdir()
     yield under_test
     under_test.call("down")
     assert under_test.processes() == []
@@ -118,12 +141,12 @@ def group_of(pid: int) -> list[int]:
     return [stat.pid for stat in service.running_processes() if stat.group == pid]
 
 
-def test_up_starts_servers_that_answer_and_down_leaves_no_process(cluster: ClusterUnderTest) -> None:
-    parties, errors = cluster.up("9999", "10000", options=("--cores", "8"))
+def test_up_starts_servers_that_answer_and_down_leaves_no_process(executed: ClusterUnderTest) -> None:
+    parties, errors = executed.up("9999", "10000", options=("--cores", "8"))
     assert list(parties) == ["9999", "10000"]
     for party_id, party in parties.items():
         assert set(party) == {"party_id", "url", "gateway", "home", "pid"}
-        assert party["home"] == str(cluster.root / party_id)
+        assert party["home"] == str(executed.root / party_id)
         assert answers(party["url"], SECONDS)
         assert f"party {party_id}: {party['url']}" in errors
         assert urlsplit(party["gateway"]).scheme == "https"
@@ -134,16 +157,16 @@ def test_up_starts_servers_that_answer_and_down_leaves_no_process(cluster: Clust
     for party, other in ((guest, "10000"), (host, "9999")):
         over_tls = [("from", other, "TLSv1.3"), ("to", other, "TLSv1.3")]
         eventually(lambda: contacts_of(party) == over_tls, "the contacts of both directions")  # noqa: B023  # at once
-    shown, _ = cluster.call("status")
+    shown, _ = executed.call("status")
     assert shown == {party_id: {**party, "running": True} for party_id, party in parties.items()}
 
-    cluster.call("down")
-    assert cluster.processes() == []
+    executed.call("down")
+    assert executed.processes() == []
     assert not any(answers(party["url"]) for party in parties.values())
-    shown, _ = cluster.call("status", expect=3)
+    shown, _ = executed.call("status", expect=3)
     assert [(party["running"], party["pid"]) for party in shown.values()] == [(False, None), (False, None)]
-    cluster.call("down")
-    assert (cluster.root / "9999" / "logs" / "fate_flow" / "console.log").exists()
+    executed.call("down")
+    assert (executed.root / "9999" / "logs" / "fate_flow" / "console.log").exists()
 
 
 def accepted(server: PartyServer) -> dict[str, Any] | None:
@@ -157,14 +180,14 @@ def contacts_of(server: PartyServer) -> list[tuple[str, str, str]]:
     return [(row["f_direction"], row["f_party_id"], row["f_tls"]) for row in rows]
 
 
-def test_servers_hold_nothing_of_whoever_started_them(cluster: ClusterUnderTest) -> None:
+def test_servers_hold_nothing_of_whoever_started_them(executed: ClusterUnderTest) -> None:
     # That `call` came back says the same of its pipes: it read them to their end.
-    parties, _ = cluster.up("9999")
+    parties, _ = executed.up("9999")
     pid = parties["9999"]["pid"]
-    console = str(service.console_log(cluster.root / "9999"))
+    console = str(service.console_log(executed.root / "9999"))
     assert [os.readlink(f"/proc/{pid}/fd/{number}") for number in (0, 1, 2)] == ["/dev/null", console, console]
     assert os.getsid(pid) == os.getpgid(pid) == pid
-    assert psutil.Process(pid).cwd() == str(cluster.root / "9999")
+    assert psutil.Process(pid).cwd() == str(executed.root / "9999")
 
 
 def test_up_again_leaves_running_parties_alone_and_refuses_others(cluster: ClusterUnderTest) -> None:
@@ -240,16 +263,16 @@ def test_a_server_that_cannot_start_is_named_and_takes_the_others_with_it(cluste
     assert list(cluster.up("9999", "10000")[0]) == ["9999", "10000"]
 
 
-def test_an_interrupted_up_leaves_nothing_behind(cluster: ClusterUnderTest) -> None:
-    process = cluster.begin("up", "--party", "9999", "--party", "10000", "--base-port", str(BASE_PORT))
-    wait_until(lambda: len(cluster.processes()) > 1)
+def test_an_interrupted_up_leaves_nothing_behind(executed: ClusterUnderTest) -> None:
+    process = executed.begin("up", "--party", "9999", "--party", "10000", "--base-port", str(BASE_PORT))
+    wait_until(lambda: len(executed.processes()) > 1)
     process.terminate()
     process.communicate(timeout=SECONDS)
     assert process.returncode in (0, 143, -signal.SIGTERM)    # 0: it was faster; the last: it had not begun
     if process.returncode == 143:
-        assert cluster.processes() == []
+        assert executed.processes() == []
     elif process.returncode:      # it was a shell still, whose own children end by themselves
-        wait_until(lambda: cluster.processes() == [])
+        wait_until(lambda: executed.processes() == [])
 
 
 def test_an_interrupt_right_after_the_fork_leaves_nothing_behind(
@@ -287,10 +310,11 @@ def test_taken_ports_are_passed_over_and_the_routes_know(cluster: ClusterUnderTe
 def test_clusters_that_are_made_at_once_get_different_ports(tmp_path: Path) -> None:
     clusters = [ClusterUnderTest(tmp_path / name) for name in ("one", "two", "three")]
     try:
-        begun = [one.begin("up", "--plain", "--party", "9999", "--base-port", str(BASE_PORT)) for one in clusters]
-        outputs = [process.communicate(timeout=SECONDS) for process in begun]
-        assert [process.returncode for process in begun] == [0, 0, 0], outputs
-        assert len({json.loads(output)["parties"][0]["url"] for output, _ in outputs}) == 3
+        options = ("--plain", "--party", "9999", "--base-port", str(BASE_PORT))
+        with ThreadPoolExecutor() as at_once:
+            done = list(at_once.map(lambda one: one.forked("up", *options), clusters))
+        assert [one.code for one in done] == [0, 0, 0], done
+        assert len({json.loads(one.out)["parties"][0]["url"] for one in done}) == 3
     finally:
         for one in clusters:
             one.call("down")

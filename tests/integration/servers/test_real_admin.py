@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from tests.kit.servers.party_servers import CORES, GUEST, HOST, Cluster, PartyServer, Printed, toy
+from tests.kit.servers.warm import WARM
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
@@ -21,11 +19,10 @@ pytestmark = pytest.mark.timeout(900)
 def admin(party: PartyServer, *arguments: str, code: int = 0) -> Printed:
     """`fate_flow admin`, as the operator of this party types it."""
     conf = party.home / "conf" / "service_conf.yaml"
-    argv = [Path(sys.executable).with_name("fate_flow"), "admin", *arguments, "-c", conf]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-    assert "Traceback" not in done.stderr
-    return Printed(done.stdout, done.stderr)
+    done = WARM.run("fate_flow", "admin", *arguments, "-c", str(conf))
+    assert done.code == code, f"exit code {done.code}\n{done.out}\n{done.err}"
+    assert "Traceback" not in done.err
+    return Printed(done.out, done.err)
 
 
 def running(cluster: Cluster) -> str:

@@ -11,6 +11,7 @@ import pytest
 from fate_flow.cli.server import service
 from tests.kit.servers.party_servers import GUEST, HOST, PartyServer, toy
 from tests.kit.servers.strangers import PARTIES, SECONDS, Strangers, strangers_at
+from tests.kit.servers.warm import start_server
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
@@ -22,7 +23,7 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strangers]:
         inviting = strangers.invite()
         assert inviting.stdout is not None
         done = strangers.join(inviting.stdout.readline())
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.code == 0, done.out + done.err
         shown, said = inviting.communicate(timeout=SECONDS)
         assert inviting.returncode == 0, shown + said
         assert "10000 without a port: it keeps connections to the other party open" in shown
@@ -82,7 +83,7 @@ def test_connections_are_made_again_after_either_server_was_killed(joined: Stran
         assert service.kill(home)
         if party_id == HOST:
             eventually(lambda: "keeps no connection" in str(seen_at_guest(joined).get("message")), "the end of it")
-        service.start(joined.confs[party_id], home)
+        start_server(joined.confs[party_id], home)
         runs(joined)
 
 

@@ -33,6 +33,7 @@ from tests.kit.key_lists import signed_list
 from tests.kit.peers.handshakes import TlsParty, tls_party
 from tests.kit.peers.tls_peer import TlsPeer
 from tests.kit.servers.party_servers import PartyServer
+from tests.kit.servers.warm import WARM, start_server
 from tests.kit.site_keys import private_key
 from tests.kit.waiting import eventually
 
@@ -142,7 +143,7 @@ def gatewayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatewayed]:
     home, conf, port, parties_port = write_conf(tmp_path_factory.mktemp("gateway"), ports, routes)
     OwnKeys("9999", home / "keys", home / "keys" / "message.pem", now_ms).make()
     try:
-        service.start(conf, home)
+        start_server(conf, home)
         server = PartyServer("9999", f"http://127.0.0.1:{port}", home)
         found = Gatewayed(home, conf, parties_port, server, parties, servers)
         for party_id, one in servers.items():
@@ -249,9 +250,9 @@ def test_a_key_that_is_deleted_ends_its_open_connections(gatewayed: Gatewayed) -
 
 def test_a_party_that_is_revoked_has_no_open_connection_a_second_later(gatewayed: Gatewayed) -> None:
     def revoke() -> float:
-        program = Path(sys.executable).with_name("fate_flow")
-        command = [program, "party", "revoke", party_id, "--reason", "the contract has ended", "-c", gatewayed.conf]
-        subprocess.run(command, check=True, timeout=120)
+        reason = "the contract has ended"
+        done = WARM.run("fate_flow", "party", "revoke", party_id, "--reason", reason, "-c", str(gatewayed.conf))
+        assert done.code == 0, done.err
         [row] = gatewayed.server.rows("SELECT f_state_at FROM t_party_key WHERE f_party_id = ?", party_id)
         return float(row["f_state_at"]) / 1000
 
@@ -390,7 +391,7 @@ def test_a_server_that_stops_leaves_neither_process_nor_socket_and_starts_again(
     OwnKeys("9999", home / "keys", home / "keys" / "message.pem", now_ms).make()
     try:
         for number in (signal.SIGKILL, signal.SIGTERM):
-            running = service.start(conf, home)
+            running = start_server(conf, home)
             members = service.server_processes(home)
             assert running.supervisor.send(number)
             eventually(lambda: not any(one.is_alive() for one in members), "the end of all processes")  # noqa: B023

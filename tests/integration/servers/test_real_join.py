@@ -33,10 +33,10 @@ def joined(strangers: Strangers, invited: str = HOST) -> tuple[str, str, str]:
     assert inviting.stdout is not None
     text = inviting.stdout.readline()
     done = strangers.join(text, invited)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.code == 0, done.out + done.err
     shown, said = inviting.communicate(timeout=SECONDS)
     assert inviting.returncode == 0, shown + said
-    return text, shown, done.stdout
+    return text, shown, done.out
 
 
 def test_two_commands_join_two_servers_that_run(strangers: Strangers) -> None:
@@ -64,9 +64,9 @@ def test_two_commands_join_two_servers_that_run(strangers: Strangers) -> None:
     eventually(lambda: guest.job(str(answer["jobId"]))["f_status"] == "success", "the end of the job")
 
     again = strangers.join(text)
-    assert again.returncode == 1
-    assert again.stderr.splitlines()[-1].startswith("Error: ")
-    assert "Traceback" not in again.stderr
+    assert again.code == 1
+    assert again.err.splitlines()[-1].startswith("Error: ")
+    assert "Traceback" not in again.err
     for party_id in PARTIES:
         for path in strangers.servers[party_id].home.rglob("*"):
             if path.is_file() and not path.is_socket():
@@ -92,12 +92,12 @@ def test_a_party_that_is_revoked_is_cut_off_and_comes_back_by_another_invitation
     assert {one["key_id"] for one in contacts.values()} == set(seen["keys"]["tls_keys"])
     assert (seen["keys"]["state"], len(seen["keys"]["phrase"].split())) == ("joined", 6)
 
-    assert strangers.run(HOST, "revoke", GUEST, "--reason", "contract 7 has ended").stdout == "party 9999 is revoked\n"
+    assert strangers.run(HOST, "revoke", GUEST, "--reason", "contract 7 has ended").out == "party 9999 is revoked\n"
     eventually(lambda: submitted(guest) is None, "the guest to be refused")
     eventually(lambda: host.ask("party/list")["parties"] == [], "the route to be gone")
-    assert strangers.run(HOST, "list").stdout.startswith(f"party {GUEST}: revoked since ")
+    assert strangers.run(HOST, "list").out.startswith(f"party {GUEST}: revoked since ")
     # A job that arrived just before the revocation may still come to its end.
-    eventually(lambda: strangers.run(HOST, "remove", GUEST).returncode == 0, "the party to be removed")
+    eventually(lambda: strangers.run(HOST, "remove", GUEST).code == 0, "the party to be removed")
 
     joined(strangers)
     eventually(lambda: submitted(guest), "the parties to reach each other again")
@@ -105,8 +105,8 @@ def test_a_party_that_is_revoked_is_cut_off_and_comes_back_by_another_invitation
 
 def test_a_text_that_was_changed_is_refused_before_anything_is_sent(strangers: Strangers) -> None:
     done = strangers.join("fate-flow-invite:AbCdEf")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "a part of the text is missing or was changed" in done.stderr
+    assert (done.code, done.out) == (1, "")
+    assert "a part of the text is missing or was changed" in done.err
 
 
 def test_a_running_job_ends_with_the_reason_where_a_party_of_it_is_revoked_and_at_its_initiator(
@@ -124,7 +124,7 @@ def test_a_running_job_ends_with_the_reason_where_a_party_of_it_is_revoked_and_a
         for party in (guest, host):
             party.wait(job_id, "running")
         done = strangers.run(HOST, "revoke", OTHER, "--reason", "contract 8 has ended")
-        assert done.stdout == f"party {OTHER} is revoked\njob {job_id}: its end was requested\n"
+        assert done.out == f"party {OTHER} is revoked\njob {job_id}: its end was requested\n"
         # The host's workers come up only then: the job could succeed before its initiator is asked.
         eventually(lambda: guest.job(job_id)["f_status"] != "running", "the initiator to end the job")
     text = f"asked by party {HOST}: party {OTHER} was revoked at party {HOST}: contract 8 has ended"

@@ -19,6 +19,7 @@ from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.engines.local.spawner import SPAWNER
 from fate_flow.engines.local.worker import ProcessId
 from fate_flow.server.probes import answers
+from tests.kit.servers.warm import start_server
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
@@ -71,7 +72,7 @@ def test_a_console_that_has_grown_is_emptied_and_the_server_is_found_by_it_as_be
     console = service.console_log(home)
     console.parent.mkdir(parents=True)
     console.write_bytes(b"x" * 6_000)
-    running = service.start(conf, home)
+    running = start_server(conf, home)
     eventually(lambda: list(console.parent.glob("console.log.*")) != [])
     eventually(lambda: console.stat().st_size < 5_000)      # it is copied first, then emptied
     # Asked while all of them run: what the supervisor leaves behind ends at once, between a list and a look at it.
@@ -106,7 +107,7 @@ def test_a_start_that_cannot_say_its_number_ends_what_it_started(
 
 
 def test_no_process_outlives_the_supervisor(home: Path, conf: Path) -> None:
-    running = service.start(conf, home)
+    running = start_server(conf, home)
     eventually(lambda: len(service.server_processes(home)) > 5)
     everybody = service.server_processes(home)
     assert running.supervisor.send(signal.SIGKILL)
@@ -134,7 +135,7 @@ def test_the_spawner_holds_no_port(home: Path, conf: Path) -> None:
 
 
 def test_a_server_that_no_file_names_is_found_by_its_lock(home: Path, conf: Path) -> None:
-    running = service.start(conf, home)
+    running = start_server(conf, home)
     for name in ("server.json", "launch.json"):
         (home / "run" / name).unlink()
     assert service.server_processes(home) == []

@@ -90,6 +90,21 @@ def test_a_forked_flow_is_as_an_executed_one(
     assert WARM.run("flow", *arguments, cwd=tmp_path) == Done(code, done.stdout, done.stderr)
 
 
+@pytest.mark.parametrize(("code", "given", "arguments"), [
+    (0, "", ("admin", "held", "--json")), (1, "fate-flow-invite:AbCdEf", ("party", "join")),
+])
+def test_a_forked_fate_flow_is_as_an_executed_one(
+    on_sqlite: Cluster, code: int, given: str, arguments: tuple[str, ...]
+) -> None:
+    argv = [*arguments, "-c", str(on_sqlite.guest.home / "conf" / "service_conf.yaml")]
+    done = subprocess.run(
+        [Path(sys.executable).with_name("fate_flow"), *argv], input=given, capture_output=True, text=True, timeout=120,
+        cwd="/", check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert WARM.run("fate_flow", *argv, given=given) == Done(code, done.stdout, done.stderr)
+
+
 def test_a_command_that_fails_says_why_and_its_code(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="there is no cluster here; bin/cluster up creates one"):
         bin_cluster("kill", tmp_path, "--party", GUEST)

@@ -11,7 +11,6 @@ import json
 import os
 import socket
 import ssl
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -39,6 +38,7 @@ from tests.kit.peers.hostile_server import HostileServer, Script, answer, once
 from tests.kit.peers.tls_peer import TlsPeer
 from tests.kit.servers.changing_proxy import ChangingProxy
 from tests.kit.servers.party_servers import Answer, PartyServer, csv_text, job_of
+from tests.kit.servers.warm import WARM, start_server
 from tests.kit.site_keys import private_key
 from tests.kit.tls import Authority
 from tests.kit.waiting import eventually
@@ -339,7 +339,7 @@ def attacked_server(root: Path) -> Iterator[AttackedServer]:
     conf.write_text(yaml.safe_dump(_configuration(home, (port, gateway, plain, proxied), urls)))
     conf.chmod(0o600)
     try:
-        service.start(conf, home)
+        start_server(conf, home)
         server = PartyServer(OWN, f"http://127.0.0.1:{port}", home)
         found = AttackedServer(
             home, conf, server, gateway, plain, proxied, parties, peers, wrong, wrong_server, proxy,
@@ -389,9 +389,6 @@ def _prepare(found: AttackedServer) -> None:
     ):  # fmt: skip
         found.server.ask("permission/grant", {"party_id": party_id, "component": component, "dataset": dataset})
     eventually(lambda: all(found.is_served(one) for one in JOINED), "the parties to be let in")
-    done = subprocess.run(
-        [Path(sys.executable).with_name("fate_flow"), "party", "revoke", REVOKED, "--reason", "it attacks", "-c",
-         found.conf], capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    done = WARM.run("fate_flow", "party", "revoke", REVOKED, "--reason", "it attacks", "-c", str(found.conf))
+    assert done.code == 0, done.err
     eventually(lambda: not found.is_served(REVOKED), "the party to be refused")

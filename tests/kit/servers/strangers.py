@@ -20,6 +20,7 @@ from fate_flow.cli.server import service
 from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.peers.own_keys import OwnKeys
 from tests.kit.servers.party_servers import GUEST, HOST, PartyServer
+from tests.kit.servers.warm import WARM, Done, start_server
 from tests.kit.servers.wire_recorder import WireRecorder
 
 PARTIES = (GUEST, HOST)
@@ -37,29 +38,22 @@ class Strangers:
     keys: dict[str, OwnKeys]
     wires: dict[str, WireRecorder]
 
-    def command(self, party_id: str, *arguments: str) -> list[str]:
-        program = str(Path(sys.executable).with_name("fate_flow"))
-        return [program, "party", *arguments, "-c", str(self.confs[party_id])]
-
-    def run(self, party_id: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(self, party_id: str, *arguments: str, given: str = "") -> Done:
         """Run a command of `fate_flow party`."""
-        return subprocess.run(
-            self.command(party_id, *arguments), capture_output=True, text=True, timeout=SECONDS, check=False
-        )
+        conf = str(self.confs[party_id])
+        return WARM.run("fate_flow", "party", *arguments, "-c", conf, seconds=SECONDS, given=given)
 
     def invite(self, invited: str = HOST) -> subprocess.Popen[str]:
         """Let the guest invite another party; the first line of the output is the invitation. The environment has the
         configuration."""
         return subprocess.Popen(
-            [*self.command(GUEST)[:2], "invite", "--for", invited], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, env={**os.environ, "FATE_FLOW_CONF": str(self.confs[GUEST])},
+            [Path(sys.executable).with_name("fate_flow"), "party", "invite", "--for", invited], stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, env={**os.environ, "FATE_FLOW_CONF": str(self.confs[GUEST])},
         )  # fmt: skip
 
-    def join(self, text: str, invited: str = HOST) -> subprocess.CompletedProcess[str]:
+    def join(self, text: str, invited: str = HOST) -> Done:
         """Let the invited party join, with the text on standard input."""
-        return subprocess.run(
-            self.command(invited, "join"), input=text, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
+        return self.run(invited, "join", given=text)
 
 
 @contextmanager
@@ -86,7 +80,7 @@ def strangers_at(
                 party_id, home / "keys", home / "keys" / "message.pem", lambda: time.time_ns() // 1_000_000
             )
             own.make()
-            service.start(conf, home)
+            start_server(conf, home)
             servers[party_id] = PartyServer(party_id, f"http://127.0.0.1:{port}", home)
             confs[party_id] = conf
         yield Strangers(servers, confs, addresses, keys, wires)

@@ -1,19 +1,19 @@
-"""`bin/cluster`, `bin/service.sh` and `flow` without the time that their start and that of the servers takes.
+"""The commands of users without the time that their start and that of the servers takes.
 
 A start of a server takes a second of processor time, nearly all of it for imports, and a run of the tests starts some
 two hundred. So every process of pytest has one other process (`warm_process.py`), which has imported all of it once
 and forks the commands, and they fork the servers. A server that was forked differs from one that was executed in
 nothing that a client, another party or an operator sees: it has its own session, its environment, its folder, its
 console, its command line and nothing open (tests/integration/servers/test_warm_server.py compares them). The spawner is
-executed as ever: forked with all the modules of a server, it would take longer to fork each worker. `flow`, which takes
-a quarter of a second to import and next to nothing to run, is forked as well; it ends with the same code and prints the
-same as the executed one (the same test).
+executed as ever: forked with all the modules of a server, it would take longer to fork each worker. `flow` and
+`fate_flow`, which take up to a second to import and next to nothing to run, are forked as well; they end with the same
+code and print the same as the executed ones (the same test).
 
 The spawners of tests of an engine alone are forked as well, from a process that has nothing but their modules
 (`engine_site.py`).
 
-A test of a command itself, of a start that may fail, of the wheel or of what a page tells users to type executes the
-command (tests/integration/servers/test_cluster_command.py, test_real_start.py, test_installed_wheel.py).
+A test of a start that may fail, of the streams of a command, of the wheel or of what a page tells users to type
+executes the command (tests/integration/servers/test_cluster_command.py, test_real_start.py, test_installed_wheel.py).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from fate_flow.cli.server import service
 from tests.kit.waiting import SECONDS
 
 PROGRAM = Path(__file__).with_name("warm_process.py")
@@ -58,13 +59,20 @@ class WarmProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    def run(self, name: str, *arguments: str, seconds: float = 120.0, cwd: Path = Path("/")) -> Done:
-        """Run `bin/cluster`, `bin/service.sh` or `flow` in a process of its own; kill it after that time."""
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    def run(
+        self, name: str, *arguments: str, seconds: float = 120.0, cwd: Path = Path("/"), given: str = ""
+    ) -> Done:  # fmt: skip
+        """Run `bin/cluster`, `bin/service.sh`, `flow` or `fate_flow` in a process of its own; kill it after that time.
+
+        `given`: what it reads from its standard input."""
+        with tempfile.TemporaryFile() as into, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            into.write(given.encode())
+            into.seek(0)
             read, said = os.pipe()
             try:
                 try:
-                    self.ask([name, arguments, dict(os.environ), str(cwd)], [out.fileno(), err.fileno(), said])
+                    streams = [into.fileno(), out.fileno(), err.fileno(), said]
+                    self.ask([name, arguments, dict(os.environ), str(cwd)], streams)
                 finally:
                     os.close(said)
                 code = _code(read, seconds, " ".join((name, *arguments)))
@@ -120,3 +128,12 @@ def _code(read: int, seconds: float, command: str) -> int:
 
 
 WARM = WarmProcess()
+
+
+def start_server(conf: Path, home: Path) -> service.Running:
+    """Start the server of this configuration, which has this home; return it when it answers."""
+    done = WARM.run("bin/service.sh", "start", "-c", str(conf))
+    assert done.code == 0, done.err
+    running = service.find(home)
+    assert running is not None
+    return running

@@ -26,11 +26,12 @@ from typing import IO, NoReturn
 
 import fate_flow.server.supervisor  # noqa: F401  # the command `serve` imports it when it is called
 from fate_flow.cli.flow import main as flow_command
-from fate_flow.cli.server import cluster, service
+from fate_flow.cli.server import admin, cluster, grants, keys, party, service  # noqa: F401  # of subcommands
 from fate_flow.cli.server import main as server_command
 from fate_flow.engines.local import proc
 
 COMMANDS = {"bin/cluster": cluster, "bin/service.sh": service}
+SCRIPTS = {"flow": flow_command.main, "fate_flow": server_command.main}
 LONGEST_REQUEST = 200_000
 _ARG_START, _ARG_END = 45, 46       # in /proc/self/stat, after the name of the program
 
@@ -94,21 +95,21 @@ def _install_crash_points(home: Path) -> None:
 def _command(
     name: str, arguments: Sequence[str], environment: dict[str, str], cwd: str, streams: Sequence[int]
 ) -> NoReturn:
-    """Run `flow` or one of COMMANDS; say the number of this process and then the exit code through the last of
-    `streams`."""
-    code, (out, err, said) = 1, streams
+    """Run one of SCRIPTS or COMMANDS with the first three `streams`; say the number of this process and then the exit
+    code through the last one."""
+    code, (given, out, err, said) = 1, streams
     try:
         os.write(said, b"%d\n" % os.getpid())
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for number, stream in ((1, out), (2, err)):
+        for number, stream in enumerate((given, out, err)):
             os.dup2(stream, number)
             os.close(stream)
         os.chdir(cwd)
         os.environ.clear()
         os.environ.update(environment)
         time.tzset()
-        if name == "flow":
-            _run_flow(arguments)
+        if name in SCRIPTS:
+            _run_script(name, arguments)
         else:
             _show([sys.executable, "-P", "-m", COMMANDS[name].__name__, *arguments])
             subprocess.Popen = ForkedServer  # type: ignore[assignment,misc]
@@ -121,11 +122,11 @@ def _command(
         _leave(code)
 
 
-def _run_flow(arguments: Sequence[str]) -> None:
-    """Run what the script `flow` of this environment runs."""
-    sys.argv = [str(Path(sys.executable).with_name("flow")), *arguments]
+def _run_script(name: str, arguments: Sequence[str]) -> None:
+    """Run what this script of the environment runs."""
+    sys.argv = [str(Path(sys.executable).with_name(name)), *arguments]
     _show([sys.executable, *sys.argv])
-    flow_command.main()
+    SCRIPTS[name]()
 
 
 def _code_of(error: BaseException) -> int:
@@ -152,11 +153,11 @@ def _show(argv: Sequence[str]) -> None:
 
 
 def main(control: socket.socket) -> None:
-    """Fork a command for each request on this socket: a name, arguments, an environment, a folder and three streams."""
+    """Fork a command for each request on this socket: a name, arguments, an environment, a folder and four streams."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)       # nobody waits for the forks
     proc.settle_memory()
     while True:
-        request, streams, _, _ = socket.recv_fds(control, LONGEST_REQUEST, 3)
+        request, streams, _, _ = socket.recv_fds(control, LONGEST_REQUEST, 4)
         if not request:
             return
         if not os.fork():
