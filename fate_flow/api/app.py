@@ -14,6 +14,7 @@ from fate_flow.api.between_parties.envelope import PARTIES
 from fate_flow.api.between_parties.exchange import ExchangeEnvelope, deliver_blueprint
 from fate_flow.api.between_parties.party_lines import PartyLines
 from fate_flow.api.between_parties.request_rate import RequestRate
+from fate_flow.api.between_parties.streams import stream_blueprint
 from fate_flow.api.http.caller import CALLER
 from fate_flow.api.http.client_auth import WINDOW_MS, ClientAuth
 from fate_flow.api.http.errors import Api, register_apis
@@ -42,6 +43,7 @@ from fate_flow.api.v2 import refusal
 from fate_flow.core.access.joined_party import FROM, Contact
 from fate_flow.core.access.site import SiteKey
 from fate_flow.relay.spool import Spool
+from fate_flow.relay.stream_sessions import StreamSessions
 from fate_flow.services.context.contacts import ContactNotes
 from fate_flow.services.context.ports import Context, Record
 from fate_flow.settings.people import People
@@ -74,12 +76,20 @@ def create_public_app(
     parties = (party.blueprint(services, lines), join.blueprint(services))
     for blueprint in (*clients, *parties):
         blueprint.before_request(read_ignored_body)
-    exchange = () if spool is None else (deliver_blueprint(spool, services.settings.party_id),)
+    exchange = () if spool is None else tuple(_for_workers(services, spool))
     register_apis(
         app, Api(CLIENTS, clients), Api(PARTIES, parties), Api(ExchangeEnvelope(), exchange), refusal.API
     )
     app.wsgi_app = AccessLog(app.wsgi_app, services.context.record, lines)  # type: ignore[method-assign]  # Flask's own hook
     return app
+
+
+def _for_workers(services: Services, spool: Spool) -> Iterator[Blueprint]:
+    """Yield the routes for messages and streams of other parties' workers to ours."""
+    settings = services.settings
+    yield deliver_blueprint(spool, settings.party_id)
+    sessions = StreamSessions(settings.streams_dir, settings.streams_socket)
+    yield stream_blueprint(spool, sessions, services.use_cases.streams, settings.party_id)
 
 
 def _for_clients(services: Services) -> Iterator[Blueprint]:

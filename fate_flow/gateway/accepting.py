@@ -1,4 +1,4 @@
-"""How the gateway takes connections, whatever listener they come to."""
+"""How the gateway takes connections, whatever listener they come to, and opens those to other servers."""
 
 from __future__ import annotations
 
@@ -33,3 +33,24 @@ def set_options(sock: socket.socket) -> None:
     with suppress(OSError):          # it is no TCP socket in tests
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+async def connected(host: str, port: int, seconds: float) -> tuple[socket.socket, str]:
+    """Return a TCP connection, and the address to which it leads. Raises OSError if there is none in time."""
+    loop = asyncio.get_running_loop()
+    failure: OSError = OSError("the name of its host has no address")
+    async with asyncio.timeout(seconds):
+        for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            sock = socket.socket(family, kind, protocol)
+            sock.setblocking(False)
+            try:
+                await loop.sock_connect(sock, address)
+                set_options(sock)
+                return sock, str(address[0])
+            except OSError as error:
+                sock.close()
+                failure = error
+            except BaseException:
+                sock.close()
+                raise
+    raise failure

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from fate_flow.core.access.invitation import place_of
 from fate_flow.core.quotas.pace import TokenBucket
-from fate_flow.gateway.accepting import set_options
+from fate_flow.gateway.accepting import connected
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.tls_stream import TlsStream
 from fate_flow.peers.network_errors import describe_cause
@@ -170,23 +170,7 @@ class Dialing:
 
     async def _connected(self) -> tuple[socket.socket, str]:
         """Return a TCP connection, and the address to which it leads. Raises OSError, ValueError."""
-        host, port = self.wanted.place
-        failure: OSError = OSError("the name of its host has no address")
-        async with asyncio.timeout(self._limits.use_seconds):
-            for family, kind, protocol, _, address in await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-                sock = socket.socket(family, kind, protocol)
-                sock.setblocking(False)
-                try:
-                    await self._loop.sock_connect(sock, address)
-                    set_options(sock)
-                    return sock, str(address[0])
-                except OSError as error:
-                    sock.close()
-                    failure = error
-                except BaseException:
-                    sock.close()
-                    raise
-        raise failure
+        return await connected(*self.wanted.place, self._limits.use_seconds)
 
     def _fails(self, text: str) -> None:
         limits = self._limits

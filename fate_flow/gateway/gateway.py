@@ -22,23 +22,13 @@ from fate_flow.gateway.dialed import Dialed, Use
 from fate_flow.gateway.dialing import Dialing, Wanted
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.origins import origin_of
-from fate_flow.gateway.peer_connection import Asks, PeerConnection, Setting
+from fate_flow.gateway.peer_connection import Asks, Carries, PeerConnection, Setting
 from fate_flow.gateway.peers import Peers, PeerSource
 from fate_flow.gateway.refusals import RefusalLog, Refused
 from fate_flow.gateway.shares import Shares
 from fate_flow.gateway.strangers import JoinRate, limits_of_strangers
 from fate_flow.gateway.tls_stream import TlsStream
-from fate_flow.peers.tls import (
-    DIAL,
-    ClocksDiffer,
-    Leaf,
-    NotAPeer,
-    OwnTls,
-    PeerKey,
-    client_context,
-    peer_of,
-    server_context,
-)
+from fate_flow.peers.tls import DIAL, Leaf, NotAPeer, OwnTls, PeerKey, client_context, peer_of, server_context
 
 LOG = logging.getLogger(__name__)
 
@@ -77,7 +67,7 @@ class Gateway:
 
     def __init__(
         self, listeners: Listeners | None, own: OwnTls, source: PeerSource, application: Asks, folder: Path,
-        limits: Limits, clock: Callable[[], int],
+        limits: Limits, clock: Callable[[], int], streams: Carries | None = None,
     ) -> None:  # fmt: skip
         self._listeners = listeners
         self._dialing: dict[Wanted, asyncio.Task[None]] = {}
@@ -91,10 +81,10 @@ class Gateway:
         self._dial_failures = RefusalLog(self._loop.time, "no connection is kept open to")
         self.shares = Shares(limits)
         self._setting = Setting(
-            own.party_id, own.key_id, limits, self.shares, application, folder, self._refusals.note
+            own.party_id, own.key_id, limits, self.shares, application, folder, self._refusals.note, streams
         )
         few = limits_of_strangers(limits)
-        self._of_strangers = replace(self._setting, limits=few, shares=Shares(few))
+        self._of_strangers = replace(self._setting, limits=few, shares=Shares(few), streams=None)
         self._join_rate = JoinRate(self._loop.time)
         self._peers = Peers()
         self._context: ssl.SSLContext | None = None
@@ -209,8 +199,8 @@ class Gateway:
     async def _serve(self, sock: socket.socket, address: str) -> None:
         one = self._open[asyncio.current_task()]  # type: ignore[index]  # it is a task
         assert self._context is not None
-        stream = TlsStream(sock, self._context)
         try:
+            stream = TlsStream(sock, self._context)
             one.peer = await self._peer_of(stream)
             one.is_stranger = one.peer is None
             self._handshakes.pop(one.task, None)
@@ -219,16 +209,11 @@ class Gateway:
                     await self._dialed.keep(stream, one.peer, one.use)
             else:
                 await self._serve_peer(stream, one, address)
-        except ClocksDiffer as error:        # of a known key, so it may read why; the clocks may be right later
-            with suppress(OSError):
-                await PeerConnection(stream, None, address, self._of_strangers).refuse(Refused(503, str(error)))
         except (NotAPeer, Refused) as error:
             self._refusals.note(address, str(error))
         except OSError as error:
             if one.peer is None and not one.is_stranger:
                 self._refusals.note(address, f"no TLS connection: {_text(error)}")
-                if isinstance(error, ssl.SSLError):        # the alert says why; a request may be on its way already
-                    await stream.finish(self._limits.close_seconds)
 
     async def _peer_of(self, stream: TlsStream) -> PeerKey | None:
         """Return the key behind a connection, after its handshake; None for a stranger who may join.
@@ -247,7 +232,9 @@ class Gateway:
             if one.peer is None:
                 self._join_rate.take(one.origin)
             with setting.shares.connection(one.peer.party_id if one.peer is not None else "") as share:
-                await one.requests.serve(share)
+                upgraded = await one.requests.serve(share)
+            if upgraded is not None and setting.streams is not None:
+                await setting.streams.carry(upgraded)
         except Refused as refusal:
             await one.requests.refuse(refusal)
 

@@ -18,6 +18,8 @@ from fate_flow.gateway.unproved import Unproved
 from fate_flow.peers.tls import PeerKey
 
 PEER, ADDRESS, TLS = b"X-Fate-Flow-Peer", b"X-Fate-Flow-Address", b"X-Fate-Flow-Tls"
+UPGRADE = b"fate-flow-stream"          # what a connection becomes that carries a stream
+ASKS_FOR_STREAM = b"X-Fate-Flow-Stream"         # tells the application that this gateway carries the stream
 STRANGER = b"stranger"        # in place of a party id
 _OURS = b"x-fate-flow-"
 _OF_MANY = (STRANGER, *(one.value for one in Unproved))
@@ -69,6 +71,21 @@ def _check_fields(fields: list[Field], limits: Limits) -> None:
         raise Refused(400, "the request has both Content-Length and Transfer-Encoding")
     if any(name == b"expect" and value.lower() != b"100-continue" for name, value in fields):
         raise Refused(417, "the header Expect is not 100-continue")
+
+
+def wants_stream(request: h11.Request) -> bool:
+    """Return whether the connection is to carry a stream after this request."""
+    return any(name == b"upgrade" and value.lower() == UPGRADE for name, value in request.headers)
+
+
+def asking_for_stream(asked: h11.Request) -> h11.Request:
+    """Return what the application is asked before a connection carries a stream, of the request as it would get it."""
+    return h11.Request(method=asked.method, target=asked.target, headers=[*asked.headers, (ASKS_FOR_STREAM, b"1")])
+
+
+def switching() -> h11.InformationalResponse:
+    """Return the answer after which a connection carries a stream."""
+    return h11.InformationalResponse(status_code=101, headers=[(b"Connection", b"Upgrade"), (b"Upgrade", UPGRADE)])
 
 
 def announced_bytes(request: h11.Request) -> int:

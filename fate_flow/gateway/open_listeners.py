@@ -12,7 +12,7 @@ from pathlib import Path
 from fate_flow.gateway.accepting import accepted, set_options
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.origins import origin_of
-from fate_flow.gateway.peer_connection import Asks, PeerConnection, Setting
+from fate_flow.gateway.peer_connection import Asks, Carries, PeerConnection, Setting
 from fate_flow.gateway.refusals import RefusalLog
 from fate_flow.gateway.shares import Shares
 from fate_flow.gateway.unproved import OpenStream, Unproved, limits_of_unproved
@@ -27,12 +27,12 @@ class OpenListeners:
 
     def __init__(
         self, listeners: Mapping[Unproved, socket.socket], own_party_id: str, application: Asks, folder: Path,
-        limits: Limits, within: Shares,
+        limits: Limits, within: Shares, streams: Carries | None = None,
     ) -> None:  # fmt: skip
         self._limits = limits_of_unproved(limits)
         self._refusals = RefusalLog(asyncio.get_running_loop().time)
         shares = Shares(self._limits, within)
-        setting = Setting(own_party_id, "", self._limits, shares, application, folder, self._refusals.note)
+        setting = Setting(own_party_id, "", self._limits, shares, application, folder, self._refusals.note, streams)
         self._listeners = [_Listener(kind, sock, setting) for kind, sock in listeners.items()]
 
     async def run(self) -> None:
@@ -74,21 +74,21 @@ class _Listener:
         while len(self._open) >= self._limits.connections:
             self._freed.clear()
             for task, (requests, _, _) in self._open.items():
-                if not requests.has_request and not task.cancelling():
+                if not (requests.has_request or requests.carries_stream) and not task.cancelling():
                     task.cancel()
                     break
             await self._freed.wait()
 
     def _begin(self, sock: socket.socket, address: str) -> None:
         origin = origin_of(address)
-        of_address = sum(found == origin for _, found, _ in self._open.values())
+        of_address = sum(found == origin and not one.carries_stream for one, found, _ in self._open.values())
         if self._kind is Unproved.PLAIN and of_address >= self._limits.connections_of_address:
             self._all.note(address, f"this address has {of_address} open connections, the most that it may have")
             sock.close()
             return
         set_options(sock)
         requests = PeerConnection(OpenStream(sock), self._kind, address, self._all)
-        task = asyncio.create_task(_served(requests))
+        task = asyncio.create_task(_served(requests, self._all.streams))
         self._open[task] = requests, origin, sock
         task.add_done_callback(self._forget)
 
@@ -115,6 +115,8 @@ class _Listener:
         await asyncio.gather(*left, return_exceptions=True)
 
 
-async def _served(requests: PeerConnection) -> None:
+async def _served(requests: PeerConnection, streams: Carries | None) -> None:
     with suppress(OSError):              # the connection has broken
-        await requests.serve(None)
+        upgraded = await requests.serve(None)
+        if upgraded is not None and streams is not None:
+            await streams.carry(upgraded)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import h11
 
@@ -19,16 +20,20 @@ from fate_flow.gateway.application import Answer
 from fate_flow.gateway.bodies import Body, Pace
 from fate_flow.gateway.heads import (
     announced_bytes,
+    asking_for_stream,
     check_request,
     identity_of,
     request_for_application,
     response_for_peer,
+    switching,
+    wants_stream,
 )
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.origins import origin_of
 from fate_flow.gateway.refusals import Refused
 from fate_flow.gateway.shares import Share, Shares, StoredBytes
 from fate_flow.gateway.strangers import check_target
+from fate_flow.gateway.tls_stream import TlsParts
 from fate_flow.gateway.unproved import Unproved, claimed_by
 from fate_flow.peers.tls import PeerKey
 
@@ -42,6 +47,14 @@ class Stream(Protocol):
     @property
     def version(self) -> str:
         """The version of TLS; empty without TLS."""
+        ...
+
+    @property
+    def sock(self) -> socket.socket: ...
+
+    @property
+    def tls(self) -> TlsParts | None:
+        """What somebody goes on with who reads and writes `sock` from now on; None without TLS."""
         ...
 
     async def receive(self) -> bytes:
@@ -66,6 +79,28 @@ class Asks(Protocol):
 
 
 @dataclass(frozen=True)
+class Upgraded:
+    """A connection that carries a stream from now on."""
+
+    stream: Stream
+    leftover: bytes                           # what came after the request
+    said: Mapping[str, Any]                   # what the application said about the stream
+    share: str                                # whose share of the streams it takes
+
+
+class Carries(Protocol):
+    """What carries streams; `fate_flow/streams` has the real one."""
+
+    def check(self, share: str) -> None:
+        """Raise Refused if there may be no further stream of this share now."""
+        ...
+
+    async def carry(self, upgraded: Upgraded) -> None:
+        """Carry the stream of a connection until its end."""
+        ...
+
+
+@dataclass(frozen=True)
 class Setting:
     """What all connections of a gateway share."""
 
@@ -76,6 +111,7 @@ class Setting:
     application: Asks
     folder: Path                              # of large bodies
     note: Callable[[str, str], None]          # an address, and why a request from there was refused
+    streams: Carries | None = None            # None: no connection carries one
 
 
 class PeerConnection:
@@ -84,7 +120,9 @@ class PeerConnection:
     def __init__(self, stream: Stream, peer: PeerKey | Unproved | None, address: str, setting: Setting) -> None:
         self.is_idle = True                   # between two requests
         self.has_request = False              # whether the head of one was read and its answer is not sent
+        self.carries_stream = False           # from now to the end of the connection
         self.is_last = False                  # no other request is read after the present one
+        self._upgraded: Upgraded | None = None
         self._stream = stream
         self._peer = peer
         self._address = address
@@ -93,9 +131,10 @@ class PeerConnection:
         self._clock = asyncio.get_running_loop().time
         self._http = h11.Connection(h11.SERVER, setting.limits.head_bytes)
 
-    async def serve(self, share: Share | None) -> None:
+    async def serve(self, share: Share | None) -> Upgraded | None:
         """Serve requests until the peer or a refusal ends the connection; `share` is that of the peer's party; None:
-        each request has that of the party it names. Raises OSError if the connection breaks."""
+        each request has that of the party it names. Return the connection if it is to carry a stream now. Raises
+        OSError if it breaks."""
         try:
             while not self.is_last and (request := await self._head()) is not None:
                 self.has_request = True
@@ -104,6 +143,7 @@ class PeerConnection:
                 self.is_idle, self.has_request = True, False
         except Refused as refusal:
             await self.refuse(refusal)
+        return self._upgraded
 
     # ------------------------------------------------------------------ reading
 
@@ -188,11 +228,27 @@ class PeerConnection:
                         asked = request_for_application(
                             request, body.size, identity, self._address, self._stream.version
                         )
+                        is_stream = self._all.streams is not None and wants_stream(request)
+                        if is_stream:
+                            asked = asking_for_stream(asked)
                         answer = await self._all.application.ask(identity, asked, body)
                     body.close()
-                    await self._answer(request, answer)
+                    if is_stream and answer.head.status_code == HTTPStatus.OK:
+                        await self._switch(answer, share)
+                    else:
+                        await self._answer(request, answer)
         finally:
             body.close()
+
+    async def _switch(self, answer: Answer, share: Share) -> None:
+        """Make the connection one that carries the stream which the application allows. Raises Refused."""
+        with closing(answer.body):
+            said = json.loads(b"".join(answer.body.pieces()))
+        assert self._all.streams is not None
+        self._all.streams.check(share.party_id)
+        await self._send(self._http.send(switching()))
+        self._upgraded = Upgraded(self._stream, self._http.trailing_data[0], said, share.party_id)
+        self.is_last = self.carries_stream = True
 
     async def _answer(self, request: h11.Request, answer: Answer) -> None:
         try:

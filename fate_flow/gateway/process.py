@@ -5,19 +5,29 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from fate_flow.gateway.application import Application
 from fate_flow.gateway.gateway import Gateway, Listeners
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.open_listeners import OpenListeners
+from fate_flow.gateway.peer_connection import Carries
 from fate_flow.gateway.peers import PeerSource
 from fate_flow.gateway.shares import Shares
 from fate_flow.gateway.unproved import Unproved
 from fate_flow.peers.tls import OwnTls
+
+
+class Beside(Carries, Protocol):
+    """What carries streams, and has listeners of its own."""
+
+    def run(self) -> Coroutine[None, None, None]:
+        """Serve until this is canceled."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -32,6 +42,7 @@ class GatewayProcess:
     socket_name: str
     limits: Limits
     clock: Callable[[], int]
+    make_streams: Callable[[], Beside] | None = None        # called on the event loop; None: no streams
 
     def run(
         self, listeners: Listeners | None, without_tls: Mapping[Unproved, socket.socket], ready: Callable[[], None]
@@ -47,14 +58,17 @@ class GatewayProcess:
         for one in (*((listeners.of_parties, listeners.of_processes) if listeners else ()), *without_tls.values()):
             one.setblocking(False)
         application = Application(self.folder, self.socket_name, self.limits)
+        streams = self.make_streams() if self.make_streams else None
         gateway = None if self.own is None else Gateway(
-            listeners, self.own, self.source, application, self.folder, self.limits, self.clock
+            listeners, self.own, self.source, application, self.folder, self.limits, self.clock, streams
         )  # fmt: skip
         shares = gateway.shares if gateway is not None else Shares(self.limits)
-        beside = OpenListeners(without_tls, self.party_id, application, self.folder, self.limits, shares)
+        beside = OpenListeners(without_tls, self.party_id, application, self.folder, self.limits, shares, streams)
         if gateway is None:
             ready()
-        serving = asyncio.gather(beside.run(), *([gateway.run(ready)] if gateway is not None else []))
+        serving = asyncio.gather(
+            beside.run(), *([gateway.run(ready)] if gateway is not None else []), *([streams.run()] if streams else [])
+        )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, serving.cancel)

@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TypeVar
 
 PIECE = 16 * 1024             # a TLS record has no more
@@ -21,15 +22,27 @@ _DISCARDED = 256 * 1024       # of what a refused peer still sends
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class TlsParts:
+    """The state of a TLS connection, for somebody else who goes on with it."""
+
+    connection: ssl.SSLObject
+    incoming: ssl.MemoryBIO
+    outgoing: ssl.MemoryBIO
+
+
 class TlsStream:
     """A connection that this process has accepted, or opened (`is_client`). All methods raise OSError if it breaks;
     `ssl.SSLError` is one."""
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext, *, is_client: bool = False) -> None:
+    def __init__(
+        self, sock: socket.socket, context: ssl.SSLContext, *, is_client: bool = False, name: str | None = None
+    ) -> None:  # fmt: skip
+        """`name`: of the server, if it is to be found in its certificate."""
         self._socket = sock
         self._loop = asyncio.get_running_loop()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=not is_client)
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=not is_client, server_hostname=name)
         self._flushing = asyncio.Lock()
 
     async def handshake(self) -> None:
@@ -44,6 +57,15 @@ class TlsStream:
     def version(self) -> str:
         """The version of TLS after the handshake."""
         return self._tls.version() or ""
+
+    @property
+    def sock(self) -> socket.socket:
+        return self._socket
+
+    @property
+    def tls(self) -> TlsParts:
+        """What somebody goes on with who reads and writes `sock` from now on."""
+        return TlsParts(self._tls, self._incoming, self._outgoing)
 
     @property
     def protocol(self) -> str | None:

@@ -53,10 +53,15 @@ class OpenStream:
     breaks."""
 
     version = ""
+    tls = None
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._loop = asyncio.get_running_loop()
+
+    @property
+    def sock(self) -> socket.socket:
+        return self._socket
 
     async def receive(self) -> bytes:
         """Return what comes next; b"" at the end."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
 from fate_flow.core.access.limits import Grants, PartyLimits, TableLimits
-from fate_flow.core.access.permission import ALL, EVERYTHING, Kind, Thing, without_case
+from fate_flow.core.access.permission import ALL, EVERYTHING, INCOMING, OUTGOING, Kind, Thing, without_case
 from fate_flow.core.model.grammar import check_table_piece, shown
 from fate_flow.jobspec.text.document import Findings, Node, nearest, size_of
 from fate_flow.jobspec.text.json_schema import Schema, a_list, a_text, a_whole, an_object, by_pattern
@@ -37,6 +37,12 @@ _TABLE = {
     "additionalProperties": False,
 }  # fmt: skip
 
+_STREAMS = a_list(
+    a_text(f"A component, such as Command; {ALL} means all.", minLength=1),
+    "Components. in: workers of other parties reach a worker here; out: a worker here reaches workers of theirs.",
+    uniqueItems=True,
+)  # fmt: skip
+
 GRANTS: Schema = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "fate_flow grants",
@@ -56,6 +62,10 @@ GRANTS: Schema = {
                 a_text(f"A component, such as Reader; {ALL} means all.", minLength=1), "Components.", uniqueItems=True
             ),
             tables=a_list(_TABLE, "Tables of this party."),
+            streams=an_object(
+                "Components whose workers may have streams with those of other parties.", (),
+                **{"in": _STREAMS, "out": _STREAMS},
+            ),
             cores=a_whole("How many cores its jobs may hold here at once; by default, as many as there are.", 0),
             least_intersection=a_whole(
                 "How many ids an intersection must have, or rows a sum, for anything of it to leave this party; by "
@@ -119,6 +129,7 @@ class _Reader:
             things.append(table)
             if (found := _limits_of(one)) != TableLimits():
                 limits[table] = found
+        things += [thing for one in (INCOMING, OUTGOING) for thing in self._streams(node.at("streams").at(one), one)]
         values: Mapping[str, Any] = node.value
         given = {one.name: values.get(one.name) for one in fields(PartyLimits)}
         if given["programs"] is not None:
@@ -136,6 +147,12 @@ class _Reader:
             node.wrong(f"{shown(node.value)} is not a component of this server{hint}")
             return None
         return Thing(Kind.COMPONENT, name)
+
+    def _streams(self, node: Node, direction: str) -> Iterator[Thing]:
+        for one in node.elements():
+            component = self._component(one)
+            if component is not None:
+                yield Thing(Kind.STREAM, component.name, direction)
 
     def _table(self, node: Node) -> Thing | None:
         if node.value == ALL:

@@ -24,6 +24,7 @@ from fate_flow.core.model.artifact import FILE_SCHEME, METRIC, Artifact
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import JobKey, TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.program import WORK_FOLDERS
+from fate_flow.core.streams.addresses import StreamEnds
 from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
 from fate_flow.engines.local.engine import LocalEngine, living_workers, printed_in
 from fate_flow.engines.local.worker import LAUNCH, Exit, WorkerSpec, read_json, write_atomically
@@ -31,6 +32,7 @@ from fate_flow.jobspec.text.yaml_text import yaml_text
 from fate_flow.records.operator_log.worker_config import worker_log_folders, worker_logging_config
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_session import Session
+from fate_flow.relay.stream_sessions import StreamSession, StreamSessions
 from fate_flow.server.log_sizes import JobLogSizes, jobs_in
 from fate_flow.services.context.ports import LaunchOrder, Observation, TaskOutputs
 from fate_flow.settings.settings import PART, Settings
@@ -258,27 +260,35 @@ def _decision_on_program(end: Exit) -> Reported:
 
 @dataclass(frozen=True)
 class SpoolExchange:
-    """The sessions of party tasks in the spool."""
+    """The sessions of party tasks in the spool, and the streams of these sessions."""
 
     spool: Spool
     secret: bytes
+    streams: StreamSessions
 
     def open(
-        self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str, document: str
+        self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str, document: str,
+        streams: StreamEnds,
     ) -> None:  # fmt: skip
-        self.spool.open(_session(key, incarnation), parties, worker_token(self.secret, worker_id), document)
+        session = _session(key, incarnation)
+        self.spool.open(session, parties, worker_token(self.secret, worker_id), document)
+        if streams:
+            self.streams.open(StreamSession(session, document, streams))
 
     def close(self, key: TaskKey, incarnation: str) -> None:
-        self.spool.close(_session(key, incarnation))
+        session = _session(key, incarnation)
+        self.streams.close(session)
+        self.spool.close(session)
 
     def purge(self, job_id: str) -> None:
+        self.streams.purge(job_id)
         self.spool.purge(job_id)
 
     def sweep(self, is_over: Callable[[str], bool]) -> None:
         # List first: a job that is over after the listing cannot have begun in between.
-        for job_id in self.spool.jobs():
+        for job_id in {*self.spool.jobs(), *self.streams.jobs()}:
             if is_over(job_id):
-                self.spool.purge(job_id)
+                self.purge(job_id)
 
 
 def _session(key: TaskKey, incarnation: str) -> Session:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import time
 from contextlib import ExitStack, suppress
@@ -12,41 +13,48 @@ from typing import Self
 from fate_flow.core.model.errors import FlowError
 from fate_flow.peers.invitations import Invitations
 from fate_flow.peers.key_changes import own_tls
+from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.tls import OwnTls
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.listening import listen, listen_at
-from fate_flow.server.runtime import open_log
+from fate_flow.server.other_parties.party_routes import with_joined_routes
+from fate_flow.server.runtime import open_log, stream_sessions
 from fate_flow.server.stored_peers import StoredPeers
 from fate_flow.settings.parties import Listen
 from fate_flow.settings.settings import Settings
 from fate_flow.store.database.opening import open_database
 from fate_flow.store.sql.store import SqlStore
 
-_MODULE = "fate_flow.gateway.process"
+_FILES = 8192
+_MODULES = ("fate_flow.gateway.process", "fate_flow.streams.streams")
 
 
 @dataclass(frozen=True)
 class GatewayParts:
     """At `behind`, the public gunicorn serves what the gateway passes on. `listener` is for other parties with TLS, and
     `dialed` for processes of this server that send to parties that dial it; None if there is none. `plain`: for peers
-    that speak plain v1; `proxied`: for a proxy that has ended TLS. `own`: None if the gateway has no TLS of its own."""
+    that speak plain v1; `proxied`: for a proxy that has ended TLS. `look`: for processes of this server that
+    have changed which streams there may be. `own`: None if the gateway has no TLS of its own."""
 
     listener: socket.socket | None
     dialed: socket.socket | None
     plain: socket.socket | None
     proxied: socket.socket | None
     behind: socket.socket
+    look: socket.socket
     own: OwnTls | None
     settings: Settings
+    signature: SiteSignature | None
     _ready: Wakeup = field(default_factory=Wakeup)
 
     @classmethod
-    def of(cls, settings: Settings) -> Self | None:
+    def of(cls, settings: Settings, signature: SiteSignature | None = None) -> Self | None:
         """Return None if no gateway is configured. Raise FlowError if it cannot be started."""
         has_tls = settings.parties_listen is not None or settings.parties_dial
-        if not has_tls and settings.plain_parties is None and settings.parties_behind_proxy is None:
+        if not settings.has_gateway:
             return None
-        import_module(_MODULE)       # before the fork, which shares its memory; other servers do not need it
+        for module in _MODULES:
+            import_module(module)    # before the fork, which shares its memory; other servers do not need it
         own = _own_tls(settings) if has_tls else None
         with ExitStack() as opened:          # closes them all if one of them cannot be opened
             tls, plain, proxied = (
@@ -55,8 +63,9 @@ class GatewayParts:
             )
             dialed = opened.enter_context(listen_at(settings.dialed_socket)) if tls else None
             behind = opened.enter_context(listen_at(settings.parties_socket))
+            look = opened.enter_context(listen_at(settings.streams_socket))
             opened.pop_all()
-        return cls(tls, dialed, plain, proxied, behind, own, settings)
+        return cls(tls, dialed, plain, proxied, behind, look, own, settings, signature)
 
     @property
     def _of_others(self) -> tuple[socket.socket | None, ...]:
@@ -64,7 +73,7 @@ class GatewayParts:
 
     @property
     def sockets(self) -> tuple[socket.socket, ...]:
-        return tuple(one for one in (*self._of_others, self.dialed, self.behind) if one is not None)
+        return tuple(one for one in (*self._of_others, self.dialed, self.behind, self.look) if one is not None)
 
     def is_ready(self) -> bool:
         """Return whether other parties can connect; true once."""
@@ -76,7 +85,10 @@ class GatewayParts:
         from fate_flow.gateway.limits import Limits
         from fate_flow.gateway.process import GatewayProcess
         from fate_flow.gateway.unproved import Unproved
+        from fate_flow.server.stream_ways import StreamWays
+        from fate_flow.streams.streams import Streams
 
+        _allow_many_files()
         settings = self.settings
         threads = settings.http_threads * settings.http_workers
         limits = Limits.of_server(threads, settings.limits.max_request_bytes, settings.quotas)
@@ -86,8 +98,13 @@ class GatewayParts:
         may_join, dials = Invitations(settings.invitations_dir, _now).are_open, settings.routes
         peers = StoredPeers(store, settings.party_id, _now, may_join, dials if settings.parties_dial else None)
         socket_at = settings.parties_socket
+        ways = StreamWays(with_joined_routes(settings, store), store, self.own, self.signature)
+
+        def make_streams() -> Streams:
+            return Streams(stream_sessions(settings), self.look, ways, settings.quotas)
+
         process = GatewayProcess(
-            settings.party_id, self.own, peers, socket_at.parent, socket_at.name, limits, _now
+            settings.party_id, self.own, peers, socket_at.parent, socket_at.name, limits, _now, make_streams
         )  # fmt: skip
         listeners = Listeners(self.listener, self.dialed) if self.listener and self.dialed else None
         without_tls = {Unproved.PLAIN: self.plain, Unproved.PROXY: self.proxied}
@@ -95,7 +112,8 @@ class GatewayParts:
 
     def remove(self) -> None:
         """Remove the Unix sockets, at the end of the server."""
-        for path in (self.settings.parties_socket, self.settings.dialed_socket):
+        settings = self.settings
+        for path in (settings.parties_socket, settings.dialed_socket, settings.streams_socket):
             with suppress(OSError):
                 path.unlink()
 
@@ -116,6 +134,13 @@ def _own_tls(settings: Settings) -> OwnTls:
     except FlowError as error:
         place = "parties.listen" if settings.parties_listen else "parties.dial"
         raise FlowError(f"{place}: {error.message}") from error
+
+
+def _allow_many_files() -> None:
+    """Let this process have a stream's two sockets for as many streams as quotas allow, beyond the usual 1024 files."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if most == resource.RLIM_INFINITY else min(most, _FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def _now() -> int:

@@ -42,6 +42,7 @@ from fate_flow.records.operator_log.operator_log import OperatorLog
 from fate_flow.records.operator_log.server_handler import ServerLogHandler
 from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.relay.spool_session import Session
+from fate_flow.relay.stream_sessions import StreamSessions
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.adapters import JobFiles, LocalWorkers, SpoolExchange
 from fate_flow.server.home_disk import HomeDisk
@@ -220,6 +221,10 @@ def open_spool(settings: Settings, wakeup: Wakeup) -> Spool:
     )
 
 
+def stream_sessions(settings: Settings) -> StreamSessions:
+    return StreamSessions(settings.streams_dir, settings.streams_socket)
+
+
 def build_engines(settings: Settings, wakeups: Wakeups, exchange_url: str, secret: bytes) -> Engines:
     """Return the engines that the configuration names."""
     return Engines({
@@ -248,7 +253,7 @@ def build_context(
         url=settings.url,
         store=store,
         engines=build_engines(settings, wakeups, f"{worker_url}/v1/exchange", secret),
-        exchange=SpoolExchange(open_spool(settings, wakeups.exchange), secret),
+        exchange=SpoolExchange(open_spool(settings, wakeups.exchange), secret, stream_sessions(settings)),
         files=JobFiles(settings),
         record=record,
         modules=PROVIDERS.components,
@@ -266,6 +271,7 @@ def build_context(
         approval=settings.approval,
         permission=settings.permission,
         site=settings.site,
+        carries_streams=settings.has_gateway,
     )
 
 
@@ -433,6 +439,7 @@ def prepare_home(settings: Settings) -> None:
     Raise BadSettings if that fails. Later files of the server's processes are private by their umask. A log folder
     outside the home keeps its mode."""
     own = [settings.run_dir, settings.jobs_dir, settings.data_dir, settings.spool_dir, settings.uploads_dir]
+    own.append(settings.streams_dir)
     if settings.log_dir.is_relative_to(settings.home):
         own.append(settings.log_dir)
     try:

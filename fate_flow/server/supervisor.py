@@ -163,7 +163,7 @@ class Supervisor:
         self._wakeups = Wakeups(Wakeup(), Wakeup(), Wakeup())
         self._http = listen(self.settings.host, self.settings.http_port, "fateflow.http_port")
         self._workers = listen("127.0.0.1", self.settings.worker_port, "fateflow.worker_port")
-        self._gateway = GatewayParts.of(self.settings)
+        self._gateway = GatewayParts.of(self.settings, self.signature)
         self._worker_url = f"http://127.0.0.1:{self._workers.getsockname()[1]}"
         self._http_processes = HttpProcesses(
             self.settings, self._wakeups, self._worker_url,
@@ -185,7 +185,6 @@ class Supervisor:
         os.set_blocking(self._wake, False)
         os.set_blocking(alarm, False)
         signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
-        proc.share_arenas()
         proc.settle_memory()      # the children share it until one of them writes to it
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)

@@ -110,6 +110,22 @@ class Settings:
         return self.run_dir / "parties.sock"
 
     @property
+    def has_gateway(self) -> bool:
+        """Return whether other parties reach this one through a gateway of its own, or it dials them."""
+        listeners = (self.parties_listen, self.plain_parties, self.parties_behind_proxy)
+        return self.parties_dial or any(one is not None for one in listeners)
+
+    @property
+    def streams_dir(self) -> Path:
+        """Return the folder with a file for each attempt whose workers may have streams now."""
+        return self.run_dir / "streams"
+
+    @property
+    def streams_socket(self) -> Path:
+        """Return the Unix socket at which the gateway hears that this folder has changed."""
+        return self.run_dir / "streams.sock"
+
+    @property
     def dialed_socket(self) -> Path:
         """Return the Unix socket at which the gateway has connections of parties that dial this one."""
         return self.run_dir / "dialed.sock"

@@ -100,6 +100,14 @@ def _show_flood(medians: Document) -> None:
         _line(f"    {name:<22}{times}    {one['failed']:.0f} failed, flood {one['flood_per_s']:.0f} a second")
 
 
+def _show_streams(medians: Document) -> None:
+    for name, one in medians["streams"].items():
+        _line(
+            f"{name:<36}{one['mb_per_s']:>9.1f} MB/s    {one['gateways_cpu_s_per_gb']:.2f} s of processor a GB in both"
+            " gateways"
+        )
+
+
 def _show_idle(medians: Document) -> None:
     memory, later = medians["memory_mb"], medians["memory_mb_after_10_jobs"]
     _line(f"{'memory, PSS of all processes':<36}{memory['pss']:>9.1f} MB    {later['pss']:.1f} after 10 jobs")
@@ -146,5 +154,5 @@ def _line(text: str = "") -> None:
 
 _SHOWN = {
     1: _show_latency, 2: _show_burst, 3: _show_load, 4: _show_idle, 5: _show_silence, 6: _show_paging, 7: _show_upload,
-    8: _show_trust, 9: _show_flood,
+    8: _show_trust, 9: _show_flood, 10: _show_streams,
 }  # fmt: skip

@@ -19,6 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "peers": {"core"},
     "gateway": {"core", "peers"},
     "relay": {"core"},
+    "streams": {"core", "peers", "gateway", "relay"},
     "components": {"core", "jobspec"},
     "engines": {"core", "components"},
     "store": {"core", "jobspec"},
@@ -28,8 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "core", "jobspec", "records", "peers", "relay", "components", "engines", "store", "settings", "services",
     },
     "server": {
-        "core", "jobspec", "records", "peers", "gateway", "relay", "components", "engines", "store", "settings",
-        "services", "api",
+        "core", "jobspec", "records", "peers", "gateway", "relay", "streams", "components", "engines", "store",
+        "settings", "services", "api",
     },
     "cli": {"core", "jobspec", "peers", "relay", "engines", "store", "settings", "services", "server"},
 }  # fmt: skip
@@ -42,7 +43,7 @@ PURE = ("fate_flow.core", "fate_flow.jobspec")
 PURE_MAY_IMPORT = {
     "__future__", "base64", "binascii", "collections", "collections.abc", "contextlib", "dataclasses", "decimal",
     "difflib", "enum", "errno", "functools", "graphlib", "hashlib", "heapq", "hmac", "itertools", "json", "math",
-    "operator", "posixpath", "re", "signal", "string", "sys", "typing", "urllib.parse",
+    "operator", "posixpath", "re", "signal", "string", "struct", "sys", "typing", "urllib.parse",
 }  # fmt: skip
 """Of the standard library, what neither waits nor looks at anything outside."""
 DOCUMENTS_MAY_IMPORT = {"jsonschema_rs"}       # with `offline`

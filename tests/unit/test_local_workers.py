@@ -21,10 +21,12 @@ from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
+from fate_flow.core.streams.addresses import NO_STREAMS
 from fate_flow.engines.local.engine import LocalEngine
 from fate_flow.engines.local.worker import CLAIMED, EXIT, LAUNCH, RESULT, ProcessId, WorkerSpec
 from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.relay.spool_session import Session
+from fate_flow.relay.stream_sessions import StreamSessions
 from fate_flow.server.adapters import LocalWorkers, SpoolExchange
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.settings.logs import LogLimits
@@ -110,7 +112,8 @@ def test_a_worker_whose_handle_is_no_folder_of_a_job_is_lost_and_nothing_is_remo
 
 def test_a_session_of_the_spool_has_the_document_of_the_job(tmp_path: Path) -> None:
     spool, name = Spool(tmp_path, SpoolLimits(), lambda: None), "native:" + "1" * 64
-    SpoolExchange(spool, b"secret").open(KEY, "ab" * 16, (("host", "10000"),), "w", name)
+    streams = StreamSessions(tmp_path / "streams", tmp_path / "streams.sock")
+    SpoolExchange(spool, b"secret", streams).open(KEY, "ab" * 16, (("host", "10000"),), "w", name, NO_STREAMS)
     assert spool.document_of(Session(KEY.job_id, KEY.task_id, KEY.version, "ab" * 16, "guest", "9999")) == name
 
 

@@ -153,7 +153,7 @@ class _WorkerRoutes:
             if not taken:
                 raise Busy("no free slot: too many pushes are in progress")
             answer = self._forward(session, *receiver, chunk, data)
-        return _ok() if answer.status == 200 else _error(answer.status, answer.message)
+        return _ok() if answer.status == 200 else refused_with(answer.status, answer.message)
 
     def _session(self) -> Session:
         """Return the session that the caller's token identifies."""
@@ -232,14 +232,15 @@ def _ok() -> Response:
     return jsonify(retcode=0, retmsg="success")
 
 
-def _error(status: int, message: str) -> Response:
+def refused_with(status: int, message: str) -> Response:
+    """Return the answer for a refusal: its HTTP status is also the retcode."""
     response = jsonify(retcode=status, retmsg=message)
     response.status_code = status
     return response
 
 
 def _refused(refusal: Refusal) -> Response:
-    return _error(STATUS_OF[refusal.problem], refusal.message)
+    return refused_with(STATUS_OF[refusal.problem], refusal.message)
 
 
 def _stored(result: PutResult) -> Response:
@@ -267,13 +268,13 @@ class ExchangeEnvelope:
         status = error.status if isinstance(error, _WrongRequest) else first(_STATUS_OF_ERROR, error) or 500
         if status == 500:
             log_failure(error)
-        response = _error(status, error.message)
+        response = refused_with(status, error.message)
         if status == 503:
             response.headers.update(_RETRY_AFTER)
         return response
 
     def not_served(self, error: HTTPException) -> Response:
-        return _error(error.code or 500, f"{error.name}: {error.description}")
+        return refused_with(error.code or 500, f"{error.name}: {error.description}")
 
     def failed(self, text: str) -> Response:
-        return _error(500, text)
+        return refused_with(500, text)

@@ -41,6 +41,7 @@ class Query(Enum):
     OUTPUT_TABLE = "output table"
     TASK_LOG = "task log"
     DELIVER = "exchange deliver"         # a chunk for the worker of a task
+    STREAM = "stream"                    # bytes for the worker of a task, and back
 
 
 Statement = CommandKind | Query
@@ -88,6 +89,7 @@ STATEMENTS: Mapping[Statement, Speaker] = {
     Query.OUTPUT_TABLE: Speaker.MEMBER,
     Query.TASK_LOG: Speaker.INITIATOR,
     Query.DELIVER: Speaker.SEAT,
+    Query.STREAM: Speaker.SEAT,
 }
 
 TO_INITIATORS = frozenset({

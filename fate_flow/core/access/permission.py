@@ -23,18 +23,33 @@ _MOST_NAMED = 100           # unknown components that an answer names
 class Kind(Enum):
     COMPONENT = "component"
     DATASET = "dataset"
+    STREAM = "stream"
+
+
+INCOMING, OUTGOING = "in", "out"
+"""The directions of streams: workers of other parties reach a worker here, and a worker here reaches theirs."""
+_DIRECTIONS = {INCOMING: "incoming", OUTGOING: "outgoing"}
 
 
 @dataclass(frozen=True)
 class Thing:
-    """A component, named by its module, or a table. The name `ALL` means everything of the kind."""
+    """A component, named by its module, a table, or the streams of a component in one direction, which is their
+    namespace. The name `ALL` means everything of the kind; of streams, all in this direction."""
 
     kind: Kind
     name: str
     namespace: str = ""
 
     def __str__(self) -> str:
+        if self.kind is Kind.STREAM:
+            whose = "all components" if self.name == ALL else f"component {self.name}"
+            return f"{_DIRECTIONS[self.namespace]} streams of {whose}"
         return f"component {self.name}" if self.kind is Kind.COMPONENT else f"table {self.namespace}/{self.name}"
+
+    @property
+    def all_alike(self) -> Thing:
+        """The thing that stands for this one and all others of its kind."""
+        return Thing(Kind.STREAM, ALL, self.namespace) if self.kind is Kind.STREAM else EVERYTHING[self.kind]
 
 
 Reads = Callable[[TaskSpec, Party], Iterable[Thing]]
@@ -56,7 +71,7 @@ class PermissionRule:
         return self.components or self.datasets
 
     def concerns(self, thing: Thing) -> bool:
-        return self.components if thing.kind is Kind.COMPONENT else self.datasets
+        return self.datasets if thing.kind is Kind.DATASET else self.components
 
 
 def missing(
@@ -66,7 +81,7 @@ def missing(
 
     Each thing appears once, in the order of the job."""
     needed = [thing for thing in _needed(spec, party, reads, of_task) if rule.concerns(thing)]
-    missing_things = (thing for thing in needed if thing not in granted and EVERYTHING[thing.kind] not in granted)
+    missing_things = (thing for thing in needed if thing not in granted and thing.all_alike not in granted)
     return list(dict.fromkeys(missing_things))
 
 
@@ -74,6 +89,10 @@ def _needed(spec: JobSpec, party: Party, reads: Reads, of_task: str) -> Iterator
     for task in spec.tasks_of(party):
         if party not in task.passed_at and of_task in ("", task.name):
             yield Thing(Kind.COMPONENT, task.module)
+            if any(port.callers_of(party) for port in task.ports):
+                yield Thing(Kind.STREAM, task.module, INCOMING)
+            if any(port.called_by(party) for port in task.ports):
+                yield Thing(Kind.STREAM, task.module, OUTGOING)
             yield from reads(task, party)
 
 

@@ -21,6 +21,7 @@ _PARTY_ID = re.compile(r"[0-9]{1,10}")
 _COMPONENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,29}")
 _PIECE_OF_DAG = "1 to 30 of letters, digits, _ and -, no - first; FATE's own tables have room for 30"
 _TASK_ID = re.compile(rf"{_JOB_ID.pattern}_{_COMPONENT.pattern}")
+_PORT = re.compile(r"[a-z][a-z0-9]{0,19}")                  # a part of names of variables, without their separator
 _LONGEST_TABLE_PIECE = 200                                  # for a file name, with room for a suffix
 _PLAIN_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 _HEX_ID = re.compile(r"[0-9a-f]{8,64}")
@@ -40,6 +41,11 @@ def check_job_id(value: object, key: str = "job_id") -> str:
 def check_task_id(value: object, key: str = "task_id") -> str:
     """Check a task id: a job id, an underscore and a component name."""
     return _match(_TASK_ID, value, key, "a task id (<job id>_<component name>)")
+
+
+def check_port_name(value: object, key: str = "port") -> str:
+    """Check the name of a port of a task."""
+    return _match(_PORT, value, key, "the name of a port (1 to 20 lower case letters and digits, a letter first)")
 
 
 def check_component_name(value: object, key: str = "component_name") -> str:

@@ -65,6 +65,24 @@ class NamedOutput:
 
 
 @dataclass(frozen=True)
+class Port:
+    """Streams between the workers of a task: at each party of `listens` one worker listens, and workers of the parties
+    in `connects` reach it."""
+
+    name: str
+    listens: tuple[Party, ...]
+    connects: tuple[Party, ...]
+
+    def callers_of(self, party: Party) -> tuple[Party, ...]:
+        """Return the parties whose workers reach a worker of this one."""
+        return tuple(one for one in self.connects if one != party) if party in self.listens else ()
+
+    def called_by(self, party: Party) -> tuple[Party, ...]:
+        """Return the parties whose workers a worker of this one reaches."""
+        return tuple(one for one in self.listens if one != party) if party in self.connects else ()
+
+
+@dataclass(frozen=True)
 class TaskSpec:
     """One component of the DAG over all its parties."""
 
@@ -86,6 +104,7 @@ class TaskSpec:
     min_available: Mapping[str, int] = field(default_factory=dict)     # by role, if not all its parties are needed
     goes_on_without: frozenset[str] = frozenset()       # roles whose shares may break while the others run
     programs: Mapping[Party, ProgramSpec] = field(default_factory=dict)    # what its workers run, if the job names it
+    ports: tuple[Port, ...] = ()                # streams between its workers, by name
     reads_by_name: bool = False                 # its parameters name a table at their top level, not in `table`
 
     @property

@@ -39,6 +39,9 @@ class PartyQuota:
     # Of the cores of the engine: the rest is for this party's own jobs and for all others. What is kept back lies idle
     # while nobody else needs it, so it is little.
     cores_share: float = 0.9
+    # A framework has a few connections between two parties, and a mesh of many workers some dozens. Each takes two
+    # descriptors and, if a worker reads nothing, 2.5 MiB of memory in the gateway.
+    streams: int = 128
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,13 @@ class Quotas:
         return (
             f"party {party_id} sends more requests to party {self.own} than it may, "
             f"{self._limit(party_id, 'requests_per_second')}: try again later"
+        )
+
+    def too_many_streams(self, party_id: str) -> str:
+        """Return what a party reads whose workers have as many streams to workers here as they may."""
+        return (
+            f"party {party_id} has as many streams to party {self.own} as it may, {self._limit(party_id, 'streams')}: "
+            "try again when one has ended"
         )
 
     def spool_is_full(self, party_id: str, whole: int) -> str:

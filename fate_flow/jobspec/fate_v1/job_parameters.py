@@ -14,6 +14,7 @@ from fate_flow.core.model.spec import MOST_PRIORITY, JobParameters
 from fate_flow.jobspec.fate_v1.after_document import read_after
 from fate_flow.jobspec.fate_v1.minimum_document import read_minimum
 from fate_flow.jobspec.fate_v1.policy_document import read_policies
+from fate_flow.jobspec.fate_v1.ports_document import read_ports
 from fate_flow.jobspec.fate_v1.retry_document import read_retry
 from fate_flow.jobspec.text.document import MAX_WHOLE, Node
 
@@ -83,7 +84,7 @@ def check_places(node: Node, initiators: Collection[str]) -> None:
         for block in below.members().values():
             _refuse_ours(block, "job_parameters.common", (*_OURS, "max_failed_workers", "ttl"))
             for name, conf in block.at("task_conf").members().items():
-                _refuse_ours(conf, f"job_parameters.common.task_conf.{shown_key(name)}", (*_OURS, "after"))
+                _refuse_ours(conf, f"job_parameters.common.task_conf.{shown_key(name)}", (*_OURS, "after", "ports"))
             for key in OF_THE_JOB if block.path not in initiators else ():
                 if block.at(key).is_given:
                     block.at(key).without_effect("it applies to the whole job: set it in job_parameters.common")
@@ -261,6 +262,7 @@ _INHERITANCE = "inheritance_info"
 _OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {
     "timeout": _zero_or_more, "stop_duration": _seconds, "retry": read_retry, "policies": read_policies,
     "priority": _priority, "min_available": read_minimum, "after": read_after,
+    "ports": read_ports,
 }
 _LAUNCHER_OPTIONS = ("launcher", "world_size")
 _SET_BY_SERVERS = frozenset({

@@ -15,12 +15,13 @@ from fate_flow.core.model.modules import (
 )
 from fate_flow.core.model.policy import Policy, PolicyAction, may_restart_task
 from fate_flow.core.model.program import ProgramSpec, counted_program, problems_of_counts
-from fate_flow.core.model.spec import JobParameters, Party, TaskSpec
+from fate_flow.core.model.spec import JobParameters, Party, Port, TaskSpec
 from fate_flow.jobspec.fate_v1.after_document import after_of
 from fate_flow.jobspec.fate_v1.dsl import Component
 from fate_flow.jobspec.fate_v1.input_rules import InputRules
 from fate_flow.jobspec.fate_v1.minimum_document import Minimums, goes_on_without
 from fate_flow.jobspec.fate_v1.policy_document import policies_for
+from fate_flow.jobspec.fate_v1.ports_document import ports_of
 from fate_flow.jobspec.fate_v1.retry_document import rule_for
 from fate_flow.jobspec.text.document import Node
 
@@ -100,11 +101,21 @@ class Tasks:
             min_available=self._minimums.of(component.name, component.module, parties),
             goes_on_without=goes_on_without(module),
             programs={party: program for party, program in checked.items() if program is not None},
+            ports=self._ports(component, [party for party in parties if party not in passed]),
             reads_by_name=isinstance(module, ReadsNamedTable) and module.reads_by_name,
             stop_seconds=_stop_duration(self.parameters[self.initiator], component.name),
             priority=_of_task(self.parameters[self.initiator], component.name).get("priority", 0),
             party_timeouts={party: own for party, own in limits.items() if own != limit},
         )
+
+    def _ports(self, component: Component, running: list[Party]) -> tuple[Port, ...]:
+        task_conf = self.conf.at("job_parameters").at("common").at("task_conf")
+        ports = ports_of(self.parameters[self.initiator], component.name, running, task_conf)
+        if ports and not self.modules[component.module].provider.has_replicas:
+            task_conf.at(component.name).at("ports").wrong(
+                f"{component.module} has no streams: they are for programs (component Command)"
+            )
+        return ports
 
     def _check_parameters(
         self, component: Component, party: Party, parameters: Mapping[str, Any]

@@ -194,7 +194,7 @@ class Translation:
         self._put(task.at("inputs"), *component, "input")
         self._put(task.at("outputs"), *component, "output")
         limits = (_CONF, _JOB_PARAMETERS, "common", "task_conf", name)
-        for key in ("timeout", "after", *LIFECYCLE):
+        for key in ("timeout", "after", "ports", *LIFECYCLE):
             self._put(task.at(key), *limits, key)
         self._came(task, *limits)
         self._copy(task, _CONF, _COPIED, "common", name)

@@ -109,6 +109,10 @@ _RESOURCES = an_object(
     parallelism=a_whole("Number of tasks that run at the same time; cores and memory are reserved for all of them.", 1),
 )
 _TASK_TIMEOUT = a_whole("Maximum seconds of one attempt; 0: no limit.", 0)
+_PLACES = a_list(
+    a_text("A role or a party of the task.", f"^{_ROLE}( {_ID})?$", "a role or a party, such as host or host 10001"),
+    "Roles and parties.", minItems=1, uniqueItems=True,
+)  # fmt: skip
 _WHERE = f"^{_ROLE}( {_ID})?$", "a role or a party, such as host or host 10001"
 
 _TASK = an_object(
@@ -124,6 +128,14 @@ _TASK = an_object(
     after=a_list(
         a_text("The name of another task.", f"^{_NAME}$", f"a name {_NAMED}"),
         "Tasks that must succeed before it begins, although it reads none of their outputs.", uniqueItems=True,
+    ),
+    ports=by_pattern(
+        "^[a-z][a-z0-9]{0,19}$", "a name of 1 to 20 lower case letters and digits, a letter first",
+        an_object(
+            "One worker of each party in listen listens; workers of the parties in connect reach it.",
+            ("listen", "connect"), listen=_PLACES, connect=_PLACES,
+        ),
+        "Streams between its workers, by name.",
     ),
     parameters={**_PARAMETERS, "description": "The parameters of the component at all parties."},
     at=by_pattern(

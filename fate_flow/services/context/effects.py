@@ -110,7 +110,9 @@ def _launch(context: Context, order: LaunchOrder) -> None:
     """Launch a worker. A problem is kept for the next poll, which launches again."""
     worker = order.worker
     try:
-        context.exchange.open(worker.task, order.incarnation, order.parties, order.speaks_as, order.document)
+        context.exchange.open(
+            worker.task, order.incarnation, order.parties, order.speaks_as, order.document, order.streams
+        )
         context.engines.of(worker).launch(order)
     except (OSError, StorageFailed) as error:
         text = os_error_text(error) if isinstance(error, OSError) else str(error)

@@ -23,6 +23,7 @@ from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.participant.share_end import WorkerExit
 from fate_flow.core.quotas.disk_space import DiskSpace
 from fate_flow.core.quotas.quota import Quotas
+from fate_flow.core.streams.addresses import NO_STREAMS, StreamEnds
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.kinds import KINDS, Kinds
@@ -65,6 +66,7 @@ class LaunchOrder:
     program: Program | None = None               # None: the component's own code
     collects: tuple[Worker, ...] = ()            # for the collector: the workers of the program, by rank
     document: str = ""                           # its name for other parties; empty: it is not compared with theirs
+    streams: StreamEnds = NO_STREAMS
 
 
 @dataclass(frozen=True)
@@ -247,9 +249,10 @@ class Exchange(Protocol):
     """The message channel between the workers of a task."""
 
     def open(
-        self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str, document: str
+        self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str, document: str,
+        streams: StreamEnds,
     ) -> None:  # fmt: skip
-        """Open the channel of one attempt of a task; see `LaunchOrder` for the other values."""
+        """Open the channel of one attempt of a task, and its streams; see `LaunchOrder` for the other values."""
 
     def close(self, key: TaskKey, incarnation: str) -> None: ...
 
@@ -377,6 +380,7 @@ class Context:
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     permission: PermissionRule = field(default_factory=PermissionRule)
     site: SiteRule = field(default_factory=SiteRule)
+    carries_streams: bool = True                      # whether other parties reach a gateway of this one
     kinds: Kinds = field(default_factory=lambda: KINDS)
     fresh_salt: Callable[[], str] = field(default=lambda: secrets.token_hex(32))     # that nobody can guess
 

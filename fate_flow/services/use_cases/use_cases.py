@@ -15,6 +15,7 @@ from fate_flow.services.use_cases.party_commands import PartyCommands
 from fate_flow.services.use_cases.permissions import Permissions
 from fate_flow.services.use_cases.queue import Queue
 from fate_flow.services.use_cases.results import Results
+from fate_flow.services.use_cases.streams import StreamChecks
 from fate_flow.services.use_cases.submits import Submits
 from fate_flow.services.use_cases.tables import Tables
 from fate_flow.services.use_cases.units import Units, Wake
@@ -40,3 +41,4 @@ class UseCases:
         self.permissions = Permissions(units)
         self.tables = Tables(units)
         self.results = Results(units)
+        self.streams = StreamChecks(units)

@@ -8,6 +8,7 @@ from fate_flow.core.model.job import Task, Worker
 from fate_flow.core.model.program_scope import Place, Program, environment, peers
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.planning.replicas import COLLECTOR, newest
+from fate_flow.core.streams.addresses import StreamEnds, ends_of, environment_of
 from fate_flow.services.artifacts.inputs import inputs_of
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -41,6 +42,7 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         program=_program(unit, spec, worker, task, parameters.task_cores),
         collects=_collected(unit.tx, worker),
         document=_document(unit, key.job_id),
+        streams=_streams(spec, task),
     )
 
 
@@ -52,6 +54,10 @@ def _document(unit: UnitOfWork, job_id: str) -> str:
     if bound is None or document is None or not document.is_compared:
         return ""
     return document_name(document.content.format, bound.digest)
+
+
+def _streams(spec: JobSpec, task: Task) -> StreamEnds:
+    return ends_of(spec.tasks[task.key.name].ports, task.key, task.incarnation, task.without)
 
 
 def _collected(tx: Transaction, worker: Worker) -> tuple[Worker, ...]:
@@ -73,7 +79,8 @@ def _program(
     place = Place(worker.task, task.incarnation, worker.slot, worker.rank, worker.attempt, cores, own_cores)
     known = tuple(peers(of_task, task.without))
     initiator = spec.initiator.party_id
-    return Program(command, environment(of_task, place), known, initiator, granted_programs(unit, initiator))
+    env = {**environment(of_task, place), **environment_of(_streams(spec, task))}
+    return Program(command, env, known, initiator, granted_programs(unit, initiator))
 
 
 def _running(task: TaskSpec, without: tuple[str, ...]) -> tuple[Party, ...]:

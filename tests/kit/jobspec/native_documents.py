@@ -48,6 +48,7 @@ FULL: Mapping[str, Any] = {
             },
             "outputs": {"data": ["scores"], "model": ["weights"], "cache": ["kept"]},
             "after": ["read"],
+            "ports": {"fl": {"listen": ["guest"], "connect": ["host 9002"]}},
             "parameters": {"alpha": {"beta": [1, 2]}},
             "at": {
                 "guest": {"parameters": {"label": "y"}, "run": True, "timeout": 11},

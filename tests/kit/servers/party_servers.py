@@ -386,7 +386,7 @@ def bin_cluster(verb: str, root: Path, *arguments: str) -> dict[str, Row]:
 @contextmanager
 def running_cluster(
     root: Path, party_ids: Sequence[str], database: str = "", base_port: int = BASE_PORT,
-    overlays: Mapping[str, Any] | None = None,
+    overlays: Mapping[str, Any] | None = None, over_tls: bool = False,
 ) -> Iterator[Cluster]:
     """Servers that are taken down whatever happens, with all that they started; `overlays` go over their confs."""
     for party_id in party_ids:
@@ -397,7 +397,7 @@ def running_cluster(
         (conf / "local.service_conf.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")
         (conf / "local.service_conf.yaml").chmod(0o600)
     # A test of TLS makes keys itself, in an overlay; the others ask for no gateways, which take time to start.
-    options = ["--plain", "--cores", str(CORES), "--base-port", str(base_port)]
+    options = [*([] if over_tls else ["--plain"]), "--cores", str(CORES), "--base-port", str(base_port)]
     options += ["--database", database] if database else []
     parties = [word for party_id in party_ids for word in ("--party", party_id)]
     try:

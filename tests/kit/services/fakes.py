@@ -9,6 +9,7 @@ from typing import Any
 
 from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.job import Command, JobKey, TaskKey, Worker
+from fate_flow.core.streams.addresses import StreamEnds
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import LaunchOrder, Observation
 from fate_flow.store.values import Document
@@ -75,9 +76,10 @@ class HandExchange(Calls):
     """An exchange that opens nothing."""
 
     def open(
-        self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str, document: str
+        self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str, document: str,
+        streams: StreamEnds,
     ) -> None:
-        self.calls.append(("open", key, incarnation, parties, worker_id, document))
+        self.calls.append(("open", key, incarnation, parties, worker_id, document, *((streams,) if streams else ())))
 
     def close(self, key: TaskKey, incarnation: str) -> None:
         self.calls.append(("close", key, incarnation))

@@ -39,6 +39,11 @@ EXCHANGE = "/exchange"
 DELIVER = "/deliver/{job_id}/{task_id}/{version}/{incarnation}/{from_role}/{from_party}/{to_role}/{to_party}"
 """Below `EXCHANGE`: a chunk of a message from a worker of one party to a worker of another, of one task."""
 
+STREAM = "/stream/{job_id}/{task_id}/{version}/{incarnation}/{from_role}/{from_party}/{to_role}/{to_party}/{port}"
+"""Below `EXCHANGE`: opens a stream from a worker of one party to a worker of another, of one task."""
+DOCUMENT = "document"
+"""In the query of a stream or a chunk: the name of the document that the sender runs."""
+
 _JOB_VERBS = {
     kind.value: kind
     for kind in (
@@ -90,6 +95,16 @@ def deliver_path(job_id: str, task_id: str, version: int, incarnation: str, send
     return EXCHANGE + DELIVER.format(
         job_id=job_id, task_id=task_id, version=version, incarnation=incarnation, from_role=sender.role,
         from_party=sender.party_id, to_role=receiver.role, to_party=receiver.party_id,
+    )  # fmt: skip
+
+
+def stream_path(
+    job_id: str, task_id: str, version: int, incarnation: str, sender: Party, receiver: Party, port: str
+) -> str:  # fmt: skip
+    """Return the path that opens a stream, without the leading `/v1`."""
+    return EXCHANGE + STREAM.format(
+        job_id=job_id, task_id=task_id, version=version, incarnation=incarnation, from_role=sender.role,
+        from_party=sender.party_id, to_role=receiver.role, to_party=receiver.party_id, port=port,
     )  # fmt: skip
 
 

@@ -40,6 +40,8 @@ ROUTES: dict[str, frozenset[Statement]] = {
     "/v1/tracker/<path:rest>": frozenset(),         # says that it is on a port of its own
     "/v1/exchange/deliver/<job_id>/<task_id>/<version>/<incarnation>/<from_role>/<from_party>/<to_role>/<to_party>":
         frozenset({Query.DELIVER}),
+    "/v1/exchange/stream/<job_id>/<task_id>/<version>/<incarnation>/<from_role>/<from_party>/<to_role>/<to_party>/<port>":
+        frozenset({Query.STREAM}),
 }  # fmt: skip
 """What is said on which route: a new one does not exist before it stands here."""
 

@@ -1,0 +1,69 @@
+"""The route that the gateway asks before it carries a stream of another party to a worker here.
+
+The gateway alone carries bytes; whether it may is decided here, like everything that a party says about a job. The
+order is that of the exchange: the grammar, the caller, the session, the document, the port, and at last what this
+party grants now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flask import Blueprint, Response, jsonify, request
+
+from fate_flow.api.between_parties.exchange import STATUS_OF, refused_with
+from fate_flow.api.http.party_connection import is_from_gateway
+from fate_flow.core.access.authority import Query, Said, objection
+from fate_flow.core.access.bound_document import check_document_name, why_other_document
+from fate_flow.core.model.errors import PermissionDenied
+from fate_flow.core.model.grammar import check_party_id, check_port_name, check_role, check_version
+from fate_flow.core.model.job import TaskKey
+from fate_flow.core.model.spec import Party
+from fate_flow.core.wire.v1.paths import DOCUMENT, EXCHANGE, STREAM, route_of
+from fate_flow.relay.spool import Spool
+from fate_flow.relay.spool_session import Session
+from fate_flow.relay.stream_sessions import StreamSessions
+from fate_flow.services.use_cases.streams import StreamChecks
+
+_ASKED = "HTTP_X_FATE_FLOW_STREAM"
+
+
+def stream_blueprint(spool: Spool, sessions: StreamSessions, checks: StreamChecks, own_party_id: str) -> Blueprint:
+    """Return the route for gateways of other parties, as the own gateway asks for them."""
+    blueprint = Blueprint("stream", __name__, url_prefix=f"/v1{EXCHANGE}")
+
+    @blueprint.post(route_of(STREAM))
+    def stream(
+        job_id: str, task_id: str, version: str, incarnation: str,
+        from_role: str, from_party: str, to_role: str, to_party: str, port: str,
+    ) -> Response:
+        caller = Party(check_role(from_role), check_party_id(from_party))
+        seat = Party(check_role(to_role), check_party_id(to_party))
+        session = Session(job_id, task_id, check_version(version, "version"), incarnation, seat.role, seat.party_id)
+        name, document = check_port_name(port), check_document_name(request.args.get(DOCUMENT, ""), DOCUMENT)
+        said = Said(Query.STREAM, request.headers.get("src_party_id", ""), own_party_id, caller)
+        if why := objection(said, None):
+            raise PermissionDenied(f"src_party_id: {why}")
+        if refusal := spool.objection(session, (caller.role, caller.party_id)):
+            return refused_with(STATUS_OF[refusal.problem], refusal.message)
+        if why := why_other_document(str(caller), document, str(seat), spool.document_of(session)):
+            raise PermissionDenied(why)
+        found = sessions.read(session)
+        address = found.listener(name, caller) if found else None
+        if address is None:
+            return refused_with(404, f"session {session}: no worker listens at port {name} for {caller}")
+        task = task_id.removeprefix(f"{job_id}_")
+        if why := checks.why_not(TaskKey(job_id, task, session.version, seat)):
+            raise PermissionDenied(why)
+        if not _is_asked_by_gateway(request.environ):
+            return refused_with(426, "streams are carried by the gateway, which has not asked for this one")
+        return jsonify(
+            retcode=0, retmsg="success", session=vars(session), port=name, address=vars(address),
+            **{"from": vars(caller)},
+        )  # fmt: skip
+
+    return blueprint
+
+
+def _is_asked_by_gateway(environ: Mapping[str, object]) -> bool:
+    return is_from_gateway(environ) and environ.get(_ASKED) == "1"

@@ -1,0 +1,231 @@
+"""One stream: bytes of a worker here and a worker of another party, between a socket and a connection of two gateways.
+
+Nothing here waits or reads a clock, so the same code runs in the gateway and in its tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fate_flow.core.streams.frames import (
+    ALIVE,
+    END,
+    LONGEST,
+    MOST_UNREAD,
+    WINDOW,
+    BadFrame,
+    FrameReader,
+    Kind,
+    credit_frame,
+    data_head,
+    error_frame,
+)
+
+ALIVE_SECONDS = 15.0
+"""The longest time in which a gateway sends nothing on a stream."""
+SILENCE_SECONDS = 60.0
+"""A stream ends when nothing has come from the other gateway for so long."""
+_RETURNED_AT_ONCE = WINDOW // 8
+
+
+class End(Protocol):
+    """One of the two ends of a stream: the worker's socket, or the connection to the other gateway."""
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Send this, now or later. Nothing happens after `close` or `abort`."""
+        ...
+
+    def write_eof(self) -> None:
+        """Send no more after what was written."""
+        ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None:
+        """End the connection after everything was sent."""
+        ...
+
+    def abort(self) -> None:
+        """End the connection at once: what is at the other end of the worker's socket sees a reset."""
+        ...
+
+
+@dataclass
+class Carried:
+    """What a stream has carried: bytes from the worker here, and to it."""
+
+    sent: int = 0
+    received: int = 0
+
+
+@dataclass(eq=False)
+class Stream:
+    """Carries bytes from `worker` to `line`, and back. `worker` is None until it is connected."""
+
+    line: End
+    now: float
+    worker: End | None = None
+    carried: Carried = field(default_factory=Carried)
+    why_ended: str = ""                # empty while it is open, and if both sides ended it as they should
+    is_over: bool = False
+
+    def __post_init__(self) -> None:
+        self._frames = FrameReader()
+        self._credit = WINDOW
+        self._waiting: list[bytes] = []          # for the worker to be connected
+        self._unread = 0               # bytes that are here, and that the worker has not taken
+        self._worker_is_full = False
+        self._line_is_full = False
+        self._worker_has_ended = False
+        self._peer_has_ended = False
+        self._wrote_at = self._heard_at = self.now
+
+    # ------------------------------------------------------------------ the worker
+
+    def connected(self, worker: End) -> None:
+        """Use this end as the worker from now on."""
+        if self.is_over:
+            worker.abort()
+            return
+        self.worker = worker
+        for data in self._waiting:
+            worker.write(data)
+        self._waiting.clear()
+        if self._peer_has_ended:
+            worker.write_eof()
+        if not self._worker_is_full:
+            self._return_credit()
+        self._pace()
+
+    def from_worker(self, data: bytes) -> None:
+        self.carried.sent += len(data)
+        self._credit -= len(data)
+        for start in range(0, len(data), LONGEST):
+            piece = data[start : start + LONGEST]
+            self._write(data_head(len(piece)) + piece)
+        self._pace()
+
+    def worker_ends(self) -> None:
+        """The worker sends no more; it may still read."""
+        self._worker_has_ended = True
+        self._write(END)
+        self._finish_if_done()
+
+    def worker_is_full(self, is_full: bool) -> None:
+        """Note whether what was written to the worker waits."""
+        self._worker_is_full = is_full
+        if not is_full:
+            self._return_credit()
+
+    def worker_is_gone(self, why: str) -> None:
+        """The worker's socket is closed. That both directions had ended before is no error."""
+        if not (self._worker_has_ended and self._peer_has_ended):
+            self.end(why)
+
+    # ------------------------------------------------------------------ the other gateway
+
+    def from_line(self, data: bytes) -> None:
+        try:
+            for frame in self._frames.read(data):
+                if self.is_over:
+                    return
+                self._take(frame.kind, frame.content, frame.credit if frame.kind is Kind.CREDIT else 0)
+        except BadFrame as error:
+            self.end(str(error))
+
+    def heard(self, now: float) -> None:
+        self._heard_at = now
+
+    def line_is_full(self, is_full: bool) -> None:
+        """Note whether what was written to the connection waits."""
+        self._line_is_full = is_full
+        self._pace()
+
+    def line_is_gone(self, why: str) -> None:
+        self._stop(why)
+
+    def _take(self, kind: Kind, content: bytes | memoryview, credit: int) -> None:
+        if kind is Kind.DATA:
+            self._to_worker(content)
+        elif kind is Kind.CREDIT:
+            self._credit += credit
+            if self._credit > WINDOW:
+                raise BadFrame("the other server returns more credit than it got")
+            self._pace()
+        elif kind is Kind.END:
+            if self._peer_has_ended:
+                raise BadFrame("the other server ends its direction twice")
+            self._peer_has_ended = True
+            if self.worker is not None:
+                self.worker.write_eof()
+            self._finish_if_done()
+        elif kind is Kind.ERROR:
+            self._stop(bytes(content).decode("utf-8", "replace") or "the other server has ended the stream")
+
+    def _to_worker(self, content: bytes | memoryview) -> None:
+        if self._peer_has_ended:
+            raise BadFrame("the other server sends data after its end")
+        self.carried.received += len(content)
+        self._unread += len(content)
+        if self._unread > MOST_UNREAD:
+            raise BadFrame(f"the other server sends more than {MOST_UNREAD} bytes that nobody has taken")
+        if self.worker is None:
+            self._waiting.append(bytes(content))
+            return
+        self.worker.write(content)
+        if not self._worker_is_full and self._unread >= _RETURNED_AT_ONCE:
+            self._return_credit()
+
+    # ------------------------------------------------------------------ both
+
+    def tick(self, now: float) -> None:
+        """Send a sign of life if it is time; end the stream if the other gateway gives none."""
+        if self.is_over:
+            return
+        if now - self._heard_at > SILENCE_SECONDS:
+            self.end(f"nothing has come from the other server for {SILENCE_SECONDS:g} s")
+        elif now - self._wrote_at >= ALIVE_SECONDS:
+            self._wrote_at = now
+            self._write(ALIVE)
+
+    def end(self, why: str) -> None:
+        """End the stream here, and tell the other gateway why."""
+        if not self.is_over:
+            self._write(error_frame(why))
+            self._stop(why)
+
+    def _stop(self, why: str) -> None:
+        if self.is_over:
+            return
+        self.is_over, self.why_ended = True, why
+        if self.worker is not None:
+            self.worker.abort()
+        self.line.close()
+
+    def _finish_if_done(self) -> None:
+        if self._worker_has_ended and self._peer_has_ended and not self.is_over:
+            self.is_over = True
+            if self.worker is not None:
+                self.worker.close()
+            self.line.close()
+
+    def _return_credit(self) -> None:
+        if self.worker is not None and self._unread and not self.is_over:
+            count, self._unread = self._unread, 0
+            self._write(credit_frame(count))
+
+    def _pace(self) -> None:
+        """Read from the worker only what can be passed on."""
+        if self.worker is None or self._worker_has_ended or self.is_over:
+            return
+        if self._credit > 0 and not self._line_is_full:
+            self.worker.resume_reading()
+        else:
+            self.worker.pause_reading()
+
+    def _write(self, data: bytes) -> None:
+        if not self.is_over:
+            self.line.write(data)

@@ -1,0 +1,90 @@
+"""How the gateway reaches those of other parties, to open streams there: their routes, keys, and our signature."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import requests
+
+from fate_flow.core.access.joined_party import DIALED
+from fate_flow.core.model.errors import FlowError
+from fate_flow.core.wire.v1.envelope import headers
+from fate_flow.peers.key_changes import own_tls
+from fate_flow.peers.signature import SiteSignature
+from fate_flow.peers.tls import OwnTls, PeerKey, client_context, peer_of
+from fate_flow.server.peer_tls import StoredTlsKeys
+from fate_flow.settings.parties import Route
+from fate_flow.settings.settings import Settings
+from fate_flow.store.sql.store import SqlStore
+from fate_flow.streams.ways import NotOpened, Way
+
+_HOP = frozenset({"content-length", "accept-encoding", "connection"})
+
+
+class StreamWays:
+    """The ways to all parties. `routes` follow the parties that join; `own`: None until the tls key is needed."""
+
+    def __init__(
+        self, settings: Settings, store: SqlStore, own: OwnTls | None, signature: SiteSignature | None
+    ) -> None:  # fmt: skip
+        self._settings = settings
+        self._own = own
+        self._signature = signature
+        self._keys = StoredTlsKeys(store, _wall_clock, time.monotonic)
+
+    def to(self, party_id: str) -> Way:
+        """Return how a party is reached now. Raises NotOpened."""
+        route = self._settings.routes.get(party_id)
+        if route is None:
+            raise NotOpened(f"party {party_id} has no route here", is_for_now=False)
+        if route.url.startswith(DIALED):
+            raise NotOpened(f"party {party_id} has no port: streams cannot be opened to it", is_for_now=False)
+        fields = partial(self._fields, party_id, route.url)
+        if not route.url.startswith("https:"):
+            return Way(route.url, fields)
+        if route.ca_file:
+            return Way(route.url, fields, ssl.create_default_context(cafile=route.ca_file))
+        return self._over_tls(party_id, route, fields)
+
+    def _over_tls(self, party_id: str, route: Route, fields: Callable[[str], Mapping[str, str]]) -> Way:
+        try:
+            keys = self._keys.of(party_id)
+            if keys is None:
+                return Way(route.url, fields, ssl.create_default_context())
+            context = client_context(self._own_tls(), keys) if keys else None
+        except FlowError as error:
+            raise NotOpened(error.message, is_for_now=True) from error
+        if context is None:
+            raise NotOpened(f"no tls key of party {party_id} is valid here (flow key save --list)", is_for_now=False)
+        seen: list[PeerKey] = []
+
+        def check(leaf: bytes | None) -> None:
+            seen.append(peer_of(leaf, keys, _wall_clock()))
+
+        return Way(route.url, fields, context, check, lambda: self._holds(party_id, seen))
+
+    def _holds(self, party_id: str, seen: list[PeerKey]) -> bool:
+        try:
+            return not seen or seen[-1] in (self._keys.of(party_id) or ())
+        except FlowError:            # without the database, nothing is known to be revoked
+            return True
+
+    def _fields(self, party_id: str, url: str, target: str) -> Mapping[str, str]:
+        """Return the fields of the head that name both parties, signed if requests are."""
+        head = headers(self._settings.party_id, party_id)
+        prepared = requests.Request("POST", url + target, headers=head, data=b"", auth=self._signature).prepare()
+        return {name: str(value) for name, value in prepared.headers.items() if name.lower() not in _HOP}
+
+    def _own_tls(self) -> OwnTls:
+        if self._own is None:
+            self._own = own_tls(self._settings.party_id, self._settings.keys_dir, _wall_clock)
+        return self._own
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+

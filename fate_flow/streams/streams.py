@@ -1,0 +1,317 @@
+"""The streams of this server: listeners for its workers, and connections to workers that listen.
+
+One file of `relay/stream_sessions.py` stands for each attempt of a task. While it is there, its listeners are open and
+its streams are carried; when it is removed, they end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+
+from fate_flow.core.model.spec import Party
+from fate_flow.core.quotas.quota import Quotas
+from fate_flow.core.streams.addresses import Address, Connects
+from fate_flow.core.streams.stream import Stream
+from fate_flow.core.wire.v1.paths import DOCUMENT, stream_path
+from fate_flow.gateway.accepting import accepted, set_options
+from fate_flow.gateway.peer_connection import Stream as Connection
+from fate_flow.gateway.peer_connection import Upgraded
+from fate_flow.gateway.refusals import RefusalLog, Refused
+from fate_flow.relay.spool_session import Session
+from fate_flow.relay.stream_sessions import LOOKED, StreamSession, StreamSessions
+from fate_flow.streams.ends import LineEnd, WorkerEnd, reset_at_close
+from fate_flow.streams.owners import foreign_listener, is_ours
+from fate_flow.streams.ways import NotOpened, Opened, Way, Ways, opened
+
+LOG = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.5
+_TICK_SECONDS = 5.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0          # seconds between two tries to reach a worker or a server
+_UNREACHED_SECONDS = 60.0                         # after that, the worker is told that nobody is reached
+_BACKLOG = 128
+
+
+@dataclass
+class _Attempt:
+    """One attempt of a task while its file is there."""
+
+    session: StreamSession
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    streams: dict[Stream, Way | None] = field(default_factory=dict)       # the way, if it was opened here
+    listening: set[Address] = field(default_factory=set)
+
+    @property
+    def seat(self) -> Party:
+        return Party(self.session.session.role, self.session.session.party_id)
+
+
+class Streams:
+    """`look`: the Unix socket at which somebody who has changed the folder of `sessions` waits until that was seen."""
+
+    def __init__(self, sessions: StreamSessions, look: socket.socket, ways: Ways, quotas: Quotas) -> None:
+        self._sessions = sessions
+        self._look = look
+        self._ways = ways
+        self._quotas = quotas
+        self._loop = asyncio.get_running_loop()
+        self._attempts: dict[str, _Attempt] = {}           # by file
+        self._of_share: Counter[str] = Counter()           # streams that were opened by each party
+        self._refusals = RefusalLog(self._loop.time)
+        self._failures = RefusalLog(self._loop.time, "no stream of")
+        self._look.setblocking(False)
+
+    async def run(self) -> None:
+        """Follow the folder until this task is canceled."""
+        tasks = [asyncio.create_task(one) for one in (self._watch(), self._answer_wakeups(), self._tick())]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            for attempt in list(self._attempts.values()):
+                self._end(attempt)
+            self._look.close()
+            self._refusals.finish()
+            self._failures.finish()
+
+    # ------------------------------------------------------------------ attempts
+
+    async def _watch(self) -> None:
+        while True:
+            self._follow()
+            await self._end_revoked()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _end_revoked(self) -> None:
+        """End the streams that were opened here to a server whose key is no longer valid; the gateway ends others."""
+        used = [(stream, way) for one in self._attempts.values() for stream, way in one.streams.items() if way]
+        if used:
+            holds = await asyncio.to_thread(lambda: [way.still_holds() for _, way in used])
+            for (stream, _), still_holds in zip(used, holds, strict=True):
+                if not still_holds:
+                    stream.end("the key of the other server is no longer valid")
+
+    async def _answer_wakeups(self) -> None:
+        while True:
+            sock, _ = await accepted(self._look, self._refusals.note)
+            with sock, suppress(OSError):
+                self._follow()
+                await self._loop.sock_sendall(sock, LOOKED)
+
+    def _follow(self) -> None:
+        """Begin and end attempts as the folder says."""
+        known = {name: one.session for name, one in self._attempts.items()}
+        try:
+            found = self._sessions.changes(known)
+        except (OSError, ValueError) as error:
+            self._refusals.note("", f"every new stream: the folder of streams cannot be read: {error}")
+            return
+        for name in known.keys() - found.keys():
+            self._end(self._attempts.pop(name))
+        for name in found.keys() - known.keys():
+            self._attempts[name] = _Attempt(found[name])
+        for attempt in self._attempts.values():
+            for one in attempt.session.ends.connects:
+                if one.address not in attempt.listening:
+                    self._listen(attempt, one)
+
+    def _listen(self, attempt: _Attempt, one: Connects) -> None:
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((one.address.host, one.address.port))
+            sock.listen(_BACKLOG)
+        except OSError as error:
+            sock.close()
+            self._failures.note(_name(attempt, one.name), f"cannot listen on {one.address}: {error.strerror}")
+            return
+        attempt.listening.add(one.address)
+        self._begin(attempt, self._serve(attempt, one, sock))
+
+    def _begin(self, attempt: _Attempt, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        attempt.tasks.add(task)
+        task.add_done_callback(attempt.tasks.discard)
+
+    def _end(self, attempt: _Attempt) -> None:
+        why = f"the attempt has ended at {attempt.seat}"
+        for stream in list(attempt.streams):
+            stream.end(why)
+        for task in list(attempt.tasks):
+            task.cancel()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            self._refusals.tick()
+            self._failures.tick()
+            for attempt in self._attempts.values():
+                for stream in list(attempt.streams):
+                    stream.tick(self._loop.time())
+
+    # ------------------------------------------------------------------ workers here that connect
+
+    async def _serve(self, attempt: _Attempt, one: Connects, listener: socket.socket) -> None:
+        with listener:
+            while True:
+                sock, _ = await accepted(listener, self._failures.note)
+                self._begin(attempt, self._call(attempt, one, sock))
+
+    async def _call(self, attempt: _Attempt, one: Connects, sock: socket.socket) -> None:
+        """Carry the stream of a worker here that has connected."""
+        with sock:
+            try:
+                if not is_ours(sock.getpeername(), sock.getsockname()):
+                    raise NotOpened("another user of this machine has tried to connect", is_for_now=False)
+                found = await self._opened(attempt, one)
+            except (NotOpened, OSError) as error:
+                self._failures.note(_name(attempt, one.name), f"to {one.to}: {error}")
+                reset_at_close(sock)
+                return
+            async with self._carried(attempt, found.connection, found.leftover, one.name, one.to, found.way) as both:
+                stream, line = both
+                worker = await self._worker_end(sock, stream)
+                stream.connected(worker)
+                await asyncio.wait((worker.over, line.over))
+
+    async def _opened(self, attempt: _Attempt, one: Connects) -> Opened:
+        """Return a connection to the gateway of the other party. Raises NotOpened."""
+        session, pause, until = attempt.session.session, _FIRST_PAUSE, self._loop.time() + _UNREACHED_SECONDS
+        query = f"?{DOCUMENT}={attempt.session.document}" if attempt.session.document else ""
+        target = "/v1" + stream_path(
+            session.job_id, session.task_id, session.version, session.incarnation, attempt.seat, one.to, one.name
+        ) + query  # fmt: skip
+        while True:
+            try:
+                way = await asyncio.to_thread(self._ways.to, one.to.party_id)
+                return await opened(way, target)
+            except NotOpened as error:
+                if not error.is_for_now or self._loop.time() > until:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    # ------------------------------------------------------------------ workers here that listen
+
+    def check(self, share: str) -> None:
+        """Raise Refused if a party has as many streams here as it may have."""
+        party_id = share.partition(" ")[0]
+        if self._of_share[party_id] >= self._quotas.of(party_id).streams:
+            raise Refused(429, self._quotas.too_many_streams(party_id))
+
+    async def carry(self, upgraded: Upgraded) -> None:
+        """Carry the stream of a connection of another gateway to the worker that the application has named."""
+        said, party_id = upgraded.said, upgraded.share.partition(" ")[0]
+        session, name = Session(**said["session"]), str(said["port"])
+        caller, address = Party(**said["from"]), Address(**said["address"])
+        self._follow()
+        attempt = next((one for one in self._attempts.values() if one.session.session == session), None)
+        if attempt is None:
+            return                     # it has ended since the application was asked
+        with self._counted(party_id), self._ends_with(attempt):
+            async with self._carried(attempt, upgraded.stream, upgraded.leftover, name, caller) as (stream, line):
+                sock = await self._listening(attempt, address, line, name)
+                if sock is None:
+                    return
+                with sock:
+                    worker = await self._worker_end(sock, stream)
+                    stream.connected(worker)
+                    await asyncio.wait((worker.over, line.over))
+
+    async def _listening(
+        self, attempt: _Attempt, address: Address, line: LineEnd, name: str
+    ) -> socket.socket | None:  # fmt: skip
+        """Return a connection to the worker here, once it listens; None if the stream has ended before."""
+        pause, place = _FIRST_PAUSE, (address.host, address.port)
+        while not line.over.done() and not line.stream.is_over:
+            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            try:
+                sock.setblocking(False)
+                await self._loop.sock_connect(sock, place)
+                if foreign_listener(place):
+                    raise OSError(0, "another user of this machine listens there")
+                set_options(sock)
+                return sock
+            except ConnectionRefusedError:
+                sock.close()           # it does not listen yet
+            except OSError as error:
+                sock.close()
+                self._failures.note(_name(attempt, name), f"cannot connect to {address}: {error.strerror}")
+                line.stream.end(f"{attempt.seat} cannot connect to its worker: {error.strerror}")
+                return None
+            except BaseException:
+                sock.close()
+                raise
+            await asyncio.wait((line.over,), timeout=pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return None
+
+    # ------------------------------------------------------------------ both
+
+    @asynccontextmanager
+    async def _carried(
+        self, attempt: _Attempt, connection: Connection, leftover: bytes, name: str, other: Party,
+        way: Way | None = None,
+    ) -> AsyncIterator[tuple[Stream, LineEnd]]:  # fmt: skip
+        """Yield a stream over this connection, which is closed at the end."""
+        now = self._loop.time
+        transport, line = await self._loop.connect_accepted_socket(
+            lambda: LineEnd(connection.tls, now), connection.sock
+        )
+        begun, stream = now(), Stream(line, now())
+        line.stream = stream
+        attempt.streams[stream] = way
+        try:
+            stream.from_line(leftover)
+            line.read_decrypted()
+            line.resume_reading()
+            yield stream, line
+        finally:
+            attempt.streams.pop(stream)
+            stream.end(f"{attempt.seat} has ended the stream")
+            transport.abort()
+            self._note_end(attempt, stream, name, other, now() - begun)
+
+    async def _worker_end(self, sock: socket.socket, stream: Stream) -> WorkerEnd:
+        set_options(sock)
+        _, worker = await self._loop.connect_accepted_socket(WorkerEnd, sock)
+        worker.stream = stream
+        return worker
+
+    def _note_end(self, attempt: _Attempt, stream: Stream, name: str, other: Party, seconds: float) -> None:
+        carried, why = stream.carried, f": {stream.why_ended}" if stream.why_ended else ""
+        LOG.info(
+            "stream %s of %s with %s has ended after %.1f s, %d bytes sent, %d received%s", name,
+            attempt.session.session, other, seconds, carried.sent, carried.received, why,
+        )  # fmt: skip
+
+    @contextmanager
+    def _counted(self, party_id: str) -> Iterator[None]:
+        self._of_share[party_id] += 1
+        try:
+            yield
+        finally:
+            self._of_share[party_id] -= 1
+
+    @contextmanager
+    def _ends_with(self, attempt: _Attempt) -> Iterator[None]:
+        """Cancel the present task, which is one of the gateway, at the end of the attempt."""
+        task = asyncio.current_task()
+        assert task is not None
+        attempt.tasks.add(task)
+        try:
+            yield
+        finally:
+            attempt.tasks.discard(task)
+
+
+def _name(attempt: _Attempt, port: str) -> str:
+    return f"port {port} of {attempt.session.session}"

@@ -1,0 +1,134 @@
+"""How the gateway of another party is reached, and the request that opens a stream there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import h11
+
+from fate_flow.core.text.phrases import sanitized
+from fate_flow.gateway.accepting import connected
+from fate_flow.gateway.heads import UPGRADE
+from fate_flow.gateway.peer_connection import Stream as Connection
+from fate_flow.gateway.tls_stream import TlsStream
+from fate_flow.gateway.unproved import OpenStream
+
+_CONNECT_SECONDS = 5.0
+_ANSWER_SECONDS = 30.0
+_MOST_BYTES = 64 * 1024
+_LATER = frozenset({425, 429, 502, 503, 504})
+"""425: the attempt has not begun there; the others: that server is busy, starts or stops."""
+
+
+class NotOpened(Exception):
+    """A stream cannot be opened; `is_for_now`: perhaps it can be later."""
+
+    def __init__(self, text: str, *, is_for_now: bool) -> None:
+        super().__init__(text)
+        self.text = text
+        self.is_for_now = is_for_now
+
+
+@dataclass(frozen=True)
+class Way:
+    """How one party is reached. `context`: None without TLS. `check` gets the certificate (DER) of the server, and
+    raises ValueError if it is not that of the party. `still_holds`: whether it has not been revoked since."""
+
+    url: str
+    fields: Callable[[str], Mapping[str, str]]         # of a POST without a body to this path with its query
+    context: ssl.SSLContext | None = None
+    check: Callable[[bytes | None], None] = field(default=lambda _: None)
+    still_holds: Callable[[], bool] = field(default=lambda: True)
+
+
+class Ways(Protocol):
+    def to(self, party_id: str) -> Way:
+        """Return how a party is reached now. Called in a thread. Raises NotOpened."""
+        ...
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A connection that carries a stream. `leftover` came after the answer."""
+
+    connection: Connection
+    leftover: bytes
+    way: Way
+
+
+async def opened(way: Way, target: str) -> Opened:
+    """Return a connection on which the other gateway carries the stream that `target` names. Raises NotOpened."""
+    place = urlsplit(way.url)
+    host, port = place.hostname or "", place.port or (443 if way.context is not None else 80)
+    try:
+        sock, _ = await connected(host, port, _CONNECT_SECONDS)
+    except OSError as error:
+        raise NotOpened(f"its server is not reached: {_text(error)}", is_for_now=True) from error
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            connection: Connection = OpenStream(sock)
+            if way.context is not None:
+                tls = connection = TlsStream(sock, way.context, is_client=True, name=host)
+                await tls.handshake()
+                way.check(tls.leaf)
+            leftover = await _upgraded(connection, host, place.path + target, way)
+    except BaseException as error:
+        sock.close()
+        if isinstance(error, OSError):           # ssl.SSLError and TimeoutError are two
+            raise NotOpened(f"its server is not reached: {_text(error)}", is_for_now=True) from error
+        if isinstance(error, ValueError):        # NotAPeer is one
+            raise NotOpened(str(error), is_for_now=True) from error
+        raise
+    return Opened(connection, leftover, way)
+
+
+async def _upgraded(connection: Connection, host: str, target: str, way: Way) -> bytes:
+    """Send the request; return what came after the answer that allows the stream. Raises NotOpened, OSError."""
+    http = h11.Connection(h11.CLIENT, _MOST_BYTES)
+    fields = {
+        "Host": host, **way.fields(target), "Content-Length": "0", "Connection": "Upgrade", "Upgrade": UPGRADE.decode(),
+    }  # fmt: skip
+    request = h11.Request(method="POST", target=target, headers=list(fields.items()))
+    await connection.send(http.send(request) + http.send(h11.EndOfMessage()))
+    status, body = 0, b""
+    try:
+        while True:
+            event = http.next_event()
+            if event is h11.NEED_DATA:
+                data = await connection.receive()
+                if not data and not status:
+                    raise NotOpened("its server has ended the connection", is_for_now=True)
+                http.receive_data(data)
+            elif isinstance(event, h11.InformationalResponse) and event.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
+                return http.trailing_data[0]
+            elif isinstance(event, h11.Response):
+                status = event.status_code
+            elif isinstance(event, h11.Data) and len(body) < _MOST_BYTES:
+                body += event.data
+            elif isinstance(event, h11.EndOfMessage):
+                raise NotOpened(_refusal(status, body), is_for_now=status in _LATER)
+            elif isinstance(event, h11.ConnectionClosed):
+                raise NotOpened("its server has ended the connection", is_for_now=True)
+    except h11.RemoteProtocolError as error:
+        raise NotOpened(f"its server does not answer in HTTP: {error}", is_for_now=False) from error
+
+
+def _refusal(status: int, body: bytes) -> str:
+    with suppress(ValueError, AttributeError):
+        if text := json.loads(body).get("retmsg"):
+            return sanitized(str(text), 500)
+    return f"its server does not carry streams (HTTP status {status})"
+
+
+def _text(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return getattr(error, "reason", None) or error.strerror or type(error).__name__

@@ -1,0 +1,76 @@
+"""The folder with the streams that there may be: what is opened is read as it was, and is gone once it is closed."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+
+from fate_flow.core.model.job import TaskKey
+from fate_flow.core.model.spec import Party, Port
+from fate_flow.core.streams.addresses import ends_of
+from fate_flow.relay.spool_session import Session
+from fate_flow.relay.stream_sessions import LOOKED, StreamSession, StreamSessions
+
+JOB = "202601011200000000001"
+GUEST, HOST = Party("guest", "9999"), Party("host", "10000")
+PORTS = (Port("fl", (GUEST,), (HOST,)), Port("back", (HOST,), (GUEST,)))
+
+
+def a_session(version: int = 0, job_id: str = JOB) -> StreamSession:
+    key = TaskKey(job_id, "train", version, GUEST)
+    session = Session(job_id, key.task_id, version, "abcdef01", "guest", "9999")
+    return StreamSession(session, "native:" + "0" * 64, ends_of(PORTS, key, "abcdef01"))
+
+
+def sessions_in(tmp_path: Path) -> StreamSessions:
+    (tmp_path / "streams").mkdir(exist_ok=True)
+    return StreamSessions(tmp_path / "streams", tmp_path / "streams.sock")
+
+
+def test_a_session_is_read_as_it_was_opened_until_it_is_closed(tmp_path: Path) -> None:
+    sessions, one = sessions_in(tmp_path), a_session()
+    sessions.open(one)
+    sessions.open(one)
+    assert sessions.read(one.session) == one
+    assert list(sessions.changes({}).values()) == [one]
+    assert one.listener("fl", HOST) == one.ends.listens[0].address
+    assert one.listener("fl", GUEST) is None
+    assert one.listener("back", HOST) is None
+    sessions.close(one.session)
+    sessions.close(one.session)
+    assert sessions.read(one.session) is None
+    assert sessions.changes({}) == {}
+
+
+def test_a_purge_takes_the_sessions_of_its_job_alone(tmp_path: Path) -> None:
+    sessions, other = sessions_in(tmp_path), a_session(job_id=f"{JOB}9")
+    for one in (a_session(0), a_session(1), other):
+        sessions.open(one)
+    assert sessions.jobs() == {JOB, f"{JOB}9"}
+    sessions.purge(JOB)
+    assert [*sessions.sessions()] == [other.session]
+
+
+def test_whoever_opens_a_session_waits_until_the_gateway_has_looked(tmp_path: Path) -> None:
+    sessions, seen = sessions_in(tmp_path), []
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "streams.sock"))
+    listener.listen()
+
+    def look() -> None:
+        sock, _ = listener.accept()
+        with sock:
+            seen.extend(sessions.sessions())
+            sock.sendall(LOOKED)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    sessions.open(a_session())
+    assert seen == [a_session().session]
+    thread.join()
+    listener.close()
+
+
+def test_a_folder_that_is_not_there_has_no_sessions(tmp_path: Path) -> None:
+    assert StreamSessions(tmp_path / "none", tmp_path / "none.sock").changes({}) == {}
