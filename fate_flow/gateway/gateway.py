@@ -28,7 +28,17 @@ from fate_flow.gateway.refusals import RefusalLog, Refused
 from fate_flow.gateway.shares import Shares
 from fate_flow.gateway.strangers import JoinRate, limits_of_strangers
 from fate_flow.gateway.tls_stream import TlsStream
-from fate_flow.peers.tls import DIAL, Leaf, NotAPeer, OwnTls, PeerKey, client_context, peer_of, server_context
+from fate_flow.peers.tls import (
+    DIAL,
+    ClocksDiffer,
+    Leaf,
+    NotAPeer,
+    OwnTls,
+    PeerKey,
+    client_context,
+    peer_of,
+    server_context,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -199,8 +209,8 @@ class Gateway:
     async def _serve(self, sock: socket.socket, address: str) -> None:
         one = self._open[asyncio.current_task()]  # type: ignore[index]  # it is a task
         assert self._context is not None
+        stream = TlsStream(sock, self._context)
         try:
-            stream = TlsStream(sock, self._context)
             one.peer = await self._peer_of(stream)
             one.is_stranger = one.peer is None
             self._handshakes.pop(one.task, None)
@@ -209,11 +219,16 @@ class Gateway:
                     await self._dialed.keep(stream, one.peer, one.use)
             else:
                 await self._serve_peer(stream, one, address)
+        except ClocksDiffer as error:        # of a known key, so it may read why; the clocks may be right later
+            with suppress(OSError):
+                await PeerConnection(stream, None, address, self._of_strangers).refuse(Refused(503, str(error)))
         except (NotAPeer, Refused) as error:
             self._refusals.note(address, str(error))
         except OSError as error:
             if one.peer is None and not one.is_stranger:
                 self._refusals.note(address, f"no TLS connection: {_text(error)}")
+                if isinstance(error, ssl.SSLError):        # the alert says why; a request may be on its way already
+                    await stream.finish(self._limits.close_seconds)
 
     async def _peer_of(self, stream: TlsStream) -> PeerKey | None:
         """Return the key behind a connection, after its handshake; None for a stranger who may join.

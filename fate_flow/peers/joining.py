@@ -38,11 +38,12 @@ from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp
 from fate_flow.peers.phrase import phrase_of
 from fate_flow.peers.pinned import SeenTls
-from fate_flow.peers.tls import Clock, NotAPeer, PeerKey, peer_of, stranger_context
+from fate_flow.peers.tls import Clock, ClocksDiffer, NotAPeer, PeerKey, peer_of, shown_time, stranger_context
 
 _SECONDS = 20.0
 _LONGEST_ANSWER = 256 * 1024
 _LONGEST_TEXT = 400
+_MOST_CLOCK_MS = 24 * 3600 * 1000         # by which certificates begin earlier than they are made
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class InvitingSide:
                 raise held.fail("secret: the message was not made with the secret of this invitation")
             if said.party_id != invitation.invited:
                 raise held.fail(f"name: the invitation is for party {invitation.invited}, not for {said.party_id}")
+            _check_clock(said, now)
             keys, root_id = _checked_list(said)
             own = self._own_keys(invitation, tls_key)
             mine = Introduction(self._own, invitation.address, own, _nonce(), now, tls_key)
@@ -151,21 +153,34 @@ def join(
     Nothing is stored here. Raises BadRequest, PermissionDenied, PeerUnreachable; each says what has to be corrected:
     port, name, clock, key or secret."""
     side, server = JoiningSide(invitation, own_party_id, address, own_list, clock), _UnprovedServer(invitation.inviter)
-    return side.check(_asked(invitation, own_party_id, side.message, server), server.leaf, by)
+    return side.check(_asked(invitation, own_party_id, side.message, server, clock), server.leaf, by)
+
+
+def _check_clock(said: Introduction, now: int) -> None:
+    """Raises PermissionDenied if one of both parties would refuse the certificates of the other one afterwards."""
+    if abs(said.clock - now) > _MOST_CLOCK_MS:
+        raise PermissionDenied(
+            f"clock: party {said.party_id} says {shown_time(said.clock)}, and the clock here {shown_time(now)}: "
+            "correct the wrong one, and join again. Nothing was saved, and the invitation is still open"
+        )
 
 
 def _key_behind(leaf: bytes | None, keys: KeyList, now: int) -> str:
     """Return the id of the listed key that has signed the certificate of the connection; "" for none of them."""
     try:
         return peer_of(leaf, _tls_keys(keys, now), now).key_id
-    except NotAPeer as error:
-        if "clocks" in str(error):
-            raise PermissionDenied(f"clock: {error}") from error
+    except ClocksDiffer as error:
+        raise PermissionDenied(f"clock: {error}") from error
+    except NotAPeer:
         return ""
 
 
-def _asked(invitation: Invitation, own_party_id: str, text: str, server: _UnprovedServer) -> str:
+def _asked(invitation: Invitation, own_party_id: str, text: str, server: _UnprovedServer, clock: Clock) -> str:
     """Return the answer of whoever is at the address. Raises PeerUnreachable, PermissionDenied."""
+    ended = (
+        f". It has ended at {shown_time(invitation.until)}, by the clock of that party" if clock() > invitation.until
+        else ""
+    )  # fmt: skip
     where = f"{invitation.address} (party {invitation.inviter})"
     http = PeerHttp(connections=1, pinned=server)
     head = {**headers(own_party_id, invitation.inviter), "Content-Type": "application/json"}
@@ -176,13 +191,13 @@ def _asked(invitation: Invitation, own_party_id: str, text: str, server: _Unprov
         )  # fmt: skip
         answer = read_answer(response.document())
     except (requests.RequestException, ValueError) as error:
-        raise PeerUnreachable(_unreached(where, describe_network_error(error))) from error
+        raise PeerUnreachable(_unreached(where, describe_network_error(error)) + ended) from error
     finally:
         http.close()
     found: Any = answer.data
     if not answer.is_ok or not isinstance(found, dict) or not isinstance(found.get("text"), str):
         said = "".join(one if one.isprintable() else "?" for one in sanitized(answer.retmsg, _LONGEST_TEXT))
-        raise PermissionDenied(f"{where} answers: {said}")
+        raise PermissionDenied(f"{where} answers: {said}{ended if said.startswith('secret:') else ''}")
     return str(found["text"])
 
 

@@ -25,7 +25,8 @@ _BY_NUMBER = {
 }
 
 _BY_ALERT = {
-    "TLSV1_ALERT_UNKNOWN_CA": "it accepts none of our keys; its operator needs our newest key list: fate_flow key show",
+    "TLSV1_ALERT_UNKNOWN_CA": "it accepts none of our keys: its operator has revoked or removed this party, or needs "
+    "our newest key list (fate_flow key show)",
 }
 """By the reason of an SSLError: what the other server has said."""
 

@@ -65,6 +65,10 @@ class NotAPeer(ValueError):
     """Whoever is at the other end of a connection has shown no valid certificate of a known key."""
 
 
+class ClocksDiffer(NotAPeer):
+    """The certificate is of a known key, but not of this time."""
+
+
 @dataclass(frozen=True)
 class PeerKey:
     """A tls key of another party that is valid now."""
@@ -231,9 +235,9 @@ def peer_of(leaf: bytes | None, peers: Collection[PeerKey], now: int) -> PeerKey
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise NotAPeer("its certificate cannot be read") from error
     if not dates[0] <= _time(now) <= dates[1]:
-        raise NotAPeer(
+        raise ClocksDiffer(
             f"the certificate of party {found.party_id} is valid from {_shown(dates[0])} to {_shown(dates[1])}, but "
-            f"the clock here says {_shown(_time(now))}: compare the clocks of both servers"
+            f"the clock here says {shown_time(now)}: compare the clocks of both servers"
         )
     return found
 
@@ -339,6 +343,14 @@ def _known_key_id(pem: str) -> str:
 
 def _time(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds // 1000, UTC)
+
+
+def shown_time(milliseconds: int) -> str:
+    """Return a time, in milliseconds since 1970, for people; it may come from anybody."""
+    try:
+        return _shown(_time(milliseconds))
+    except (ValueError, OverflowError):
+        return "a time that no calendar has"
 
 
 def _shown(time: datetime) -> str:

@@ -185,6 +185,7 @@ class Supervisor:
         os.set_blocking(self._wake, False)
         os.set_blocking(alarm, False)
         signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
+        proc.share_arenas()
         proc.settle_memory()      # the children share it until one of them writes to it
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)

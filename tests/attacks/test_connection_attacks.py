@@ -161,11 +161,16 @@ def test_json_that_costs_much_is_not_read(attacked: AttackedServer, body: bytes,
 def is_refused(attacked: AttackedServer, context: ssl.SSLContext) -> bool:
     """Whether a connection with this context gets no answer of HTTP."""
     try:
-        with attacked.connected(context=context) as found:
-            found.sendall(HEAD + b"Content-Length: 2\r\nConnection: close\r\n\r\n{}")
-            return all_of(found) == b""
+        return answered(attacked, context) == b""
     except OSError:
         return True
+
+
+def answered(attacked: AttackedServer, context: ssl.SSLContext) -> bytes:
+    """All that comes over a connection with this context after a request. Raises OSError."""
+    with attacked.connected(context=context) as found:
+        found.sendall(HEAD + b"Content-Length: 2\r\nConnection: close\r\n\r\n{}")
+        return all_of(found)
 
 
 def leaf_of(party: TlsParty, **more: Any) -> Any:
@@ -206,7 +211,10 @@ def test_an_expired_leaf_of_a_known_key_is_refused(attacked: AttackedServer) -> 
     party, now, day = attacked.parties[OF_P256], datetime.now(UTC), timedelta(days=1)
     for since, until in ((now - 2 * day, now - day), (now + day, now + 2 * day)):
         made = make_certificate(party.issuer, party.key, since=since, until=until)
-        assert is_refused(attacked, showing(made.chain()))
+        answer = answered(attacked, showing(made.chain()))
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"compare the clocks of both servers" in answer
+        assert len(statuses(answer)) == 1, "the request has no answer of its own"
 
 
 def test_older_versions_of_tls_are_refused(attacked: AttackedServer) -> None:

@@ -16,6 +16,7 @@ from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.console.wording import duration, party_name, reason_of, short_moment
 from fate_flow.core.text.phrases import counted
 
+_CLOCK_MS = 60_000            # by which clocks may differ where requests are signed
 _SOME_COLUMNS = 20            # at most this many columns of a table are named
 _JOBS = ("job", "name", "party", "status", "created", "took", "why")
 _TASKS = ("task", "party", "status", "took", "why")
@@ -219,7 +220,10 @@ def print_parties(data: Row) -> None:
     for one in (data.get("own") or {}, *parties):
         if hold := one.get("hold"):
             click.echo(one_line(f"party {one.get('party_id')} is on hold by {hold.get('by')}: {hold.get('message')}"))
-    print_table(columns, ([one.get(column) for column in columns] for one in parties))
+    if parties:
+        print_table(columns, ([one.get(column) for column in columns] for one in parties))
+    else:
+        click.echo("no other party has an address here: invite one, or join one (fate_flow party)")
     for one in parties:
         if keys := one.get("keys"):
             print_keys_of_party(str(one.get("party_id")), keys, one.get("clock_offset"), one.get("offers") or ())
@@ -238,13 +242,19 @@ def print_keys_of_party(party_id: str, keys: Row, clock_now: int | None = None, 
         ("six words", keys.get("phrase")),
         ("from it", _contact(keys, "from")),
         ("to it", _contact(keys, "to")),
-        ("its clock", "" if offset is None else f"{round(int(offset) / 1000, 1) + 0.0:+.1f} s{when}"),
+        ("its clock", "" if offset is None else clock_offset(int(offset), when)),
         ("offers", ", ".join(map(str, offers))),
     ):
         if value:
             click.echo(f"  {name:<11}{one_line(value)}")
     for text in keys.get("warnings") or ():
         click.echo(f"  WARNING    {one_line(text)}")
+
+
+def clock_offset(milliseconds: int, when: str = "") -> str:
+    """Return by how much the clock of another party is ahead of ours, for people."""
+    text = f"{duration(abs(milliseconds))} {'ahead of' if milliseconds >= 0 else 'behind'} ours{when}"
+    return text if abs(milliseconds) <= _CLOCK_MS else f"{text}: correct the clocks, signed requests allow 60 s"
 
 
 def _contact(keys: Row, direction: str) -> str:

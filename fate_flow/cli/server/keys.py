@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from math import isnan
 from pathlib import Path
@@ -38,7 +39,7 @@ def key_group() -> None:
 @conf_option
 @click.option("--kind", type=click.Choice(KINDS), default=ED25519, help=f"Of the message key. {ED25519} by default.")
 def make(conf: Path, kind: str) -> None:
-    """Make the keys that are missing; print the key list for the other parties.
+    """Make the keys that are missing; print the key list for the other parties, unless this is a terminal.
 
     Only this user can read the files of the private keys. The command never replaces an existing key: the key with
     which an older release signed becomes the message key. You may move root.pem to a safe place afterwards; only
@@ -50,7 +51,7 @@ def make(conf: Path, kind: str) -> None:
     keys = _keys(settings)
     for path in keys.make(kind):
         tell(f"made {path}")
-    _print(settings, keys)
+    _print(settings, keys, with_list=not sys.stdout.isatty())
 
 
 @key_group.command()
@@ -134,8 +135,11 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _print(settings: Settings, keys: OwnKeys) -> None:
+def _print(settings: Settings, keys: OwnKeys, *, with_list: bool = True) -> None:
     signed = keys.signed_list()
     tell(f"key list of party {settings.party_id}, number {read_key_list(signed.content).number}")
     tell(f"fingerprint of its root key: {fingerprint_of(keys.root().key_id)}")
-    click.echo(signed.text(), nl=False)
+    if with_list:
+        click.echo(signed.text(), nl=False)
+    else:
+        tell("Parties that join get the list by themselves; fate_flow key show prints it.")

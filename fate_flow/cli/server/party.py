@@ -12,7 +12,7 @@ import click
 
 from fate_flow.cli.console.display import one_line, print_json, printable, tell
 from fate_flow.cli.input.options import login_name
-from fate_flow.cli.output.lists import print_keys_of_party
+from fate_flow.cli.output.lists import clock_offset, print_keys_of_party
 from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.access.fingerprint import fingerprint_of
@@ -39,7 +39,6 @@ _REACH_SECONDS = 30.0
 _OPEN_SECONDS = 20.0         # the gateway looks for invitations every half second
 _LONGEST_NAME = 100
 _LONGEST_LINE = 4096
-_CLOCK_MS = 60_000           # by which clocks may differ where requests are signed
 
 by_option = click.option(
     "--by", metavar="NAME", help="Who does this, for the record; by default the user of this shell."
@@ -204,6 +203,8 @@ def _pasted() -> Invitation:
                 raise
         if line == text:
             tell("A part of the text is missing, or was changed. Paste the rest of it, or an empty line:")
+    if not text.strip():
+        raise BadRequest("invitation: no text was pasted")
     return read_invitation(text)
 
 
@@ -296,11 +297,12 @@ def _finish(settings: Settings, context: Context, party: JoinedParty) -> None:
         ("other party", f"{party.party_id} {_where(party.address)}"),
         ("its root key", fingerprint_of(keys.root_id)),
         ("six words", party.phrase),
-        ("its clock", _offset(party.clock_offset)),
+        ("its clock", clock_offset(party.clock_offset)),
     ]
     for name, value in lines:
         click.echo(printable(f"{name:<13}{value}"))
-    tell("Compare the six words with the other operator by telephone: they are the same on both screens.")
+    tell("Compare the six words with the other operator by telephone: they are the same on both screens. If not, "
+         f"somebody else has used the invitation: fate_flow party remove {party.party_id}")
     store = context.store
     assert isinstance(store, SqlStore), "home_context makes no other one"
     found = reach(settings, store, party.party_id, _REACH_SECONDS)
@@ -320,11 +322,6 @@ def _directions(own: str, other: str, found: Reach) -> list[str]:
         f"{own} -> {other}: " + (f"cannot reach {found.url}: {found.there}" if found.there else f"reaches it{tls}"),
         f"{other} -> {own}: " + (f"does not reach this party: {found.back}" if found.back else "reaches this party"),
     ]
-
-
-def _offset(milliseconds: int) -> str:
-    text = f"{abs(milliseconds) / 1000:.1f} s {'ahead of' if milliseconds >= 0 else 'behind'} ours"
-    return text if abs(milliseconds) <= _CLOCK_MS else f"{text}: correct the clocks; signed requests need 60 s"
 
 
 # ---------------------------------------------------------------------- small things

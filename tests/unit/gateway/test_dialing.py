@@ -467,7 +467,7 @@ def test_a_server_that_does_not_know_our_key_is_named(caplog: pytest.LogCaptureF
                 await asyncio.sleep(5)
 
     run(test())
-    assert "kept open to 127.0.0.1: party 9999: no TLS connection (it accepts none of our keys; its op" in caplog.text
+    assert "kept open to 127.0.0.1: party 9999: no TLS connection (it accepts none of our keys: its op" in caplog.text
 
 
 def test_a_party_that_does_not_dial_is_served_as_ever() -> None:

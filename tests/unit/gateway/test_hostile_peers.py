@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from contextlib import suppress
 
 import pytest
 
@@ -63,6 +64,51 @@ def test_nobody_without_a_known_key_is_heard(caplog: pytest.LogCaptureFixture) -
     lines = [one.getMessage() for one in caplog.records]
     assert len(lines) == 5
     assert all(line.startswith("refused a connection: no TLS connection: ") for line in lines)
+
+
+def test_who_is_refused_reads_why_though_a_request_is_on_its_way() -> None:
+    """The kernel would throw the alert away if the gateway closed a connection that has unread input."""
+
+    async def test() -> None:
+        async with gateway_world() as world:
+            revoked = client_context(world.parties["10002"].own, [world.own.peer])
+            for _ in range(5):
+                peer = await world.connect(context=revoked)
+                await peer.send(request(body=b"x" * 50_000))
+                with pytest.raises(ssl.SSLError, match="UNKNOWN_CA"):
+                    await peer.reader.read()
+
+    run(test())
+
+
+def test_a_refused_peer_that_goes_on_sending_is_cut_off() -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            peer = await world.connect(context=client_context(world.parties["10002"].own, [world.own.peer]))
+            began = seconds()
+            with suppress(ConnectionError, ssl.SSLError):
+                while seconds() - began < 60:
+                    await peer.send(b"x" * 10_000)
+                    await asyncio.sleep(0.1)
+            assert seconds() - began < 2 * LIMITS.close_seconds
+            await world.honest()
+
+    run(test())
+
+
+def test_a_known_key_whose_clock_is_days_off_is_told_so() -> None:
+    async def test() -> None:
+        async with gateway_world() as world:
+            late = client_context(world.parties["10000"].own, [world.own.peer])
+            world.now_ms[0] += 40 * 24 * 3600 * 1000
+            peer = await world.connect(context=late)
+            answer = await peer.ask()
+            assert answer.status == 503
+            assert "the certificate of party 10000 is valid from" in answer.text
+            assert "compare the clocks of both servers" in answer.text
+            assert world.application.served == []
+
+    run(test())
 
 
 def test_handshakes_that_do_not_end_are_given_up() -> None:

@@ -74,6 +74,16 @@ def test_a_refusal_is_shown_with_where_it_came_from(world: JoiningWorld, server:
         joined(world, invitation, server.url)
 
 
+def test_an_invitation_that_is_over_says_since_when(world: JoiningWorld, server: TlsPeer) -> None:
+    invitation = world.invite()
+    world.now = invitation.until + 1000
+    with pytest.raises(PermissionDenied, match=r"secret: no invitation .* It has ended at 2026-.*Z, by the clock of"):
+        joined(world, invitation, server.url)
+    server.context = server_context(world.tls[INVITER].own, ())
+    with pytest.raises(PeerUnreachable, match=r"no invitation is open there.* It has ended at 2026-.*Z"):
+        joined(world, invitation, server.url)
+
+
 @pytest.mark.parametrize("answer", [
     [], 1, {"retcode": 0}, {"retcode": 0, "data": {"text": 1}}, {"retcode": 0, "data": []},
     {"retcode": 0, "data": {"text": "x"}}, {"retcode": 108, "retmsg": "\x1b[31m" + "x" * 10_000},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -256,10 +257,23 @@ def test_what_cannot_be_saved_uses_nothing_up(world: JoiningWorld, invitation: I
 
 
 def test_a_clock_that_is_far_off_is_named(world: JoiningWorld, invitation: Invitation) -> None:
-    world.ahead = 40 * DAY
+    for days in (40, 2, -2):
+        world.ahead = days * DAY
+        assert re.match(
+            r"clock: party 10000 says \d{4}-.*Z, and the clock here \d{4}-.*Z: correct the wrong one",
+            refused(world, world.joining(invitation).message),
+        )
+    world.ahead = DAY - 1000
     side = world.joining(invitation)
+    answer = world.answer(side.message)        # and nothing that was refused before has used the invitation up
+    world.ahead = 40 * DAY
     with pytest.raises(PermissionDenied, match="clock: the certificate of party 9999 is valid from"):
-        side.check(world.answer(side.message), world.leaf, "bob")
+        side.check(answer, world.leaf, "bob")
+
+
+def test_a_clock_that_no_calendar_has_is_refused(world: JoiningWorld, invitation: Invitation) -> None:
+    world.ahead = 2**53 - 1 - world.now
+    assert "says a time that no calendar has" in refused(world, world.joining(invitation).message)
 
 
 # ---------------------------------------------------------------------- what is no message

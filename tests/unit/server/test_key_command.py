@@ -44,6 +44,15 @@ def test_the_next_key_of_each_use_is_announced(run: Run, tmp_path: Path) -> None
     assert (again.exit_code, "message.next.pem: the next message key is announced already" in again.stderr) == (1, True)
 
 
+def test_a_terminal_shows_no_list_that_nobody_reads(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
+    made = run("make")
+    assert (made.exit_code, made.stdout) == (0, "")
+    assert "fingerprint of its root key: " in made.stderr
+    assert "fate_flow key show prints it" in made.stderr
+    assert [key.use for key in printed(run("show")).keys] == [TLS, MESSAGE, RECORD]
+
+
 def test_who_wants_to_change_a_key_is_told_how_that_cuts_nobody_off(run: Run) -> None:
     run("make")
     again = run("make")

@@ -103,7 +103,7 @@ def test_a_text_over_several_lines_can_be_pasted(run: Run, asked: list[Invitatio
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("", "does not begin with fate-flow-invite:"), (f"\n{TEXT}", "does not begin with"),
+    ("", "no text was pasted"), (f"\n{TEXT}", "no text was pasted"), ("hello", "does not begin with fate-flow-invite:"),
     (f"x{TEXT}", "does not begin with"),
     (f"{TEXT[:50]}\n\n{TEXT[50:]}", "missing or was changed"), (TEXT[:-1], "missing or was changed"),
     ((TEXT[:-1] + "\n") * 200, "missing or was changed"),
