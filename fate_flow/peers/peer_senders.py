@@ -37,7 +37,7 @@ from fate_flow.core.wire.v1.envelope import (
 from fate_flow.core.wire.v1.extensions import understands_batches
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, heartbeat_of, read_heartbeat_reply
 from fate_flow.core.wire.v1.paths import BATCH, HEARTBEAT
-from fate_flow.core.wire.v1.plain_v1 import body_for_unknown
+from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE, body_for_unknown
 from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp, PeerResponse
 from fate_flow.peers.pinned import PinnedParties
@@ -216,8 +216,7 @@ class PeerSender:
         for command in batch:
             self.record.requested(command.job_id, f"{self.url}/v1{self.endpoint_of(command)}")
         if len(batch) == 1:
-            is_create = batch[0].kind is CommandKind.CREATE
-            documents = [self._post(self.endpoint_of(batch[0]), self._body_of(batch[0]), is_create)]
+            documents = [self._ask(batch[0])]
         else:
             asked = [Asked(self.endpoint_of(one), one) for one in batch]
             documents = read_batch_answers(self._post(BATCH, batch_of(asked)), len(batch))
@@ -225,6 +224,14 @@ class PeerSender:
         for command, document in zip(batch, documents, strict=True):
             self.record.answered(command.job_id, f"/v1{self.endpoint_of(command)}", document)
         return answers
+
+    def _ask(self, command: Command) -> dict[str, Any]:
+        try:
+            return self._post(self.endpoint_of(command), self._body_of(command), command.kind is CommandKind.CREATE)
+        except _BadStatus as error:
+            if command.kind is CommandKind.COMPARE and error.is_unknown_route and not self.says_who:
+                return {"retcode": NO_SUCH_ROUTE, "retmsg": str(error)}      # as a plain v1 server answers
+            raise
 
     def _body_of(self, command: Command) -> dict[str, Any]:
         """Return the body; while a known party does not answer, it may have become a plain v1 server meanwhile."""
@@ -264,7 +271,7 @@ class PeerSender:
         try:
             data = read_answer(self._post(HEARTBEAT, heartbeat_of(jobs))).data
         except _NO_ANSWER as error:
-            if isinstance(error, _BadStatus) and error.status in (404, 405) and not self.says_who:
+            if isinstance(error, _BadStatus) and error.is_unknown_route and not self.says_who:
                 self._answered()
                 return True      # a plain v1 peer has no such route, but it has answered
             self._failed([], describe_network_error(error))
@@ -323,7 +330,7 @@ class _BadStatus(ValueError):
     """An answer with an HTTP status that means that nothing was carried out."""
 
     def __init__(self, response: PeerResponse) -> None:
-        self.status = response.status
+        self.is_unknown_route = response.status in (404, 405)
         message = _printable(_text_of(response))
         super().__init__(f"HTTP status {response.status}" + (f": {message}" if message else ""))
 

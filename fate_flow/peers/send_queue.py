@@ -21,7 +21,7 @@ from fate_flow.core.model.job import Command, CommandKind
 MAY_FAIL = frozenset(
     {
         CommandKind.CREATE, CommandKind.CHECK, CommandKind.APPLY, CommandKind.TASK_COLLECT, CommandKind.LOOK_AGAIN,
-        CommandKind.CAPACITY, CommandKind.ALIGN, CommandKind.STANDING,
+        CommandKind.CAPACITY, CommandKind.ALIGN, CommandKind.STANDING, CommandKind.COMPARE,
     }
 )
 MOST_AT_ONCE = 64

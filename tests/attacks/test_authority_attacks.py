@@ -122,6 +122,24 @@ def test_of_two_parties_that_found_one_job_at_once_one_has_it(attacked: Attacked
             attacked.end(row["id"], job_id)
 
 
+def test_a_job_ends_where_another_host_of_it_was_given_another_document(attacked: AttackedServer) -> None:
+    """The coordinator lies to one of two hosts. The other host asks when the job has begun there, too."""
+    job_id = new_job_id()
+    attacked.begin(HONEST, job_id, program(HONEST, {"host": [OWN, HOSTILE]}))
+    attacked.await_program(job_id)
+    path, seat = f"party/{job_id}/host/{OWN}/document/compare", {"role": "host", "party_id": HOSTILE}
+    same = attacked.ask(HOSTILE, path, {**seat, "revision": 0, "document": "", "is_running": True})
+    assert (same["retcode"], same["data"]["is_running"]) == (0, True)
+    said = attacked.ask(HOSTILE, path, {**seat, **same["data"], "document": f"fate_v1:{'ab' * 32}"})
+    assert said["data"]["document"] == same["data"]["document"]
+    row = eventually(
+        lambda: next((one for one in (attacked.server.job(job_id),) if one["f_status"] == "failed"), None), "the end")
+    assert (row["f_reason"], row["f_caused_by"]) == ("other_document", f"guest {HONEST}")
+    assert row["f_message"].startswith(
+        f"the coordinator gave the two parties different documents: host {HOSTILE} runs abababababab, host {OWN} runs ")
+    attacked.end(HONEST, job_id)
+
+
 def test_what_runs_is_what_was_granted_whatever_the_second_seat_says(attacked: AttackedServer) -> None:
     """The attack that succeeded once: a granted table for one seat, and a secret one or a program for the other."""
     roles = {"host": [OWN], "arbiter": [OWN]}

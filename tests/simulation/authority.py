@@ -12,12 +12,14 @@ from random import Random
 from typing import Any
 
 from fate_flow.core.access.authority import TO_INITIATORS, JobBinding, Query, Said, Statement, objection
+from fate_flow.core.access.bound_document import BoundDocument
 from fate_flow.core.access.permission import Kind, PermissionRule, Thing
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
+from fate_flow.core.wire.v1.comparison import comparison_body
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.services.initiator.initiator import Coordinator
@@ -44,7 +46,8 @@ THINGS = (*(Thing(Kind.COMPONENT, name) for name in MODULES.values()), Thing(Kin
 TO_PARTY = tuple(kind for kind in K if kind not in TO_INITIATORS)
 TO_INITIATOR = tuple(kind for kind in K if kind in TO_INITIATORS)
 FOR_INITIATORS = (*TO_PARTY, Query.HISTORY, Query.TASK_LOG)
-FOR_MEMBERS = (K.ALIGN, K.ASK_STOP, K.ASK_RERUN, K.LOOK_AGAIN, K.STANDING, Query.OUTPUT_TABLE)
+FOR_MEMBERS = (K.ALIGN, K.COMPARE, K.ASK_STOP, K.ASK_RERUN, K.LOOK_AGAIN, K.STANDING, Query.OUTPUT_TABLE)
+_ANSWERED = (K.ALIGN, K.COMPARE)
 OF_A_SEAT = (K.REPORT, K.CAPACITY, Query.DELIVER)
 NO_SEATS = (("host", "9999"), ("guest", "10001"), ("local", "0"))
 INCARNATION = "ab" * 16
@@ -168,6 +171,9 @@ class Story:
                 return self._status(job_id, seat, run, document, revision)
             case K.STOP:
                 return Command(kind, job_id, seat, run, argument="canceled")
+        if kind is K.COMPARE:
+            says = BoundDocument("", revision, True)         # of a member that names another one, the job ends
+            return Command(kind, job_id, seat, run, body=comparison_body(Party("host", caller), says))
         if kind.value.startswith("task"):
             return Command(
                 kind, job_id, seat, run, self.random.choice(tuple(MODULES)), self.random.choice((0, 0, 1)),
@@ -295,7 +301,7 @@ class Story:
         self._note(caller, command, answer)
         if known is not None and caller != known.founder:
             self._expect(self._seen(job_id) == seen, f"{caller} changes nothing of job {job_id}")
-            if row is not None and not (command.kind is K.ALIGN and self._sits(caller, known.parties)):
+            if row is not None and not (command.kind in _ANSWERED and self._sits(caller, known.parties)):
                 self._expect(answer.retcode in (101, 108), f"{caller} is refused {command.kind}")
         elif answer.is_ok:
             self._learn(command, caller, row.run if row else 0)

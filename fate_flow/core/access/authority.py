@@ -67,6 +67,7 @@ STATEMENTS: Mapping[Statement, Speaker] = {
     CommandKind.UPDATE: Speaker.INITIATOR,
     CommandKind.PARAMETERS: Speaker.INITIATOR,
     CommandKind.ALIGN: Speaker.MEMBER,           # a plain v1 server sends it to all other parties of a job
+    CommandKind.COMPARE: Speaker.MEMBER,
     CommandKind.STOP: Speaker.INITIATOR,
     CommandKind.CLEAN: Speaker.INITIATOR,
     CommandKind.MODEL: Speaker.INITIATOR,

@@ -1,10 +1,12 @@
-"""The name of the document that a job is bound to at a party, which goes with each message of the job's workers.
+"""The name of the document that a job is bound to at a party. It goes with each message of the job's workers, and from
+participant to participant when the job starts.
 
 Parties that compare it notice a coordinator that gives them different documents under one job id."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown
@@ -40,6 +42,41 @@ def why_other_document(sender: str, sent: str, receiver: str, here: str) -> str:
     return (
         f"the coordinator gave the two parties different documents: {sender} runs {_short(sent)}, "
         f"{receiver} runs {_short(here)}"
+    )
+
+
+@dataclass(frozen=True)
+class BoundDocument:
+    """What a participant says about the document of a job at its party."""
+
+    name: str                            # empty: it is not compared
+    revision: int                        # how often its parameters were changed
+    is_running: bool                     # whether the job runs at the party
+
+
+def why_asked_in_vain(asker: str, asked: BoundDocument, here: str, own: BoundDocument) -> str:
+    """Return why the asked party cannot run the job of the asker; empty if it can, or if nothing follows.
+
+    The asker has begun with this revision. A true coordinator lets nobody begin before each party has the revision, so
+    only a question that comes late names an older one."""
+    return "" if asked.revision < own.revision else why_other_document(asker, asked.name, here, own.name)
+
+
+def why_answered_otherwise(here: str, own: BoundDocument, asked: str, answered: BoundDocument) -> str:
+    """Return why the asker cannot run the job of the party that answers; empty if it can, or if nothing follows.
+
+    A job gets a later revision only where it does not run. So if it runs at both parties, both have the same one."""
+    is_later = answered.revision > own.revision
+    if is_later and not (answered.is_running and own.is_running):
+        return ""
+    return why_other_document(here, own.name, asked, answered.name)
+
+
+def why_other_parties(here: str, name: str, asked: str, asker: str) -> str:
+    """Return why the asker cannot run the job of a party that answers that the asker has no seat in it."""
+    return (
+        f"the coordinator gave the two parties different documents: {here} runs {_short(name)}, "
+        f"the job of {asked} is without party {asker}"
     )
 
 

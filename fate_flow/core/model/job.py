@@ -296,6 +296,7 @@ class CommandKind(Enum):
     UPDATE = "update"
     PARAMETERS = "parameter/update"         # change the parameters of a job that has not begun, or is over
     ALIGN = "align"                 # from plain v1 servers: does this job still run at your party?
+    COMPARE = "document/compare"    # from another participant: which document has the job at your party?
     STOP = "stop"
     MODEL = "model"                 # from plain v1 servers: keep the model that the job has made
     CLEAN = "clean"

@@ -42,6 +42,7 @@ class Reason(Enum):
     QUEUE_CLEANED = "queue_cleaned"            # an operator emptied the queue
     CORES_LENT = "cores_lent"                  # an elastic worker ended to free its cores for a waiting job
     PARTY_REVOKED = "party_revoked"            # an operator refuses another party of the job from now on
+    OTHER_DOCUMENT = "other_document"          # the coordinator gave two parties different documents
     RELEASED = "released"                      # an operator released the reservation by force
     PARTY_MISSING = "party_missing"            # not run: an output of an earlier task that it needs is missing
     FAILED_BY_POLICY = "failed_by_policy"      # a policy with fail_job: it cannot be rerun
@@ -84,6 +85,7 @@ RULES: Mapping[Reason, Rule] = {
     Reason.QUEUE_CLEANED: Rule("canceled", _INITIATOR),
     Reason.CORES_LENT: Rule("canceled", _PARTY),
     Reason.PARTY_REVOKED: Rule("canceled", _BOTH),
+    Reason.OTHER_DOCUMENT: Rule("failed", _BOTH),
     Reason.RELEASED: Rule("failed", _BOTH),
     Reason.PARTY_MISSING: Rule("canceled", _BOTH),
     Reason.FAILED_BY_POLICY: Rule("failed", _INITIATOR),

@@ -247,6 +247,7 @@ class Event(Enum):
     JOB_WARNING = JOB, "{text}", WARNING
     JOB_ERROR = JOB, "{text}", ERROR, ("text",)
     SERVER_NOTE = SERVER, "{text}"
+    SERVER_WARNING = SERVER, "{text}", WARNING
     DETECT_NOTE = DETECT, "{text}"
     JOB_DETECT_NOTE = JOB_DETECT, "{text}"
 

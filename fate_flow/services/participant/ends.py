@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from fate_flow.core.model.artifact import file_at
-from fate_flow.core.model.job import Answer, Claim, EngineState, Job
+from fate_flow.core.model.job import Answer, Claim, Command, CommandKind, EngineState, Job
 from fate_flow.core.model.modules import ModuleInfo, OpensFiles
 from fate_flow.core.model.reasons import Reason, job_status_for
 from fate_flow.core.model.spec import JobSpec
@@ -19,6 +19,7 @@ from fate_flow.core.planning.participant.job_end import (
     reason_for_shares,
     task_end_with_job,
 )
+from fate_flow.core.wire.v1.initiator_bodies import StopRequest
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.effects import RemoveJobFolder, RemoveMessages
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -71,6 +72,13 @@ def with_code(job: Job, code: int | None) -> Job:
 
 ENDS_WHEN_DRAINED = 1
 """The `stop_by` of a row that is not the initiator's: it ends by itself when its last worker has ended."""
+
+
+def ask_for_end(unit: UnitOfWork, job: Job, reason: Reason, message: str) -> None:
+    """Ask the initiator, another party, to end the job for all; one that speaks plain v1 gets no reason."""
+    asked = StopRequest() if job.is_plain_v1 else StopRequest(reason=reason, message=message)
+    how = job_status_for(reason).value
+    unit.send(Command(CommandKind.ASK_STOP, job.job_id, job.initiator, job.run, argument=how, body=asked.as_body()))
 
 
 def finalise(unit: UnitOfWork, job: Job, reason: Reason, message: str, caused_by: str) -> None:

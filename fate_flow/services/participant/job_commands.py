@@ -23,6 +23,7 @@ from fate_flow.core.wire.v1.job_bodies import adds_tasks, progress_in, read_end,
 from fate_flow.core.wire.v1.reports import report_of, reports_data
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.participant.comparison import ask_other_participants
 from fate_flow.services.participant.ends import (
     close_tasks,
     end_job_here,
@@ -155,6 +156,7 @@ def start(unit: UnitOfWork, command: Command, job: Job) -> Answer:
         # On MySQL, another process may have released the reservation since the row was read; the move locks the row.
         raise OperationFailed(f"{job.key} holds nothing any more")
     unit.note(Event.PARTY_STARTED, job_id=job.job_id, **place_of(job))
+    ask_other_participants(unit, now)
     return OK
 
 

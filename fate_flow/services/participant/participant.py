@@ -28,6 +28,7 @@ from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.services.context.effects import WriteConfs
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.participant.admission import admit, effective_here, first_tasks, request
+from fate_flow.services.participant.comparison import answer_comparison
 from fate_flow.services.participant.job_commands import (
     align,
     change_parameters,
@@ -72,6 +73,8 @@ class Participant:
             return Answer(100, f"unexpected error at {command.to}; its log has the reason: error {incident}")
 
     def _command(self, unit: UnitOfWork, command: Command, caller: str) -> Answer:
+        if command.kind is CommandKind.COMPARE:
+            return answer_comparison(unit, command, caller)
         job = unit.tx.job(JobKey(command.job_id, command.to))
         if job is None:
             return _absent(command)

@@ -24,6 +24,7 @@ from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.peers import PeerWatch
 from fate_flow.services.initiator.plain_v1_hosts import Beats, beats_for
+from fate_flow.services.participant.comparison import take_comparison
 from fate_flow.services.participant.participant import Participant
 from fate_flow.services.participant.standing import take_standing
 from fate_flow.services.scheduling.capacity import CapacityNotifier
@@ -236,6 +237,9 @@ class Scheduler:
             return
         if command.kind in (CommandKind.ASK_STOP, CommandKind.STANDING):
             take_standing(unit, command, answer)
+            return
+        if command.kind is CommandKind.COMPARE:
+            take_comparison(unit, command, answer)
             return
         if command.kind in (CommandKind.REPORT, CommandKind.LOOK_AGAIN):
             return

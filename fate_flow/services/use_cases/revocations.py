@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from fate_flow.core.access.key_list import KeyState, PartyKeys
 from fate_flow.core.model.errors import Conflict, NotFound
-from fate_flow.core.model.job import Command, CommandKind, Job
+from fate_flow.core.model.job import Job
 from fate_flow.core.model.reasons import Reason, job_status_for
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.wire.v1.initiator_bodies import StopRequest
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context
-from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
+from fate_flow.services.context.unit_of_work import unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
-from fate_flow.services.participant.ends import close_tasks, end_job_here
+from fate_flow.services.participant.ends import ask_for_end, close_tasks, end_job_here
 from fate_flow.services.participant.participant import Participant
 from fate_flow.store.contract.transaction import Transaction
 
@@ -85,7 +84,7 @@ class Revocations:
                     end_job_here(unit, row, _REASON, message, caused_by=str(row.party))
                     close_tasks(unit, row, job_status_for(_REASON))     # the initiator cannot send their ends
             elif rows:
-                _ask_for_end(unit, rows[0], message)
+                ask_for_end(unit, rows[0], _REASON, message)
 
 
 def _keys_of(tx: Transaction, party_id: str) -> PartyKeys:
@@ -106,10 +105,3 @@ def _jobs_with(tx: Transaction, party_id: str) -> tuple[str, ...]:
 
 def _has(job: Job, party_id: str) -> bool:
     return any(one.party_id == party_id for one in (job.initiator, *job.parties))
-
-
-def _ask_for_end(unit: UnitOfWork, job: Job, message: str) -> None:
-    """Ask the initiator, another party, to end the job for all; one that speaks plain v1 gets no reason."""
-    asked = StopRequest() if job.is_plain_v1 else StopRequest(reason=_REASON, message=message)
-    how = job_status_for(_REASON).value
-    unit.send(Command(CommandKind.ASK_STOP, job.job_id, job.initiator, job.run, argument=how, body=asked.as_body()))

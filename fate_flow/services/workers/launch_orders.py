@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fate_flow.core.access.authority import party_id_of
-from fate_flow.core.access.bound_document import document_name
 from fate_flow.core.model.job import Task, Worker
 from fate_flow.core.model.program_scope import Place, Program, environment, peers
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.planning.replicas import COLLECTOR, newest
 from fate_flow.core.streams.addresses import StreamEnds, ends_of, environment_of
 from fate_flow.services.artifacts.inputs import inputs_of
+from fate_flow.services.context.named_document import named_document
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.allowed import granted_programs, least_intersection
@@ -41,19 +41,9 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         stage=task_spec.stage,
         program=_program(unit, spec, worker, task, parameters.task_cores),
         collects=_collected(unit.tx, worker),
-        document=_document(unit, key.job_id),
+        document=named_document(unit, key.job_id),
         streams=_streams(spec, task),
     )
-
-
-def _document(unit: UnitOfWork, job_id: str) -> str:
-    """Return the name of the document that the job is bound to. It cannot change while a task of the job runs.
-
-    Empty for a job of an older release: that did not compute the digest which other parties may be bound to."""
-    bound, document = unit.binding(job_id), unit.tx.document(job_id)
-    if bound is None or document is None or not document.is_compared:
-        return ""
-    return document_name(document.content.format, bound.digest)
 
 
 def _streams(spec: JobSpec, task: Task) -> StreamEnds:

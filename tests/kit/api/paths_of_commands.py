@@ -21,6 +21,7 @@ def paths_of_commands(job_id: str) -> dict[CommandKind, str]:
         K.UPDATE: f"party/{job_id}/host/9999/update",
         K.PARAMETERS: f"party/{job_id}/host/9999/parameter/update",
         K.ALIGN: f"party/{job_id}/host/9999/align",
+        K.COMPARE: f"party/{job_id}/host/9999/document/compare",
         K.STOP: f"party/{job_id}/host/9999/stop/canceled",
         K.CLEAN: f"party/{job_id}/host/9999/clean",
         K.MODEL: f"party/{job_id}/host/9999/model",

@@ -100,7 +100,7 @@ class SimSender:
             if one.kind not in TO_INITIATORS:       # an initiator gets all
                 self._world.check_notes(self.to, one.job_id, one.body)
         with self._world.invariants.touches_only_what_it_means(self._world.parties[self.to], batch):
-            answers = use_cases.commands.carry_out(batch, own)
+            answers = use_cases.commands.carry_out([self._world.as_sent(own, self.to, one) for one in batch], own)
         for one, answer in zip(batch, answers, strict=True):
             if one.kind in TO_INITIATORS:
                 self._world.check_notes(own, one.job_id, answer)

@@ -18,7 +18,7 @@ from typing import Any
 
 from fate_flow.core.model.approval import Approval, ApprovalRule
 from fate_flow.core.model.errors import FlowError
-from fate_flow.core.model.job import Job
+from fate_flow.core.model.job import Command, Job
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
@@ -81,6 +81,7 @@ class World:
         self.returning: dict[str, float] = {}                     # by job: seconds that it waits for a party it lost
         self.restless: set[str] = set()                           # jobs that a rule may end while nothing goes wrong
         self.noted: set[str] = set()                              # jobs with private notes
+        self.lies: dict[tuple[str, str], Callable[[Command], Command]] = {}      # by initiator and who is lied to
         self.reruns = 0                                           # requests that were taken
         self.hints: Counter[str] = Counter()                      # that a party has capacity: sent, heeded, declined
         self.requests: Counter[str] = Counter()                   # others that were
@@ -162,6 +163,11 @@ class World:
             self.under_way += 1
             self.at(self.now + self.random.randint(1, 3_000), lambda: self._submit_again(at, again, job_id, document))
         return job_id
+
+    def as_sent(self, sender: str, to: str, command: Command) -> Command:
+        """Return the command as the sender, which may be a liar, has sent it."""
+        lie = self.lies.get((sender, to))
+        return command if lie is None else lie(command)
 
     def check_notes(self, to: str, job_id: str, sent: object) -> None:
         """Check that a party is not sent the private notes of others."""

@@ -123,6 +123,16 @@ def test_a_peer_without_heartbeats_is_not_silent(
     assert "/party/batch" not in peer.paths
 
 
+@pytest.mark.parametrize("status", [404, 405])
+def test_a_peer_that_cannot_compare_documents_is_not_silent(
+    status: int, peer: Peer, recorder: Recorder, sender: PeerSender
+) -> None:
+    peer.replies.put((status, b"<html>not found</html>"))
+    sender.post(commands(1, K.COMPARE))
+    assert recorder.retcodes(1) == [404]
+    assert sender.state().is_answering
+
+
 def test_an_answer_to_a_heartbeat_that_is_no_envelope_is_none(peer: Peer, recorder: Recorder) -> None:
     peer.replies.put((200, b'{"message": "welcome to the portal"}'))
     sender = make_sender(peer.port, recorder, first_pause=WAIT)  # the next request is not sent before it is over

@@ -37,7 +37,7 @@ class StopRequest:
         return {**({"now": True} if self.now else {}), **why}
 
 
-_MAY_BE_ASKED_FOR = frozenset({Reason.PARTY_REVOKED})
+_MAY_BE_ASKED_FOR = frozenset({Reason.PARTY_REVOKED, Reason.OTHER_DOCUMENT})
 
 
 def read_stop_request(body: Mapping[str, Any], status: str) -> StopRequest:

@@ -55,6 +55,7 @@ _JOB_VERBS = {
         CommandKind.UPDATE,
         CommandKind.PARAMETERS,
         CommandKind.ALIGN,
+        CommandKind.COMPARE,
         CommandKind.MODEL,
         CommandKind.CLEAN,
         CommandKind.FIND_REUSABLE,
