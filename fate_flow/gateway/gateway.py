@@ -220,6 +220,9 @@ class Gateway:
             else:
                 await self._serve_peer(stream, one, address)
         except ClocksDiffer as error:        # of a known key, so it may read why; the clocks may be right later
+            if stream.protocol == DIAL:      # it asks nothing
+                self._refusals.note(address, str(error))
+                return
             with suppress(OSError):
                 await PeerConnection(stream, None, address, self._of_strangers).refuse(Refused(503, str(error)))
         except (NotAPeer, Refused) as error:

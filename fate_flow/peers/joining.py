@@ -38,7 +38,7 @@ from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp
 from fate_flow.peers.phrase import phrase_of
 from fate_flow.peers.pinned import SeenTls
-from fate_flow.peers.tls import Clock, ClocksDiffer, NotAPeer, PeerKey, peer_of, shown_time, stranger_context
+from fate_flow.peers.tls import Clock, ClocksDiffer, NotAPeer, PeerKey, key_id_in, peer_of, shown_time, stranger_context
 
 _SECONDS = 20.0
 _LONGEST_ANSWER = 256 * 1024
@@ -166,13 +166,15 @@ def _check_clock(said: Introduction, now: int) -> None:
 
 
 def _key_behind(leaf: bytes | None, keys: KeyList, now: int) -> str:
-    """Return the id of the listed key that has signed the certificate of the connection; "" for none of them."""
+    """Return the id of the listed key that has signed the certificate of the connection, or is in it; "" for none of
+    them."""
     try:
         return peer_of(leaf, _tls_keys(keys, now), now).key_id
     except ClocksDiffer as error:
         raise PermissionDenied(f"clock: {error}") from error
-    except NotAPeer:
-        return ""
+    except NotAPeer:             # a company's authority may have made a certificate of a listed key
+        shown = key_id_in(leaf)
+        return shown if shown in {one.key_id for one in _tls_keys(keys, now)} else ""
 
 
 def _asked(invitation: Invitation, own_party_id: str, text: str, server: _UnprovedServer, clock: Clock) -> str:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Generic, TypeVar
+
+from cryptography import x509
 
 from fate_flow.core.access.key_list import MESSAGE, TLS, KeyList, key_id_of, read_key_list, read_signed_key_list
 from fate_flow.core.model.errors import BadRequest, BadSettings
@@ -16,7 +19,16 @@ from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.peers.key_files import LIST_FILE, TLS_FILE, next_to
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.site_key import PrivateKey, load_private_key
-from fate_flow.peers.tls import OwnTls, TlsPrivateKey, load_tls_key, public_pem
+from fate_flow.peers.tls import (
+    Leaf,
+    OwnTls,
+    TlsPrivateKey,
+    leaf_of_chain,
+    load_tls_key,
+    public_pem,
+    read_certificates,
+    why_not_shown,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -24,11 +36,17 @@ K = TypeVar("K")
 _Mark = tuple[int, int] | None
 
 
-def own_tls(party_id: str, folder: Path, clock: Callable[[], int]) -> OwnTls:
-    """Return the tls key of this party, which is another one when the time of an announced key comes. Raises
-    BadSettings."""
+def own_tls(
+    party_id: str, folder: Path, clock: Callable[[], int], certificate: Path | None = None
+) -> OwnTls:  # fmt: skip
+    """Return the tls key of this party, which is another one when the time of an announced key comes.
+
+    `certificate`: the file of one that a company's authority has made of the key. Raises BadSettings."""
     change = tls_key_change(folder)
-    return OwnTls(party_id, change(clock()) or load_tls_key(folder / TLS_FILE), clock, change)
+    key = change(clock()) or load_tls_key(folder / TLS_FILE)
+    if certificate is None:
+        return OwnTls(party_id, key, clock, change)
+    return OwnTls(party_id, key, clock, change, CertificateFile(certificate))
 
 
 def own_signature(folder: Path, file: Path, clock: Callable[[], int]) -> SiteSignature:
@@ -116,6 +134,39 @@ class KeyChange(Generic[K]):
         if text != self._said:           # a key is asked for with each request
             self._said = text
             LOG.error("the %s key of this party stays as it is: %s", self._use, text)
+
+
+class CertificateFile:
+    """The certificate of this party's tls key that a company's authority has signed, and those of authorities between,
+    in a file that another program may replace at any time."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._seen: _Mark = None
+        self._known: tuple[x509.Certificate, ...] = ()
+        self._made: tuple[TlsPrivateKey, Leaf] | None = None
+        self._said = ""
+
+    def __call__(self, key: TlsPrivateKey, now: datetime) -> Leaf | None:
+        """Return what to show to other parties; None, with a line in the log, if nothing in the file is valid now: the
+        certificate that this server makes itself takes its place."""
+        try:
+            seen = _mark(self._file)
+            if seen is None or seen != self._seen:
+                self._known, self._made = read_certificates(self._file), None
+                self._seen = seen
+            why = why_not_shown(self._known[0], key, now)
+        except BadSettings as error:
+            why, self._seen = error.message.removeprefix(f"{self._file}: "), None
+        if why:
+            if why != self._said:        # this is asked twice a second
+                LOG.error("%s: %s; other parties see a certificate that this server makes itself", self._file, why)
+            self._said = why
+            return None
+        self._said = ""
+        if self._made is None or self._made[0] is not key:
+            self._made = (key, leaf_of_chain(self._known, key))
+        return self._made[1]
 
 
 def _mark(path: Path) -> _Mark:

@@ -39,6 +39,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fate_flow.core.access.certified import CertifiedParty
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.peers.key_files import read_private, write_private
 
@@ -76,28 +77,39 @@ class PeerKey:
     party_id: str
     key_id: str                      # SHA-256 of its DER form (SubjectPublicKeyInfo), in hex digits
     pem: str
+    certified: CertifiedParty | None = None      # an authority may have signed a certificate of the key itself
 
     @classmethod
-    def of(cls, party_id: str, pem: str) -> PeerKey:
+    def of(cls, party_id: str, pem: str, certified: CertifiedParty | None = None) -> PeerKey:
         """Return this key of a party. Raises ValueError if it is not a public key for TLS."""
-        return cls(party_id, _known_key_id(pem), pem)
+        return cls(party_id, _known_key_id(pem), pem, certified)
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A certificate that this party shows to others, with its private key. It exists in memory alone."""
+    """A certificate that this party shows to others, with its private key: in memory alone, unless an authority of its
+    company has made it."""
 
     certificate: bytes               # DER
-    pem: bytes = field(repr=False)   # the certificate and its private key
+    pem: bytes = field(repr=False)   # the certificate, those of authorities between, and its private key
+
+
+Certified = Callable[[TlsPrivateKey, datetime], Leaf | None]
+"""Returns the certificate of a key that a company's authority has signed and that is valid now: the same value until it
+is replaced; None if there is none."""
 
 
 class OwnTls:
     """The tls key of this party, which makes leaves; may be shared by threads."""
 
-    def __init__(self, party_id: str, key: TlsPrivateKey, clock: Clock, newer: Newer = lambda _: None) -> None:
+    def __init__(
+        self, party_id: str, key: TlsPrivateKey, clock: Clock, newer: Newer = lambda _: None,
+        certified: Certified = lambda *_: None,
+    ) -> None:  # fmt: skip
         """`newer` returns the key to use at a moment; None for the one that is in use."""
         self.party_id = party_id
         self._newer = newer
+        self._certified = certified
         self.key_id = _key_id(key.public_key())
         self._key = key
         self._clock = clock
@@ -108,12 +120,14 @@ class OwnTls:
         return f"OwnTls({self.party_id}, {self.key_id})"
 
     def leaf(self) -> Leaf:
-        """Return the leaf to show: the same one until half of its life is over, the clock was set back, or the time of
-        the next key has come."""
+        """Return the leaf to show: the same one until half of its life is over, the clock was set back, the time of the
+        next key has come, or a company's authority has made another one."""
         with self._lock:
             at = self._clock()
             self._follow(self._newer(at))
             now = _time(at)
+            if (certified := self._certified(self._key, now)) is not None:
+                return certified
             if self._made is None or not self._made[0] <= now < self._made[0] + LEAF_LIFE / 2:
                 self._made = (now, self._issue(now))
             return self._made[1]
@@ -217,10 +231,11 @@ def stranger_context() -> ssl.SSLContext:
 
 
 def peer_of(leaf: bytes | None, peers: Collection[PeerKey], now: int) -> PeerKey:
-    """Return the key that itself signed this leaf (DER), for its own party; `now`: milliseconds since 1970.
+    """Return the key that itself signed this leaf (DER), for its own party; `now`: milliseconds since 1970. If the
+    party may show certificates of an authority, return the key that is in such a leaf.
 
-    The issuer's name has to be that of the key, so a leaf counts for the party that its maker named, and not for
-    another that has put the same key on its list. Raises NotAPeer."""
+    The issuer's name has to be that of the key, or the name of the party in the leaf; so a leaf counts for the party
+    that its maker named, and not for another that has put the same key on its list. Raises NotAPeer."""
     if not leaf:
         raise NotAPeer("it has shown no certificate")
     try:
@@ -228,7 +243,9 @@ def peer_of(leaf: bytes | None, peers: Collection[PeerKey], now: int) -> PeerKey
         issuer = certificate.issuer
         dates = (certificate.not_valid_before_utc, certificate.not_valid_after_utc)
         found = next((peer for peer in peers if issuer == _name_of(peer.party_id, peer.key_id)), None)
-        if found is None or not _has_signed(read_tls_key(found.pem), certificate):
+        if found is None and (certified := _certified(certificate, peers)) is not None:
+            found = certified
+        elif found is None or not _has_signed(read_tls_key(found.pem), certificate):
             raise NotAPeer("its certificate was signed by no key that is known and valid")
     except NotAPeer:
         raise
@@ -253,6 +270,8 @@ def _context(side: int, own: OwnTls, peers: Collection[PeerKey], protocols: Sequ
     _show(context, own.leaf())
     for peer in peers:
         context.load_verify_locations(cadata=_anchor(peer))
+    for authorities in {peer.certified.authorities for peer in peers if peer.certified is not None}:
+        context.load_verify_locations(cadata=authorities)
     return context
 
 
@@ -290,6 +309,69 @@ def _anchor(peer: PeerKey) -> bytes:
         .add_extension(_issued_by(maker.public_key()), critical=False)
     )
     return builder.sign(maker, None).public_bytes(Encoding.DER)
+
+
+def read_certificates(path: Path) -> tuple[x509.Certificate, ...]:
+    """Read the certificate of a tls key, and those of authorities between. Raises BadSettings, naming the file."""
+    try:
+        found = tuple(x509.load_pem_x509_certificates(path.read_bytes()))
+    except OSError as error:
+        raise BadSettings(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise BadSettings(f"{path}: has no certificate in PEM") from error
+    return found
+
+
+def why_not_shown(certificate: x509.Certificate, key: TlsPrivateKey, now: datetime) -> str:
+    """Return why a certificate of an authority cannot be shown with this key at this moment; "" if it can."""
+    dates = (certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+    try:
+        is_of_key = key_id_of_certificate(certificate) == _key_id(key.public_key())
+    except (ValueError, UnsupportedAlgorithm):
+        is_of_key = False
+    if not is_of_key:
+        return "its first certificate is of another key than the tls key in use"
+    if not dates[0] <= now <= dates[1]:
+        return f"its first certificate is valid from {_shown(dates[0])} to {_shown(dates[1])}"
+    return ""
+
+
+def leaf_of_chain(chain: Sequence[x509.Certificate], key: TlsPrivateKey) -> Leaf:
+    """Return what shows these certificates, the first one of this key."""
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    shown = b"".join(one.public_bytes(Encoding.PEM) for one in chain)
+    return Leaf(chain[0].public_bytes(Encoding.DER), shown + private)
+
+
+def _certified(certificate: x509.Certificate, peers: Collection[PeerKey]) -> PeerKey | None:
+    """Return the key of a party in this certificate of an authority; the handshake has proved that whoever shows it has
+    the private key. Raises ValueError, UnsupportedAlgorithm."""
+    key_id = key_id_of_certificate(certificate)
+    found = [peer for peer in peers if peer.certified is not None and peer.key_id == key_id]
+    names = names_in(certificate) if found else frozenset()
+    return next((peer for peer in found if peer.certified is not None and peer.certified.name in names), None)
+
+
+def key_id_in(leaf: bytes | None) -> str:
+    """Return the id of the key in a certificate (DER) whose handshake is over; "" if it cannot be read."""
+    try:
+        return key_id_of_certificate(x509.load_der_x509_certificate(leaf or b""))
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
+        return ""
+
+
+def key_id_of_certificate(certificate: x509.Certificate) -> str:
+    """Raises ValueError, UnsupportedAlgorithm."""
+    return sha256(certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+
+
+def names_in(certificate: x509.Certificate) -> frozenset[str]:
+    """Return the DNS names of a certificate, in lower case. Raises ValueError."""
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    return frozenset(name.lower() for name in found.get_values_for_type(x509.DNSName))
 
 
 def _has_signed(key: TlsPublicKey, certificate: x509.Certificate) -> bool:

@@ -96,7 +96,10 @@ class GatewayParts:
         # Its statements are not logged: there are two a second.
         store = SqlStore(open_database(settings.database_url, settings.home))
         may_join, dials = Invitations(settings.invitations_dir, _now).are_open, settings.routes
-        peers = StoredPeers(store, settings.party_id, _now, may_join, dials if settings.parties_dial else None)
+        peers = StoredPeers(
+            store, settings.party_id, _now, may_join, dials if settings.parties_dial else None,
+            settings.certified_parties,
+        )  # fmt: skip
         socket_at = settings.parties_socket
         ways = StreamWays(with_joined_routes(settings, store), store, self.own, self.signature)
 
@@ -130,7 +133,7 @@ def _places(settings: Settings) -> dict[str, Listen | None]:
 
 def _own_tls(settings: Settings) -> OwnTls:
     try:
-        return own_tls(settings.party_id, settings.keys_dir, _now)
+        return own_tls(settings.party_id, settings.keys_dir, _now, settings.parties_certificate)
     except FlowError as error:
         place = "parties.listen" if settings.parties_listen else "parties.dial"
         raise FlowError(f"{place}: {error.message}") from error

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 
+from fate_flow.core.access.certified import CertifiedParty
 from fate_flow.core.access.joined_party import TO, Contact
 from fate_flow.core.access.key_list import TLS, KeyState, PartyKeys
 from fate_flow.peers.key_changes import own_tls
@@ -24,12 +26,12 @@ def pinned_parties(settings: Settings, store: SqlStore) -> PinnedParties:
     """Return the TLS contexts for requests to other parties; the own tls key is read when it is first needed."""
 
     def own() -> OwnTls:
-        return own_tls(settings.party_id, settings.keys_dir, _wall_clock)
+        return own_tls(settings.party_id, settings.keys_dir, _wall_clock, settings.parties_certificate)
 
     def reached(party_id: str, seen: SeenTls) -> None:
         notes.note(TO, party_id, seen.version, seen.key_id)
 
-    keys = StoredTlsKeys(store, _wall_clock, time.monotonic)
+    keys = StoredTlsKeys(store, _wall_clock, time.monotonic, settings.certified_parties)
     notes = ContactNotes(partial(_keep, store), _wall_clock)
     return PinnedParties(own, keys.of, _wall_clock, reached, store.kept_connection)
 
@@ -49,8 +51,12 @@ class StoredTlsKeys:
 
     `clock` returns milliseconds since 1970, `passed` seconds from any moment on."""
 
-    def __init__(self, store: SqlStore, clock: Callable[[], int], passed: Callable[[], float]) -> None:
+    def __init__(
+        self, store: SqlStore, clock: Callable[[], int], passed: Callable[[], float],
+        certified: Mapping[str, CertifiedParty] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         self._clock = clock
+        self._certified = certified
         self._rows = recent_rows(store, _lists, passed, _FRESH_SECONDS)
 
     def of(self, party_id: str) -> tuple[PeerKey, ...] | None:
@@ -58,7 +64,10 @@ class StoredTlsKeys:
         authority vouches for a party that was revoked or removed. Raises StorageFailed if the lists could never be
         read."""
         found = self._rows.read().get(party_id)
-        return None if found is None else tuple(PeerKey.of(party_id, pem) for pem in found.valid(TLS, self._clock()))
+        if found is None:
+            return None
+        certified = self._certified.get(party_id)
+        return tuple(PeerKey.of(party_id, pem, certified) for pem in found.valid(TLS, self._clock()))
 
 
 def _lists(tx: KeysOfParties) -> dict[str, PartyKeys]:

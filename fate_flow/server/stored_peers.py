@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
+from fate_flow.core.access.certified import CertifiedParty
 from fate_flow.core.access.joined_party import JoinedParty
 from fate_flow.core.access.key_list import TLS
 from fate_flow.core.model.errors import FlowError
@@ -28,12 +30,14 @@ class StoredPeers:
     def __init__(
         self, store: SqlStore, own_party_id: str, clock: Callable[[], int],
         may_join: Callable[[], bool] = lambda: False, dials: Mapping[str, Route] | None = None,
+        certified: Mapping[str, CertifiedParty] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         self._store = store
         self._own = own_party_id
         self._clock = clock
         self._may_join = may_join
         self._dials = dials
+        self._certified = certified
         self._why_closed = ""            # why nobody can join, as it was logged last
         self._last: tuple[Peers, _Values] = (Peers(), ([], False, ()))      # what was returned, and of which values
 
@@ -46,7 +50,7 @@ class StoredPeers:
         pems = [(one.party_id, pem) for one in stored if one.party_id != self._own for pem in one.valid(TLS, now)]
         values = (pems, self._lets_join(), self._to_dial(joined))
         if (known, values) != self._last:
-            self._last = (Peers(known.version + 1, tuple(_keys(pems)), *values[1:]), values)
+            self._last = (Peers(known.version + 1, tuple(self._keys(pems)), *values[1:]), values)
         return self._last[0]
 
     def _to_dial(self, joined: Iterable[JoinedParty]) -> tuple[tuple[str, str], ...]:
@@ -66,10 +70,9 @@ class StoredPeers:
         self._why_closed = problem
         return may_join
 
-
-def _keys(pems: list[tuple[str, str]]) -> Iterator[PeerKey]:
-    for party_id, pem in pems:
-        try:
-            yield PeerKey.of(party_id, pem)
-        except ValueError as error:       # such a list is not stored; one wrong key must not lock all others out
-            LOG.error("a tls key of party %s cannot be used: it %s", party_id, error)
+    def _keys(self, pems: list[tuple[str, str]]) -> Iterator[PeerKey]:
+        for party_id, pem in pems:
+            try:
+                yield PeerKey.of(party_id, pem, self._certified.get(party_id))
+            except ValueError as error:       # such a list is not stored; one wrong key must not lock all others out
+                LOG.error("a tls key of party %s cannot be used: it %s", party_id, error)

@@ -33,7 +33,7 @@ class StreamWays:
         self._settings = settings
         self._own = own
         self._signature = signature
-        self._keys = StoredTlsKeys(store, _wall_clock, time.monotonic)
+        self._keys = StoredTlsKeys(store, _wall_clock, time.monotonic, settings.certified_parties)
 
     def to(self, party_id: str) -> Way:
         """Return how a party is reached now. Raises NotOpened."""
@@ -80,7 +80,8 @@ class StreamWays:
 
     def _own_tls(self) -> OwnTls:
         if self._own is None:
-            self._own = own_tls(self._settings.party_id, self._settings.keys_dir, _wall_clock)
+            here = self._settings
+            self._own = own_tls(here.party_id, here.keys_dir, _wall_clock, here.parties_certificate)
         return self._own
 
 

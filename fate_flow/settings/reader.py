@@ -17,6 +17,7 @@ from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.grammar import DUPLICATE_IDS
 from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.core.model.spec import JobParameters
+from fate_flow.settings.certificates import read_certified, read_own_certificate
 from fate_flow.settings.client_keys import ClientKeys, check_client_keys, choose_client_keys
 from fate_flow.settings.connectors import read_connectors
 from fate_flow.settings.limits import read_ceilings, read_limits, read_retention
@@ -93,7 +94,9 @@ class _Reader:
         client_keys, is_due = self._client_keys(authentication.section("client"), home) or (None, True)
         host, http_port = self._host(flow), flow.whole("http_port", 9380, 1, 65535)
         own_id = self._own_id(root)
-        parties = read_parties(root.section("parties"), own_id, Listen(host, http_port))
+        of_parties = root.section("parties")
+        certificate, certified = read_own_certificate(of_parties), read_certified(of_parties, own_id)
+        parties = read_parties(of_parties, own_id, Listen(host, http_port))
         routes = read_routes(root.section("routes"))
         connected_by = connecting_key(host, parties, routes)
         settings = Settings(
@@ -115,6 +118,8 @@ class _Reader:
             site_key_file=Path(site.full_path("private_key")),
             parties_listen=parties.gateway,
             parties_address=parties.address,
+            parties_certificate=certificate,
+            certified_parties=certified,
             plain_parties=parties.plain,
             parties_behind_proxy=parties.behind_proxy,
             parties_dial=parties.dials,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fate_flow.core.access.certified import CertifiedParty
 from fate_flow.core.access.permission import PermissionRule
 from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.approval import ApprovalRule
@@ -62,6 +63,8 @@ class Settings:
     parties_dial: bool = False            # this party has no port for others: it keeps connections to them open
     parties_address: str = ""             # https URL under which others reach it; empty: nobody can be invited
     parties_behind_proxy: Listen | None = None     # where a proxy that ends TLS passes their requests on
+    parties_certificate: Path | None = None        # what an authority of the company has made of the own tls key
+    certified_parties: Mapping[str, CertifiedParty] = field(default_factory=dict)    # who may show such certificates
     plain_parties: PlainParties | None = None      # peers that speak plain v1, and the listener that lets them in
     database_url: str = ""                # empty: SQLite in the home folder
     engines: Mapping[str, EngineSettings] = field(default_factory=_only_local)   # jobs reserve on the first

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
@@ -28,7 +29,14 @@ class Authority:
         self._key = generate_private_key(SECP256R1())
         self.file = folder / f"{name}.pem"
         constraints = x509.BasicConstraints(ca=True, path_length=None)
-        self.file.write_bytes(self._signed(self._name, self._key, constraints).public_bytes(Encoding.PEM))
+        self.file.write_bytes(self._signed(self._name, self._key.public_key(), constraints).public_bytes(Encoding.PEM))
+
+    def certificate(
+        self, name: str, key: CertificatePublicKeyTypes, since: datetime | None = None, until: datetime | None = None
+    ) -> bytes:  # fmt: skip
+        """A certificate (PEM) of this public key, for a DNS name; valid for a day by default."""
+        names = x509.SubjectAlternativeName([x509.DNSName(name)])
+        return self._signed(_name(name), key, names, since, until).public_bytes(Encoding.PEM)
 
     def server_context(self, address: str = "127.0.0.1") -> ssl.SSLContext:
         """What a server at this address shows to its clients."""
@@ -36,7 +44,7 @@ class Authority:
         names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
         file = self._folder / "server.pem"
         file.write_bytes(
-            self._signed(_name("server"), key, names).public_bytes(Encoding.PEM)
+            self._signed(_name("server"), key.public_key(), names).public_bytes(Encoding.PEM)
             + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -44,18 +52,18 @@ class Authority:
         return context
 
     def _signed(
-        self, subject: x509.Name, key: EllipticCurvePrivateKey, extension: x509.ExtensionType
-    ) -> x509.Certificate:
+        self, subject: x509.Name, key: CertificatePublicKeyTypes, extension: x509.ExtensionType,
+        since: datetime | None = None, until: datetime | None = None,
+    ) -> x509.Certificate:  # fmt: skip
         now = datetime.now(UTC)
         builder = x509.CertificateBuilder(
-            issuer_name=self._name, subject_name=subject, public_key=key.public_key(),
-            serial_number=x509.random_serial_number(), not_valid_before=now - timedelta(days=1),
-            not_valid_after=now + timedelta(days=1),
+            issuer_name=self._name, subject_name=subject, public_key=key, serial_number=x509.random_serial_number(),
+            not_valid_before=since or now - timedelta(days=1), not_valid_after=until or now + timedelta(days=1),
         )  # fmt: skip
         is_authority = isinstance(extension, x509.BasicConstraints)
         builder = (
             builder.add_extension(extension, critical=is_authority)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
         if is_authority:         # Python 3.13 wants all of these

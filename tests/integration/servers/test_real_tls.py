@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import socket
+import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,11 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.x509.oid import NameOID
 
 from fate_flow.cli.server.cluster_plan import Ports
+from fate_flow.core.access.certified import CertifiedParty
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import TLS, key_id_of, read_key_list
+from fate_flow.peers.key_changes import own_tls
 from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.peers.tls import PeerKey, client_context, load_tls_key, public_pem
 from tests.kit.servers.party_servers import (
     BASE_PORT,
     GUEST,
@@ -29,6 +36,7 @@ from tests.kit.servers.party_servers import (
     toy,
 )
 from tests.kit.servers.wire_recorder import WireRecorder
+from tests.kit.tls import Authority
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
@@ -36,6 +44,7 @@ pytestmark = pytest.mark.timeout(900)
 TWO_YEARS_MS = 2 * 365 * 24 * 3600 * 1000
 AGED = {"t_party_key": ("f_received_at", "f_state_at"), "t_party_contact": ("f_time",)}
 """What a server keeps of other parties: its moments, by table."""
+NAME = "fate.host.example"
 MARKER = "sums-that-nobody-else-reads"
 PARTIES = (GUEST, HOST)
 
@@ -46,6 +55,7 @@ class Joined:
     certify them, were made by a clock of two years ago."""
 
     cluster: Cluster
+    company: Authority                           # of the host: its servers show certificates of it
     keys: Mapping[str, OwnKeys]
     wires: Mapping[str, WireRecorder]            # by the party that is called
 
@@ -67,7 +77,9 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Joined]:
     listening = {party_id: next(free) for party_id in PARTIES}
     wires = {party_id: WireRecorder() for party_id in PARTIES}
     keys = {party_id: own_keys(root, party_id) for party_id in PARTIES}
-    overlays = {}
+    overlays: dict[str, dict[str, Any]] = {}
+    root.mkdir()
+    company, file = Authority(root), root / "host.pem"
     for party_id, other in zip(PARTIES, reversed(PARTIES), strict=True):
         wires[party_id].target = listening[party_id]
         keys[party_id].make()
@@ -75,10 +87,13 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Joined]:
             "parties": {"listen": {"host": "127.0.0.1", "port": listening[party_id]}},
             "routes": {other: {"url": f"https://127.0.0.1:{wires[other].port}"}},
         }
+    file.write_bytes(company.certificate(NAME, load_tls_key(keys[HOST].tls_file).public_key()))
+    overlays[HOST]["parties"]["certificate"] = str(file)
+    overlays[GUEST]["parties"]["certified"] = {HOST: {"ca": str(company.file), "name": NAME}}
     ports.close()
     try:
         with running_cluster(root, PARTIES, base_port=BASE_PORT + 190, overlays=overlays) as cluster:
-            found = Joined(cluster, keys, wires)
+            found = Joined(cluster, company, keys, wires)
             for at, of in (PARTIES, PARTIES[::-1]):
                 assert found.save(at, of)["data"] == "save success"
             yield found
@@ -165,7 +180,33 @@ def test_parties_that_joined_two_years_ago_run_a_job(joined: Joined) -> None:
         assert row["f_state"] == "joined"
 
 
+def test_a_party_shows_a_certificate_of_its_company_and_is_known_by_its_key(joined: Joined) -> None:
+    """All jobs of this module run with it, in both directions; who has no entry for it refuses the connection."""
+    assert issuer_at(joined, HOST, CertifiedParty(NAME, joined.company.file.read_text())) == "authority"
+    with pytest.raises(ssl.SSLCertVerificationError):
+        issuer_at(joined, HOST, None)
+    assert issuer_at(joined, GUEST, None).startswith(f"fate_flow party {GUEST} key ")
+    key_id = key_id_of(public_pem(load_tls_key(joined.keys[HOST].tls_file).public_key()))
+    [found] = joined.cluster.guest.ask("party/list")["parties"]
+    assert {one["key_id"] for one in found["keys"]["contacts"].values()} == {key_id}
+
+
+def issuer_at(joined: Joined, party_id: str, certified: CertifiedParty | None) -> str:
+    """Who has signed the certificate that a server shows to the other party."""
+    other = GUEST if party_id == HOST else HOST
+    key = PeerKey.of(party_id, public_pem(load_tls_key(joined.keys[party_id].tls_file).public_key()), certified)
+    context = client_context(own_tls(other, joined.keys[other].tls_file.parent, now_ms), [key])
+    with (
+        socket.create_connection(("127.0.0.1", joined.wires[party_id].target), 30) as plain,
+        context.wrap_socket(plain) as found,
+    ):
+        shown = found.getpeercert(binary_form=True)
+    [name] = x509.load_der_x509_certificate(shown or b"").issuer.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(name.value)
+
+
 def test_an_announced_tls_key_takes_over_without_a_restart(joined: Joined) -> None:
+    """The certificate of the company is of the present key: with the next one, the server makes its own again."""
     keys, guest = joined.keys[HOST], joined.cluster.guest
     key_list = read_key_list(keys.announce(TLS, TWO_YEARS_MS + 1000).content)
     present, following = map(key_id_of, key_list.valid(TLS, 0))

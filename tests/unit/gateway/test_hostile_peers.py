@@ -14,7 +14,7 @@ import pytest
 
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.gateway.limits import MIB, Limits
-from fate_flow.peers.tls import client_context
+from fate_flow.peers.tls import ALPN, DIAL, client_context
 from tests.kit.gateway.gateway_world import (
     Peer,
     Reply,
@@ -99,13 +99,17 @@ def test_a_refused_peer_that_goes_on_sending_is_cut_off() -> None:
 def test_a_known_key_whose_clock_is_days_off_is_told_so() -> None:
     async def test() -> None:
         async with gateway_world() as world:
-            late = client_context(world.parties["10000"].own, [world.own.peer])
+            late, dials = (
+                client_context(world.parties["10000"].own, [world.own.peer], protocol) for protocol in (ALPN, DIAL)
+            )
             world.now_ms[0] += 40 * 24 * 3600 * 1000
             peer = await world.connect(context=late)
             answer = await peer.ask()
             assert answer.status == 503
             assert "the certificate of party 10000 is valid from" in answer.text
             assert "compare the clocks of both servers" in answer.text
+            dialing = await world.connect(context=dials)
+            assert await dialing.rest() == b"", "it waits for requests, and this is none"
             assert world.application.served == []
 
     run(test())

@@ -8,15 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import load_pem_x509_certificate
 
 from fate_flow.core.access.invitation import LIFE_MS, Invitation
 from fate_flow.core.access.joining import read_introduction, read_sealed
 from fate_flow.core.model.errors import BadRequest, Conflict, FlowError, PermissionDenied
 from fate_flow.peers.joining import Joining
 from fate_flow.peers.phrase import phrase_of
+from fate_flow.peers.tls import TlsPrivateKey
 from tests.kit.peers.handshakes import tls_party
 from tests.kit.peers.joining_world import ADDRESSES, INVITED, INVITER, SECRET, JoiningWorld
 from tests.kit.site_keys import private_key
+from tests.kit.tls import Authority
 
 DAY = 24 * 3600 * 1000
 
@@ -269,6 +273,20 @@ def test_a_clock_that_is_far_off_is_named(world: JoiningWorld, invitation: Invit
     world.ahead = 40 * DAY
     with pytest.raises(PermissionDenied, match="clock: the certificate of party 9999 is valid from"):
         side.check(answer, world.leaf, "bob")
+
+
+def test_an_inviting_party_may_show_a_certificate_of_its_company(world: JoiningWorld, tmp_path: Path) -> None:
+    """Its key list has the key that is in the certificate; who made it does not matter."""
+    company = Authority(tmp_path)
+
+    def leaf_with(key: TlsPrivateKey) -> bytes:
+        return load_pem_x509_certificate(company.certificate("a.b", key.public_key())).public_bytes(Encoding.DER)
+
+    side = world.joining(world.invite())
+    answer = world.answer(side.message)
+    with pytest.raises(PermissionDenied, match="key: somebody in between has answered"):
+        side.check(answer, leaf_with(tls_party(INVITER).key), "bob")
+    assert side.check(answer, leaf_with(world.tls[INVITER].key), "bob").party.party_id == INVITER
 
 
 def test_a_clock_that_no_calendar_has_is_refused(world: JoiningWorld, invitation: Invitation) -> None:

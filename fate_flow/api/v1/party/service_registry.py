@@ -79,6 +79,10 @@ def _parties(settings: Settings) -> dict[str, Any]:
         found["plain"] = {"listen": asdict(plain.listen), "from": sorted(plain.party_ids)}
     if settings.parties_behind_proxy:
         found["behind_proxy"] = asdict(settings.parties_behind_proxy)
+    if settings.parties_certificate:
+        found["certificate"] = str(settings.parties_certificate)
+    if settings.certified_parties:
+        found["certified"] = {party_id: one.name for party_id, one in settings.certified_parties.items()}
     return found
 
 
