@@ -38,8 +38,10 @@ def _check_schema(database: Any, settings: Settings) -> None:
     newest = migrations.migrations()[-1].number
     have = migrations.version(database)
     if have != newest:
-        raise StorageFailed(
-            f"the database has schema {have}, this release needs {newest}: run fate_flow db upgrade"
-        )
+        if not have:
+            raise StorageFailed(
+                "the database is empty: start the server once (fate_flow serve), or run fate_flow db upgrade"
+            )
+        raise StorageFailed(f"the database has schema {have}, this release needs {newest}: run fate_flow db upgrade")
     migrations.check_digests(database)
     migrations.bind_party(database, settings.party_id)

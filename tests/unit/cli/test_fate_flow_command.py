@@ -140,7 +140,7 @@ def test_admin_needs_a_home_and_its_schema(conf, tmp_path, arguments):
     assert nowhere.stderr.startswith("Error: home: the folder ")
     (tmp_path / "home").mkdir()
     empty = run("admin", *arguments, "-c", conf)
-    assert (empty.exit_code, "run fate_flow db upgrade" in empty.stderr) == (1, True)
+    assert (empty.exit_code, "the database is empty: start the server once" in empty.stderr) == (1, True)
 
 
 def test_nothing_is_cleaned_where_nothing_is(conf):
