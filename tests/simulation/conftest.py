@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.simulation.chaos import no_gc
+
 
 @pytest.fixture(autouse=True)
 def _log_as_it_was() -> Iterator[None]:
@@ -15,3 +17,10 @@ def _log_as_it_was() -> Iterator[None]:
     yield
     logger.handlers[:] = handlers
     logger.propagate = propagates
+
+
+@pytest.fixture(autouse=True)
+def _no_gc() -> Iterator[None]:
+    """A world refers to itself in many ways: the collector looks at all of it again and again, and finds nothing."""
+    with no_gc():
+        yield
