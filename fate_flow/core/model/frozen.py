@@ -12,10 +12,11 @@ def changed(value: V, **change: Any) -> V:
 
     It is ten times as fast as `dataclasses.replace`, which sets each field. The class has no `__post_init__`, and no
     fields that are set only there."""
-    fields = value.__dict__
-    if not change.keys() <= fields.keys():
-        raise TypeError(f"{type(value).__name__} has no {', '.join(sorted(change.keys() - fields.keys()))}")
     new: V = object.__new__(type(value))
-    new.__dict__.update(fields)
-    new.__dict__.update(change)
+    fields = new.__dict__
+    fields.update(value.__dict__)
+    count = len(fields)
+    fields.update(change)
+    if len(fields) != count:
+        raise TypeError(f"{type(value).__name__} has no {', '.join(sorted(change.keys() - value.__dict__.keys()))}")
     return new

@@ -19,7 +19,14 @@ from collections.abc import Mapping
 from enum import Enum
 
 
-class JobStatus(Enum):
+class _Status(Enum):
+    """A member equals only itself, so its identity is its hash. The hash of `Enum` is a function in Python, and rules
+    look for statuses in sets all the time."""
+
+    __hash__ = object.__hash__
+
+
+class JobStatus(_Status):
     READY = "ready"        # not all parties have accepted it yet
     WAITING = "waiting"    # accepted by all parties; it waits for cores
     RUNNING = "running"    # every party accepted `start`
@@ -30,7 +37,7 @@ class JobStatus(Enum):
     TIMEOUT = "timeout"
 
 
-class TaskStatus(Enum):
+class TaskStatus(_Status):
     WAITING = "waiting"
     RUNNING = "running"
     STOPPING = "stopping"
@@ -41,7 +48,7 @@ class TaskStatus(Enum):
     TIMEOUT = "timeout"
 
 
-class SeatStatus(Enum):
+class SeatStatus(_Status):
     JOINING = "joining"      # `create`, or the command that the job waits again, is sent
     JOINED = "joined"        # the party accepted; it holds nothing
     REFUSED = "refused"      # the party does not take part
@@ -57,7 +64,7 @@ class SeatStatus(Enum):
     UNCONFIRMED = "unconfirmed"  # the party did not confirm the end; its own lease ends its share
 
 
-class WorkerStatus(Enum):
+class WorkerStatus(_Status):
     CREATED = "created"    # the launch was ordered
     RUNNING = "running"    # its runner reported a process
     EXITED = "exited"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fate_flow.core.access.limits import DAY, Grants, PartyLimits
+from fate_flow.core.access.limits import DAY, Grants
 from fate_flow.core.access.permission import Thing
 from fate_flow.store.grant_limits import party_limits, party_limits_text, table_limits, table_limits_text
 from fate_flow.store.memory.unit import MemoryUnitOfWork
@@ -30,7 +30,10 @@ class Permissions(MemoryUnitOfWork):
             thing: text for (owner, thing), (_, text) in self._rows.permissions.rows.items() if owner == party_id
         }
         tables = {thing: table_limits(text) for thing, text in found.items() if text is not None}
-        text, by, at = self._rows.party_limits.rows.get(party_id, (party_limits_text(PartyLimits()), "", 0))
+        of_party = self._rows.party_limits.rows.get(party_id)
+        if of_party is None:
+            return Grants(frozenset(found), tables)
+        text, by, at = of_party
         return Grants(frozenset(found), tables, party_limits(text), by, at)
 
     def replace_grants(self, party_id: str, grants: Grants) -> None:

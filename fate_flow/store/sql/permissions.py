@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fate_flow.core.access.limits import DAY, Grants, PartyLimits
+from fate_flow.core.access.limits import DAY, Grants
 from fate_flow.core.access.permission import Kind, Thing
 from fate_flow.store.database.access_models import PartyLimitsRow, PermissionRow, TableUseRow
 from fate_flow.store.database.prepared import Prepared
@@ -41,7 +41,9 @@ class Permissions(SqlUnitOfWork):
         found = self._granted(party_id)
         tables = {thing: table_limits(text) for thing, text in found.items() if text is not None}
         of_party = _LIMITS.row(self._database, party_id)
-        text, by, at = of_party or (party_limits_text(PartyLimits()), "", 0)
+        if of_party is None:
+            return Grants(frozenset(found), tables)
+        text, by, at = of_party
         return Grants(frozenset(found), tables, party_limits(text), by, at)
 
     def replace_grants(self, party_id: str, grants: Grants) -> None:
