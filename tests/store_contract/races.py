@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
+from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.status import JobStatus
@@ -15,6 +16,7 @@ from fate_flow.store.values import Submission
 from tests.store_contract.cases import (
     DOCUMENT,
     HOST,
+    OTHER_HOST,
     Cases,
     Each,
     a_job,
@@ -160,6 +162,23 @@ class StoreRaces(Cases):
         for _ in range(self.ROUNDS):
             at_once(store, *[lambda tx: tx.record_heartbeat("10000")] * self.THREADS)
         assert each.heartbeats() == {"10000": 1 + self.ROUNDS * self.THREADS}
+
+    def test_no_party_gets_more_jobs_than_one_transaction_allows(self, store: Any, each: Each) -> None:
+        """Also if it has sent no heartbeat yet, so that no row of it is here."""
+
+        def add(tx: Any, job_id: str, most: int) -> bool:
+            tx.lock_jobs_by("10001")
+            if tx.open_jobs_by("10001") >= most:
+                return False
+            job = a_job(job_id, initiator=OTHER_HOST)
+            bound = JobBinding(job_id, OTHER_HOST, frozenset({OTHER_HOST}), "d" * 64)
+            return bool(tx.add_job(job, DOCUMENT) and tx.bind(bound))
+
+        for number in range(self.ROUNDS):
+            calls = [lambda tx, n=number, who=who: add(tx, f"j{n}_{who}", n + 1) for who in range(self.THREADS)]
+            assert sorted(at_once(store, *calls)) == [False] * (self.THREADS - 1) + [True]
+            assert each.open_jobs_by("10001") == number + 1
+        assert each.heartbeats() == {}
 
     def test_the_first_sign_of_life_may_come_twice(self, store: Any, each: Each) -> None:
         at_once(store, *[lambda tx: tx.record_heartbeat("10000")] * self.THREADS)

@@ -165,7 +165,7 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
     with this content; TooMany if it has too many jobs here; NoSpace; and the errors of `accept`."""
     create = read_create(command.body, FORMATS)
     if not unit.tx.jobs_here(command.job_id):
-        check_unfinished_jobs(unit, caller)
+        check_unfinished_jobs(unit, caller, adds_one=statement is CommandKind.CREATE)
         check_space_for_party(unit.context, caller)
     digest = digest_of_received(create.document)
     spec = unit.parsed(create.document, digest)
@@ -184,11 +184,13 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
     return Admitted(create, for_rows(create.document, spec, create.name, create.description), spec, offered)
 
 
-def check_unfinished_jobs(unit: UnitOfWork, initiator: str) -> None:
+def check_unfinished_jobs(unit: UnitOfWork, initiator: str, *, adds_one: bool) -> None:
     """Check that this party may have one more unfinished job here. Raises TooMany.
 
-    On MySQL, creates that several processes handle at the same moment may exceed the quota by a few."""
+    `adds_one`: this transaction adds it, and may write; until its end, no other process adds one of this party."""
     if initiator not in (unit.context.party_id, PARTY_0):
+        if adds_one:
+            unit.tx.lock_jobs_by(initiator)
         unit.context.quotas.check_unfinished_jobs(initiator, unit.tx.open_jobs_by(initiator))
 
 

@@ -75,7 +75,7 @@ def check_may_run_again(unit: UnitOfWork, job: Job) -> None:
         spec = unit.spec(job.job_id)
         assert spec is not None, "a job row has its document"
         check_none_is_revoked(unit, spec)
-        check_unfinished_jobs(unit, job.initiator.party_id)
+        check_unfinished_jobs(unit, job.initiator.party_id, adds_one=True)
         check_space_for_party(unit.context, job.initiator.party_id)
 
 

@@ -70,6 +70,9 @@ class Resources(MemoryUnitOfWork):
         elastic = sum(one.cores for one in workers if one.is_elastic and one.task.job_id in job_ids)
         return sum(job.claim.cores for job in theirs if job.holds) + elastic
 
+    def lock_jobs_by(self, party_id: str) -> None:
+        """One transaction at a time has this store."""
+
     def open_jobs_by(self, party_id: str) -> int:
         theirs = {row.job.job_id for row in self._in(OPEN_JOBS) if row.job.initiator.party_id == party_id}
         return len(theirs & self._rows.bindings.rows.keys())

@@ -12,7 +12,7 @@ from fate_flow.core.model.resources import name_in_fate
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.contract.changes import MOST_PENDING
 from fate_flow.store.database.json_text import to_json
-from fate_flow.store.database.models import BindingRow, EngineRow, IntakeRow, JobRow, WorkerRow
+from fate_flow.store.database.models import BindingRow, EngineRow, IntakeRow, JobRow, PeerRow, WorkerRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit, insert_new, is_going_on, is_unfinished, job_is
 from fate_flow.store.database.rows import JOB_COLUMNS, date, job_of
@@ -91,6 +91,15 @@ class Resources(Jobs):
     def cores_of_jobs_by(self, party_id: str) -> int:
         found = (query.row(self._database, party_id) for query in (_CORES_HELD, _ELASTIC_CORES))
         return sum(int(row[0] or 0) for row in found if row)
+
+    def lock_jobs_by(self, party_id: str) -> None:
+        if self._database.is_sqlite:
+            return          # one transaction at a time may write
+        # Any write locks the row, also one that changes nothing. The row is kept; without heartbeats it says nothing.
+        lock = PeerRow.update(f_heard=PeerRow.f_heard).where(PeerRow.f_party_id == party_id)
+        if not hit(lock):
+            PeerRow.insert(f_party_id=party_id, f_heard=0).on_conflict_ignore().execute()
+            hit(lock)
 
     def open_jobs_by(self, party_id: str) -> int:
         row = _OPEN_JOBS_BY.row(self._database, party_id)

@@ -10,6 +10,7 @@ import pytest
 from fate_flow.core.model.job import Answer, Command
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
+from fate_flow.store.memory.resources import Resources
 from tests.kit.job_documents import job
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.hand_use_cases import Harness
@@ -74,6 +75,17 @@ def test_a_rerun_needs_a_place_among_the_unfinished_jobs_too() -> None:
     assert (answer.retcode, "may have at most 1" in answer.retmsg, host.job().run) == (429, True, 0)
     assert host.handle(other(FAILED)).is_ok
     assert host.handle(again).retcode != 429
+
+
+def test_who_adds_a_job_lets_no_other_process_add_one_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    locked: list[str] = []
+    monkeypatch.setattr(Resources, "lock_jobs_by", lambda _, party_id: locked.append(party_id))
+    host = with_quota(a_host(*ENDED), 2)
+    assert locked == ["9999"]
+    assert Harness(host).use_cases.commands.preview(other(create()), "9999").is_ok
+    assert locked == ["9999"], "a question adds none, and cannot write"
+    assert host.handle(command(K.STATUS, argument="waiting", run=1)).retcode != 429
+    assert locked == ["9999"] * 2
 
 
 def test_this_partys_own_jobs_have_no_quota() -> None:
