@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fate_flow.core.model.errors import BadSettings, Conflict
 
 ROOT_FILE, TLS_FILE, RECORD_FILE, LIST_FILE = "root.pem", "tls.pem", "record.pem", "list.json"
 """In the folder of the keys of a party. The file of the message key has no fixed name."""
+
+
+_LOCK_FILE = ".lock"
+
+
+@contextmanager
+def locked(folder: Path, *, makes_folder: bool = False) -> Iterator[None]:
+    """Let no other command change the keys in this folder meanwhile. Without the folder, nothing is locked.
+
+    The lock ends with its process. Raises Conflict if another command has it; BadSettings."""
+    path = folder / _LOCK_FILE
+    try:
+        if makes_folder:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600) if folder.exists() else None
+    except OSError as error:
+        raise BadSettings(f"{path}: cannot be opened: {error.strerror}") from error
+    try:
+        if handle is not None:
+            _lock(handle, path)
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _lock(handle: int, path: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise Conflict(
+            f"{path}: another fate_flow key command changes the keys of this party now, so nothing was changed: run "
+            "this one again when that has ended"
+        ) from error
 
 
 def next_to(path: Path) -> Path:

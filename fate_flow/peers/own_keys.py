@@ -20,7 +20,16 @@ from fate_flow.core.access.key_list import (
     read_signed_key_list,
 )
 from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict, FlowError
-from fate_flow.peers.key_files import LIST_FILE, RECORD_FILE, ROOT_FILE, TLS_FILE, next_to, put_next, write_public
+from fate_flow.peers.key_files import (
+    LIST_FILE,
+    RECORD_FILE,
+    ROOT_FILE,
+    TLS_FILE,
+    locked,
+    next_to,
+    put_next,
+    write_public,
+)
 from fate_flow.peers.key_lists import check_key_list, sign_key_list
 from fate_flow.peers.site_key import (
     ED25519,
@@ -55,6 +64,7 @@ class OwnKeys:
     def __init__(self, party_id: str, folder: Path, message_file: Path, clock: Callable[[], int]) -> None:
         self._party_id = party_id
         self._clock = clock
+        self._folder = folder
         self.root_file = folder / ROOT_FILE
         self.root_public_file = self.root_file.with_suffix(".pub")
         self.tls_file = folder / TLS_FILE
@@ -69,8 +79,12 @@ class OwnKeys:
     def make(self, kind: str = ED25519) -> list[Path]:
         """Make what is missing; return the new files. `kind`: of a new message key.
 
-        Raises Conflict if nothing is missing; BadSettings if a file cannot be used, or if only the root key, which is
-        not here, could sign the new keys."""
+        Raises Conflict if nothing is missing, or if another command changes the keys; BadSettings if a file cannot be
+        used, or if only the root key, which is not here, could sign the new keys."""
+        with locked(self._folder, makes_folder=True):
+            return self._make(kind)
+
+    def _make(self, kind: str) -> list[Path]:
         made = []
         for use, one in self._certified.items():
             if not one.file.exists():
@@ -86,7 +100,7 @@ class OwnKeys:
             write_public(self.root_public_file, load_private_key(self.root_file).public.pem)
             made.append(self.root_public_file)
         if made or not self.list_file.exists():
-            self.certify()
+            self._write(self._root(None), self.last_list())
             return [*made, self.list_file]
         raise Conflict(
             f"{self.root_public_file.parent}: every key is there already, and all other parties have the public ones. "
@@ -97,7 +111,11 @@ class OwnKeys:
         """Make the next key of this use; sign and write a key list that says from when on it is used, and return it.
 
         The present key counts for a day longer. If that fails, nothing is announced. Raises Conflict if a key of this
-        use is announced already; BadSettings, BadRequest."""
+        use is announced already, or if another command changes the keys; BadSettings, BadRequest."""
+        with locked(self._folder):
+            return self._announce(use, wait_ms, root_file)
+
+    def _announce(self, use: str, wait_ms: int, root_file: Path | None) -> SignedKeyList:
         before, now, one = self.last_list(), self._clock(), self._certified[use]
         root = self._root(root_file)             # before a key is made that nobody could certify
         if before is None:
@@ -135,8 +153,10 @@ class OwnKeys:
         """Sign and write the next key list; return it.
 
         `root_file`: of the root key, where it is kept elsewhere. `number`: of the list, instead of the next one.
-        `next_root`: file of the public key that may sign later lists instead. Raises BadSettings, BadRequest."""
-        return self._write(self._root(root_file), self.last_list(), number, next_root)
+        `next_root`: file of the public key that may sign later lists instead. Raises Conflict if another
+        command changes the keys; BadSettings, BadRequest."""
+        with locked(self._folder):
+            return self._write(self._root(root_file), self.last_list(), number, next_root)
 
     def _write(
         self, root: PrivateKey, before: KeyList | None, number: int | None = None, next_root: Path | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from fate_flow.core.access.key_list import MESSAGE, RECORD, TLS, KeyList, key_id_of, read_key_list
 from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict
 from fate_flow.peers.key_changes import own_tls
+from fate_flow.peers.key_files import locked
 from fate_flow.peers.key_lists import check_key_list
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.peers.site_key import RSA, load_private_key, make_private_key
@@ -53,6 +55,36 @@ def test_everything_is_made_at_once_and_certified(keys: OwnKeys) -> None:
     assert len({key.pem for key in found.keys}) == 3
     with pytest.raises(Conflict, match=r"every key is there already.* fate_flow key announce --use USE"):
         keys.make()
+
+
+def test_of_two_commands_at_once_one_is_refused_and_changes_nothing(keys: OwnKeys) -> None:
+    keys.make()
+    before = sorted((path.name, path.read_bytes()) for path in keys.tls_file.parent.iterdir())
+    keys.tls_file.with_name("record.pem").rename(keys.tls_file.with_name("away"))
+    changes: tuple[Callable[[], object], ...] = (keys.make, lambda: keys.announce(TLS, 1000), keys.certify)
+    with locked(keys.tls_file.parent):
+        for change in changes:
+            with pytest.raises(Conflict, match=r"/keys/\.lock: another fate_flow key command changes the keys"):
+                change()
+        assert newest(keys).number == 1, "it can be read"
+    keys.tls_file.with_name("away").rename(keys.tls_file.with_name("record.pem"))
+    assert sorted((path.name, path.read_bytes()) for path in keys.tls_file.parent.iterdir()) == before
+    keys.announce(TLS, 1000)
+    assert newest(keys).number == 2, "the lock ends with the command"
+
+
+def test_the_first_keys_are_made_once(keys: OwnKeys) -> None:
+    keys.tls_file.parent.mkdir()
+    with locked(keys.tls_file.parent), pytest.raises(Conflict, match="run this one again"):
+        keys.make()
+    assert [path.name for path in keys.tls_file.parent.iterdir()] == [".lock"]
+    keys.make()
+
+
+def test_without_a_folder_of_keys_none_is_made_by_a_refused_command(keys: OwnKeys) -> None:
+    with pytest.raises(BadSettings, match="fate_flow key make -c CONF"):
+        keys.certify()
+    assert not keys.tls_file.parent.exists()
 
 
 def test_the_key_of_an_older_release_becomes_the_message_key(tmp_path: Path, clock: Clock) -> None:
