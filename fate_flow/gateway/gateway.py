@@ -300,4 +300,6 @@ class Gateway:
 def _text(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return "the handshake has not ended in time"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"{error.reason} ({error.verify_message})"
     return getattr(error, "reason", None) or error.strerror or type(error).__name__

@@ -376,9 +376,10 @@ class _PinnedConnection(HTTPSConnection):
         try:
             made = self.pinned.context.wrap_socket(sock, server_hostname=self._dns_host.rstrip("."))
         except ssl.SSLCertVerificationError as error:
+            of = self.pinned.party_id
             raise _no_tls(
-                f"its server shows no valid key of party {self.pinned.party_id}; if a proxy in front of it has a "
-                f"certificate of an authority, name the authorities in routes.{self.pinned.party_id}.ca"
+                f"its server shows no valid key of party {of}; if an authority has made its certificate, name the "
+                f"authority in parties.certified.{of}, or, if that is of a proxy in front of it, in routes.{of}.ca"
             ) from error
         try:
             self.pinned.check(made)

@@ -23,7 +23,9 @@ _SIGNS_CERTIFICATES = x509.KeyUsage(
 class Authority:
     """Makes certificates; `file` has its own, which others check them with."""
 
-    def __init__(self, folder: Path, name: str = "authority") -> None:
+    def __init__(self, folder: Path, name: str = "authority", *, says_usage: bool = True) -> None:
+        """`says_usage`: whether its own certificate says what its key is for."""
+        self._says_usage = says_usage
         self._folder = folder
         self._name = _name(name)
         self._key = generate_private_key(SECP256R1())
@@ -66,7 +68,7 @@ class Authority:
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
-        if is_authority:         # Python 3.13 wants all of these
+        if is_authority and self._says_usage:         # Python 3.13 wants all of these
             builder = builder.add_extension(_SIGNS_CERTIFICATES, critical=True)
         return builder.sign(self._key, SHA256())
 

@@ -254,7 +254,8 @@ def print_keys_of_party(party_id: str, keys: Row, clock_now: int | None = None, 
 def clock_offset(milliseconds: int, when: str = "") -> str:
     """Return by how much the clock of another party is ahead of ours, for people."""
     text = f"{duration(abs(milliseconds))} {'ahead of' if milliseconds >= 0 else 'behind'} ours{when}"
-    return text if abs(milliseconds) <= _CLOCK_MS else f"{text}: correct the clocks, signed requests allow 60 s"
+    is_off = abs(milliseconds) > _CLOCK_MS and not when        # of an earlier time, it is no more than a fact
+    return f"{text}: correct the clocks, signed requests allow 60 s" if is_off else text
 
 
 def _contact(keys: Row, direction: str) -> str:

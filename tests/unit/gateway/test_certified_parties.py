@@ -59,6 +59,15 @@ def test_both_sides_are_known_by_their_keys_whoever_has_made_their_certificates(
     assert peer_of(ends.server.getpeercert(True), [of_here], ms(NOW)) == of_here
 
 
+def test_the_authority_may_have_certificates_that_a_strict_check_refuses(company: Authority, tmp_path: Path) -> None:
+    """Those that `openssl req -x509` makes do not say what their key is for."""
+    bare, party, own = Authority(tmp_path, "bare", says_usage=False), tls_party("10000"), tls_party("9999").own
+    peer = known(party, entry(bare))
+    leaf = showing(party, bare, tmp_path / "party.pem")
+    ends = connect(client_context(leaf, [own_key(own)]), server_context(own, [peer]))
+    assert peer_of(ends.server.getpeercert(True), [peer], ms(NOW)) == peer
+
+
 def test_the_authority_vouches_for_no_key_that_is_not_on_the_list(company: Authority, tmp_path: Path) -> None:
     party, thief = tls_party("10000"), tls_party("10000")
     peer, own = known(party, entry(company)), tls_party("9999").own
