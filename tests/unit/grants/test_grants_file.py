@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.access.limits import Grants, PartyLimits, TableLimits, described
-from fate_flow.core.access.permission import EVERYTHING, Kind, Thing
+from fate_flow.core.access.permission import ALL, EVERYTHING, INCOMING, OUTGOING, Kind, Thing
 from fate_flow.core.model.errors import BadRequest, BadSettings
 from fate_flow.jobspec.grants_file import GRANTS, read_grants, schema_text
 from fate_flow.server.grants_file import load_grants
@@ -37,6 +37,8 @@ def test_the_published_schema_is_the_one_that_is_read() -> None:
     [
         ({}, Grants()),
         ({"components": ["*"], "tables": ["*"]}, Grants(frozenset(EVERYTHING.values()))),
+        ({"streams": {"in": ["command"], "out": ["*"]}}, Grants(frozenset({
+            Thing(Kind.STREAM, "Command", INCOMING), Thing(Kind.STREAM, ALL, OUTGOING)}))),
         (
             {"components": ["reader", "secure_sum"], "cores": 0, "approval": False},
             Grants(

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fate_flow.components.providers.table import CATALOGUE
-from fate_flow.core.access.permission import EVERYTHING, Kind, PermissionRule, Thing, as_written, missing, read_things
+from fate_flow.core.access.permission import (
+    ALL,
+    EVERYTHING,
+    INCOMING,
+    OUTGOING,
+    Kind,
+    PermissionRule,
+    Thing,
+    as_written,
+    missing,
+    read_things,
+)
 from fate_flow.core.model.errors import BadRequest
-from fate_flow.core.model.spec import JobParameters, Party
+from fate_flow.core.model.spec import JobParameters, Party, Port
 from fate_flow.services.artifacts.inputs import named_things
 from fate_flow.services.artifacts.kinds import KINDS
 from tests.kit.jobspec.parsing import parse
@@ -58,6 +70,30 @@ def spec_of(**at_host: Any) -> Any:
 )
 def test_what_was_not_granted_is_missing(rule: PermissionRule, granted: Any, missing_things: Any) -> None:
     assert missing(rule, spec_of(), HOST, frozenset(granted), READS) == missing_things
+
+
+@pytest.mark.parametrize(
+    ("party", "granted", "directions"),
+    [
+        (HOST, [], [OUTGOING]), (GUEST, [], [INCOMING]),
+        (HOST, [Thing(Kind.STREAM, "SecureSum", INCOMING), *EVERYTHING.values()], [OUTGOING]),
+        (HOST, [Thing(Kind.STREAM, "SecureSum", OUTGOING)], []), (HOST, [Thing(Kind.STREAM, ALL, OUTGOING)], []),
+    ],
+)  # fmt: skip
+def test_each_direction_of_streams_is_granted_for_itself(
+    party: Party, granted: list[Thing], directions: list[str]
+) -> None:
+    spec = spec_of()
+    ports = (Port("fl", (GUEST,), (HOST,)),)
+    task = replace(spec.tasks["sum_0"], ports=ports)
+    found = missing(BOTH, replace(spec, tasks={"sum_0": task}), party, frozenset((*granted, SUM)), READS)
+    assert found == [Thing(Kind.STREAM, "SecureSum", direction) for direction in directions]
+    assert missing(PermissionRule(datasets=True), spec, party, frozenset((TABLE, *EVERYTHING.values())), READS) == []
+
+
+def test_streams_are_named_with_their_direction() -> None:
+    assert str(Thing(Kind.STREAM, "Command", INCOMING)) == "incoming streams of component Command"
+    assert str(Thing(Kind.STREAM, ALL, OUTGOING)) == "outgoing streams of all components"
 
 
 @pytest.mark.parametrize(
