@@ -19,7 +19,9 @@ from fate_flow.core.access.joining import (
     JOIN,
     NONCE_BYTES,
     Introduction,
+    SavedList,
     check_keys,
+    check_not_older,
     has_sealed_first,
     read_introduction,
     read_sealed,
@@ -88,7 +90,7 @@ class InvitingSide:
                 raise held.fail(f"name: the invitation is for party {invitation.invited}, not for {said.party_id}")
             _check_clock(said, now)
             keys, root_id = _checked_list(said)
-            own = self._own_keys(invitation, tls_key)
+            own = self._own_keys(invitation, tls_key, said)
             mine = Introduction(self._own, invitation.address, own, _nonce(), now, tls_key)
             answer = seal_answer(mine, invitation.secret, first)
             phrase = phrase_of(seen_by_both(first, answer))
@@ -97,8 +99,8 @@ class InvitingSide:
                 save(Joining(joined, keys, said.keys, root_id))
         return answer.text()
 
-    def _own_keys(self, invitation: Invitation, tls_key: str) -> SignedKeyList:
-        """Raises Conflict if the joining party could not recognise this one by its list."""
+    def _own_keys(self, invitation: Invitation, tls_key: str, said: Introduction) -> SignedKeyList:
+        """Raises Conflict if the joining party could not recognise this one by its list, or would not save that."""
         signed = self._own_list()
         keys, root = check_key_list(signed)
         if root.key_id != invitation.root_id:
@@ -107,6 +109,7 @@ class InvitingSide:
             raise Conflict(
                 "key: the inviting server uses a tls key that its key list does not have; there: fate_flow key certify"
             )
+        check_not_older(keys, signed, said)
         return signed
 
 
@@ -114,9 +117,11 @@ class JoiningSide:
     """Joins the party that has made an invitation; stores and sends nothing itself."""
 
     def __init__(
-        self, invitation: Invitation, own_party_id: str, address: str, own_list: SignedKeyList, clock: Clock
-    ) -> None:
-        """`address`: of the own gateway. Raises BadRequest if the invitation is for another party."""
+        self, invitation: Invitation, own_party_id: str, address: str, own_list: SignedKeyList, clock: Clock,
+        saved: SavedList | None = None,
+    ) -> None:  # fmt: skip
+        """`address`: of the own gateway; `saved`: the list of the inviting party that is here already. Raises
+        BadRequest if the invitation is for another party."""
         if invitation.invited != own_party_id:
             raise BadRequest(f"name: the invitation is for party {invitation.invited}; this is party {own_party_id}")
         if invitation.inviter == own_party_id:
@@ -124,7 +129,7 @@ class JoiningSide:
         self._invitation = invitation
         self._clock = clock
         self._sent_at = clock()
-        mine = Introduction(own_party_id, address, own_list, _nonce(), self._sent_at, invitation.id)
+        mine = Introduction(own_party_id, address, own_list, _nonce(), self._sent_at, invitation.id, saved)
         self._first = seal_first(mine, invitation.secret, invitation.inviter, invitation.root_id)
 
     @property
@@ -146,13 +151,15 @@ class JoiningSide:
 
 
 def join(
-    invitation: Invitation, own_party_id: str, address: str, own_list: SignedKeyList, by: str, clock: Clock
-) -> Joining:
+    invitation: Invitation, own_party_id: str, address: str, own_list: SignedKeyList, by: str, clock: Clock,
+    saved: SavedList | None = None,
+) -> Joining:  # fmt: skip
     """Join the inviting party: send it the keys and the address of this one, and return what it has proved of itself.
 
-    Nothing is stored here. Raises BadRequest, PermissionDenied, PeerUnreachable; each says what has to be corrected:
-    port, name, clock, key or secret."""
-    side, server = JoiningSide(invitation, own_party_id, address, own_list, clock), _UnprovedServer(invitation.inviter)
+    Nothing is stored here. `saved`: the list of the inviting party that is here already. Raises BadRequest,
+    PermissionDenied, PeerUnreachable; each says what has to be corrected: port, name, clock, key or secret."""
+    side = JoiningSide(invitation, own_party_id, address, own_list, clock, saved)
+    server = _UnprovedServer(invitation.inviter)
     return side.check(_asked(invitation, own_party_id, side.message, server, clock), server.leaf, by)
 
 

@@ -11,7 +11,7 @@ from fate_flow.api.http.party_connection import address_of, stranger_saw
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import ok, silent_json
 from fate_flow.core.access.joining import JOIN
-from fate_flow.core.model.errors import BadRequest, BadSettings, FlowError, NotFound, PermissionDenied
+from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict, FlowError, NotFound, PermissionDenied
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.peers.invitations import Invitations
 from fate_flow.peers.joining import InvitingSide, Joining
@@ -41,7 +41,7 @@ def blueprint(services: Services) -> Blueprint:
         except BadSettings as error:
             LOG.error("nobody can join: %s", error.message)
             raise FlowError("this server cannot use its keys or invitations; its log says why") from error
-        except PermissionDenied as error:
+        except (PermissionDenied, Conflict) as error:
             LOG.warning("%s could not join: %s", address_of(request.environ), error.message)
             raise
 

@@ -18,6 +18,7 @@ from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.invitation import LIFE_MS, PREFIX, SECRET_BYTES, Invitation, read_invitation
 from fate_flow.core.access.joined_party import JoinedParty
+from fate_flow.core.access.joining import SavedList
 from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict, FlowError
 from fate_flow.core.model.grammar import check_party_id
@@ -117,7 +118,8 @@ def join(conf: Path, text: str, by: str | None) -> None:
     invitation = _pasted() if text == "-" else read_invitation(text)
     with home_context(settings) as context:
         _check_not_revoked(context, invitation.inviter, invitation.root_id)
-        found = join_party(invitation, settings.party_id, address, keys.signed_list(), who, _now)
+        saved = _saved_list(context, invitation.inviter)
+        found = join_party(invitation, settings.party_id, address, keys.signed_list(), who, _now, saved)
         save_joined_party(context, found.party, found.keys, found.signed, found.root_id)
         tell(f"this party has joined party {invitation.inviter}")
         _finish(settings, context, found.party)
@@ -240,6 +242,12 @@ def _check_not_revoked(context: Context, party_id: str, root_id: str = "") -> No
             f"({fingerprint_of(keys.root_id)}), and no list here announces it; if that party has lost its root key, "
             f"join it after: fate_flow party remove {party_id}"
         )
+
+
+def _saved_list(context: Context, party_id: str) -> SavedList | None:
+    """Return the key list of a party that only a newer one can replace here; None if any can."""
+    keys = context.read(lambda tx: tx.party_keys(party_id))
+    return None if keys is None or keys.state is KeyState.REMOVED else SavedList.of(keys.number, keys.signed)
 
 
 def _check_open(settings: Settings, invitations: Invitations, invitation_id: str) -> None:

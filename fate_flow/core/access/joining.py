@@ -19,14 +19,14 @@ from __future__ import annotations
 import hmac
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any
 
 from fate_flow.core.access.invitation import Invitation, check_address
-from fate_flow.core.access.key_list import SignedKeyList, read_signed_key_list
-from fate_flow.core.model.errors import BadRequest, PermissionDenied
-from fate_flow.core.model.grammar import check_party_id, shown
+from fate_flow.core.access.key_list import MOST_NUMBER, KeyList, SignedKeyList, read_signed_key_list
+from fate_flow.core.model.errors import BadRequest, Conflict, PermissionDenied
+from fate_flow.core.model.grammar import check_party_id, check_whole, shown
 from fate_flow.core.text.strict_json import read_strict_json
 
 JOIN = "/party/join"
@@ -42,6 +42,18 @@ _ASKED, _ANSWERED, _SEEN = b"fate_flow join 1\n", b"fate_flow join 2\n", b"fate_
 
 
 @dataclass(frozen=True)
+class SavedList:
+    """Which key list of the inviting party the joining one has saved, from an earlier time."""
+
+    number: int
+    digest: str                      # SHA-256 of what is signed, in hex digits
+
+    @classmethod
+    def of(cls, number: int, signed: SignedKeyList) -> SavedList:
+        return cls(number, sha256(signed.content.encode()).hexdigest())
+
+
+@dataclass(frozen=True)
 class Introduction:
     """What a party says of itself when it joins."""
 
@@ -51,11 +63,13 @@ class Introduction:
     nonce: str                       # hex digits
     clock: int                       # milliseconds since 1970
     about: str                       # of the first message: the id of the invitation; of the answer: of the tls key
+    saved: SavedList | None = None   # in the first message, if there is one
 
     def content(self) -> str:
         return json.dumps({
             "version": VERSION, "party_id": self.party_id, "address": self.address, "key_list": self.keys.text(),
             "nonce": self.nonce, "clock": self.clock, "about": self.about,
+            "saved_list": None if self.saved is None else asdict(self.saved),
         })  # fmt: skip
 
 
@@ -100,7 +114,7 @@ def read_introduction(message: SealedMessage) -> Introduction:
     found = _object(message.content)
     if found.get("version") != VERSION:
         raise BadRequest(f"join: version is not {VERSION}; both servers need a release that can join in the same way")
-    if set(found) != {"version", "party_id", "address", "key_list", "nonce", "clock", "about"}:
+    if set(found) != {"version", "party_id", "address", "key_list", "nonce", "clock", "about", "saved_list"}:
         raise BadRequest("join: the message has other keys than a release of this server writes")
     keys, clock = found["key_list"], found["clock"]
     if not isinstance(keys, str) or not isinstance(clock, int) or isinstance(clock, bool) or not 0 <= clock <= _MOST:
@@ -109,7 +123,31 @@ def read_introduction(message: SealedMessage) -> Introduction:
     return Introduction(
         check_party_id(found["party_id"], "join: party_id"), address,
         read_signed_key_list(keys), _matching(_NONCE, found["nonce"], "nonce"), clock,
-        _matching(_ID, found["about"], "about"),
+        _matching(_ID, found["about"], "about"), _saved_list(found["saved_list"]),
+    )
+
+
+def _saved_list(value: object) -> SavedList | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict) or set(value) != {"number", "digest"}:
+        raise BadRequest("join: saved_list does not consist of number and digest")
+    number = check_whole(value["number"], "join: saved_list: number", 1, MOST_NUMBER)
+    return SavedList(number, _matching(_ID, value["digest"], "saved_list: digest"))
+
+
+def check_not_older(own: KeyList, signed: SignedKeyList, said: Introduction) -> None:
+    """Check that the joining party would save the newest list of this one. Raises Conflict, which says what to do.
+
+    A home that was restored from an older copy has a list with a smaller number than others have saved."""
+    saved, newest = said.saved, SavedList.of(own.number, signed)
+    if saved is None or saved == newest or saved.number < newest.number:
+        return
+    what = "another list with the same number" if saved.number == newest.number else f"number {newest.number}"
+    raise Conflict(
+        f"key: party {said.party_id} has saved the key list of party {own.party_id} with number {saved.number}, and "
+        f"that party has {what} now: perhaps its home was restored from an older copy. There: fate_flow key certify "
+        f"--number {saved.number + 1}; then join again. Nothing was saved, and the invitation is still open"
     )
 
 

@@ -202,7 +202,11 @@ def _is_newer(stored: PartyKeys, new: KeyList, signed: SignedKeyList) -> bool:
                 "announces it; if the party has lost its root key, delete it first (flow key delete)"
             )
     if new.number < stored.number:
-        raise Conflict(f"the list has number {new.number}, and number {stored.number} of party {new.party_id} is here")
+        raise Conflict(
+            f"the list has number {new.number}, and number {stored.number} of party {new.party_id} is here. If the "
+            "home of that party was restored from an older copy, there: fate_flow key certify --number "
+            f"{stored.number + 1}"
+        )
     if new.number > stored.number:
         return True
     if signed.content != stored.signed.content:

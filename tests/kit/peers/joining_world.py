@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fate_flow.core.access.invitation import LIFE_MS, Invitation
-from fate_flow.core.access.joining import NONCE_BYTES, Introduction, seal_first
+from fate_flow.core.access.joining import NONCE_BYTES, Introduction, SavedList, seal_first
 from fate_flow.core.access.key_list import SignedKeyList
 from fate_flow.peers.invitations import Invitations
 from fate_flow.peers.joining import InvitingSide, Joining, JoiningSide
@@ -35,9 +35,11 @@ class JoiningWorld:
         self.invitations = Invitations(self.folder / "invitations", lambda: self.now)
         self.inviting = InvitingSide(INVITER, self.invitations, lambda: self.list_of(INVITER), lambda: self.now)
 
-    def list_of(self, party_id: str, tls: TlsParty | None = None, root: PrivateKey | None = None) -> SignedKeyList:
+    def list_of(
+        self, party_id: str, tls: TlsParty | None = None, root: PrivateKey | None = None, number: int = 1
+    ) -> SignedKeyList:  # fmt: skip
         return signed_list(
-            party_id, 1, private_key(int(party_id[-1]) + 1), root=root or self.roots[party_id],
+            party_id, number, private_key(int(party_id[-1]) + 1), root=root or self.roots[party_id],
             tls=tls or self.tls[party_id],
         )  # fmt: skip
 
@@ -48,10 +50,13 @@ class JoiningWorld:
         self.invitations.add(found, "ann")
         return found
 
-    def joining(self, invitation: Invitation, *, forged: SignedKeyList | None = None) -> JoiningSide:
-        """The invited party, or whoever has its text; `forged`: another key list than its own."""
+    def joining(
+        self, invitation: Invitation, *, forged: SignedKeyList | None = None, saved: SavedList | None = None
+    ) -> JoiningSide:
+        """The invited party, or whoever has its text; `forged`: another key list than its own; `saved`: the list of the
+        inviting party that it has."""
         own = forged or self.list_of(INVITED)
-        return JoiningSide(invitation, INVITED, ADDRESSES[INVITED], own, lambda: self.now + self.ahead)
+        return JoiningSide(invitation, INVITED, ADDRESSES[INVITED], own, lambda: self.now + self.ahead, saved)
 
     def message(
         self, invitation: Invitation, secret: bytes = SECRET, *, party_id: str = INVITED,

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import load_pem_x509_certificate
 
 from fate_flow.core.access.invitation import LIFE_MS, Invitation
-from fate_flow.core.access.joining import read_introduction, read_sealed
+from fate_flow.core.access.joining import SavedList, read_introduction, read_sealed
 from fate_flow.core.model.errors import BadRequest, Conflict, FlowError, PermissionDenied
 from fate_flow.peers.joining import Joining
 from fate_flow.peers.phrase import phrase_of
@@ -249,6 +249,26 @@ def test_a_server_whose_list_lacks_the_key_it_shows_says_so(world: JoiningWorld,
     assert (world.saved, world.invitations.are_open()) == ([], True)
 
 
+@pytest.mark.parametrize(("number", "what"), [
+    (3, "number 1"), (1, "another list with the same number"),
+])  # fmt: skip
+def test_a_party_whose_home_is_older_than_its_list_elsewhere_hears_it_before_anything_is_saved(
+    world: JoiningWorld, invitation: Invitation, number: int, what: str
+) -> None:
+    saved = SavedList.of(number, world.list_of(INVITER, tls=tls_party(INVITER), number=number))
+    with pytest.raises(Conflict) as error:
+        world.answer(world.joining(invitation, saved=saved).message)
+    assert error.value.message == (
+        f"key: party 10000 has saved the key list of party 9999 with number {number}, and that party has {what} now: "
+        f"perhaps its home was restored from an older copy. There: fate_flow key certify --number {number + 1}; then "
+        "join again. Nothing was saved, and the invitation is still open"
+    )
+    assert world.saved == []
+    older = SavedList.of(1, world.list_of(INVITER))
+    world.answer(world.joining(invitation, saved=older).message)
+    assert len(world.saved) == 1, "the same list is here, and the invitation was open"
+
+
 def test_what_cannot_be_saved_uses_nothing_up(world: JoiningWorld, invitation: Invitation) -> None:
     def save(_: Joining) -> None:
         raise Conflict("party 10000 was revoked here")
@@ -312,7 +332,8 @@ def test_what_is_no_message_is_refused(world: JoiningWorld, invitation: Invitati
 @pytest.mark.parametrize("keys", [
     {"version": 2}, {"more": 1}, {"nonce": "AB" * 32}, {"nonce": "ab"}, {"about": "../../etc/passwd"}, {"about": None},
     {"clock": -1}, {"clock": True}, {"clock": 1.5}, {"clock": 2**53}, {"address": "http://a:1"}, {"party_id": "x"},
-    {"key_list": 1}, {"key_list": "{}"},
+    {"key_list": 1}, {"key_list": "{}"}, {"saved_list": []}, {"saved_list": {"number": 1}},
+    {"saved_list": {"number": 0, "digest": "ab" * 32}}, {"saved_list": {"number": 1, "digest": "AB" * 32}},
 ])  # fmt: skip
 def test_a_message_of_another_form_is_refused(
     world: JoiningWorld, invitation: Invitation, keys: dict[str, object]

@@ -16,6 +16,7 @@ from fate_flow.cli.server import party
 from fate_flow.cli.server.main import fate_flow
 from fate_flow.core.access.invitation import Invitation, read_invitation
 from fate_flow.core.access.joined_party import JoinedParty
+from fate_flow.core.access.joining import SavedList
 from fate_flow.core.access.key_list import KeyState, PartyKeys
 from fate_flow.core.model.errors import PermissionDenied
 from fate_flow.peers.invitations import Invitations
@@ -134,6 +135,28 @@ def test_a_party_may_join_again_by_a_root_key_that_it_has_announced(
     assert ("fate_flow party remove 10000" in found.stderr) is not is_asked
     own = run("join", text=replace(read_invitation(TEXT), root_id=before.public.key_id).text())
     assert "the other party refuses" in own.stderr
+
+
+@pytest.mark.parametrize(("state", "is_sent"), [(KeyState.JOINED, True), (KeyState.REMOVED, False)])
+def test_the_other_party_hears_which_of_its_lists_is_here(
+    run: Run, conf: Path, monkeypatch: pytest.MonkeyPatch, state: KeyState, is_sent: bool
+) -> None:
+    """Unless any list may take the place of that one."""
+    sent: list[object] = []
+
+    def ask(*values: object) -> Joining:
+        sent.append(values[-1])
+        raise PermissionDenied("key: the other party refuses")
+
+    monkeypatch.setattr(party, "join_party", ask)
+    root, text = private_key(105), read_invitation(TEXT)
+    signed = sign_key_list(root, key_list_of("10000", 4, private_key(1)))
+    store = SqlStore(migrated_sqlite(load_settings(conf).home))
+    with store.transaction() as tx:
+        tx.add_party_keys(PartyKeys("10000", 4, root.public.key_id, signed, 1, state, "ann", 1))
+    store.close()
+    run("join", text=replace(text, root_id=root.public.key_id).text())
+    assert sent == [SavedList.of(4, signed) if is_sent else None]
 
 
 def test_a_user_without_a_name_is_named_by_its_number(
