@@ -30,6 +30,8 @@ NICENESS = 10
 """Workers compute for hours, and must not delay the server, which answers in milliseconds. With this niceness ten
 workers weigh about as much as one server. A higher one would starve workers on a machine with other work."""
 
+_SIGNALS = tuple(sorted(signal.valid_signals()))     # made once, before the forks
+
 
 def become_worker(spec: WorkerSpec, barrier: int, report: int, output: tuple[int, ...] = ()) -> NoReturn:
     """Wait for the go-ahead and run the program of the spec; write to `report` what prevents it.
@@ -61,7 +63,7 @@ def let_go_of_descriptors(keep: Collection[int]) -> None:
 def reset_signals() -> None:
     """Reset all signals that the server handles or ignores to their defaults; blocked ones stay blocked."""
     signal.set_wakeup_fd(-1)
-    for number in signal.valid_signals():
+    for number in _SIGNALS:
         if signal.getsignal(number) not in (signal.SIG_DFL, None):
             signal.signal(number, signal.SIG_DFL)
 

@@ -14,10 +14,12 @@ import pytest
 import yaml
 
 from fate_flow.components.__main__ import main
+from fate_flow.components.base.errors import BadConfig
 from fate_flow.components.builtin import reader
 from fate_flow.components.tables.table import Table
 from fate_flow.components.tables.table_uri import format_uri
-from fate_flow.components.worker.executor import one_line
+from fate_flow.components.worker.executor import one_line, read_config
+from fate_flow.jobspec.text.yaml_text import yaml_text
 from tests.kit.components.memory_channel import a_table
 
 TASK_ID = "202601010000000000000_upload_0"
@@ -185,6 +187,28 @@ def test_a_wrong_configuration_is_named(worker, change, said):
     worker.config |= change
     assert worker.run() == 1
     assert said.replace("data_dir", "conf.computing.metadata.options.data_dir") in worker.result["status"]["exceptions"]
+
+
+def test_the_configuration_may_be_json_as_the_server_writes_it(worker):
+    worker.config["parameters"] = {"data_num": "1e3 is text in JSON"}
+    (worker.folder / "config.yaml").write_text(yaml_text(worker.config))
+    assert read_config(worker.folder / "config.yaml") == yaml.safe_load(yaml_text(worker.config)) == worker.config
+
+
+_NOT_JSON = ("{", "a: 1", '{"a": NaN}', "[1, Infinity]", '? "a" : 1', '{"a": 1}\nb: 2', "'1'", "~")
+
+
+@pytest.mark.parametrize("text", _NOT_JSON)
+def test_what_is_not_json_is_read_as_yaml(tmp_path, text):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    try:
+        expected = yaml.safe_load(text)
+    except yaml.YAMLError:
+        with pytest.raises(BadConfig, match="it is not YAML"):
+            read_config(path)
+    else:
+        assert read_config(path) == expected
 
 
 @pytest.mark.parametrize("text", [None, "{", "- a list"])
