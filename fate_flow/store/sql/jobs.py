@@ -50,17 +50,10 @@ class Jobs(SqlUnitOfWork):
         return tuple(job_of(row) for row in _JOBS_HERE.rows(self._database, job_id))
 
     def document(self, job_id: str, party: Party | None = None) -> Document | None:
-        is_it = JobRow.f_job_id == job_id if party is None else job_is(JobKey(job_id, party))
-        row = (
-            JobRow.select(
-                JobRow.f_dsl, JobRow.f_runtime_conf, JobRow.f_runtime_conf_on_party, JobRow.f_name,
-                JobRow.f_description, JobRow.f_tag, JobRow.f_format, JobRow.f_document,
-            )
-            .where(is_it)
-            .order_by(JobRow.f_is_initiator.desc(), JobRow.f_role, JobRow.f_party_id)
-            .tuples()
-            .first()
-        )  # fmt: skip
+        if party is None:
+            row = _DOCUMENT.row(self._database, job_id)
+        else:
+            row = _DOCUMENT_OF_PARTY.row(self._database, job_id, party.role, party.party_id)
         if row is None:
             return None
         dsl, conf, on_party, name, description, tag, own_format, kept = row
@@ -186,6 +179,22 @@ _JOB = Prepared(
 )
 _JOBS_HERE = Prepared(
     lambda job_id: JobRow.select(*JOB_COLUMNS).where(JobRow.f_job_id == job_id).order_by(*BY_AGE), 1
+)
+
+
+def _document_where(where: Any) -> Any:
+    """Select the document of a row of the job; the initiator's, if this party has it."""
+    columns = (
+        JobRow.f_dsl, JobRow.f_runtime_conf, JobRow.f_runtime_conf_on_party, JobRow.f_name, JobRow.f_description,
+        JobRow.f_tag, JobRow.f_format, JobRow.f_document,
+    )  # fmt: skip
+    order = (JobRow.f_is_initiator.desc(), JobRow.f_role, JobRow.f_party_id)
+    return JobRow.select(*columns).where(where).order_by(*order).limit(1)
+
+
+_DOCUMENT = Prepared(lambda job_id: _document_where(JobRow.f_job_id == job_id), 1)
+_DOCUMENT_OF_PARTY = Prepared(
+    lambda job_id, role, party_id: _document_where(job_is(JobKey(job_id, Party(role, party_id)))), 3
 )
 
 
