@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -29,6 +30,7 @@ from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.peers.signature import SIGNATURE, Covered, digest_of, sign
 from fate_flow.peers.tls import PeerKey, client_context, load_tls_key, public_pem, server_context
+from tests.kit.attacks.attacked_server import create_body, new_job_id, reader
 from tests.kit.key_lists import signed_list
 from tests.kit.peers.handshakes import TlsParty, tls_party
 from tests.kit.peers.tls_peer import TlsPeer
@@ -399,6 +401,33 @@ def test_a_server_that_stops_leaves_neither_process_nor_socket_and_starts_again(
             eventually(lambda: is_refused(parties_port), "the port to be free")
         assert not (home / "run" / "parties.sock").exists()
         assert sorted(path.name for path in (home / "run").iterdir() if path.name.startswith("tmp")) == []
+    finally:
+        service.kill(home)
+        ports.close()
+
+
+def test_below_the_watermark_of_its_disk_a_server_takes_nothing_new_and_goes_on(tmp_path: Path) -> None:
+    ports = Ports()
+    home, conf, port, parties_port = write_conf(tmp_path, ports)
+    conf.write_text(yaml.safe_dump({**yaml.safe_load(conf.read_text()), "limits": {"least_free_disk": 2**60}}))
+    OwnKeys("9999", home / "keys", home / "keys" / "message.pem", now_ms).make()
+    try:
+        start_server(conf, home)
+        server = PartyServer("9999", f"http://127.0.0.1:{port}", home)
+        full = Gatewayed(home, conf, parties_port, server, {"10000": tls_party("10000", clock=now_ms)}, {})
+        full.join("10000")
+        eventually(lambda: full.is_let_in("10000"), "the party to be let in")
+        job_id = new_job_id()
+        body = create_body(job_id, reader("10000", "any", {"host": ["9999"]}))
+        _, said = full.ask("10000", f"/v1/party/{job_id}/host/9999/create", body=body)
+        assert said["retcode"] == 507
+        assert "takes nothing new now: its disk is nearly full" in str(said["retmsg"])
+        assert not re.search(r"\d+ (bytes|MiB)", str(said["retmsg"])), "another party learns no sizes"
+        refused = server.submit(reader("9999", "any", {}))
+        assert (refused["retcode"], "MiB have to stay free" in refused["retmsg"]) == (507, True), refused
+        assert server.rows("SELECT f_job_id FROM t_job") == []
+        assert full.is_let_in("10000")
+        assert server.ask("server/info", {})["takes_new"] is False
     finally:
         service.kill(home)
         ports.close()
