@@ -31,9 +31,11 @@ def store(request: pytest.FixtureRequest) -> str:
 
 
 def until(world: World, condition: Callable[[], object], seconds: float = 60) -> None:
-    end = world.now + seconds * 1000
-    while not condition():
+    """Conditions read what the steps of the world change: without a step, none is looked at again."""
+    end, steps = world.now + seconds * 1000, -1
+    while steps == world.steps or not condition():
         assert world.now < end, "\n".join(world.transcript[-40:])
+        steps = world.steps
         world.run_for(0.002)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from fate_flow.core.model.history import HistoryEntry
@@ -18,7 +19,9 @@ from fate_flow.store.database.models import HistoryRow, JobRow, OutboxRow, SeatR
 from fate_flow.store.database.row_map import Converted, Maybe, Place, RowMap
 
 
+@lru_cache(maxsize=1_000)
 def parties_of(roles: str) -> tuple[Party, ...]:
+    """Return the parties of a job. Its row is read often, and jobs of the same parties are many."""
     return tuple(Party(role, str(one)) for role, ids in json.loads(roles).items() for one in ids)
 
 

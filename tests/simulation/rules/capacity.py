@@ -30,7 +30,7 @@ class CapacityRules(Rules):
         if engine == seen.engine and not seen.is_dirty:
             return
         seen.engine, seen.is_dirty = engine, False
-        claims = [*(job.claim for job in seen.jobs.values() if job.claim.token), *seen.elastic.values()]
+        claims = [*seen.held.values(), *seen.elastic.values()]
         cores, memory = sum(one.cores for one in claims), sum(one.memory for one in claims)
         if engine.remaining_cores + cores != engine.cores or engine.remaining_memory + memory != engine.memory:
             self._fail(f"books of party {party.party_id}: {engine} and {cores} cores, {memory} MB held")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from fate_flow.core.model.job import EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
+from fate_flow.core.model.job import Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
@@ -26,6 +26,7 @@ class Seen:
 
     def __init__(self) -> None:
         self.jobs: dict[JobKey, Job] = {}
+        self.held: dict[JobKey, Claim] = {}   # by those of them that hold something
         self.tasks: dict[TaskKey, Task] = {}
         self.newest: dict[tuple[str, str, Party], int] = {}        # the version of a task that was made last
         self.seats: dict[tuple[str, Party], Seat] = {}
@@ -38,6 +39,11 @@ class Seen:
         self.is_dirty = self.is_dirty or bool(changes.jobs)
         self._take_workers(changes)
         update(self.jobs, changes.jobs)
+        for job_key, job in changes.jobs.items():
+            if job is not None and job.claim.token:
+                self.held[job_key] = job.claim
+            else:
+                self.held.pop(job_key, None)
         update(self.tasks, changes.tasks)
         for key, task in changes.tasks.items():
             maker = (key.job_id, key.name, key.party)

@@ -157,7 +157,7 @@ class _OneOfMany(SqlStore):
 
     def _bind(self) -> None:
         if MODELS[0]._meta.database is not self.database:
-            self.database.bind(MODELS)
+            self.database.bind(MODELS, bind_refs=False, bind_backrefs=False)     # each one is named
 
 
 @cache

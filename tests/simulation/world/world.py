@@ -374,9 +374,9 @@ class World:
         }
 
     def job(self, at: str, job_id: str) -> Job | None:
-        with self.parties[at].store.reading() as tx:
-            found: Job | None = tx.job_here(job_id)
-        return found
+        """The row of its initiator at this party, as the last commit has left it."""
+        rows = self.invariants.seen(self.parties[at]).jobs.values()
+        return next((row for row in rows if row.job_id == job_id and row.is_initiator), None)
 
     def ends(self) -> Counter[str]:
         """How the jobs ended, as their initiators say; a refused submit leaves nothing."""
