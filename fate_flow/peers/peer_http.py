@@ -2,8 +2,10 @@
 
 The limits are applied at the socket. Each read waits at most until the deadline of the whole request, and its bytes are
 counted, whether they belong to the status line, the header, the framing of chunks or the body. So a server that sends
-one byte a second, an endless header, or a compressed body that grows costs a thread its deadline and no more. No other
-thread watches, and a connection that exceeds a limit is closed at once.
+one byte a second, an endless header, or a compressed body that grows costs a thread its deadline and no more. What is
+no body may have 128 KiB, and besides as many bytes as the body has had until then: interim answers and chunks of a byte
+would cost seconds of processor time before they reach the size of a long body. No other thread watches, and a
+connection that exceeds a limit is closed at once.
 
 Not limited: the resolution of a host name, which the resolver does (resolv.conf: timeout, attempts).
 """
@@ -39,7 +41,7 @@ from fate_flow.peers.tls import NotAPeer
 
 CONNECT_SECONDS = 5.0
 _LATE_SECONDS = 1.0          # for reading an answer that is there already, if this process stood still until too late
-_HEAD_BYTES = 64 * 1024
+_FRAME_BYTES = 128 * 1024    # of the head, of interim answers, of chunks around a body, and of what was read ahead
 _MOST_SERVERS = 256          # servers to which connections are kept
 _PIECE_BYTES = 64 * 1024
 _DIALED_HOST = "party-"
@@ -67,10 +69,7 @@ class PeerResponse:
 
 
 class AnswerTooLong(ValueError):
-    """An answer is longer than allowed."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__(f"its answer is longer than {most} bytes")
+    """An answer is longer than allowed, or more of it than allowed is no body."""
 
 
 class PeerHttp:
@@ -104,16 +103,16 @@ class PeerHttp:
         If the server has closed a kept connection meanwhile, the request is sent again; it may arrive twice.
         Raises requests.RequestException if there is no complete answer in time; ValueError for an answer that is not
         accepted."""
-        bounds = _Bounds(seconds, most_bytes)
+        bounds = _Bounds(seconds)
         request: dict[str, Any] = {"data": data, "params": query, "headers": head, "verify": ca_file or True}
         outer, _current.bounds = getattr(_current, "bounds", None), bounds
         try:
             try:
-                answer = self._exchange(url, request, bounds)
+                answer = self._exchange(url, request, bounds, most_bytes)
             except requests.exceptions.ConnectionError as error:
                 if isinstance(error, requests.exceptions.Timeout) or bounds.has_connected:
                     raise
-                answer = self._exchange(url, request, bounds)
+                answer = self._exchange(url, request, bounds, most_bytes)
             return answer
         finally:
             _current.bounds = outer
@@ -168,7 +167,7 @@ class PeerHttp:
         session.mount("https://", adapter)
         return session
 
-    def _exchange(self, url: str, request: Mapping[str, Any], bounds: _Bounds) -> PeerResponse:
+    def _exchange(self, url: str, request: Mapping[str, Any], bounds: _Bounds, most_bytes: int) -> PeerResponse:
         session, address = self._session_for(url, request)       # also for the second try: keys may have changed
         try:
             seconds = bounds.wait_seconds()
@@ -179,7 +178,7 @@ class PeerHttp:
         )
         with closing(response):
             try:
-                body = _body_of(response, bounds.most_bytes)
+                body = _body_of(response, bounds, most_bytes)
             except ReadTimeoutError as error:
                 raise requests.exceptions.ReadTimeout(error) from error
             except HTTPError as error:
@@ -195,17 +194,19 @@ def _party_of(request: Mapping[str, Any]) -> str:
     return str(request["headers"].get(DEST_PARTY_ID, ""))
 
 
-def _body_of(response: requests.Response, most_bytes: int) -> bytes:
+def _body_of(response: requests.Response, bounds: _Bounds, most_bytes: int) -> bytes:
     encoding = response.headers.get("Content-Encoding", "identity")
     if encoding != "identity":
         raise ValueError(f"its answer has the Content-Encoding {encoding[:20]!r}, which was not asked for")
+    too_long = AnswerTooLong(f"its answer is longer than {most_bytes} bytes")
     if int(response.raw.length_remaining or 0) > most_bytes:
-        raise AnswerTooLong(most_bytes)
+        raise too_long
     body = bytearray()
     for piece in response.raw.stream(_PIECE_BYTES, decode_content=False):
         body += piece
         if len(body) > most_bytes:
-            raise AnswerTooLong(most_bytes)
+            raise too_long
+        bounds.give(2 * len(piece))
     return bytes(body)
 
 
@@ -254,13 +255,11 @@ class _PinnedAdapter(HTTPAdapter):
 class _Bounds:
     """The time and the bytes that the present request of this thread may still take."""
 
-    def __init__(self, seconds: float, most_bytes: int) -> None:
-        self.most_bytes = most_bytes
+    def __init__(self, seconds: float) -> None:
         self.has_connected = False
         self._deadline = time.monotonic() + seconds
         self._late_until: float | None = None
-        # Half of a chunked body may be framing.
-        self._bytes_left = 2 * (_HEAD_BYTES + most_bytes)
+        self._bytes_left = _FRAME_BYTES
 
     def wait_seconds(self) -> float:
         """Return how long the next read or write may take. Raises TimeoutError if the time is over.
@@ -279,7 +278,11 @@ class _Bounds:
         """Count received bytes. Raises AnswerTooLong."""
         self._bytes_left -= count
         if self._bytes_left < 0:
-            raise AnswerTooLong(self.most_bytes)
+            raise AnswerTooLong("too many bytes of its answer are its head, or the framing of its chunks")
+
+    def give(self, count: int) -> None:
+        """Allow so many bytes more."""
+        self._bytes_left += count
 
 
 def _bounds() -> _Bounds:

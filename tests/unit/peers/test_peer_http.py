@@ -120,6 +120,21 @@ def test_an_answer_beyond_its_size_is_left_unread(what: str, start: Start) -> No
     assert server.await_no_connection(ENOUGH)
 
 
+def test_chunks_may_be_as_small_as_their_framing(start: Start) -> None:
+    """A thousand chunks of a byte take seven kilobytes; beyond 128 KiB, a half has to be body."""
+    for size, count in ((1, 1000), (6, 10_000)):
+        chunk = b"%x\r\n%s\r\n" % (size, b"x" * size)
+        found = post(start(once(CHUNKED + chunk * count + b"0\r\n\r\n")), PeerHttp(), ENOUGH)
+        assert found.body == b"x" * size * count
+
+
+@pytest.mark.parametrize("what", ["continuations", "small chunks"])
+def test_what_is_no_body_is_left_unread_long_before_the_longest_body(what: str, start: Start) -> None:
+    error = post(start(FLOODING[what]), PeerHttp(), ENOUGH, 16 << 20)
+    assert isinstance(error, ValueError), repr(error)
+    assert str(error) == "too many bytes of its answer are its head, or the framing of its chunks"
+
+
 @pytest.mark.parametrize(("body", "text"), [
     (b"[" * 200_000, "its answer is nested too deeply"),
     (b"[" + b"[]," * 1_100_000 + b"0]", "its answer has more than"),

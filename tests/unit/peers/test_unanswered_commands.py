@@ -37,13 +37,13 @@ def hang_up(handler: BaseHTTPRequestHandler) -> None:
 
 
 def drip(handler: BaseHTTPRequestHandler) -> None:
-    """One byte after the other, for ever."""
+    """One small chunk after the other, for ever; more of it is body than framing."""
     handler.send_response(200)
     handler.send_header("Transfer-Encoding", "chunked")
     handler.end_headers()
     with pytest.raises(OSError):      # noqa: PT012
         while True:
-            handler.wfile.write(b"1\r\n[\r\n")
+            handler.wfile.write(b"10\r\n[[[[[[[[[[[[[[[[\r\n")
             handler.wfile.flush()
     handler.close_connection = True
 
