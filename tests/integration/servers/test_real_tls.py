@@ -127,13 +127,15 @@ def test_nobody_between_the_servers_reads_the_rows_of_an_intersection(joined: Jo
     draw = random.Random(7)
     tables = {party_id: {f"person-{number:08x}": (f"word{draw.getrandbits(48):012x}",) for number in numbers}
               for party_id, numbers in ((GUEST, range(60)), (HOST, range(30, 90)))}  # fmt: skip
+    names, roles = {GUEST: "customers-of-the-guest", HOST: "people"}, (("guest", GUEST), ("host", HOST))
     for party_id, table in tables.items():
-        joined.cluster.parties[party_id].has_table("people", csv_text(["person", "word"], table))
+        joined.cluster.parties[party_id].has_table(names[party_id], csv_text(["person", "word"], table))
     document = job_of(
         {"reader_0": READER, "intersection_0": {
             "module": "Intersection", "input": taking_from("reader_0.raw"), "output": {"data": ["common"]},
         }},
-        {"guest": [GUEST], "host": [HOST]}, common={"reader_0": table_named("people")},
+        {"guest": [GUEST], "host": [HOST]},
+        by_role={role: {"0": {"reader_0": table_named(names[party_id])}} for role, party_id in roles},
     )  # fmt: skip
     before = {party_id: wire.count() for party_id, wire in joined.wires.items()}
     job_id = eventually(lambda: joined.submitted(document), "the parties to reach each other")
@@ -143,6 +145,14 @@ def test_nobody_between_the_servers_reads_the_rows_of_an_intersection(joined: Jo
         assert joined.cluster.parties[party_id].metrics(job_id, "intersection_0")["intersect_count"] == "30"
         assert wire.count() > before[party_id] + 10_000
         assert wire.readable(job_id, "intersection_0", *rows) == []
+
+    # The host gets its own parameters alone; both are bound to one document, whose digest people can compare.
+    home = joined.cluster.parties[HOST].home
+    held = {path: path.read_bytes() for path in home.rglob("*") if path.is_file() and not path.is_socket()}
+    assert [path for path, content in held.items() if names[GUEST].encode() in content] == []
+    assert any(names[HOST].encode() in content for content in held.values())
+    seats = {one: {"job_id": job_id, "role": role, "party_id": one} for role, one in roles}
+    assert len({joined.cluster.parties[one].ask("job/config", seat)["digest"] for one, seat in seats.items()}) == 1
 
 
 def test_a_party_that_is_deleted_is_cut_off_and_comes_back_with_a_compared_fingerprint(joined: Joined) -> None:
