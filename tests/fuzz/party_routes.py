@@ -10,10 +10,11 @@ from tests.fuzz.values import JOB
 OWN, CALLER = "9999", "10000"
 HOLDER, PLAIN = "10006", "10004"
 TASK = f"{JOB}/toy_0/{JOB}_toy_0/0"
+COMPARE = "document/compare"
 _JOB_TAILS = (
     "create", "status/canceled", "status/waiting", "dependence/check", "resource/apply", "resource/return", "start",
     "update", "parameter/update", "align", "stop/canceled", "clean", "model", "component/inheritance/check",
-    "component/rerun/check",
+    "component/rerun/check", COMPARE,
 )
 _TASK_TAILS = (
     "create", "start", "status/failed", "status/running", "stop/canceled", "collect", "clean/metrics", "update",
@@ -57,14 +58,25 @@ def document(random: Random) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def command(random: Random) -> tuple[str, Any]:
+    """The path and the body of a command."""
+    path = random.choice(COMMANDS)
+    if not path.endswith(COMPARE):
+        return path, document(random)
+    name = random.choice(("", f"fate_v1:{'ab' * 32}"))
+    return path, {
+        "role": "guest", "party_id": CALLER, "revision": random.randrange(3), "document": name, "is_running": True,
+    }  # fmt: skip
+
+
 def good_request(random: Random) -> tuple[str, Any]:
     """The path, below `/v1`, and the body of a request; bytes for a chunk of a message."""
     way = random.random()
     if way < 0.6:
-        return random.choice(COMMANDS), document(random)
+        return command(random)
     if way < 0.7:
-        commands = [{"endpoint": random.choice(COMMANDS), "body": document(random)} for _ in range(random.randrange(4))]
-        return "/party/batch", {"commands": commands}
+        asked = [command(random) for _ in range(random.randrange(4))]
+        return "/party/batch", {"commands": [{"endpoint": path, "body": body} for path, body in asked]}
     if way < 0.92:
         return random.choice(list(QUESTIONS.items()))
     return DELIVER, random.randbytes(random.randrange(300))
