@@ -13,8 +13,8 @@ from tests.fuzz import party_routes
 from tests.fuzz.values import JOB, ODD_TEXTS, any_value, as_bytes, changed, damaged, fitting, huge
 
 JOBS = 40
-Sign = Callable[[str, bytes], dict[str, str]]
-"""The fields that sign a request of a client with this target and this body."""
+Sign = Callable[[str, str, bytes], dict[str, str]]
+"""The fields that sign a request with this method, this target and this body."""
 
 
 class Listener(Enum):
@@ -23,6 +23,7 @@ class Listener(Enum):
     GATEWAY = "gateway"
     CLIENTS = "clients' port"
     PLAIN = "plain listener"
+    PROXIED = "listener behind a proxy"
 
 
 class Way(Enum):
@@ -34,14 +35,18 @@ class Way(Enum):
     TLS = "gateway, no handshake"
     CLIENT = "clients' port"
     PLAIN = "plain listener"
+    PROXIED = "listener behind a proxy"
 
     @property
     def listener(self) -> Listener:
-        return {Way.CLIENT: Listener.CLIENTS, Way.PLAIN: Listener.PLAIN}.get(self, Listener.GATEWAY)
+        return _LISTENERS.get(self, Listener.GATEWAY)
+
+
+_LISTENERS = {Way.CLIENT: Listener.CLIENTS, Way.PLAIN: Listener.PLAIN, Way.PROXIED: Listener.PROXIED}
 
 
 class Signed(Enum):
-    """How a request of a client is signed."""
+    """How a request is signed, by a client or behind a proxy."""
 
     NOT = "not"
     RIGHT = "right"
@@ -73,9 +78,8 @@ class Request:
         fields = list(self.fields)
         if self.signed is not Signed.NOT:
             is_form = any(value.startswith(b"multipart/") for _, value in fields)
-            signature = sign(self.target, b"" if is_form else self.body)        # as FATE's client signs an upload
-            if self.signed is Signed.WRONG:
-                signature["SIGNATURE"] = signature["SIGNATURE"][::-1]
+            target = self.target if self.signed is Signed.RIGHT else f"{self.target}x"
+            signature = sign(self.method, target, b"" if is_form else self.body)     # as FATE's client signs an upload
             fields += [(key.encode(), value.encode()) for key, value in signature.items()]
         framing = (b"Transfer-Encoding", b"chunked") if self.is_chunked else (b"Content-Length", b"%d" % len(self.body))
         head = b"".join(b"%s: %s\r\n" % one for one in (*fields, framing))
@@ -124,9 +128,12 @@ _KINDS: Sequence[tuple[int, Way, str]] = (
     (4, Way.CLIENT, "held"),
     (12, Way.PLAIN, "routes"), (3, Way.PLAIN, "fields"), (2, Way.PLAIN, "huge"), (4, Way.PLAIN, "framing"),
     (3, Way.PLAIN, "held"),
+    (9, Way.PROXIED, "routes"), (3, Way.PROXIED, "fields"), (1, Way.PROXIED, "huge"), (3, Way.PROXIED, "framing"),
+    (2, Way.PROXIED, "held"),
 )  # fmt: skip
 
-_CALLERS = {Way.HOLDER: (party_routes.HOLDER, 0), Way.PLAIN: (party_routes.PLAIN, 50)}
+_CALLERS = {Way.HOLDER: (party_routes.HOLDER, 0), Way.PLAIN: (party_routes.PLAIN, 50),
+            Way.PROXIED: (party_routes.PROXIED, 0)}
 """Who sends, if not `CALLER`, and the last digits of its first job id."""
 _ODD_FIELDS = (
     b"X-Fate-Flow-Peer", b"X_FATE_FLOW_PEER", b"X-Fate-Flow-Address", b"X-Fate-Flow-Tls", b"X-Forwarded-For",
@@ -210,7 +217,8 @@ def _of_party(random: Random, way: Way) -> Request:
         path, data = path.replace(old, new), data.replace(old.encode(), new.encode())
     fields = ((b"SRC-PARTY-ID", caller.encode()), (b"DEST-PARTY-ID", party_routes.OWN.encode()),
               (b"Content-Type", content_type))  # fmt: skip
-    return Request("POST", f"/v1{path}", fields, data)
+    signed = _signed(random) if way is Way.PROXIED else Signed.NOT
+    return Request("POST", f"/v1{path}", fields, data, signed)
 
 
 def _of_client(random: Random, operation: Operation) -> Request:
@@ -225,8 +233,11 @@ def _of_client(random: Random, operation: Operation) -> Request:
         path, fields = f"{path}?{described}", ((b"Content-Type", b"multipart/form-data; boundary=bb"),)
         data = b'--bb\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nid,x\r\n1,2\r\n--bb--\r\n'
         data = damaged(random, data) if random.random() < 0.7 else data
-    signed = random.choices((Signed.RIGHT, Signed.NOT, Signed.WRONG), (85, 10, 5))[0]
-    return Request(operation.method.upper(), path, fields, data, signed)
+    return Request(operation.method.upper(), path, fields, data, _signed(random))
+
+
+def _signed(random: Random) -> Signed:
+    return random.choices((Signed.RIGHT, Signed.NOT, Signed.WRONG), (85, 10, 5))[0]
 
 
 def _body(random: Random, good: Any) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 from tests.fuzz.values import JOB
 
 OWN, CALLER = "9999", "10000"
-HOLDER, PLAIN = "10006", "10004"
+HOLDER, PLAIN, PROXIED = "10006", "10004", "10008"
 TASK = f"{JOB}/toy_0/{JOB}_toy_0/0"
 COMPARE = "document/compare"
 _JOB_TAILS = (

@@ -22,7 +22,7 @@ from tests.fuzz.inputs import Input, Listener, Operation, Way, draw
 from tests.fuzz.lines import ELSEWHERE, HERE, Answer, HeldLines, Line
 from tests.fuzz.site import ATTACKER, HOLDER, UNKNOWN, Held, Site, running_site
 
-SENDERS = {Listener.GATEWAY: 3, Listener.CLIENTS: 3, Listener.PLAIN: 2}
+SENDERS = {Listener.GATEWAY: 3, Listener.CLIENTS: 3, Listener.PLAIN: 2, Listener.PROXIED: 2}
 WARM_UP, LONGEST_WARM_UP = 0.5, 20_000     # inputs after which memory and descriptors are measured first
 MOST_MEMORY = 48 << 20           # bytes, by which a process may have grown since then
 MOST_DESCRIPTORS = 16
@@ -204,7 +204,11 @@ def _send(
 def _lines(site: Site, listener: Listener) -> tuple[dict[Way, Line], dict[Way, HeldLines]]:
     """One sender's lines to a listener, and its connections that are held open, by way."""
     who = {Way.PEER: ATTACKER, Way.HOLDER: HOLDER, Way.STRANGER: UNKNOWN}
-    port = {Listener.GATEWAY: site.parties_port, Listener.CLIENTS: site.port, Listener.PLAIN: site.plain_port}[listener]
+    port = {
+        Listener.GATEWAY: site.parties_port, Listener.CLIENTS: site.port, Listener.PLAIN: site.plain_port,
+        Listener.PROXIED: site.proxied_port,
+    }[listener]  # fmt: skip
+    sign = site.signed_by_party if listener is Listener.PROXIED else site.signed
     contexts: dict[Way, ssl.SSLContext | None] = {
         way: client_context(site.parties[who[way]].own, [site.own]) if way in who else None
         for way in Way if way.listener is listener
@@ -212,8 +216,8 @@ def _lines(site: Site, listener: Listener) -> tuple[dict[Way, Line], dict[Way, H
     # A client on the same machine is trusted with the most, so it stays one.
     address = HERE if listener is Listener.CLIENTS else ELSEWHERE
     return (
-        {way: Line(port, context, site.signed, address) for way, context in contexts.items()},
-        {way: HeldLines(port, context, site.signed, address) for way, context in contexts.items()},
+        {way: Line(port, context, sign, address) for way, context in contexts.items()},
+        {way: HeldLines(port, context, sign, address) for way, context in contexts.items()},
     )
 
 
@@ -268,6 +272,7 @@ def _probes(outcome: Outcome, site: Site) -> Iterator[None]:
 
     found = [threading.Thread(target=probe, args=one) for one in
              (("peer", site.peer_answers), ("plain peer", site.plain_peer_answers),
+              ("peer behind a proxy", site.proxied_peer_answers),
               ("client", site.client_answers))]  # fmt: skip
     for one in found:
         one.start()

@@ -22,6 +22,9 @@ from fate_flow.cli.server import service
 from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.engines.local.spawner import SPAWNER
 from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.peers.signature import Covered, digest_of
+from fate_flow.peers.signature import sign as sign_as_party
+from fate_flow.peers.site_key import PrivateKey
 from fate_flow.peers.tls import PeerKey, client_context, load_tls_key, public_pem
 from fate_flow.settings.client_keys import ClientKeys, read_client_keys
 from tests.chaos import books
@@ -37,8 +40,10 @@ from tests.kit.site_keys import private_key
 OWN = party_routes.OWN
 ATTACKER, HONEST, UNKNOWN, HOLDER = party_routes.CALLER, "10002", "10005", party_routes.HOLDER
 PLAIN_ATTACKER, PLAIN_HONEST = party_routes.PLAIN, "10007"
+PROXIED = party_routes.PROXIED
+JOINED = (ATTACKER, HOLDER, HONEST, PROXIED)
 NO_QUOTA = {"requests_per_second": 100_000, "requests_at_once": 1_000_000, "log_lines_per_minute": 1_000_000}
-NO_QUOTAS = dict.fromkeys((ATTACKER, HOLDER, PLAIN_ATTACKER), NO_QUOTA)
+NO_QUOTAS = dict.fromkeys((ATTACKER, HOLDER, PLAIN_ATTACKER, PROXIED), NO_QUOTA)
 """The quota of requests has tests of its own; as many made-up inputs as possible are to get through."""
 LIMITS = {
     "poll_interval": 1.0, "remote_request_timeout": 2.0, "submit_timeout": 3.0, "hold_seconds": 5.0,
@@ -59,12 +64,13 @@ class Held:
 
 @dataclass(frozen=True)
 class Site:
-    """A server with all three listeners and client keys, and parties that have joined it, or have not."""
+    """A server with all kinds of listeners and client keys, and parties that have joined it, or have not."""
 
     party: Party
     port: int
     parties_port: int
     plain_port: int
+    proxied_port: int
     keys: ClientKeys
     parties: dict[str, TlsParty]
 
@@ -72,11 +78,16 @@ class Site:
     def own(self) -> PeerKey:
         return PeerKey.of(OWN, public_pem(load_tls_key(self.party.home / "keys" / "tls.pem").public_key()))
 
-    def signed(self, target: str, body: bytes) -> dict[str, str]:
+    def signed(self, _method: str, target: str, body: bytes) -> dict[str, str]:
         """The fields of a client with a key. A form is signed without its body, as in FATE's client."""
         at, nonce = str(time.time_ns() // 1_000_000), str(uuid4())
         signature = sign(self.keys.secret_key, at, nonce, self.keys.app_key, target, body)
         return {"TIMESTAMP": at, "NONCE": nonce, "APP_KEY": self.keys.app_key, "SIGNATURE": signature}
+
+    def signed_by_party(self, method: str, target: str, body: bytes, party_id: str = PROXIED) -> dict[str, str]:
+        """The fields of a party that asks behind a proxy, and wants a signed answer."""
+        covered = Covered(method, target, digest_of(body), party_id, OWN)
+        return sign_as_party(message_key(party_id), covered, int(time.time()), uuid4().hex, asks=True)
 
     def operations(self) -> list[Operation]:
         """The routes of clients, from the document that the server makes."""
@@ -100,6 +111,14 @@ class Site:
         fields = {"SRC-PARTY-ID": PLAIN_HONEST, "DEST-PARTY-ID": OWN}
         url = f"http://127.0.0.1:{self.plain_port}/v1/party/heartbeat"
         answer = requests.post(url, json={"jobs": []}, headers=fields, timeout=60)
+        return answer.status_code == 200 and answer.json()["retcode"] == 0
+
+    def proxied_peer_answers(self) -> bool:
+        """Whether the honest party is answered behind a proxy, where it signs."""
+        path, body = "/v1/party/heartbeat", b'{"jobs": []}'
+        fields = {"SRC-PARTY-ID": HONEST, "DEST-PARTY-ID": OWN, "Content-Type": "application/json"}
+        fields |= self.signed_by_party("POST", path, body, HONEST)
+        answer = requests.post(f"http://127.0.0.1:{self.proxied_port}{path}", data=body, headers=fields, timeout=60)
         return answer.status_code == 200 and answer.json()["retcode"] == 0
 
     def client_answers(self) -> bool:
@@ -130,6 +149,11 @@ class Site:
         return {path.name for path in (self.party.home / "run").iterdir()}
 
 
+def message_key(party_id: str) -> PrivateKey:
+    """What a joined party signs with."""
+    return private_key(JOINED.index(party_id) + 1)
+
+
 def _schema(operation: dict[str, Any]) -> dict[str, Any]:
     content = operation.get("requestBody", {}).get("content", {})
     found = next(iter(content.values()), {}).get("schema", {"type": "object"})
@@ -154,12 +178,13 @@ def running_site(root: Path, quotas: Mapping[str, Any] = NO_QUOTAS) -> Iterator[
     home, conf, ports = root / "home", root / "service_conf.yaml", Ports()
     home.mkdir(parents=True)
     free = filter(ports.is_free, range(26_000 + os.getpid() % 400 * 5, 65_536))
-    port, parties_port, plain_port = next(free), next(free), next(free)
+    port, parties_port, plain_port, proxied_port = next(free), next(free), next(free), next(free)
     conf.write_text(yaml.safe_dump({
         "party_id": OWN, "home": str(home), "fateflow": {"http_port": port},
         "parties": {
             "listen": {"host": "127.0.0.1", "port": parties_port},
             "plain": {"listen": {"port": plain_port}, "from": [PLAIN_ATTACKER, PLAIN_HONEST]},
+            "behind_proxy": {"port": proxied_port},
         },
         "authentication": {"site": {"switch": True}, "client": {"switch": True}},
         "quotas": {"parties": quotas}, "limits": LIMITS, "log": {"sql": False},
@@ -171,10 +196,10 @@ def running_site(root: Path, quotas: Mapping[str, Any] = NO_QUOTAS) -> Iterator[
         keys = read_client_keys(home)
         assert keys is not None
         party = Party(OWN, f"http://127.0.0.1:{port}", home, conf, "")
-        names = (ATTACKER, HOLDER, HONEST, UNKNOWN)
-        site = Site(party, port, parties_port, plain_port, keys, {one: tls_party(one, clock=now_ms) for one in names})
-        for number, name in enumerate((ATTACKER, HOLDER, HONEST)):
-            text = signed_list(name, 1, private_key(number + 1), tls=site.parties[name]).text()
+        tls = {one: tls_party(one, clock=now_ms) for one in (*JOINED, UNKNOWN)}
+        site = Site(party, port, parties_port, plain_port, proxied_port, keys, tls)
+        for name in JOINED:
+            text = signed_list(name, 1, message_key(name), tls=site.parties[name]).text()
             answer = party.post("key/public/save", {"party_id": name, "key": text})
             assert answer["retcode"] == 0, answer
         assert wait_until(lambda: _is_let_in(site), JOIN_SECONDS), "the parties are not let in"

@@ -21,6 +21,7 @@ def test_no_input_makes_a_server_fail_and_nothing_is_left(tmp_path: Path) -> Non
     assert {"200", "400", "404"} <= by_way["gateway, a joined party"]      # the inputs reach routes, and are refused
     assert {"200", "400", "403", "405"} <= by_way["clients' port"]
     assert {"200", "400", "404"} <= by_way["plain listener"]
+    assert {"200", "404"} <= by_way["listener behind a proxy"]
     assert by_way["gateway, a stranger"] == {"ended"}
     assert by_way["gateway, no handshake"] <= {"ended", "held"}
     assert sum(count for what, count in outcome.sent.items() if what.endswith(": held")) > INPUTS / 20

@@ -18,8 +18,8 @@ SCHEMA: dict[str, Any] = {"type": "object", "properties": {"job_id": {"type": "s
 OPERATIONS = [Operation("post", "/v1/job/query", SCHEMA), Operation("get", "/v1/x/{name}", SCHEMA)]
 
 
-def signed(target: str, body: bytes) -> dict[str, str]:
-    return {"SIGNATURE": f"{target}{len(body)}"}
+def signed(method: str, target: str, body: bytes) -> dict[str, str]:
+    return {"SIGNATURE": f"{method}{target}{len(body)}"}
 
 
 def drawn(seed: int, count: int) -> list[Input]:
@@ -39,12 +39,13 @@ def test_every_way_and_every_signature_is_among_them() -> None:
     found = drawn(7, 1500)
     assert {one.way for one in found} == set(Way)
     assert {one.request.signed for one in found if one.request} == set(Signed)
+    assert {one.request.signed for one in found if one.request and one.way is Way.PROXIED} == set(Signed)
     assert {one.request.is_chunked for one in found if one.request} == {True, False}
 
 
 def test_each_way_with_routes_has_inputs_that_are_held_with_a_part_of_their_bytes() -> None:
     held = [one for one in drawn(7, 3000) if one.is_held]
-    assert {one.way for one in held} == {Way.HOLDER, Way.TLS, Way.CLIENT, Way.PLAIN}
+    assert {one.way for one in held} == {Way.HOLDER, Way.TLS, Way.CLIENT, Way.PLAIN, Way.PROXIED}
     assert not any(one.is_clean for one in held)
     parts = [one.hold_at or 0.0 for one in held]
     assert (min(parts), max(parts)) == (0.0, 1.0)
@@ -52,7 +53,7 @@ def test_each_way_with_routes_has_inputs_that_are_held_with_a_part_of_their_byte
 
 
 def test_a_party_says_its_own_name() -> None:
-    for way, caller in ((Way.PEER, b"10000"), (Way.HOLDER, b"10006"), (Way.PLAIN, b"10004")):
+    for way, caller in ((Way.PEER, b"10000"), (Way.HOLDER, b"10006"), (Way.PLAIN, b"10004"), (Way.PROXIED, b"10008")):
         found = [one.request for one in drawn(7, 1000) if one.way is way and one.kind in ("routes", "held")]
         assert found
         assert {dict(request.fields)[b"SRC-PARTY-ID"] for request in found if request} == {caller}
