@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.syntax import statements
+
+pytestmark = pytest.mark.usefixtures("no_gc")
+
 TESTS = Path(__file__).parents[1]
 MOST_FILES = 20
 MOST_LINES = 500
@@ -33,7 +37,7 @@ def imports(name: str) -> frozenset[str]:
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

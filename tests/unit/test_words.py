@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("no_gc")]
 
 CHECKOUT = Path(__file__).parents[2]
 ITSELF = Path(__file__).relative_to(CHECKOUT).as_posix()
@@ -54,6 +54,7 @@ PROSE = {
     r"\b(a|the|no|this|next|later|another|every) turns?\b(?! to write| did not come)": "reservation round",
 }  # fmt: skip
 """What no sentence says, and what it says instead."""
+_ANY_PROSE = re.compile("|".join(PROSE))
 
 ALLOWED_NAMES = {
     "told": {"tests/unit/test_words.py"},
@@ -105,14 +106,21 @@ def identifiers(name: str) -> frozenset[str]:
     return frozenset(re.findall(r"[^\W\d]\w*", sources()[name].read_text(encoding="utf-8")))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_token_stays() -> Iterator[None]:
+    yield
+    tokens.cache_clear()
+
+
 @cache
 def tokens(name: str) -> tuple[tokenize.TokenInfo, ...]:
     with tokenize.open(sources()[name]) as file:
         return tuple(tokenize.generate_tokens(file.readline))
 
 
-def parts_of(identifier: str) -> set[str]:
-    return {part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", identifier)}
+@cache
+def parts_of(identifier: str) -> frozenset[str]:
+    return frozenset(part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", identifier))
 
 
 def is_sentence(identifier: str) -> bool:
@@ -138,7 +146,7 @@ def prose_in(name: str) -> Iterator[tuple[int, str]]:
     """Comments, docstrings, texts of more than one word, and names that are sentences, each with its line."""
     sentences = [one.replace("_", " ") for one in identifiers(name) if is_sentence(one)]
     text = "\n".join([sources()[name].read_text(encoding="utf-8"), *sentences])
-    if not any(re.search(pattern, text, re.IGNORECASE) for pattern in PROSE):
+    if not _ANY_PROSE.search(text.lower()):
         return
     for token in tokens(name):
         if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and " " in token.string):
@@ -156,20 +164,18 @@ def banned_prose(name: str, texts: Iterator[tuple[int, str]]) -> Iterator[str]:
                 yield f"{name}:{at}: {found[0]!r}: say {better}"
 
 
-@pytest.mark.parametrize("name", [name for name in sources() if name != ITSELF])
-def test_identifiers_have_the_words_of_the_glossary(name: str) -> None:
-    assert list(banned_names(name)) == []
+def test_identifiers_have_the_words_of_the_glossary() -> None:
+    assert [one for name in sources() if name != ITSELF for one in banned_names(name)] == []
 
 
-@pytest.mark.parametrize("name", [name for name in sources() if name != ITSELF])
-def test_comments_and_texts_have_the_words_of_the_glossary(name: str) -> None:
-    assert list(banned_prose(name, prose_in(name))) == []
+def test_comments_and_texts_have_the_words_of_the_glossary() -> None:
+    assert [one for name in sources() if name != ITSELF for one in banned_prose(name, prose_in(name))] == []
 
 
-@pytest.mark.parametrize("name", documents())
-def test_documents_have_the_words_of_the_glossary(name: str) -> None:
-    text = re.sub(r"`[^`\n]+`", "``", documents()[name].read_text(encoding="utf-8"))
-    assert list(banned_prose(name, iter([(1, text)]))) == []
+def test_documents_have_the_words_of_the_glossary() -> None:
+    texts = {name: path.read_text(encoding="utf-8") for name, path in documents().items()}
+    clean = {name: re.sub(r"`[^`\n]+`", "``", text) for name, text in texts.items()}
+    assert [one for name, text in clean.items() for one in banned_prose(name, iter([(1, text)]))] == []
 
 
 def test_the_glossary_is_short_enough_to_be_learnt() -> None:

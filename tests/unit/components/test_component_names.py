@@ -11,13 +11,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from fate_flow.components.providers.table import CATALOGUE, PROVIDERS
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("no_gc")]
 
 PACKAGE = Path(__file__).parents[3] / "fate_flow"
 _MODULES, _NAMES = "|".join(CATALOGUE), "|".join(one.name for one in CATALOGUE.values())
@@ -50,24 +51,29 @@ EXCEPTIONS = {
 
 def texts(tree: ast.Module) -> Iterator[str]:
     """Yield all string constants but docstrings, also the constant parts of f-strings."""
-    docstrings = {
-        one.value for node in ast.walk(tree) for one in ast.iter_child_nodes(node) if isinstance(one, ast.Expr)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings:
+    docstrings = set()
+    for node in ast.walk(tree):         # a statement comes before its value
+        if isinstance(node, ast.Expr):
+            docstrings.add(node.value)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings:
             yield node.value
 
 
-def named_in(source: str, name: re.Pattern[str] = NAME) -> set[str]:
-    return {text for text in texts(ast.parse(source)) if name.search(text)}
+def named_in(source: str) -> set[str]:
+    return {text for text in texts(ast.parse(source)) if NAME.search(text)}
+
+
+@cache
+def texts_outside() -> frozenset[tuple[str, str]]:
+    return frozenset(
+        (path.relative_to(PACKAGE).as_posix(), text)
+        for path in sorted(PACKAGE.rglob("*.py")) if PACKAGE / "components" not in path.parents
+        for text in texts(ast.parse(path.read_text(encoding="utf-8")))
+    )  # fmt: skip
 
 
 def named_outside(name: re.Pattern[str]) -> set[tuple[str, str]]:
-    return {
-        (path.relative_to(PACKAGE).as_posix(), text)
-        for path in sorted(PACKAGE.rglob("*.py")) if PACKAGE / "components" not in path.parents
-        for text in named_in(path.read_text(encoding="utf-8"), name)
-    }  # fmt: skip
+    return {(path, text) for path, text in texts_outside() if name.search(text)}
 
 
 def test_no_component_is_named_outside_the_components() -> None:

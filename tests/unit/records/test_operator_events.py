@@ -152,6 +152,7 @@ def test_what_failed_here_is_a_warning_or_an_error() -> None:
     assert Event.TASK_ERROR_REPORT.level is Level.ERROR
 
 
+@pytest.mark.usefixtures("no_gc")
 def test_every_call_in_the_product_fits_the_table() -> None:
     """`emit` takes any keyword, so the type checker cannot see a wrong one in a path that no test walks."""
     wrong = [problem for path in Path(fate_flow.__path__[0]).rglob("*.py") for problem in wrong_calls(path)]

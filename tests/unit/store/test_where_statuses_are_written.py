@@ -11,7 +11,7 @@ import pytest
 
 import fate_flow
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("no_gc")]
 
 PACKAGE = Path(fate_flow.__file__).parent
 CHANGES = "store/contract/changes.py"
@@ -21,6 +21,12 @@ STATEMENTS = {"update", "insert", "insert_many", "replace", "replace_many", "del
 
 
 FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_tree_stays() -> Iterator[None]:
+    yield
+    trees.cache_clear()
 
 
 @cache
