@@ -27,6 +27,7 @@ from fate_flow.peers.tls import (
     load_tls_key,
     public_pem,
     read_certificates,
+    time_of,
     why_not_shown,
 )
 
@@ -47,6 +48,13 @@ def own_tls(
     if certificate is None:
         return OwnTls(party_id, key, clock, change)
     return OwnTls(party_id, key, clock, change, CertificateFile(certificate))
+
+
+def check_own_tls(folder: Path, certificate: Path | None, now: int) -> None:
+    """Raises BadSettings if this party has no tls key, or could not show this certificate with it at this moment."""
+    key = tls_key_change(folder)(now) or load_tls_key(folder / TLS_FILE)
+    if certificate is not None and (why := why_not_shown(read_certificates(certificate)[0], key, time_of(now))):
+        raise BadSettings(f"{certificate}: {why}")
 
 
 def own_signature(folder: Path, file: Path, clock: Callable[[], int]) -> SiteSignature:

@@ -125,7 +125,7 @@ class OwnTls:
         with self._lock:
             at = self._clock()
             self._follow(self._newer(at))
-            now = _time(at)
+            now = time_of(at)
             if (certified := self._certified(self._key, now)) is not None:
                 return certified
             if self._made is None or not self._made[0] <= now < self._made[0] + LEAF_LIFE / 2:
@@ -251,7 +251,7 @@ def peer_of(leaf: bytes | None, peers: Collection[PeerKey], now: int) -> PeerKey
         raise
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise NotAPeer("its certificate cannot be read") from error
-    if not dates[0] <= _time(now) <= dates[1]:
+    if not dates[0] <= time_of(now) <= dates[1]:
         raise ClocksDiffer(
             f"the certificate of party {found.party_id} is valid from {_shown(dates[0])} to {_shown(dates[1])}, but "
             f"the clock here says {shown_time(now)}: compare the clocks of both servers"
@@ -424,14 +424,15 @@ def _known_key_id(pem: str) -> str:
     return _key_id(read_tls_key(pem))
 
 
-def _time(milliseconds: int) -> datetime:
+def time_of(milliseconds: int) -> datetime:
+    """Return the moment so many milliseconds after 1970 began."""
     return datetime.fromtimestamp(milliseconds // 1000, UTC)
 
 
 def shown_time(milliseconds: int) -> str:
     """Return a time, in milliseconds since 1970, for people; it may come from anybody."""
     try:
-        return _shown(_time(milliseconds))
+        return _shown(time_of(milliseconds))
     except (ValueError, OverflowError):
         return "a time that no calendar has"
 

@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from fate_flow.core.model.errors import BadSettings
 from fate_flow.engines.local.programs import unusable
+from fate_flow.peers.key_changes import check_own_tls
 from fate_flow.settings.people import people_file
 from fate_flow.settings.security import is_loopback
 from fate_flow.settings.settings import Settings
@@ -77,6 +79,18 @@ def _is_unproved(settings: Settings, party_id: str) -> bool:
     route = settings.routes[party_id]
     is_open = not route.shows_key and not route.is_local
     return settings.site.needs_saved_key(party_id) and route.signed_answers is False and is_open
+
+
+def key_problems(settings: Settings, now: int) -> Iterator[str]:
+    """Yield why a server with this configuration has nothing to show to other parties.
+
+    `now`: milliseconds since 1970."""
+    if settings.parties_listen is None and not settings.parties_dial:
+        return
+    try:
+        check_own_tls(settings.keys_dir, settings.parties_certificate, now)
+    except BadSettings as error:
+        yield error.message
 
 
 def readable_secrets(conf: Path) -> Iterator[str]:

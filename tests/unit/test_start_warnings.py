@@ -6,15 +6,18 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fate_flow.cli.server.main import fate_flow
 from fate_flow.core.access.client_roles import READ
 from fate_flow.core.model.errors import BadSettings
+from fate_flow.peers.tls import load_tls_key
 from fate_flow.server.runtime import signature_of, with_client_keys
 from fate_flow.server.start_warnings import start_warnings
 from fate_flow.settings.people import add_client
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
+from tests.kit.tls import Authority
 
 SECRETS = {
     "authentication: {client: {switch: true, http_app_key: our-clients, http_secret_key: secret-of-9999}}":
@@ -54,6 +57,23 @@ def test_secrets_of_an_overlay_are_those_of_its_file(tmp_path: Path) -> None:
     assert check(conf).startswith(f"WARNING: {overlay} has secrets (database.url)")
     overlay.chmod(0o600)
     assert check(conf) == ""
+
+
+def test_what_other_parties_cannot_be_shown_is_named_before_the_first_start(tmp_path: Path) -> None:
+    company, keys = Authority(tmp_path), tmp_path / "home" / "keys"
+    own, other = tmp_path / "own.pem", tmp_path / "other.pem"
+    text = f'party_id: "9999"\nhome: {tmp_path}/home\nparties: {{listen: {{host: 127.0.0.1, port: 9390}}%s}}\n'
+    conf = write(tmp_path / "conf" / "c.yaml", text % "", 0o600)
+    missing = "there is no private key of this party: fate_flow key make -c CONF"
+    assert check(conf) == f"WARNING: {keys}/tls.pem: {missing}\n"
+    assert CliRunner().invoke(fate_flow, ["key", "make", "-c", str(conf)]).exit_code == 0
+    assert check(conf) == ""
+    own.write_bytes(company.certificate("a.b", load_tls_key(keys / "tls.pem").public_key()))
+    other.write_bytes(company.certificate("a.b", Ed25519PrivateKey.generate().public_key()))
+    write(conf, text % f", certificate: {own}", 0o600)
+    assert check(conf) == ""
+    write(conf, text % f", certificate: {other}", 0o600)
+    assert check(conf) == f"WARNING: {other}: its first certificate is of another key than the tls key in use\n"
 
 
 def test_a_home_without_keys_says_so(tmp_path: Path) -> None:
