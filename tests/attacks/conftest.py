@@ -32,6 +32,13 @@ def attacked(running: AttackedServer) -> Iterator[AttackedServer]:
     assert running.server.tracebacks() == []
 
 
+@pytest.fixture
+def kept_connections(running: AttackedServer) -> Iterator[None]:
+    """For attacks by what requests say: a handshake for each of them would cost more than the requests."""
+    with running.kept_connections():
+        yield
+
+
 @pytest.fixture(scope="session")
 def job_here(running: AttackedServer) -> Iterator[str]:
     """The id of a job of the honest party whose program runs here."""

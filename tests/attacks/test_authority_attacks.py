@@ -25,7 +25,7 @@ from tests.kit.key_lists import signed_list
 from tests.kit.site_keys import private_key
 from tests.kit.waiting import eventually
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("kept_connections")]
 
 HIGHEST = 2**31 - 1
 """The highest revision that the database can keep."""

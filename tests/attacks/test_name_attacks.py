@@ -21,7 +21,7 @@ from tests.kit.attacks.attacked_server import (
 )
 from tests.kit.waiting import eventually
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("kept_connections")]
 
 LEFT = "left-by-an-attack"
 NAMES = (

@@ -12,6 +12,7 @@ import os
 import socket
 import ssl
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -131,6 +132,7 @@ class AttackedServer:
     proxy: ChangingProxy                     # ends the TLS in front of one of the listeners without TLS
     proxy_authority: Path                    # vouches for it
     _contexts: dict[str, ssl.SSLContext] = field(default_factory=dict)
+    _kept: dict[tuple[str, int], HTTPSConnection] | None = None        # by party and thread
 
     @property
     def client_port(self) -> int:
@@ -167,10 +169,35 @@ class AttackedServer:
         fields = {"SRC-PARTY-ID": party_id, "DEST-PARTY-ID": OWN, "Content-Type": "application/json"}
         fields |= {name.replace("_", "-"): value for name, value in head.items()}
         content = body if isinstance(body, bytes) else json.dumps({} if body is None else body).encode()
-        with closing(HTTPSConnection("127.0.0.1", self.port, context=self.context(party_id), timeout=90)) as connection:
-            connection.request("POST", f"/v1/{path}", content, fields)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
+        if self._kept is not None:
+            return self._sent_on_kept(party_id, f"/v1/{path}", content, fields)
+        with closing(self._https(party_id)) as connection:
+            return _answered(connection, f"/v1/{path}", content, fields)
+
+    def _https(self, party_id: str) -> HTTPSConnection:
+        return HTTPSConnection("127.0.0.1", self.port, context=self.context(party_id), timeout=90)
+
+    @contextmanager
+    def kept_connections(self) -> Iterator[None]:
+        """Inside, a thread sends a party's requests on one connection, and makes another one when it has to."""
+        self._kept = {}
+        try:
+            yield
+        finally:
+            for connection in self._kept.values():
+                connection.close()
+            self._kept = None
+
+    def _sent_on_kept(self, party_id: str, path: str, content: bytes, fields: Mapping[str, str]) -> tuple[int, bytes]:
+        assert self._kept is not None
+        key = (party_id, threading.get_ident())
+        if key in self._kept:
+            try:
+                return _answered(self._kept[key], path, content, fields)
+            except OSError:             # the server has closed it meanwhile: the next one has to be answered
+                self._kept.pop(key).close()
+        self._kept[key] = self._https(party_id)
+        return _answered(self._kept[key], path, content, fields)
 
     def ask(self, party_id: str, path: str, body: object = None, **head: str) -> Answer:
         """The envelope that this party gets."""
@@ -280,6 +307,14 @@ class AttackedServer:
 
 def task_path(job_id: str, verb: str, seat: str = f"host/{OWN}", kind: str = "party") -> str:
     return f"{kind}/{job_id}/toy_0/{job_id}_toy_0/0/{seat}/{verb}"
+
+
+def _answered(
+    connection: HTTPSConnection, path: str, content: bytes, fields: Mapping[str, str]
+) -> tuple[int, bytes]:  # fmt: skip
+    connection.request("POST", path, content, fields)
+    answer = connection.getresponse()
+    return answer.status, answer.read()
 
 
 def all_of(connection: Any) -> bytes:
