@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,10 @@ from typing import Any
 
 from fate_flow.core.model.spec import Party
 from fate_flow.core.streams.addresses import Address, Connects, Listens, StreamEnds
+from fate_flow.core.streams.counts import PortCount
 from fate_flow.relay.spool_session import Session
 
-_SUFFIX = ".json"
+_SUFFIX, _COUNTS = ".json", ".counts"
 _LOOK_SECONDS = 5.0
 LOOKED = b"looked\n"
 """What the gateway answers to a wake-up when all that is in the folder is open."""
@@ -54,17 +55,38 @@ class StreamSessions:
             os.replace(draft, path)
         self._tell()
 
-    def close(self, session: Session) -> None:
-        """Remove the session; the gateway ends its streams. Raises OSError."""
+    def close(self, session: Session) -> tuple[PortCount, ...]:
+        """Remove the session, so that the gateway ends its streams; return what they have carried. Raises OSError."""
+        path = self._path(session)
         with suppress(FileNotFoundError):
-            self._path(session).unlink()
+            path.unlink()
             self._tell()
+        found = self.counts(path.name)
+        path.with_suffix(_COUNTS).unlink(missing_ok=True)
+        return found
+
+    def counts(self, name: str) -> tuple[PortCount, ...]:
+        """Return what the streams of a session have carried; `name` is that of its file. Raises OSError."""
+        try:
+            counts = json.loads((self._folder / name).with_suffix(_COUNTS).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return ()
+        return tuple(PortCount(**{**one, "other": Party(**one["other"])}) for one in counts)
+
+    def count(self, name: str, counts: Collection[PortCount]) -> None:
+        """Store what the streams of a session have carried, also while its file is being removed. Raises OSError."""
+        path = (self._folder / name).with_suffix(_COUNTS)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft.write_text(json.dumps([{**vars(one), "other": vars(one.other)} for one in counts]), encoding="utf-8")
+        os.replace(draft, path)
 
     def purge(self, job_id: str) -> None:
         """Remove all sessions of a job. Raises OSError."""
         for session in self.sessions():
             if session.job_id == job_id:
                 self.close(session)
+        for left in self._folder.glob(f"{job_id}+*{_COUNTS}"):         # of a gateway that answered too late
+            left.unlink(missing_ok=True)
 
     def sessions(self) -> Iterator[Session]:
         for name in self._names():

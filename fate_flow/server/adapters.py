@@ -25,6 +25,7 @@ from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import JobKey, TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.program import WORK_FOLDERS
 from fate_flow.core.streams.addresses import StreamEnds
+from fate_flow.core.streams.counts import PortCount
 from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
 from fate_flow.engines.local.engine import LocalEngine, living_workers, printed_in
 from fate_flow.engines.local.worker import LAUNCH, Exit, WorkerSpec, read_json, write_atomically
@@ -275,10 +276,11 @@ class SpoolExchange:
         if streams:
             self.streams.open(StreamSession(session, document, streams))
 
-    def close(self, key: TaskKey, incarnation: str) -> None:
+    def close(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
         session = _session(key, incarnation)
-        self.streams.close(session)
+        counts = self.streams.close(session)
         self.spool.close(session)
+        return counts
 
     def purge(self, job_id: str) -> None:
         self.streams.purge(job_id)

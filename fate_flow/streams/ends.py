@@ -68,14 +68,23 @@ class _End(asyncio.Protocol):
         self.transport.abort()
 
 
-def reset_at_close(sock: socket.socket) -> None:
-    """Let whoever is at the other end see an error when this socket is closed, and not an end of data."""
+def reset_at_close(sock: socket.socket, is_reset: bool = True) -> None:
+    """Let whoever is at the other end see an error when this socket is closed, and not an end of data; or no longer."""
     with suppress(OSError):
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", is_reset, 0))
 
 
 class WorkerEnd(_End):
-    """The socket of a worker."""
+    """The socket of a worker. Until both directions have ended it is reset however it is closed, also by the kernel
+    when this process is killed: a worker must not take that for the end of its data."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        reset_at_close(transport.get_extra_info("socket"))
+
+    def close(self) -> None:
+        reset_at_close(self.transport.get_extra_info("socket"), is_reset=False)
+        super().close()
 
     def abort(self) -> None:
         reset_at_close(self.transport.get_extra_info("socket"))

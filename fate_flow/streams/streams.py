@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from fate_flow.core.model.spec import Party
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.core.streams.addresses import Address, Connects
+from fate_flow.core.streams.counts import PortCount
 from fate_flow.core.streams.stream import Stream
 from fate_flow.core.wire.v1.paths import DOCUMENT, stream_path
 from fate_flow.gateway.accepting import accepted, set_options
@@ -38,14 +39,29 @@ _UNREACHED_SECONDS = 60.0                         # after that, the worker is to
 _BACKLOG = 128
 
 
+@dataclass(frozen=True)
+class _Open:
+    """What is known of a stream beside its bytes. `way`: None if the other gateway has opened it."""
+
+    name: str
+    other: Party
+    begun: float
+    task: asyncio.Task[None] | None
+    way: Way | None
+
+
 @dataclass
 class _Attempt:
     """One attempt of a task while its file is there."""
 
+    name: str                      # of its file
     session: StreamSession
+    counts: dict[tuple[str, Party], PortCount]
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    streams: dict[Stream, Way | None] = field(default_factory=dict)       # the way, if it was opened here
+    streams: dict[Stream, _Open] = field(default_factory=dict)
     listening: set[Address] = field(default_factory=set)
+    has_news: bool = False         # whether the counts differ from those that are stored
+    is_over: bool = False
 
     @property
     def seat(self) -> Party:
@@ -62,6 +78,8 @@ class Streams:
         self._quotas = quotas
         self._loop = asyncio.get_running_loop()
         self._attempts: dict[str, _Attempt] = {}           # by file
+        self._calls: set[asyncio.Task[None]] = set()       # of workers here that have connected
+        self._draining: set[Stream] = set()                # whose attempt is over here
         self._of_share: Counter[str] = Counter()           # streams that were opened by each party
         self._refusals = RefusalLog(self._loop.time)
         self._failures = RefusalLog(self._loop.time, "no stream of")
@@ -77,6 +95,8 @@ class Streams:
                 task.cancel()
             for attempt in list(self._attempts.values()):
                 self._end(attempt)
+            for task in list(self._calls):
+                task.cancel()
             self._look.close()
             self._refusals.finish()
             self._failures.finish()
@@ -91,7 +111,9 @@ class Streams:
 
     async def _end_revoked(self) -> None:
         """End the streams that were opened here to a server whose key is no longer valid; the gateway ends others."""
-        used = [(stream, way) for one in self._attempts.values() for stream, way in one.streams.items() if way]
+        used = [
+            (stream, open_.way) for one in self._attempts.values() for stream, open_ in one.streams.items() if open_.way
+        ]
         if used:
             holds = await asyncio.to_thread(lambda: [way.still_holds() for _, way in used])
             for (stream, _), still_holds in zip(used, holds, strict=True):
@@ -116,7 +138,8 @@ class Streams:
         for name in known.keys() - found.keys():
             self._end(self._attempts.pop(name))
         for name in found.keys() - known.keys():
-            self._attempts[name] = _Attempt(found[name])
+            counts = {(one.name, one.other): one for one in self._sessions.counts(name)}
+            self._attempts[name] = _Attempt(name, found[name], counts)
         for attempt in self._attempts.values():
             for one in attempt.session.ends.connects:
                 if one.address not in attempt.listening:
@@ -142,9 +165,18 @@ class Streams:
         task.add_done_callback(attempt.tasks.discard)
 
     def _end(self, attempt: _Attempt) -> None:
-        why = f"the attempt has ended at {attempt.seat}"
-        for stream in list(attempt.streams):
-            stream.end(why)
+        """End an attempt with all its listeners and streams. What workers have sent before they ended still arrives, as
+        on any connection: such a stream ends when the other side has it, or with the attempt there."""
+        attempt.is_over = True
+        for stream, one in list(attempt.streams.items()):
+            if stream.is_draining:
+                self._draining.add(stream)
+                attempt.tasks.discard(one.task)
+            else:
+                stream.end(f"the attempt has ended at {attempt.seat}")
+            self._count(attempt, stream)
+        if attempt.counts:
+            self._write_counts(attempt)
         for task in list(attempt.tasks):
             task.cancel()
 
@@ -156,6 +188,10 @@ class Streams:
             for attempt in self._attempts.values():
                 for stream in list(attempt.streams):
                     stream.tick(self._loop.time())
+                if attempt.has_news:
+                    self._write_counts(attempt)
+            for stream in list(self._draining):
+                stream.tick(self._loop.time())
 
     # ------------------------------------------------------------------ workers here that connect
 
@@ -163,7 +199,9 @@ class Streams:
         with listener:
             while True:
                 sock, _ = await accepted(listener, self._failures.note)
-                self._begin(attempt, self._call(attempt, one, sock))
+                task = asyncio.create_task(self._call(attempt, one, sock))
+                self._calls.add(task)
+                task.add_done_callback(self._calls.discard)
 
     async def _call(self, attempt: _Attempt, one: Connects, sock: socket.socket) -> None:
         """Carry the stream of a worker here that has connected."""
@@ -266,19 +304,21 @@ class Streams:
         transport, line = await self._loop.connect_accepted_socket(
             lambda: LineEnd(connection.tls, now), connection.sock
         )
-        begun, stream = now(), Stream(line, now())
+        stream = Stream(line, now())
         line.stream = stream
-        attempt.streams[stream] = way
+        attempt.streams[stream] = _Open(name, other, now(), asyncio.current_task(), way)
+        if attempt.is_over:
+            self._draining.add(stream)
         try:
             stream.from_line(leftover)
             line.read_decrypted()
             line.resume_reading()
             yield stream, line
         finally:
-            attempt.streams.pop(stream)
             stream.end(f"{attempt.seat} has ended the stream")
             transport.abort()
-            self._note_end(attempt, stream, name, other, now() - begun)
+            self._draining.discard(stream)
+            self._count(attempt, stream)
 
     async def _worker_end(self, sock: socket.socket, stream: Stream) -> WorkerEnd:
         set_options(sock)
@@ -286,12 +326,26 @@ class Streams:
         worker.stream = stream
         return worker
 
-    def _note_end(self, attempt: _Attempt, stream: Stream, name: str, other: Party, seconds: float) -> None:
-        carried, why = stream.carried, f": {stream.why_ended}" if stream.why_ended else ""
+    def _count(self, attempt: _Attempt, stream: Stream) -> None:
+        """Count a stream that has ended, once."""
+        one = attempt.streams.pop(stream, None)
+        if one is None:
+            return
+        carried, seconds, key = stream.carried, self._loop.time() - one.begun, (one.name, one.other)
+        why = f": {stream.why_ended}" if stream.why_ended else ""
+        attempt.counts[key] = attempt.counts.get(key, PortCount(*key)).with_stream(carried, seconds)
+        attempt.has_news = True
         LOG.info(
-            "stream %s of %s with %s has ended after %.1f s, %d bytes sent, %d received%s", name,
-            attempt.session.session, other, seconds, carried.sent, carried.received, why,
+            "stream %s of %s with %s has ended after %.1f s, %d bytes sent, %d received%s", one.name,
+            attempt.session.session, one.other, seconds, carried.sent, carried.received, why,
         )  # fmt: skip
+
+    def _write_counts(self, attempt: _Attempt) -> None:
+        try:
+            self._sessions.count(attempt.name, attempt.counts.values())
+            attempt.has_news = False
+        except OSError as error:
+            self._failures.note(str(attempt.session.session), f"can be counted: {error.strerror}")
 
     @contextmanager
     def _counted(self, party_id: str) -> Iterator[None]:

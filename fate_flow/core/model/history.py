@@ -1,4 +1,4 @@
-"""The history of a job at one party: one entry for each change of a status."""
+"""The history of a job at one party: one entry for each change of a status, and for the streams of an attempt."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class HistoryLevel(Enum):
     TASK = "task"                  # the federated status, over all parties
     PARTY_TASK = "party task"
     WORKER = "worker"
+    STREAM = "stream"              # no status: what the streams of an attempt with one other party have carried
 
 
 @dataclass(frozen=True)

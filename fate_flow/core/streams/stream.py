@@ -114,6 +114,13 @@ class Stream:
         self._write(END)
         self._finish_if_done()
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether there may be bytes of a worker that has ended which the other side has not got: it said all that it
+        had to say, or it was not read to its end because the other worker does not keep up."""
+        is_held_up = self._credit <= 0 or self._line_is_full
+        return not self.is_over and self.worker is not None and (self._worker_has_ended or is_held_up)
+
     def worker_is_full(self, is_full: bool) -> None:
         """Note whether what was written to the worker waits."""
         self._worker_is_full = is_full

@@ -10,7 +10,9 @@ from typing import assert_never
 
 from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.errors import StorageFailed
+from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import JobKey, TaskKey, Worker
+from fate_flow.core.streams.counts import PortCount
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.services.context.ports import Context, LaunchOrder
@@ -43,7 +45,7 @@ class ForgetWorker:
 
 @dataclass(frozen=True)
 class CloseExchange:
-    """Close the exchange of this attempt of a task: no worker of it sends or receives any more."""
+    """Close the exchange of this attempt of a task, and its streams: no worker of it sends or receives any more."""
 
     task: TaskKey
     incarnation: str
@@ -92,7 +94,7 @@ def carry_out(context: Context, effect: Effect) -> None:
         case ForgetWorker(worker):
             context.engines.of(worker).forget(worker)
         case CloseExchange(task, incarnation):
-            context.exchange.close(task, incarnation)
+            _note_streams(context, task, context.exchange.close(task, incarnation))
         case WriteConfs(key, document):
             context.files.write_confs(key, document)
         case RemoveJobFolder(job_id):
@@ -119,6 +121,20 @@ def _launch(context: Context, order: LaunchOrder) -> None:
         context.launch_problems[worker.worker_id] = sanitized(text, _LONGEST_PROBLEM)
         raise
     context.launch_problems.pop(worker.worker_id, None)
+
+
+def _note_streams(context: Context, task: TaskKey, counts: tuple[PortCount, ...]) -> None:
+    """Add what the streams of an attempt have carried to the history of its job."""
+    if counts:
+        now = context.clock()
+        entries = [
+            HistoryEntry(
+                task.job_id, HistoryLevel.STREAM, "", "ended", now, task.party, task.name, task.version,
+                message=str(one),
+            )
+            for one in counts
+        ]  # fmt: skip
+        context.write(lambda tx: tx.add_entries(entries))
 
 
 def _remove_messages(context: Context, job_id: str, uploads: tuple[Artifact, ...]) -> None:

@@ -24,6 +24,7 @@ from fate_flow.core.planning.participant.share_end import WorkerExit
 from fate_flow.core.quotas.disk_space import DiskSpace
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.core.streams.addresses import NO_STREAMS, StreamEnds
+from fate_flow.core.streams.counts import PortCount
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.kinds import KINDS, Kinds
@@ -254,7 +255,9 @@ class Exchange(Protocol):
     ) -> None:  # fmt: skip
         """Open the channel of one attempt of a task, and its streams; see `LaunchOrder` for the other values."""
 
-    def close(self, key: TaskKey, incarnation: str) -> None: ...
+    def close(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
+        """Close it, and return what its streams have carried; nothing if it was closed before."""
+        ...
 
     def purge(self, job_id: str) -> None: ...
 

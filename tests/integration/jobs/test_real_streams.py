@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import psutil
 import pytest
 import yaml
 
 from tests.kit.servers.lending import PARTIES
-from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, running_cluster
+from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, PartyServer, running_cluster
 from tests.kit.servers.programs import PYTHON, printed, python
 from tests.kit.waiting import eventually
 
@@ -113,3 +117,96 @@ def test_workers_of_three_parties_reach_each_other(cluster: Cluster, tmp_path: P
     job_id = submitted(cluster, tmp_path, job(LISTENS, CONNECTS))
     cluster.wait(job_id, "success")
     assert "from the other host: hello" in json.dumps(printed(cluster.parties[HOST], job_id))
+    digest = 64
+    expected = {
+        GUEST: {
+            f"port fl with host {HOST}: 1 stream, {digest} bytes sent, {SIZE} received",
+            f"port fl with host {OTHER}: 1 stream, {digest} bytes sent, {SIZE} received",
+        },
+        HOST: {
+            f"port fl with guest {GUEST}: 1 stream, {SIZE} bytes sent, {digest} received",
+            f"port mesh with host {OTHER}: 1 stream, 0 bytes sent, 5 received",
+        },
+        OTHER: {
+            f"port fl with guest {GUEST}: 1 stream, {SIZE} bytes sent, {digest} received",
+            f"port mesh with host {HOST}: 1 stream, 5 bytes sent, 0 received",
+        },
+    }
+    eventually(lambda: {party_id: counts(cluster, party_id, job_id) for party_id in PARTIES} == expected, "the counts")
+
+
+def counts(cluster: Cluster, party_id: str, job_id: str) -> set[str]:
+    """What this party's history says of the streams, without how long they were open."""
+    statement = "SELECT f_message AS text FROM t_history WHERE f_job_id = ? AND f_level = 'stream'"
+    return {str(row["text"]).rpartition(",")[0] for row in cluster.parties[party_id].rows(statement, job_id)}
+
+
+HOLDS = """
+import os, socket
+host, port = os.environ["FATE_FLOW_LISTEN_FL"].split(":")
+listener = socket.create_server((host, int(port)))
+kept = []
+while True:
+    kept.append(listener.accept()[0])
+    kept[-1].sendall(b"here")
+"""
+COMES_BACK = """
+import os, socket, time
+
+def connected():
+    while True:
+        try:
+            sock = socket.create_connection((host, int(port)))
+            if sock.recv(4) == b"here":
+                return sock
+        except OSError:
+            time.sleep(0.05)
+
+host, port = os.environ["FATE_FLOW_PORT_FL"].split(":")
+number = 0
+while True:
+    sock, number = connected(), number + 1
+    print("connected", number, flush=True)
+    try:
+        assert sock.recv(1) == b"", "data that nobody has sent"
+        raise SystemExit("the stream has ended, and not with an error")
+    except ConnectionResetError:
+        pass
+"""
+"""Connects again whenever its stream is reset, and says so."""
+
+
+def test_listeners_come_back_after_a_gateway_was_killed_and_end_with_the_job(
+    cluster: Cluster, tmp_path: Path
+) -> None:  # fmt: skip
+    ports = {"fl": {"listen": ["guest"], "connect": ["host"]}}
+    job_id = submitted(cluster, tmp_path, job(HOLDS, COMES_BACK, ports))
+    host = cluster.parties[HOST]
+
+    def has_connected(times: int) -> bool:
+        answer = host.post("task/log", {"job_id": job_id, "component_name": "train", "stream": "stdout"})
+        said = answer.get("data") or {}            # without a worker yet, there is no log
+        return f"connected {times}\n" in said.get("text", "")
+
+    eventually(lambda: has_connected(1), "the first stream")
+    for times, party_id in ((2, GUEST), (3, HOST)):
+        gateway_of(cluster.parties[party_id]).kill()
+        eventually(partial(has_connected, times), "a stream after a gateway was killed")
+    cluster.guest.ask("job/stop", {"job_id": job_id})
+    cluster.wait(job_id, "canceled")
+
+
+def gateway_of(party: PartyServer) -> psutil.Process:
+    """The process of this server that other parties reach: the one that listens at neither of its other ports."""
+    said = json.loads((party.home / "run/server.json").read_text(encoding="utf-8"))
+    others = {urlsplit(said[key]).port for key in ("url", "worker_url")}
+
+    def found() -> psutil.Process | None:
+        for child in psutil.Process(said["pid"]).children():
+            with suppress(psutil.Error):
+                listens = {one.laddr.port for one in child.net_connections("tcp") if one.status == psutil.CONN_LISTEN}
+                if listens and not listens & others:
+                    return child
+        return None
+
+    return eventually(found, "the process of the gateway")

@@ -10,6 +10,7 @@ from typing import Any
 from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.job import Command, JobKey, TaskKey, Worker
 from fate_flow.core.streams.addresses import StreamEnds
+from fate_flow.core.streams.counts import PortCount
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import LaunchOrder, Observation
 from fate_flow.store.values import Document
@@ -73,7 +74,9 @@ class Calls:
 
 
 class HandExchange(Calls):
-    """An exchange that opens nothing."""
+    """An exchange that opens nothing. `carried`: what it says that the streams of an attempt have carried."""
+
+    carried: tuple[PortCount, ...] = ()
 
     def open(
         self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str, document: str,
@@ -81,8 +84,9 @@ class HandExchange(Calls):
     ) -> None:
         self.calls.append(("open", key, incarnation, parties, worker_id, document, *((streams,) if streams else ())))
 
-    def close(self, key: TaskKey, incarnation: str) -> None:
+    def close(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
         self.calls.append(("close", key, incarnation))
+        return self.carried
 
     def purge(self, job_id: str) -> None:
         self.calls.append(("purge", job_id))

@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party, Port
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.core.streams.addresses import Address, ends_of
+from fate_flow.core.streams.counts import PortCount
 from fate_flow.gateway.application import Answer
 from fate_flow.gateway.bodies import Body
 from fate_flow.gateway.limits import Limits
@@ -179,6 +180,14 @@ def test_bytes_pass_in_both_directions_and_each_ends_for_itself(tmp_path: Path) 
                 writer.write_eof()
                 assert await reader.read() == b"<" + sent + b">"
                 writer.close()
+            counts = [
+                await asyncio.to_thread(side.sessions.close, session_of(party).session)
+                for side, party in ((world.host, HOST), (world.guest, GUEST))
+            ]
+            there, back = len(sent), len(sent) + 2
+            assert [[replace(one, seconds=0.0) for one in each] for each in counts] == [
+                [PortCount("fl", GUEST, 1, there, back)], [PortCount("fl", HOST, 1, back, there)],
+            ]
             path = f"/v1/exchange/stream/{JOB}/{JOB}_train/0/abcdef01/host/10000/guest/9999/fl"
             assert world.application.targets == [path]
 
@@ -249,6 +258,29 @@ def test_the_end_of_the_attempt_at_either_party_resets_both_workers(tmp_path: Pa
             if closed == 0:
                 with pytest.raises(ConnectionRefusedError):
                     await world.connect()
+
+    asyncio.run(test())
+
+
+def test_what_a_worker_has_sent_arrives_although_its_attempt_is_over(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world_in(tmp_path) as world:
+            await world.open()
+            _, writer = await world.connect()
+            writer.write(b"the last words")
+            writer.close()
+            await writer.wait_closed()
+            while not world.application.targets:
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(world.host.sessions.close, session_of(HOST).session)
+            heard = asyncio.get_running_loop().create_future()
+
+            async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                heard.set_result(await reader.read())
+                writer.close()
+
+            async with await world.listen(listen):
+                assert await heard == b"the last words"
 
     asyncio.run(test())
 

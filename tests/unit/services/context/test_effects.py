@@ -9,10 +9,12 @@ import pytest
 
 from fate_flow.core.model.artifact import METRIC, TABLE, Artifact, file_at
 from fate_flow.core.model.errors import StorageFailed
+from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveJob
+from fate_flow.core.streams.counts import PortCount
 from fate_flow.services.context.effects import (
     CloseExchange,
     Effect,
@@ -28,7 +30,7 @@ from fate_flow.services.context.effects import (
 from fate_flow.services.context.ports import LaunchOrder
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import DOCUMENT
-from tests.kit.values import HOST, INCARNATION, JOB_ID, a_job
+from tests.kit.values import GUEST, HOST, INCARNATION, JOB_ID, a_job
 
 KEY = TaskKey(JOB_ID, "a", 0, HOST)
 WORKER = Worker("w1", KEY, WorkerStatus.CREATED, "local", "/w1")
@@ -120,3 +122,12 @@ def test_the_messages_of_a_job_that_has_begun_again_stay(is_over: bool) -> None:
             unit.tx.move_job(JOB, MoveJob(JobStatus.FAILED, Reason.STOPPED), 5)
     carry_out(server.context, RemoveMessages(JOB_ID, ()))
     assert server.exchange.calls == ([("purge", JOB_ID)] if is_over else [])
+
+
+def test_what_streams_have_carried_is_in_the_history() -> None:
+    server = HandServer("10000")
+    server.exchange.carried = (PortCount("fl", GUEST, 2, 5, 7, 1.5),)
+    carry_out(server.context, CloseExchange(KEY, INCARNATION))
+    [entry] = server.context.read(lambda tx: tx.history(KEY.job_id))
+    assert (entry.level, entry.new, entry.party, entry.task) == (HistoryLevel.STREAM, "ended", KEY.party, KEY.name)
+    assert entry.message == f"port fl with {GUEST}: 2 streams, 5 bytes sent, 7 received, 1.5 s"
