@@ -59,7 +59,7 @@ def client(spool: Spool, checks: Checks, tmp_path: Path) -> FlaskClient:
     (tmp_path / "streams").mkdir()
     sessions = StreamSessions(tmp_path / "streams", tmp_path / "streams.sock")
     sessions.open(StreamSession(SESSION, DOCUMENT, ENDS))
-    app = Flask("streams")
+    app = Flask("stream_routes")     # a name of no folder of tests: Flask looks for a package of this name
     register_apis(app, Api(ExchangeEnvelope(), (stream_blueprint(spool, sessions, checks, "9999"),)))  # type: ignore[arg-type]
     return app.test_client()
 
