@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
-from tests.division import FromBothEnds, is_brief, is_reported
+from tests.division import FromBothEnds, has_only_long, is_brief, is_reported
 
 pytest.register_assert_rewrite("tests.kit", "tests.store_contract")   # a failure shows its values, as in a test
 
@@ -23,6 +24,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FromBothEnds
 COLLECTED_AFTER = (1_000, 10, 40)
 """With Python's own (700, 10, 10) the collector takes an eighth of the time of unit tests, most of it for what stays
 until the end. Much rarer, it leaves threads and sockets for too long that tests of commands do not close."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where long tests are left out, a file that has no others is not imported, unless it is asked for by name."""
+    if config.option.markexpr != "not long" or not has_only_long(collection_path):
+        return None
+    asked = {(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args}
+    return None if collection_path in asked else True
 
 
 @pytest.hookimpl(wrapper=True)
@@ -59,4 +68,5 @@ def no_gc() -> Iterator[None]:
 
 # A busy machine makes no test fail: nothing is judged by how long it took.
 settings.register_profile("fate_flow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("fate_flow"), max_examples=25)    # of `bin/test --fast`
 settings.load_profile("fate_flow")

@@ -26,6 +26,7 @@ ONE_GROUP = ("genuine", "attacks")
 """Folders whose tests all share the same servers."""
 ON_MARIADB = " on mariadb"
 _OWN = re.compile(r"^def (cluster|on_sqlite)\(", re.MULTILINE)
+_ALL_LONG = re.compile(r"^pytestmark = .*\bpytest\.mark\.long\b", re.MULTILINE)
 _BORROWED = re.compile(r"^ *def test\w*\([^)]*\b(cluster: Cluster|on_sqlite)\b", re.MULTILINE)
 
 
@@ -50,6 +51,12 @@ def place(group: str, tests: int) -> tuple[int, int, str]:
         # A file that starts servers of its own takes long for its few tests: it must not be begun last.
         return (WITH_SERVERS.index(folder) if _starts(group) else len(WITH_SERVERS), -tests, group)
     return (len(WITH_SERVERS) + 1 + (folder == "simulation"), tests, group)
+
+
+def has_only_long(path: Path) -> bool:
+    """Whether a file marks all of its tests as long."""
+    is_of_tests = path.name.startswith("test_") and path.suffix == ".py"
+    return is_of_tests and bool(_ALL_LONG.search(path.read_text(encoding="utf-8")))
 
 
 @cache

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tests.division import Numbered, group_of, is_brief, is_reported, place
+from tests.division import Numbered, group_of, has_only_long, is_brief, is_reported, place
 
 SQLITE, OF_SERVERS = "integration of jobs on sqlite", "integration of servers on sqlite"
 MARIADB, OWN = "integration on mariadb", "tests/integration/jobs/test_real_native.py"
@@ -71,3 +72,18 @@ def test_a_collection_finds_its_tests_as_a_list_does() -> None:
     numbered = Numbered(names)
     assert [numbered.index(name) for name in names] == [0, 1, 2]
     assert numbered == names
+
+
+@pytest.mark.parametrize(("name", "text", "is_left_out"), [
+    ("test_a.py", "pytestmark = pytest.mark.long\n", True),
+    ("test_a.py", "pytestmark = [pytest.mark.long, pytest.mark.usefixtures('x')]\n", True),
+    ("test_a.py", "@pytest.mark.long\ndef test_a() -> None: ...\n", False),
+    ("test_a.py", "    pytestmark = pytest.mark.long\n", False),
+    ("kit.py", "pytestmark = pytest.mark.long\n", False),
+])
+def test_a_file_is_left_out_as_a_whole_when_all_its_tests_are_long(
+    name: str, text: str, is_left_out: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    assert has_only_long(path) is is_left_out

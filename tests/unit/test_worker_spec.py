@@ -160,6 +160,7 @@ def test_nothing_survives_a_session_whose_number_is_in_use_again():
     assert Started(runner=ProcessId(me.pid, me.started - 1), worker=ProcessId(1, 1)).survivors() == []
 
 
+@pytest.mark.long
 def test_a_module_that_cannot_be_imported_keeps_no_worker_from_starting(caplog):
     import_once(["no.such.module", "csv"])
     assert "cannot import no.such.module" in caplog.text

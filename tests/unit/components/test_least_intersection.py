@@ -188,6 +188,7 @@ def test_a_guest_does_not_send_a_small_count() -> None:
 _SETS = st.sets(st.integers(0, 12).map(str), max_size=8)
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(_SETS, st.lists(_SETS, min_size=1, max_size=2), st.lists(st.integers(0, 6), min_size=3, max_size=3))
 def test_sets_and_limits_decide_what_leaves(guest: set[str], hosts: list[set[str]], least: list[int]) -> None:

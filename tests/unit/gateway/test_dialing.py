@@ -350,6 +350,7 @@ def test_a_server_of_an_older_release_takes_none_and_is_asked_less_and_less(capl
     assert len(caplog.records) < 60
 
 
+@pytest.mark.long
 def test_a_server_that_uses_each_connection_and_ends_it_is_dialed_at_a_bounded_rate() -> None:
     async def test() -> None:
         async with gateway_world() as world:

@@ -277,6 +277,7 @@ REQUESTS = st.builds(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=400)
 @given(data=REQUESTS, cuts=st.lists(st.integers(0, 300), max_size=4))
 def test_made_requests_end_in_one_clean_request_or_in_a_refusal(data: bytes, cuts: list[int], pass_on: Passing) -> None:

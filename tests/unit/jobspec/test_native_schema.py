@@ -106,6 +106,7 @@ def test_the_memory_for_many_wrong_names_does_not_grow_with_their_square():
     assert peak(os.getpid()) - before < 100 << 20
 
 
+@pytest.mark.long
 def test_the_time_for_many_errors_in_one_list_does_not_grow_with_their_square():
     document = a_file(parties={"guest": [9001], "host": ["x"] * 20_000})
     assert len(shape_problems(document)) == 20_000 + 19_999

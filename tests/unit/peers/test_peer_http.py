@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import threading
 import time
@@ -31,6 +32,7 @@ from tests.kit.peers.hostile_server import (
     HostileServer,
     Script,
     answer,
+    gzip_of,
     once,
 )
 from tests.kit.tls import Authority
@@ -269,3 +271,7 @@ def test_a_certificate_for_another_address_is_refused(start: Start, tmp_path: Pa
     inquirer = Inquirer("9999", {"10000": server.url}, ENOUGH, ca_files={"10000": str(authority.file)})
     asked = in_time(lambda: inquirer.ask(HOST, "/x", {}))
     assert (asked.retcode, "no TLS connection" in asked.retmsg) == (UNREACHABLE, True)
+
+
+def test_a_bomb_of_the_hostile_server_is_one() -> None:
+    assert gzip.decompress(gzip_of(b"two ", 3)) == b"two two two "

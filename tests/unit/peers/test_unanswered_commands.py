@@ -108,6 +108,7 @@ def test_what_a_server_refuses_by_its_http_status_is_told_in_its_words(
     assert said.retmsg == f"Federated schedule error, party 10000: HTTP status {reply[0]}{text}"
 
 
+@pytest.mark.long
 def test_an_answer_without_end_is_left(peer: Peer, recorder: Recorder) -> None:
     peer.replies.put(drip)
     sender = make_sender(peer.port, recorder, timeout=0.3)

@@ -112,6 +112,7 @@ PAIRS = [*((first, second) for first in OPERATIONS for second in SEES_ALL),
          *((first, second) for first in SEES_ALL for second in ("first push of a topic", "pop that confirms"))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_two_operations_leave_an_exact_count(
     first: str, second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -106,6 +106,7 @@ def test_each_key_can_be_announced_again_and_again(keys: OwnKeys, clock: Clock, 
     assert sorted(map(pem_in, kept)) == sorted(seen[:2]), "no private key is lost"
 
 
+@pytest.mark.long
 def test_a_message_key_is_announced_with_its_kind_and_beside_its_file(tmp_path: Path, clock: Clock) -> None:
     keys = OwnKeys("9999", tmp_path / "keys", tmp_path / "keys" / "site.pem", clock)
     make_private_key(keys.message_file, RSA)

@@ -70,6 +70,7 @@ def test_other_parties_and_clients_are_served_beside_it(world: World) -> None:
     assert [world.post("job/list/job", {}).status_code for _ in range(5)] == [200] * 5
 
 
+@pytest.mark.long
 def test_invented_party_ids_take_no_more_memory_than_some(world: World) -> None:
     assert statuses(world, 6)[-1] == 429
     for number in range(1000):

@@ -70,6 +70,7 @@ def test_operations_have_names_of_their_own(served: dict[str, Any]) -> None:
     assert len(names) == len(set(names))
 
 
+@pytest.mark.long
 def test_every_schema_is_one(served: dict[str, Any]) -> None:
     bodies = [one.get("requestBody", {"content": {}})["content"] for _, _, one in operations(served)]
     answers = [answer.get("content", {}) for _, _, one in operations(served) for answer in one["responses"].values()]
