@@ -35,16 +35,17 @@ def test_the_environment_is_not_written_to(genuine: GenuineClient, genuine_pytho
 
 def test_init_by_address_by_file_and_not_at_all(fresh: GenuineClient, world: World) -> None:
     assert "Did you run" in fresh.flow("server", "versions").err
-    said = fresh.flow("init").document
-    assert (said["retcode"], "initialization failed" in said["retmsg"]) == (100, True)
-    assert "does not exist" in fresh.flow("init", "-c", "/nowhere.yaml").err
-    assert "many is not a valid integer" in fresh.flow("init", "--ip", "127.0.0.1", "--port", "many").err
-    assert fresh.init(world.guest.url).document["retcode"] == 0
-    assert fresh.flow("server", "versions").document["data"]["API"] == "v1"
-    assert "reset successfully" in fresh.flow("init", "--reset").document["retmsg"]
-    assert fresh.flow("server", "versions").code != 0
-    assert fresh.flow("init", "-c", world.facts["conf"]).document["retcode"] == 0
-    assert fresh.flow("server", "versions").document["retcode"] == 0
+    with fresh.forked_flow() as flow:
+        said = flow("init").document
+        assert (said["retcode"], "initialization failed" in said["retmsg"]) == (100, True)
+        assert "does not exist" in flow("init", "-c", "/nowhere.yaml").err
+        assert "many is not a valid integer" in flow("init", "--ip", "127.0.0.1", "--port", "many").err
+        assert fresh.init(world.guest.url).document["retcode"] == 0
+        assert flow("server", "versions").document["data"]["API"] == "v1"
+        assert "reset successfully" in flow("init", "--reset").document["retmsg"]
+        assert flow("server", "versions").code != 0
+        assert flow("init", "-c", world.facts["conf"]).document["retcode"] == 0
+        assert flow("server", "versions").document["retcode"] == 0
 
 
 def test_where_no_server_answers_the_client_says_so(fresh: GenuineClient) -> None:

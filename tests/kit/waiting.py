@@ -12,6 +12,7 @@ SECONDS = 90.0
 """Far more than anything takes: a busy machine makes no test fail."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.04
+_LONGEST_AFTER_A_LOOK = 1.0
 
 T = TypeVar("T")
 
@@ -20,13 +21,16 @@ def eventually(look: Callable[[], T], what: object = "", seconds: float = SECOND
     """Return what `look` finds as soon as that is true.
 
     `what` is waited for, a text or a callable that gives one; the test fails with it after `seconds`. The pauses
-    between two looks grow: what comes soon is seen soon, and what takes long costs others no processor time.
+    between two looks grow: what comes soon is seen soon, and what takes long costs others no processor time. A pause
+    lasts twice as long as the look before it, up to a second: a look may have made servers work.
     """
-    deadline = time.monotonic() + seconds
-    pause = _FIRST_PAUSE
+    begun = time.monotonic()
+    deadline, pause = begun + seconds, _FIRST_PAUSE
     while not (found := look()):
-        if time.monotonic() > deadline:
+        ended = time.monotonic()
+        if ended > deadline:
             pytest.fail(f"not within {seconds:g} s: {(what() if callable(what) else what) or look}")
-        time.sleep(pause)
+        time.sleep(max(pause, min(2 * (ended - begun), _LONGEST_AFTER_A_LOOK)))
         pause = min(pause * 1.25, _LONGEST_PAUSE)
+        begun = time.monotonic()
     return found
