@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from flask import Blueprint, Flask, Response, request
 from werkzeug.exceptions import HTTPException
+from werkzeug.routing import Rule
 
 from fate_flow.api.http.unread import BROKEN_BODIES, broken_body
 from fate_flow.core.model.errors import CommitUnknown, FlowError, StorageUnavailable
@@ -54,6 +55,7 @@ class Api:
 
 def register_apis(app: Flask, default: Api, *others: Api) -> None:
     """Register the blueprints of all APIs, and answer errors in the envelope of the API that was asked."""
+    app.url_rule_class = _Route
     for blueprint in (one for api in (default, *others) for one in api.blueprints):
         app.register_blueprint(blueprint)
     by_blueprint = {blueprint.name: api.envelope for api in others for blueprint in api.blueprints}
@@ -68,6 +70,17 @@ def register_apis(app: Flask, default: Api, *others: Api) -> None:
     app.register_error_handler(Exception, lambda error: envelope().failed(defect_text(error)))
     for kind in BROKEN_BODIES:       # raised while the application reads the body
         app.register_error_handler(kind, lambda error: envelope().refused(broken_body(error)))
+
+
+class _Route(Rule):
+    """A route that builds no URL: none is asked for, and what would build them takes most of the time of a route."""
+
+    def _compile_builder(self, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:  # noqa: ARG002
+        return _no_url
+
+
+def _no_url(*_: object, **__: object) -> tuple[str, str]:
+    raise NotImplementedError("routes of a server build no URL")
 
 
 def first(table: Statuses, error: FlowError) -> int | None:

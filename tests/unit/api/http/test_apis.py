@@ -130,3 +130,9 @@ def test_another_method_is_answered_in_the_envelope_of_the_path() -> None:
 def test_what_all_apis_share_knows_no_retcodes() -> None:
     folder = Path(__file__).parents[4] / "fate_flow" / "api" / "http"
     assert [path.name for path in sorted(folder.glob("*.py")) if "retcode" in path.read_text(encoding="utf-8")] == []
+
+
+def test_a_route_builds_no_url_and_takes_no_time_to_prepare_for_it() -> None:
+    app = app_that_raises(BadRequest("x"))
+    with pytest.raises(NotImplementedError, match="build no URL"):
+        app.url_map.bind("localhost").build("later.ask", method="POST")
