@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,7 +39,7 @@ def test_what_is_said_of_a_job_is_in_the_document(cluster: Cluster) -> None:
     described = [
         one
         for server, role in ((cluster.guest, "guest"), (cluster.host, "host"))
-        for names in known(role, succeeded, stopped, upload["jobId"]) for one in asked(server, names)
+        for one in asked(server, *known(role, succeeded, stopped, upload["jobId"]))
     ]
     assert [problem for _, problem, _ in described if problem] == []
     assert {path for path, _, has_worked in described if has_worked} >= LOOKED_AT
@@ -63,12 +64,18 @@ def known(role: str, *job_ids: str) -> Iterator[dict[str, Any]]:
         yield {"job_id": job_id, "engine": "PATH", "log_type": "jobSchedule"}
 
 
-def asked(server: PartyServer, names: dict[str, Any]) -> Iterator[tuple[str, str, bool]]:
-    """Each route with those of these names that it takes: what is wrong with its answer, and whether it worked."""
+def asked(server: PartyServer, *known_names: dict[str, Any]) -> Iterator[tuple[str, str, bool]]:
+    """Each route with those of these names that it takes: what is wrong with its answer, and whether it worked.
+
+    No route is asked the same twice."""
     document = server.raw("GET", "openapi.json").json()
     documented = Documented(document)
-    for method, path, keys in operations(document):
-        body = {key: value for key, value in names.items() if key in keys}
+    bodies = {
+        (method, path, json.dumps(body)): body
+        for names in known_names for method, path, keys in operations(document)
+        for body in [{key: value for key, value in names.items() if key in keys}]
+    }
+    for (method, path, _), body in bodies.items():
         answer = server.raw(method, path.removeprefix("/v1/").replace("{name}", "fate_flow"), json=body)
         mimetype = answer.headers["Content-Type"].partition(";")[0]
         problem = documented.misfit(method, path, answer.status_code, mimetype, answer.content)
