@@ -11,8 +11,8 @@ import pytest
 
 from tests.kit.servers.engine_site import Site
 from tests.kit.servers.lending import LIMITS, PARTIES, Servers, a_root
-from tests.kit.servers.mariadb import mariadb_url
-from tests.kit.servers.party_servers import BASE_PORT, Cluster, dropped_databases, running_cluster
+from tests.kit.servers.mariadb import dropped_databases, mariadb_url
+from tests.kit.servers.party_servers import BASE_PORT, Cluster, running_cluster
 
 
 @pytest.fixture(scope="session")

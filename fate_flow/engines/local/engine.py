@@ -11,6 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from fate_flow.engines.local.wakeup import wake
@@ -143,10 +144,16 @@ def _end_survivors(started: Started, pending: Stop) -> None:
 
 
 def _worker_folders(root: Path) -> Iterator[Path]:
-    for path, folders, files in os.walk(root):
-        if LAUNCH in files:
-            folders.clear()    # folders inside a worker's folder are its own files
-            yield Path(path)
+    left = [str(root)]
+    while left:      # os.walk takes twice as long, and a home has some ten folders for each worker
+        path = left.pop()
+        inside: dict[str, os.DirEntry[str]] = {}
+        with suppress(OSError), os.scandir(path) as entries:
+            inside = {entry.name: entry for entry in entries}
+        if LAUNCH in inside:
+            yield Path(path)    # folders inside a worker's folder are its own files
+        else:
+            left += [entry.path for entry in inside.values() if entry.is_dir(follow_symlinks=False)]
 
 
 def _is_living(folder: Path) -> bool:

@@ -19,8 +19,8 @@ from fate_flow.components.tables.table import Schema, Table, TableExists, TableW
 from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.components.worker.task import TaskContext
 from fate_flow.core.model.spec import Party
-from tests.kit.servers.mariadb import mariadb_url
-from tests.kit.servers.party_servers import BASE_PORT, GUEST, Cluster, csv_text, open_mariadb, running_cluster
+from tests.kit.servers.mariadb import mariadb_url, open_mariadb
+from tests.kit.servers.party_servers import BASE_PORT, GUEST, Cluster, csv_text, running_cluster
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.timeout(900)]
 
