@@ -9,6 +9,8 @@ import pytest
 
 from tests.kit.wheel import CHECKOUT, FOLDERS, built_wheel
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:

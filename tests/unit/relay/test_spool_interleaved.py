@@ -22,6 +22,8 @@ from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.relay.spool_result import Refusal
 from fate_flow.relay.spool_session import Session
 
+pytestmark = pytest.mark.long
+
 HERE = Session("20260101120000", "20260101120000_psi_0", 0, "a1b2c3d4", "host", "10000")
 GUEST = ("guest", "9999")
 REAL_FLOCK = fcntl.flock
