@@ -262,8 +262,7 @@ def test_a_job_of_a_plain_initiator_succeeds(server: PartyServer, peer: PlainV1P
     with peer.aligning(job.align):
         job.begun()
         eventually(lambda: job.collected() == "success", "the end of its task")
-        eventually(lambda: peer.reported, "a report")
-        eventually(lambda: peer.reported[-1]["party_status"] == "success", lambda: peer.reported)
+        peer.hears_of("success")
         assert server.free_cores == CORES - 2
         for verb in ("task status/success", "update", "model", "status/success", "stop/success", "clean"):
             say = job.say_task if verb.startswith("task ") else job.say
@@ -306,7 +305,7 @@ def test_a_plain_initiator_stops_its_job_and_hears_of_nothing_that_it_does_not_k
         assert job.say("status/canceled")["retcode"] == 0
     eventually(lambda: server.job(job.job_id)["f_status"] == "canceled", "the end of the job")
     assert not worker.is_alive()
-    eventually(lambda: [one["party_status"] for one in peer.reported][-1:] == ["canceled"], lambda: peer.reported)
+    peer.hears_of("canceled")
 
 
 def test_a_task_that_succeeded_before_a_plain_initiator_stopped_its_job_stays_so(
@@ -320,7 +319,7 @@ def test_a_task_that_succeeded_before_a_plain_initiator_stopped_its_job_stays_so
         assert job.say("status/canceled")["retcode"] == 0
     eventually(lambda: server.job(job.job_id)["f_status"] == "canceled", "the end of the job")
     assert job.collected() == "success"
-    eventually(lambda: [one["party_status"] for one in peer.reported][-1:] == ["success"], lambda: peer.reported)
+    peer.hears_of("success")
 
 
 def test_align_keeps_the_job_of_a_plain_initiator_alive_and_its_silence_ends_it(

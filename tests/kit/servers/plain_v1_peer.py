@@ -17,6 +17,7 @@ from typing import Any
 import requests
 
 from tests.fate_1_11_2.peer import Envelope, FatePeer
+from tests.kit.waiting import eventually
 
 KNOWN = {"waiting", "ready", "running", "canceled", "timeout", "failed", "pass", "success"}
 
@@ -61,6 +62,11 @@ class PlainV1Peer(FatePeer):
         for memory in (self.asked, self.tracebacks, self.reported, self.given_up, self.said):
             memory.clear()
         self.refuses, self.ends_as, self.reports, self.is_silent = {}, "success", False, False
+
+    def hears_of(self, status: str) -> None:
+        """Wait until a share was reported to it in this status. An older report may come later, if another process of
+        the server wrote it: FATE takes no step back from an end."""
+        eventually(lambda: status in [one["party_status"] for one in self.reported], lambda: self.reported)
 
     def close(self) -> None:
         self._http.shutdown()
