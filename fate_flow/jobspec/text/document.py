@@ -192,7 +192,9 @@ class _Budget:
     text: int = MAX_TEXT
 
 
-_Trail = tuple[Any, ...]      # (the trail of the parent, the key): a path whose text is made only if it is shown
+_Trail = tuple[Any, ...]
+"""(the trail of the parent, the key of an object or the place in a list): the text of a path is made only if it is
+shown. A key is text: an object with any other key is refused before its members are looked at."""
 
 
 def size_of(document: Node) -> int | None:
@@ -206,17 +208,19 @@ def size_of(document: Node) -> int | None:
             replace(document, path=_path_of(document.path, trail)).wrong(problem)
             return None
         if isinstance(value, Mapping):
-            pending += [(inside, (trail, f".{shown_key(key)}"), depth + 1) for key, inside in value.items()]
+            pending += [(inside, (trail, key), depth + 1) for key, inside in value.items()]
         elif isinstance(value, list):
-            pending += [(inside, (trail, f"[{place}]"), depth + 1) for place, inside in enumerate(value)]
+            pending += [(inside, (trail, place), depth + 1) for place, inside in enumerate(value)]
     return MAX_VALUES - budget.values
 
 
 def _problem_with_value(value: object, depth: int, budget: _Budget) -> str:
     if depth > MAX_DEPTH:
         return f"is more than {MAX_DEPTH} levels deep"
+    if value is None or value is True or value is False:
+        return ""
     texts = _texts_of(value)
-    budget.values -= len(value) if isinstance(value, (Mapping, list)) else 0
+    budget.values -= len(value) if isinstance(value, (dict, list, Mapping)) else 0
     budget.text -= sum(len(text) for text in texts if isinstance(text, str))
     if budget.values < 0 or budget.text < 0:
         return f"is too big: a document has at most {MAX_VALUES} values and {MAX_TEXT} characters"
@@ -251,6 +255,6 @@ def _is_json_kind(value: object) -> bool:
 def _path_of(root: str, trail: _Trail) -> str:
     parts: list[str] = []
     while trail:
-        trail, part = trail
-        parts.append(part)
+        trail, key = trail
+        parts.append(f"[{key}]" if isinstance(key, int) else f".{shown_key(key)}")
     return (root + "".join(reversed(parts))).removeprefix(".")
