@@ -60,7 +60,7 @@ class _Attempt:
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     streams: dict[Stream, _Open] = field(default_factory=dict)
     listening: set[Address] = field(default_factory=set)
-    has_news: bool = False         # whether the counts differ from those that are stored
+    is_unsaved: bool = False         # whether the counts differ from those that are stored
     is_over: bool = False
 
     @property
@@ -188,7 +188,7 @@ class Streams:
             for attempt in self._attempts.values():
                 for stream in list(attempt.streams):
                     stream.tick(self._loop.time())
-                if attempt.has_news:
+                if attempt.is_unsaved:
                     self._write_counts(attempt)
             for stream in list(self._draining):
                 stream.tick(self._loop.time())
@@ -334,7 +334,7 @@ class Streams:
         carried, seconds, key = stream.carried, self._loop.time() - one.begun, (one.name, one.other)
         why = f": {stream.why_ended}" if stream.why_ended else ""
         attempt.counts[key] = attempt.counts.get(key, PortCount(*key)).with_stream(carried, seconds)
-        attempt.has_news = True
+        attempt.is_unsaved = True
         LOG.info(
             "stream %s of %s with %s has ended after %.1f s, %d bytes sent, %d received%s", one.name,
             attempt.session.session, one.other, seconds, carried.sent, carried.received, why,
@@ -343,7 +343,7 @@ class Streams:
     def _write_counts(self, attempt: _Attempt) -> None:
         try:
             self._sessions.count(attempt.name, attempt.counts.values())
-            attempt.has_news = False
+            attempt.is_unsaved = False
         except OSError as error:
             self._failures.note(str(attempt.session.session), f"can be counted: {error.strerror}")
 
