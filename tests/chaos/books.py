@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from fate_flow.engines.local.engine import living_workers
@@ -48,16 +48,22 @@ def unsettled(parties: Mapping[str, Party], accepted: Mapping[str, str]) -> list
 
 def _open_rows(party: Party) -> list[str]:
     found = imbalance(party)
-    for row in party.rows("SELECT * FROM t_engine_registry"):
+    with party.reading() as rows:
+        found += _wrong_in(rows)
+    return [one if one.startswith("party") else f"party {party.party_id}: {one}" for one in found]
+
+
+def _wrong_in(rows: Callable[..., list[Row]]) -> Iterator[str]:
+    for row in rows("SELECT * FROM t_engine_registry"):
         if (row["f_remaining_cores"], row["f_remaining_memory"]) != (row["f_cores"], row["f_memory"]):
-            found.append(f"{row['f_remaining_cores']} of {row['f_cores']} cores are free")
+            yield f"{row['f_remaining_cores']} of {row['f_cores']} cores are free"
     jobs = "SELECT f_job_id, f_role, f_status, f_resource_in_use, f_ready_signal, f_wait_reason FROM t_job"
-    for row in party.rows(jobs):
+    for row in rows(jobs):
         if row["f_status"] not in OVER or row["f_resource_in_use"] or row["f_ready_signal"]:
-            found.append(f"job {_text(row)}")
-    for row in party.rows("SELECT f_task_id, f_task_version, f_party_status FROM t_task WHERE f_run_on_this_party = 1"):
+            yield f"job {_text(row)}"
+    for row in rows("SELECT f_task_id, f_task_version, f_party_status FROM t_task WHERE f_run_on_this_party = 1"):
         if row["f_party_status"] not in (*OVER, "pass"):
-            found.append(f"task {_text(row)}")
+            yield f"task {_text(row)}"
     for statement, name in (
         ("SELECT f_worker_id, f_status FROM t_worker WHERE f_status <> 'exited'", "worker"),
         ("SELECT f_kind, f_job_id, f_party_id FROM t_outbox", "command not answered"),
@@ -66,8 +72,7 @@ def _open_rows(party: Party) -> list[str]:
         ("SELECT f_task_id, f_task_version, f_role, f_party_id, count(*) AS n FROM t_worker"
          " GROUP BY f_task_id, f_task_version, f_role, f_party_id HAVING count(*) > 1", "two workers of one attempt"),
     ):
-        found += [f"{name} {_text(row)}" for row in party.rows(statement)]
-    return [one if one.startswith("party") else f"party {party.party_id}: {one}" for one in found]
+        yield from (f"{name} {_text(row)}" for row in rows(statement))
 
 
 def _leftovers(party: Party) -> list[str]:

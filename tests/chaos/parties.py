@@ -77,14 +77,24 @@ class Party:
 
     def rows(self, statement: str, *values: object) -> list[Row]:
         """What this SELECT finds in the party's database. Raises one of DATABASE_ERRORS."""
+        with self.reading() as rows:
+            return rows(statement, *values)
+
+    @contextmanager
+    def reading(self) -> Iterator[Callable[..., list[Row]]]:
+        """`rows` on one connection: SQLite reads the whole schema for each. Raises one of DATABASE_ERRORS."""
         if self.database:
             with closing(_mariadb(self.database)) as remote, remote.cursor() as cursor:
-                cursor.execute(statement.replace("?", "%s"), values)
-                return list(cursor.fetchall())
+                def of_mariadb(statement: str, *values: object) -> list[Row]:
+                    cursor.execute(statement.replace("?", "%s"), values)
+                    return list(cursor.fetchall())
+
+                yield of_mariadb
+            return
         path = f"{(self.home / 'fate_flow.sqlite').as_uri()}?mode=ro"
         with closing(sqlite3.connect(path, uri=True, timeout=10)) as connection:
             connection.row_factory = sqlite3.Row
-            return [dict(row) for row in connection.execute(statement, values)]
+            yield lambda statement, *values: [dict(row) for row in connection.execute(statement, values)]
 
     def start(self) -> None:
         """Returns when the server answers. Raises ChaosFailed."""
