@@ -272,6 +272,7 @@ def build_context(
         permission=settings.permission,
         site=settings.site,
         carries_streams=settings.has_gateway,
+        why_no_stream=settings.why_no_stream,
     )
 
 

@@ -9,7 +9,6 @@ from functools import partial
 
 import requests
 
-from fate_flow.core.access.joined_party import DIALED
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.wire.v1.envelope import headers
 from fate_flow.peers.key_changes import own_tls
@@ -37,11 +36,9 @@ class StreamWays:
 
     def to(self, party_id: str) -> Way:
         """Return how a party is reached now. Raises NotOpened."""
-        route = self._settings.routes.get(party_id)
-        if route is None:
-            raise NotOpened(f"party {party_id} has no route here", is_for_now=False)
-        if route.url.startswith(DIALED):
-            raise NotOpened(f"party {party_id} has no port: streams cannot be opened to it", is_for_now=False)
+        if why := self._settings.why_no_stream(party_id):
+            raise NotOpened(why, is_for_now=False)
+        route = self._settings.routes[party_id]
         fields = partial(self._fields, party_id, route.url)
         if not route.url.startswith("https:"):
             return Way(route.url, fields)

@@ -27,14 +27,19 @@ class Route:
     signed_answers: bool | None = None    # whether only signed answers count; None: if nothing else proves the party
 
     @property
+    def is_dialed(self) -> bool:
+        """Return whether the party keeps connections open here, and has no address."""
+        return self.url.startswith(DIALED)
+
+    @property
     def shows_key(self) -> bool:
         """Return whether connections end at a key of the party, once its key list is here."""
-        return self.url.startswith(DIALED) or (self.url.startswith("https:") and not self.ca_file)
+        return self.is_dialed or (self.url.startswith("https:") and not self.ca_file)
 
     @property
     def is_local(self) -> bool:
         """Return whether the address is one of this machine."""
-        return not self.url.startswith(DIALED) and is_loopback(urlsplit(self.url).hostname or "")
+        return not self.is_dialed and is_loopback(urlsplit(self.url).hostname or "")
 
 
 @dataclass(frozen=True)

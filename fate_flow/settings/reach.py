@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
-from fate_flow.core.access.joined_party import DIALED
 from fate_flow.settings.parties import PartyListeners, Route
 from fate_flow.settings.security import is_loopback
 
@@ -29,5 +28,5 @@ def _places(host: str, parties: PartyListeners, routes: Mapping[str, Route]) -> 
     if parties.address:
         yield "parties.address", parties.address, urlsplit(parties.address).hostname or ""
     for party_id, route in routes.items():
-        if not route.url.startswith(DIALED):
+        if not route.is_dialed:
             yield f"routes.{party_id}.url", route.url, urlsplit(route.url).hostname or ""

@@ -118,6 +118,13 @@ class Settings:
         listeners = (self.parties_listen, self.plain_parties, self.parties_behind_proxy)
         return self.parties_dial or any(one is not None for one in listeners)
 
+    def why_no_stream(self, party_id: str) -> str:
+        """Return why this server cannot open streams to another party; empty if it can, as far as is known here."""
+        route = self.routes.get(party_id)
+        if route is None:
+            return f"party {party_id} has no route here"
+        return f"party {party_id} has no port: streams cannot be opened to it" if route.is_dialed else ""
+
     @property
     def streams_dir(self) -> Path:
         """Return the folder with a file for each attempt whose workers may have streams now."""

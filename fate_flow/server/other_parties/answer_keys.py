@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from fate_flow.core.access.joined_party import DIALED
 from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.access.site import SiteKey, SiteRule
 from fate_flow.core.model.errors import FlowError
@@ -34,7 +33,7 @@ def expecting_answers(
 def _may_have_to_sign(party_id: str, route: Route, rule: SiteRule) -> bool:
     return route.signed_answers or (
         route.signed_answers is None and rule.needs_saved_key(party_id) and not route.is_local
-        and not route.url.startswith(DIALED)
+        and not route.is_dialed
     )
 
 

@@ -384,6 +384,7 @@ class Context:
     permission: PermissionRule = field(default_factory=PermissionRule)
     site: SiteRule = field(default_factory=SiteRule)
     carries_streams: bool = True                      # whether other parties reach a gateway of this one
+    why_no_stream: Callable[[str], str] = lambda _: ""          # can be opened to a party, by its id; empty: one can
     kinds: Kinds = field(default_factory=lambda: KINDS)
     fresh_salt: Callable[[], str] = field(default=lambda: secrets.token_hex(32))     # that nobody can guess
 

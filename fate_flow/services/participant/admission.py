@@ -69,22 +69,24 @@ def _accept(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
         raise PermissionDenied(why)
     if why := above_ceilings(unit, spec, party):
         raise Refused(why)
-    if not unit.context.carries_streams and (names := _with_streams(spec, party)):
-        raise OperationFailed(
-            f"{party} has no gateway, which carries streams (parties.listen.port, there): {', '.join(names)}"
-        )
+    _check_streams(unit.context, spec, party)
     _check_tables(unit, spec, party)
     _check_programs(unit, spec, party)
     request(unit, spec, party)
     check_cores_quota(unit, spec)
 
 
-def _with_streams(spec: JobSpec, party: Party) -> list[str]:
-    """Return the tasks whose workers here reach those of other parties, or are reached by them."""
-    return [
-        task.name for task in spec.tasks_of(party)
-        if any(port.callers_of(party) or port.called_by(party) for port in task.ports)
-    ]
+def _check_streams(context: Context, spec: JobSpec, party: Party) -> None:
+    """Raise OperationFailed if this server cannot carry the streams of a task, or open those to another party."""
+    for task in spec.tasks_of(party):
+        for port in task.ports:
+            called = port.called_by(party)
+            if not context.carries_streams and (called or port.callers_of(party)):
+                text = f"{party} has no gateway, which carries streams (parties.listen.port, there): {task.name}"
+                raise OperationFailed(text)
+            for other in called:
+                if why := context.why_no_stream(other.party_id):
+                    raise OperationFailed(f"port {port.name} of {task.name}: {party} does not reach {other}: {why}")
 
 
 def _check_programs(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
