@@ -33,7 +33,7 @@ CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
 SIDE_BY_SIDE = ("-n", "4")
 """Two processes mostly wait for servers, the other two compute: tests/division.py."""
-FAST = ("-n", "2", "-m", "not long", "--hypothesis-profile", "quick", "tests/unit", "tests/simulation")
+FAST = ("-n", "4", "-m", "not long", "--hypothesis-profile", "quick", "tests/unit", "tests/simulation")
 """The tests for a developer's loop: none needs a database server or another environment. Tests that make up values make
 up fewer (tests/conftest.py)."""
 SCRIPTS = sorted(f"bin/{path.name}" for path in CHECKOUT.glob("bin/*.py"))
