@@ -46,6 +46,7 @@ from fate_flow.relay.spool import Spool
 from fate_flow.relay.stream_sessions import StreamSessions
 from fate_flow.services.context.contacts import ContactNotes
 from fate_flow.services.context.ports import Context, Record
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.people import People
 from fate_flow.store.contract.party_keys import message_keys
 
@@ -168,10 +169,6 @@ def _heard(context: Context) -> Heard:
 
     return partial(ContactNotes(keep, now_on_the_wall).note, FROM)
 
-
-def now_on_the_wall() -> int:
-    """Return wall clock time in milliseconds: others sign the time of their own clocks, so only it can be compared."""
-    return time.time_ns() // 1_000_000
 
 
 def steady_now() -> float:

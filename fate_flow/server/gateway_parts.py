@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import socket
-import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -20,6 +19,7 @@ from fate_flow.server.listening import listen, listen_at
 from fate_flow.server.other_parties.party_routes import with_joined_routes
 from fate_flow.server.runtime import open_log, stream_sessions
 from fate_flow.server.stored_peers import StoredPeers
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.parties import Listen
 from fate_flow.settings.settings import Settings
 from fate_flow.store.database.opening import open_database
@@ -95,9 +95,9 @@ class GatewayParts:
         open_log(settings)
         # Its statements are not logged: there are two a second.
         store = SqlStore(open_database(settings.database_url, settings.home))
-        may_join, dials = Invitations(settings.invitations_dir, _now).are_open, settings.routes
+        may_join, dials = Invitations(settings.invitations_dir, now_on_the_wall).are_open, settings.routes
         peers = StoredPeers(
-            store, settings.party_id, _now, may_join, dials if settings.parties_dial else None,
+            store, settings.party_id, now_on_the_wall, may_join, dials if settings.parties_dial else None,
             settings.certified_parties,
         )  # fmt: skip
         socket_at = settings.parties_socket
@@ -107,7 +107,7 @@ class GatewayParts:
             return Streams(stream_sessions(settings), self.look, ways, settings.quotas)
 
         process = GatewayProcess(
-            settings.party_id, self.own, peers, socket_at.parent, socket_at.name, limits, _now, make_streams
+            settings.party_id, self.own, peers, socket_at.parent, socket_at.name, limits, now_on_the_wall, make_streams
         )  # fmt: skip
         listeners = Listeners(self.listener, self.dialed) if self.listener and self.dialed else None
         without_tls = {Unproved.PLAIN: self.plain, Unproved.PROXY: self.proxied}
@@ -133,7 +133,7 @@ def _places(settings: Settings) -> dict[str, Listen | None]:
 
 def _own_tls(settings: Settings) -> OwnTls:
     try:
-        return own_tls(settings.party_id, settings.keys_dir, _now, settings.parties_certificate)
+        return own_tls(settings.party_id, settings.keys_dir, now_on_the_wall, settings.parties_certificate)
     except FlowError as error:
         place = "parties.listen" if settings.parties_listen else "parties.dial"
         raise FlowError(f"{place}: {error.message}") from error
@@ -144,7 +144,3 @@ def _allow_many_files() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if most == resource.RLIM_INFINITY else min(most, _FILES)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

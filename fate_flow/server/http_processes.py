@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +36,7 @@ from fate_flow.server.runtime import (
     waiting_at_once,
     wake_scheduler,
 )
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.settings.settings import Settings
 from fate_flow.store.views.views import Views
@@ -110,7 +110,7 @@ class HttpProcesses:
         return create_worker_app(
             spool, Forwarder(settings, signature, pinned_parties(settings, store)), settings.worker_threads // 2,
             lambda job_id: wake((job_id,), False, False, "", ()),
-            settings.limits.max_request_bytes, store, lambda: time.time_ns() // 1_000_000,
+            settings.limits.max_request_bytes, store, now_on_the_wall,
             settings.data_dir,
         )  # fmt: skip
 

@@ -15,6 +15,7 @@ from fate_flow.peers.pinned import PinnedParties, SeenTls
 from fate_flow.peers.tls import OwnTls, PeerKey
 from fate_flow.server.other_parties.stored_rows import recent_rows
 from fate_flow.services.context.contacts import ContactNotes
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.settings import Settings
 from fate_flow.store.contract.party_keys import KeysOfParties
 from fate_flow.store.sql.store import SqlStore
@@ -26,14 +27,14 @@ def pinned_parties(settings: Settings, store: SqlStore) -> PinnedParties:
     """Return the TLS contexts for requests to other parties; the own tls key is read when it is first needed."""
 
     def own() -> OwnTls:
-        return own_tls(settings.party_id, settings.keys_dir, _wall_clock, settings.parties_certificate)
+        return own_tls(settings.party_id, settings.keys_dir, now_on_the_wall, settings.parties_certificate)
 
     def reached(party_id: str, seen: SeenTls) -> None:
         notes.note(TO, party_id, seen.version, seen.key_id)
 
-    keys = StoredTlsKeys(store, _wall_clock, time.monotonic, settings.certified_parties)
-    notes = ContactNotes(partial(_keep, store), _wall_clock)
-    return PinnedParties(own, keys.of, _wall_clock, reached, store.kept_connection)
+    keys = StoredTlsKeys(store, now_on_the_wall, time.monotonic, settings.certified_parties)
+    notes = ContactNotes(partial(_keep, store), now_on_the_wall)
+    return PinnedParties(own, keys.of, now_on_the_wall, reached, store.kept_connection)
 
 
 def _keep(store: SqlStore, contact: Contact) -> None:
@@ -76,7 +77,3 @@ def _lists(tx: KeysOfParties) -> dict[str, PartyKeys]:
         one.party_id: one for one in tx.all_party_keys()
         if one.state is not KeyState.REMOVED or tx.site_key(one.party_id) is None
     }  # fmt: skip
-
-
-def _wall_clock() -> int:
-    return time.time_ns() // 1_000_000

@@ -8,7 +8,6 @@ import os
 import queue
 import secrets
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timedelta
@@ -51,6 +50,7 @@ from fate_flow.server.party_disk import PartyDiskUse
 from fate_flow.server.periodic.log_keeper import bounds_of
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import BoundEffect, Context, Engine, Engines, Keep, PartyEngine, Rules
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.services.participant.call_back import CallBack
 from fate_flow.services.use_cases.units import Wake
 from fate_flow.settings.client_keys import make_client_keys
@@ -174,7 +174,7 @@ def signature_of(settings: Settings) -> SiteSignature | None:
     if not settings.site.is_on:
         return None
     try:
-        return own_signature(settings.keys_dir, settings.private_key, _wall_clock)
+        return own_signature(settings.keys_dir, settings.private_key, now_on_the_wall)
     except BadSettings as error:
         if not settings.site.due_to:
             raise
@@ -184,9 +184,6 @@ def signature_of(settings: Settings) -> SiteSignature | None:
             "excepted by its id (parties.plain.from, authentication.site.unsigned_from)"
         ) from error
 
-
-def _wall_clock() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _made_once(path: Path, size: int) -> bytes:
@@ -264,7 +261,7 @@ def build_context(
         disk=disk_of(settings),
         disk_use=PartyDiskUse(settings),
         routes=settings.routes.keys(),
-        clock=_wall_clock,
+        clock=now_on_the_wall,
         fresh_id=lambda: secrets.token_hex(16),
         program_policy=ConfiguredProgramPolicy(settings.commands, settings.party_id),
         carry_out=effect_runner.take,

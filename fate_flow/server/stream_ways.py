@@ -15,6 +15,7 @@ from fate_flow.peers.key_changes import own_tls
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.tls import OwnTls, PeerKey, client_context, peer_of
 from fate_flow.server.peer_tls import StoredTlsKeys
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.parties import Route
 from fate_flow.settings.settings import Settings
 from fate_flow.store.sql.store import SqlStore
@@ -32,7 +33,7 @@ class StreamWays:
         self._settings = settings
         self._own = own
         self._signature = signature
-        self._keys = StoredTlsKeys(store, _wall_clock, time.monotonic, settings.certified_parties)
+        self._keys = StoredTlsKeys(store, now_on_the_wall, time.monotonic, settings.certified_parties)
 
     def to(self, party_id: str) -> Way:
         """Return how a party is reached now. Raises NotOpened."""
@@ -59,7 +60,7 @@ class StreamWays:
         seen: list[PeerKey] = []
 
         def check(leaf: bytes | None) -> None:
-            seen.append(peer_of(leaf, keys, _wall_clock()))
+            seen.append(peer_of(leaf, keys, now_on_the_wall()))
 
         return Way(route.url, fields, context, check, lambda: self._holds(party_id, seen))
 
@@ -78,11 +79,5 @@ class StreamWays:
     def _own_tls(self) -> OwnTls:
         if self._own is None:
             here = self._settings
-            self._own = own_tls(here.party_id, here.keys_dir, _wall_clock, here.parties_certificate)
+            self._own = own_tls(here.party_id, here.keys_dir, now_on_the_wall, here.parties_certificate)
         return self._own
-
-
-def _wall_clock() -> int:
-    return time.time_ns() // 1_000_000
-
-

@@ -50,6 +50,7 @@ from fate_flow.server.runtime import (
 from fate_flow.server.scheduling import ALIVE_SECONDS, SchedulerLoop
 from fate_flow.server.start_warnings import start_warnings
 from fate_flow.server.watchdog import Watchdog
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import EngineSettings, Settings
 from fate_flow.store.contract.party_keys import message_keys
@@ -111,7 +112,7 @@ def _prepare_store(settings: Settings) -> None:
     def register() -> None:
         with store.transaction() as tx:
             for name, one in settings.engines.items():
-                tx.register_engine(_state_of(name, one), one.config, time.time_ns() // 1_000_000)
+                tx.register_engine(_state_of(name, one), one.config, now_on_the_wall())
             tx.forget_refused_submissions()
 
     Retry()(register, is_repeatable=True)
@@ -132,7 +133,7 @@ def _state_of(name: str, engine: EngineSettings) -> EngineState:
 def _without_key(settings: Settings, store: SqlStore) -> list[str]:
     """Return the parties with a route whose requests are refused for lack of a key."""
     needed = [one for one in sorted(settings.routes) if settings.site.needs_saved_key(one)]
-    now = time.time_ns() // 1_000_000
+    now = now_on_the_wall()
     with store.reading() as tx:
         return [one for one in needed if not message_keys(tx, one, now)]
 

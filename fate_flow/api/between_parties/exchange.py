@@ -124,7 +124,7 @@ class _WorkerRoutes:
         receiver, chunk = _party_in(query), read_chunk(query)
         topic, seq, last = chunk.topic, chunk.seq, chunk.is_last
         if refusal := self._spool.objection(session, receiver):
-            return _refused(refusal)
+            return refused(refusal)
         data = _body(self._spool.limits.chunk_bytes)
         if receiver[1] == session.party_id:
             own = replace(session, role=receiver[0])
@@ -146,7 +146,7 @@ class _WorkerRoutes:
     def release(self) -> Response:
         session, query = self._session(), _query()
         refusal = self._spool.release(session, topic_in(query), _party_in(query))
-        return _refused(refusal) if refusal else _ok()
+        return refused(refusal) if refusal else _ok()
 
     def _forwarded(self, session: Session, receiver: PartyKey, chunk: Chunk, data: bytes) -> Response:
         with self._forwards.take(True) as taken:
@@ -239,18 +239,19 @@ def refused_with(status: int, message: str) -> Response:
     return response
 
 
-def _refused(refusal: Refusal) -> Response:
+def refused(refusal: Refusal) -> Response:
+    """Return the answer for what the spool refuses."""
     return refused_with(STATUS_OF[refusal.problem], refusal.message)
 
 
 def _stored(result: PutResult) -> Response:
-    return _refused(result) if isinstance(result, Refusal) else _ok()
+    return refused(result) if isinstance(result, Refusal) else _ok()
 
 
 def _found(result: GetResult, *, later: bool = False) -> Response:
     """Return the chunk, or 204 if there is none yet; `later` tells a pop without a slot to pause first."""
     if isinstance(result, Refusal):
-        return _refused(result)
+        return refused(result)
     if isinstance(result, Message):
         headers = {"X-Last": str(int(result.last))}
         return Response(result.data, headers=headers, mimetype="application/octet-stream")

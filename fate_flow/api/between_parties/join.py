@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 
 from flask import Blueprint, Response, request
 
@@ -16,6 +15,7 @@ from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.peers.invitations import Invitations
 from fate_flow.peers.joining import InvitingSide, Joining
 from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.services.use_cases.joining import save_joined_party
 
 LOG = logging.getLogger(__name__)
@@ -23,8 +23,9 @@ LOG = logging.getLogger(__name__)
 
 def blueprint(services: Services) -> Blueprint:
     settings, context = services.settings, services.context
-    own = OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, _now)
-    side = InvitingSide(settings.party_id, Invitations(settings.invitations_dir, _now), own.signed_list, _now)
+    own = OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, now_on_the_wall)
+    invitations = Invitations(settings.invitations_dir, now_on_the_wall)
+    side = InvitingSide(settings.party_id, invitations, own.signed_list, now_on_the_wall)
     joining = Blueprint("joining", __name__, url_prefix="/v1")
 
     @joining.post(JOIN)
@@ -54,7 +55,3 @@ def blueprint(services: Services) -> Blueprint:
         save_joined_party(context, found.party, found.keys, found.signed, found.root_id)
 
     return joining
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

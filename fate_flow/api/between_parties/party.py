@@ -63,6 +63,7 @@ from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.disclosure import texts_not_for
 from fate_flow.services.context.unit_of_work import binding_of
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.store.contract.transaction import Transaction, published
 from fate_flow.store.values import OutputTable
 
@@ -170,7 +171,7 @@ class _PartyRoutes:
 
     def keys(self) -> Response:
         """Answer with the newest key list of this party, which is public. Raise NotFound if there is none."""
-        own = OwnKeys(self._own, self._settings.keys_dir, self._settings.private_key, _now)
+        own = OwnKeys(self._own, self._settings.keys_dir, self._settings.private_key, now_on_the_wall)
         try:
             return ok({"key_list": own.signed_list().text()})
         except BadSettings as error:
@@ -263,7 +264,3 @@ def _few_values() -> dict[str, Any]:
     if values_in(request.get_data()) > MOST_VALUES:
         raise TooLarge(f"the body has more than {MOST_VALUES} values: send fewer commands in one request")
     return silent_json()
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

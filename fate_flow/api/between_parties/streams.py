@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from flask import Blueprint, Response, jsonify, request
 
-from fate_flow.api.between_parties.exchange import STATUS_OF, refused_with
+from fate_flow.api.between_parties.exchange import refused, refused_with
 from fate_flow.api.http.party_connection import is_from_gateway
 from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.access.bound_document import check_document_name, why_other_document
@@ -45,7 +45,7 @@ def stream_blueprint(spool: Spool, sessions: StreamSessions, checks: StreamCheck
         if why := objection(said, None):
             raise PermissionDenied(f"src_party_id: {why}")
         if refusal := spool.objection(session, (caller.role, caller.party_id)):
-            return refused_with(STATUS_OF[refusal.problem], refusal.message)
+            return refused(refusal)
         if why := why_other_document(str(caller), document, str(seat), spool.document_of(session)):
             raise PermissionDenied(why)
         found = sessions.read(session)

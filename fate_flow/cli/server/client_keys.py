@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.core.access.client_roles import ALL_ROLES, names_of, roles_named
 from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.core.model.grammar import shown
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.people import (
     Client,
     add_client,
@@ -54,7 +54,7 @@ def add(conf: Path, name: str, roles: Sequence[str]) -> None:
     Example: fate_flow client add anna --role submit --role approve -c conf/service_conf.yaml
     """
     settings = _settings(conf)
-    _print(settings, add_client(settings.home, name, roles_named(roles), _now()))
+    _print(settings, add_client(settings.home, name, roles_named(roles), now_on_the_wall()))
 
 
 @client_group.command()
@@ -69,7 +69,7 @@ def renew(conf: Path, name: str, roles: Sequence[str]) -> None:
              fate_flow client renew anna --role submit --role operate -c conf/service_conf.yaml
     """
     settings = _settings(conf)
-    _print(settings, renew_client(settings.home, name, roles_named(roles) if roles else None, _now()))
+    _print(settings, renew_client(settings.home, name, roles_named(roles) if roles else None, now_on_the_wall()))
 
 
 @client_group.command()
@@ -84,7 +84,7 @@ def revoke(conf: Path, name: str) -> None:
     Example: fate_flow client revoke anna -c conf/service_conf.yaml
     """
     settings = _settings(conf)
-    revoke_client(settings.home, name, settings.client_keys, _now())
+    revoke_client(settings.home, name, settings.client_keys, now_on_the_wall())
     tell(f"the key of {name} is revoked")
 
 
@@ -146,7 +146,3 @@ def _print(settings: Settings, client: Client) -> None:
         f"--ip ADDRESS --port {settings.http_port} --app-key KEY --secret-key SECRET"
     )
     click.echo(f"app_key: {client.app_key}\nsecret_key: {client.secret_key}")
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

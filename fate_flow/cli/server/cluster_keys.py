@@ -7,7 +7,6 @@ since all homes belong to one user.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
@@ -18,6 +17,7 @@ from fate_flow.core.access.key_list import KeyState, SignedKeyList
 from fate_flow.core.model.errors import Conflict, FlowError
 from fate_flow.peers.key_lists import check_key_list
 from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.services.use_cases.keys import put_key_list
 from fate_flow.settings.client_keys import make_client_keys
 from fate_flow.settings.reader import load_settings
@@ -49,7 +49,7 @@ def exchange_keys(cluster: Cluster) -> None:
 
 
 def _list_of(settings: Settings) -> SignedKeyList:
-    keys = OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, _now)
+    keys = OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, now_on_the_wall)
     with suppress(Conflict):         # every key is there already
         keys.make()
     return keys.signed_list()
@@ -75,7 +75,7 @@ def _write(store: SqlStore, lists: Sequence[SignedKeyList]) -> None:
             before = tx.party_keys(found.party_id)
             if before is not None and before.state is not KeyState.JOINED:
                 continue                 # an operator has revoked or removed it
-            put_key_list(tx, found, signed, root.key_id, True, _BY, _now())
+            put_key_list(tx, found, signed, root.key_id, True, _BY, now_on_the_wall())
 
 
 @contextmanager
@@ -86,7 +86,3 @@ def _naming(party_id: str) -> Iterator[None]:
         raise ClusterError(f"party {party_id}: {error.message}") from error
     except (peewee.DatabaseError, peewee.InterfaceError) as error:
         raise ClusterError(f"party {party_id}: the database refused: {error}") from error
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from math import isnan
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from fate_flow.core.access.key_list import MOST_NUMBER, TLS, USES, read_key_list
 from fate_flow.peers.key_changes import message_key
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.peers.site_key import ED25519, KINDS
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
 
@@ -112,7 +112,7 @@ def show(conf: Path, pem: bool) -> None:
     if not pem:
         _print(settings, _keys(settings))
         return
-    key = message_key(settings.keys_dir, settings.private_key, _now()).public
+    key = message_key(settings.keys_dir, settings.private_key, now_on_the_wall()).public
     tell(f"key id of party {settings.party_id}: {key.key_id}")
     click.echo(key.pem, nl=False)
 
@@ -128,11 +128,8 @@ def fingerprint(conf: Path) -> None:
 
 
 def _keys(settings: Settings) -> OwnKeys:
-    return OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, _now)
+    return OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, now_on_the_wall)
 
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _print(settings: Settings, keys: OwnKeys, *, with_list: bool = True) -> None:

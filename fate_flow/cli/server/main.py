@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from fate_flow.cli.server.client_keys import client_group
 from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.core.model.errors import BadSettings, StorageFailed
 from fate_flow.server.start_warnings import key_problems, readable_secrets
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.client_keys import make_client_keys
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
@@ -138,7 +138,7 @@ def check(conf: Path) -> None:
     except BadSettings as error:
         click.echo(error.message, err=True)
         raise SystemExit(2) from error
-    for text in (*readable_secrets(settings.conf_path), *key_problems(settings, time.time_ns() // 1_000_000)):
+    for text in (*readable_secrets(settings.conf_path), *key_problems(settings, now_on_the_wall())):
         click.echo(f"WARNING: {text}", err=True)
     click.echo("ok")
 

@@ -29,6 +29,7 @@ from fate_flow.peers.joining import why_nobody_joins
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.server.reach import Reach, reach
 from fate_flow.services.context.ports import Context
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.services.use_cases.joining import described_parties, keys_of_parties, save_joined_party
 from fate_flow.services.use_cases.revocations import Revocations
 from fate_flow.settings.reader import load_settings
@@ -81,11 +82,11 @@ def invite(conf: Path, invited: str, by: str | None, no_wait: bool) -> None:
     keys.signed_list()                        # before somebody else finds out that there is none
     with home_context(settings) as context:
         _check_not_revoked(context, invited)
-        until = _now() + LIFE_MS
+        until = now_on_the_wall() + LIFE_MS
         invitation = Invitation(
             address, settings.party_id, keys.root().key_id, invited, secrets.token_bytes(SECRET_BYTES), until
         )
-        invitations = Invitations(settings.invitations_dir, _now)
+        invitations = Invitations(settings.invitations_dir, now_on_the_wall)
         invitations.add(invitation, who)
         _check_open(settings, invitations, invitation.id)
         click.echo(invitation.text())
@@ -119,7 +120,7 @@ def join(conf: Path, text: str, by: str | None) -> None:
     with home_context(settings) as context:
         _check_not_revoked(context, invitation.inviter, invitation.root_id)
         saved = _saved_list(context, invitation.inviter)
-        found = join_party(invitation, settings.party_id, address, keys.signed_list(), who, _now, saved)
+        found = join_party(invitation, settings.party_id, address, keys.signed_list(), who, now_on_the_wall, saved)
         save_joined_party(context, found.party, found.keys, found.signed, found.root_id)
         tell(f"this party has joined party {invitation.inviter}")
         _finish(settings, context, found.party)
@@ -336,7 +337,7 @@ def _directions(own: str, other: str, found: Reach) -> list[str]:
 
 
 def _own_keys(settings: Settings) -> OwnKeys:
-    return OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, _now)
+    return OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, now_on_the_wall)
 
 
 def _who(by: str | None) -> str:
@@ -348,7 +349,3 @@ def _who(by: str | None) -> str:
 
 def _time(at: int) -> str:
     return datetime.fromtimestamp(at / 1000).isoformat(" ", "seconds")
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -11,6 +11,7 @@ from fate_flow.core.model.errors import FlowError
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.signed_answers import SignedAnswers
 from fate_flow.server.other_parties.stored_rows import recent_rows
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.parties import Route
 from fate_flow.settings.settings import Settings
 from fate_flow.store.contract.party_keys import KeysOfParties, message_keys
@@ -63,7 +64,7 @@ class _Answers:
     def _read(self, tx: KeysOfParties) -> dict[str, tuple[SiteKey, ...]]:
         """Return the keys of those that have to sign."""
         listed = {one.party_id for one in tx.all_party_keys() if one.state is not KeyState.REMOVED}
-        now = time.time_ns() // 1_000_000
+        now = now_on_the_wall()
         return {
             party_id: message_keys(tx, party_id, now) for party_id, route in self._routes.items()
             if route.signed_answers or not route.shows_key or party_id not in listed

@@ -26,6 +26,7 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
     if isinstance(inputs, str):
         return inputs
     parameters = spec.parameters[key.party]
+    streams = ends_of(task_spec.ports, key, task.incarnation, task.without)
     return LaunchOrder(
         worker=worker,
         module=task_spec.module,
@@ -39,15 +40,11 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         speaks_as=task.worker_id or worker.worker_id,
         least_intersection=least_intersection(unit, spec),
         stage=task_spec.stage,
-        program=_program(unit, spec, worker, task, parameters.task_cores),
+        program=_program(unit, spec, worker, task, parameters.task_cores, streams),
         collects=_collected(unit.tx, worker),
         document=named_document(unit, key.job_id),
-        streams=_streams(spec, task),
+        streams=streams,
     )
-
-
-def _streams(spec: JobSpec, task: Task) -> StreamEnds:
-    return ends_of(spec.tasks[task.key.name].ports, task.key, task.incarnation, task.without)
 
 
 def _collected(tx: Transaction, worker: Worker) -> tuple[Worker, ...]:
@@ -58,7 +55,7 @@ def _collected(tx: Transaction, worker: Worker) -> tuple[Worker, ...]:
 
 
 def _program(
-    unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task, cores: int
+    unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task, cores: int, streams: StreamEnds
 ) -> Program | None:
     """Return the user's own program with its place among the others; None for the component's own code."""
     of_task = spec.tasks[worker.task.name]
@@ -69,7 +66,7 @@ def _program(
     place = Place(worker.task, task.incarnation, worker.slot, worker.rank, worker.attempt, cores, own_cores)
     known = tuple(peers(of_task, task.without))
     initiator = spec.initiator.party_id
-    env = {**environment(of_task, place), **environment_of(_streams(spec, task))}
+    env = {**environment(of_task, place), **environment_of(streams)}
     return Program(command, env, known, initiator, granted_programs(unit, initiator))
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from werkzeug.test import TestResponse
 
-from fate_flow.api.app import now_on_the_wall
 from fate_flow.cli.connection.signature import sign
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import Client
 from tests.kit.api.client_world import World

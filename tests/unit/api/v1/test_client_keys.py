@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import requests
 
-from fate_flow.api.app import now_on_the_wall
 from fate_flow.core.access.site import SiteRule
 from fate_flow.core.wire.v1.envelope import headers
 from fate_flow.peers.signature import SiteSignature
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.client_keys import ClientKeys
 from tests.kit.api.client_world import World, make_world
 from tests.kit.site_keys import private_pem, site_key, write_private_key
