@@ -2,12 +2,16 @@
 
 Whoever launches a worker writes the file, and whoever ends the attempt removes it. The process of the gateway follows
 the folder, also after it was killed. A wake-up tells it to look now; if nobody hears it, it looks soon by itself.
+
+What streams have carried is in files beside that: one that the gateway writes while the attempt lasts and at its end,
+and one for each stream that ended later.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -21,6 +25,7 @@ from fate_flow.core.streams.counts import PortCount
 from fate_flow.relay.spool_session import Session
 
 _SUFFIX, _COUNTS = ".json", ".counts"
+_PARTS = 6                             # of a session in the name of its file
 _LOOK_SECONDS = 5.0
 LOOKED = b"looked\n"
 """What the gateway answers to a wake-up when all that is in the folder is open."""
@@ -56,40 +61,69 @@ class StreamSessions:
         self._tell()
 
     def close(self, session: Session) -> tuple[PortCount, ...]:
-        """Remove the session, so that the gateway ends its streams; return what they have carried. Raises OSError."""
-        path = self._path(session)
+        """Remove the session, so that the gateway ends its streams; return what has been counted and was not returned
+        before. Raises OSError."""
+        self._remove(self._path(session))
+        return self.collect(session)
+
+    def collect(self, session: Session) -> tuple[PortCount, ...]:
+        """Return what has been counted and was not returned before, and forget it. Raises OSError."""
+        stem = self._path(session).name.removesuffix(_SUFFIX)
+        names = [name for name in self._names(_COUNTS) if name == stem + _COUNTS or name.startswith(f"{stem}+")]
+        return tuple(count for name in names for count in self._taken(self._folder / name))
+
+    def _remove(self, path: Path) -> None:
         with suppress(FileNotFoundError):
             path.unlink()
             self._tell()
-        found = self.counts(path.name)
-        path.with_suffix(_COUNTS).unlink(missing_ok=True)
+
+    def _taken(self, path: Path) -> tuple[PortCount, ...]:
+        """Return the counts of a file and remove it; nothing if somebody else has taken it."""
+        mine = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        try:
+            os.rename(path, mine)
+        except FileNotFoundError:
+            return ()
+        found = _counts_in(mine)
+        mine.unlink()
         return found
+
+    def uncollected(self) -> tuple[Session, ...]:
+        """Return the sessions that were removed before all of their streams were counted: a worker's last bytes arrive
+        after its attempt, and a gateway may answer too late. `collect` returns their counts. Raises OSError."""
+        stems = {"+".join(name.removesuffix(_COUNTS).split("+")[:_PARTS]) for name in self._names(_COUNTS)}
+        over = sorted(stems - {name.removesuffix(_SUFFIX) for name in self._names(_SUFFIX)}) if stems else []
+        return tuple(_session_of(stem) for stem in over)
 
     def counts(self, name: str) -> tuple[PortCount, ...]:
         """Return what the streams of a session have carried; `name` is that of its file. Raises OSError."""
         try:
-            counts = json.loads((self._folder / name).with_suffix(_COUNTS).read_text(encoding="utf-8"))
+            return _counts_in((self._folder / name).with_suffix(_COUNTS))
         except FileNotFoundError:
             return ()
-        return tuple(PortCount(**{**one, "other": Party(**one["other"])}) for one in counts)
 
     def count(self, name: str, counts: Collection[PortCount]) -> None:
         """Store what the streams of a session have carried, also while its file is being removed. Raises OSError."""
-        path = (self._folder / name).with_suffix(_COUNTS)
+        self._write_counts((self._folder / name).with_suffix(_COUNTS), counts)
+
+    def count_late(self, name: str, count: PortCount) -> None:
+        """Store what one stream has carried that ended after its attempt. Raises OSError."""
+        stem = name.removesuffix(_SUFFIX)
+        self._write_counts(self._folder / f"{stem}+{secrets.token_hex(8)}{_COUNTS}", [count])
+
+    def _write_counts(self, path: Path, counts: Collection[PortCount]) -> None:
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         draft.write_text(json.dumps([{**vars(one), "other": vars(one.other)} for one in counts]), encoding="utf-8")
         os.replace(draft, path)
 
     def purge(self, job_id: str) -> None:
-        """Remove all sessions of a job. Raises OSError."""
+        """Remove all sessions of a job; what was counted stays for `collect`. Raises OSError."""
         for session in self.sessions():
             if session.job_id == job_id:
-                self.close(session)
-        for left in self._folder.glob(f"{job_id}+*{_COUNTS}"):         # of a gateway that answered too late
-            left.unlink(missing_ok=True)
+                self._remove(self._path(session))
 
     def sessions(self) -> Iterator[Session]:
-        for name in self._names():
+        for name in self._names(_SUFFIX):
             with suppress(FileNotFoundError):
                 yield self._read(self._folder / name).session
 
@@ -106,14 +140,14 @@ class StreamSessions:
     def changes(self, known: dict[str, StreamSession]) -> dict[str, StreamSession]:
         """Return the sessions that are open now, by file; what is in `known` is not read again. Raises OSError."""
         found = {}
-        for name in self._names():
+        for name in self._names(_SUFFIX):
             with suppress(FileNotFoundError):
                 found[name] = known.get(name) or self._read(self._folder / name)
         return found
 
-    def _names(self) -> list[str]:
+    def _names(self, suffix: str) -> list[str]:
         with suppress(FileNotFoundError):
-            return sorted(one for one in os.listdir(self._folder) if one.endswith(_SUFFIX) and not one.startswith("."))
+            return sorted(one for one in os.listdir(self._folder) if one.endswith(suffix) and not one.startswith("."))
         return []
 
     def _path(self, one: Session) -> Path:
@@ -133,6 +167,16 @@ class StreamSessions:
                 sock.recv(len(LOOKED))
         finally:
             os.close(folder)
+
+
+def _session_of(stem: str) -> Session:
+    job_id, task_id, version, incarnation, role, party_id = stem.split("+")
+    return Session(job_id, task_id, int(version), incarnation, role, party_id)
+
+
+def _counts_in(path: Path) -> tuple[PortCount, ...]:
+    counts = json.loads(path.read_text(encoding="utf-8"))
+    return tuple(PortCount(**{**one, "other": Party(**one["other"])}) for one in counts)
 
 
 def _as_json(one: StreamSession) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from fate_flow.core.model.artifact import FILE_SCHEME, METRIC, Artifact
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import JobKey, TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.program import WORK_FOLDERS
+from fate_flow.core.model.spec import Party
 from fate_flow.core.streams.addresses import StreamEnds
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
@@ -282,6 +283,12 @@ class SpoolExchange:
         self.spool.close(session)
         return counts
 
+    def uncollected_streams(self) -> tuple[tuple[TaskKey, str], ...]:
+        return tuple((_task_of(one), one.incarnation) for one in self.streams.uncollected())
+
+    def collect_streams(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
+        return self.streams.collect(_session(key, incarnation))
+
     def purge(self, job_id: str) -> None:
         self.streams.purge(job_id)
         self.spool.purge(job_id)
@@ -295,6 +302,11 @@ class SpoolExchange:
 
 def _session(key: TaskKey, incarnation: str) -> Session:
     return Session(key.job_id, key.task_id, key.version, incarnation, key.party.role, key.party.party_id)
+
+
+def _task_of(session: Session) -> TaskKey:
+    name = session.task_id.removeprefix(f"{session.job_id}_")
+    return TaskKey(session.job_id, name, session.version, Party(session.role, session.party_id))
 
 
 _OF_JOB = ("job_dsl.json", "job_runtime_conf.json", "train_runtime_conf.json", "pipeline_dsl.json")

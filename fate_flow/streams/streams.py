@@ -62,6 +62,7 @@ class _Attempt:
     listening: set[Address] = field(default_factory=set)
     is_unsaved: bool = False         # whether the counts differ from those that are stored
     is_over: bool = False
+    is_counted: bool = False         # streams that end later are counted one by one
 
     @property
     def seat(self) -> Party:
@@ -174,9 +175,10 @@ class Streams:
                 attempt.tasks.discard(one.task)
             else:
                 stream.end(f"the attempt has ended at {attempt.seat}")
-            self._count(attempt, stream)
+                self._count(attempt, stream)
         if attempt.counts:
             self._write_counts(attempt)
+        attempt.is_counted = True
         for task in list(attempt.tasks):
             task.cancel()
 
@@ -333,17 +335,26 @@ class Streams:
             return
         carried, seconds, key = stream.carried, self._loop.time() - one.begun, (one.name, one.other)
         why = f": {stream.why_ended}" if stream.why_ended else ""
-        attempt.counts[key] = attempt.counts.get(key, PortCount(*key)).with_stream(carried, seconds)
-        attempt.is_unsaved = True
+        if attempt.is_counted:
+            with self._noted(attempt):
+                self._sessions.count_late(attempt.name, PortCount(*key).with_stream(carried, seconds))
+        else:
+            attempt.counts[key] = attempt.counts.get(key, PortCount(*key)).with_stream(carried, seconds)
+            attempt.is_unsaved = True
         LOG.info(
             "stream %s of %s with %s has ended after %.1f s, %d bytes sent, %d received%s", one.name,
             attempt.session.session, one.other, seconds, carried.sent, carried.received, why,
         )  # fmt: skip
 
     def _write_counts(self, attempt: _Attempt) -> None:
-        try:
+        with self._noted(attempt):
             self._sessions.count(attempt.name, attempt.counts.values())
             attempt.is_unsaved = False
+
+    @contextmanager
+    def _noted(self, attempt: _Attempt) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             self._failures.note(str(attempt.session.session), f"can be counted: {error.strerror}")
 

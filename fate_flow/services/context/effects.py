@@ -12,7 +12,6 @@ from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import JobKey, TaskKey, Worker
-from fate_flow.core.streams.counts import PortCount
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.services.context.ports import Context, LaunchOrder
@@ -52,6 +51,14 @@ class CloseExchange:
 
 
 @dataclass(frozen=True)
+class CollectStreams:
+    """Note what streams of this attempt have carried that ended after it was closed."""
+
+    task: TaskKey
+    incarnation: str
+
+
+@dataclass(frozen=True)
 class WriteConfs:
     """Write the files with the documents of a job."""
 
@@ -80,8 +87,8 @@ class RemoveArtifacts:
 
 
 Effect = (
-    LaunchWorker | StopWorker | ForgetWorker | CloseExchange | WriteConfs | RemoveJobFolder | RemoveMessages
-    | RemoveArtifacts
+    LaunchWorker | StopWorker | ForgetWorker | CloseExchange | CollectStreams | WriteConfs | RemoveJobFolder
+    | RemoveMessages | RemoveArtifacts
 )  # fmt: skip
 
 
@@ -93,8 +100,8 @@ def carry_out(context: Context, effect: Effect) -> None:
             context.engines.of(worker).stop(worker, grace_seconds)
         case ForgetWorker(worker):
             context.engines.of(worker).forget(worker)
-        case CloseExchange(task, incarnation):
-            _note_streams(context, task, context.exchange.close(task, incarnation))
+        case CloseExchange() | CollectStreams():
+            _note_streams(context, effect)
         case WriteConfs(key, document):
             context.files.write_confs(key, document)
         case RemoveJobFolder(job_id):
@@ -123,18 +130,21 @@ def _launch(context: Context, order: LaunchOrder) -> None:
     context.launch_problems.pop(worker.worker_id, None)
 
 
-def _note_streams(context: Context, task: TaskKey, counts: tuple[PortCount, ...]) -> None:
-    """Add what the streams of an attempt have carried to the history of its job."""
-    if counts:
-        now = context.clock()
-        entries = [
-            HistoryEntry(
-                task.job_id, HistoryLevel.STREAM, "", "ended", now, task.party, task.name, task.version,
-                message=str(one),
-            )
-            for one in counts
-        ]  # fmt: skip
-        context.write(lambda tx: tx.add_entries(entries))
+def _note_streams(context: Context, effect: CloseExchange | CollectStreams) -> None:
+    """Add what the streams of an attempt have carried to the history of its job, if that is still known."""
+    task, exchange = effect.task, context.exchange
+    end = exchange.close if isinstance(effect, CloseExchange) else exchange.collect_streams
+    counts = end(task, effect.incarnation)
+    if not counts or not context.read(lambda tx: bool(tx.jobs_here(task.job_id))):
+        return
+    now = context.clock()
+    entries = [
+        HistoryEntry(
+            task.job_id, HistoryLevel.STREAM, "", "ended", now, task.party, task.name, task.version, message=str(one),
+        )
+        for one in counts
+    ]  # fmt: skip
+    context.write(lambda tx: tx.add_entries(entries))
 
 
 def _remove_messages(context: Context, job_id: str, uploads: tuple[Artifact, ...]) -> None:

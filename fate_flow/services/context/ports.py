@@ -259,6 +259,14 @@ class Exchange(Protocol):
         """Close it, and return what its streams have carried; nothing if it was closed before."""
         ...
 
+    def uncollected_streams(self) -> tuple[tuple[TaskKey, str], ...]:
+        """Return the attempts, by task and incarnation, with streams that ended after they were closed."""
+        ...
+
+    def collect_streams(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
+        """Return what such streams have carried, once."""
+        ...
+
     def purge(self, job_id: str) -> None: ...
 
     def sweep(self, is_over: Callable[[str], bool]) -> None:

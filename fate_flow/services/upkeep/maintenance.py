@@ -18,6 +18,7 @@ from fate_flow.core.planning.party_return import expiry
 from fate_flow.core.planning.policy_events import has_policies
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.effects import CollectStreams
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.stopwatch import Stopwatch
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -48,6 +49,8 @@ class Maintenance:
         # The sweep comes before this transaction ends a job: if the commit failed, purged messages would be lost.
         with unit.isolated("the sweep of the exchange"):
             sweep_exchange(unit.context, unit.tx)
+            for task, incarnation in unit.context.exchange.uncollected_streams():
+                unit.after_commit(CollectStreams(task, incarnation))
         self._watch.observe_all(unit)
         jobs = unit.tx.unfinished_jobs()
         heartbeats = unit.tx.heartbeats()

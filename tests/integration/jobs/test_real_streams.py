@@ -87,7 +87,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def idle_afterwards(cluster: Cluster) -> Iterator[None]:
     yield
     cluster.check_idle()
-    assert [one for party in cluster.parties.values() for one in (party.home / "run/streams").iterdir()] == []
+    folders = [one.home / "run/streams" for one in cluster.parties.values()]
+    eventually(lambda: not any(list(one.iterdir()) for one in folders), "every stream to be counted")
 
 
 def job(guest: str, host: str, ports: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -132,7 +133,11 @@ def test_workers_of_three_parties_reach_each_other(cluster: Cluster, tmp_path: P
             f"port mesh with host {HOST}: 1 stream, 5 bytes sent, 0 received",
         },
     }
-    eventually(lambda: {party_id: counts(cluster, party_id, job_id) for party_id in PARTIES} == expected, "the counts")
+
+    def found() -> dict[str, set[str]]:
+        return {party_id: counts(cluster, party_id, job_id) for party_id in PARTIES}
+
+    eventually(lambda: found() == expected, lambda: f"the counts, not {found()}")
 
 
 def counts(cluster: Cluster, party_id: str, job_id: str) -> set[str]:

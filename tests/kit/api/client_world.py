@@ -89,6 +89,12 @@ class FakeExchange:
 
     def close(self, key: TaskKey, incarnation: str) -> None: ...
 
+    def uncollected_streams(self) -> tuple[tuple[TaskKey, str], ...]:
+        return ()
+
+    def collect_streams(self, key: TaskKey, incarnation: str) -> tuple[()]:
+        return ()
+
     def purge(self, job_id: str) -> None: ...
 
     def sweep(self, is_over: Callable[[str], bool]) -> None: ...

@@ -74,9 +74,11 @@ class Calls:
 
 
 class HandExchange(Calls):
-    """An exchange that opens nothing. `carried`: what it says that the streams of an attempt have carried."""
+    """An exchange that opens nothing. `carried`: what it says that the streams of an attempt have carried.
+    `late`: attempts with streams that ended after them."""
 
     carried: tuple[PortCount, ...] = ()
+    late: tuple[tuple[TaskKey, str], ...] = ()
 
     def open(
         self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str, document: str,
@@ -86,6 +88,13 @@ class HandExchange(Calls):
 
     def close(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
         self.calls.append(("close", key, incarnation))
+        return self.carried
+
+    def uncollected_streams(self) -> tuple[tuple[TaskKey, str], ...]:
+        return self.late
+
+    def collect_streams(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
+        self.calls.append(("collect_streams", key, incarnation))
         return self.carried
 
     def purge(self, job_id: str) -> None:

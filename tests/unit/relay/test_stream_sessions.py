@@ -9,6 +9,7 @@ from pathlib import Path
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party, Port
 from fate_flow.core.streams.addresses import ends_of
+from fate_flow.core.streams.counts import PortCount
 from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_sessions import LOOKED, StreamSession, StreamSessions
 
@@ -50,6 +51,31 @@ def test_a_purge_takes_the_sessions_of_its_job_alone(tmp_path: Path) -> None:
     assert sessions.jobs() == {JOB, f"{JOB}9"}
     sessions.purge(JOB)
     assert [*sessions.sessions()] == [other.session]
+
+
+def test_what_is_counted_after_the_end_is_collected_once(tmp_path: Path) -> None:
+    sessions, one = sessions_in(tmp_path), a_session()
+    at_once, late = PortCount("fl", HOST, 2, 5, 7, 1.5), PortCount("fl", HOST, 1, 3, 0, 0.5)
+    [name] = (sessions.open(one), sessions.changes({}))[1]
+    sessions.count(name, [at_once])
+    assert sessions.uncollected() == ()                     # it is still open
+    assert sessions.close(one.session) == (at_once,)
+    sessions.count_late(name, late)
+    sessions.count_late(name, late)
+    sessions.purge(JOB)
+    assert sessions.uncollected() == (one.session,)
+    assert sessions.collect(one.session) == (late, late)
+    assert sessions.collect(one.session) == sessions.uncollected() == ()
+    assert list((tmp_path / "streams").iterdir()) == []
+
+
+def test_what_a_gateway_has_stored_too_late_is_collected(tmp_path: Path) -> None:
+    sessions, one, count = sessions_in(tmp_path), a_session(), PortCount("fl", HOST, 2, 5, 7, 1.5)
+    [name] = (sessions.open(one), sessions.changes({}))[1]
+    assert sessions.close(one.session) == ()
+    sessions.count(name, [count])
+    assert sessions.uncollected() == (one.session,)
+    assert sessions.collect(one.session) == (count,)
 
 
 def test_whoever_opens_a_session_waits_until_the_gateway_has_looked(tmp_path: Path) -> None:

@@ -281,6 +281,36 @@ def test_what_a_worker_has_sent_arrives_although_its_attempt_is_over(tmp_path: P
 
             async with await world.listen(listen):
                 assert await heard == b"the last words"
+            # The stream has ended after its attempt. It is counted nevertheless, once.
+            while not (late := world.host.sessions.uncollected()):
+                await asyncio.sleep(0.01)
+            assert late == (session_of(HOST).session,)
+            [count] = world.host.sessions.collect(late[0])
+            assert replace(count, seconds=0.0) == PortCount("fl", GUEST, 1, len(b"the last words"), 0)
+            assert world.host.sessions.collect(late[0]) == world.host.sessions.uncollected() == ()
+
+    asyncio.run(test())
+
+
+def test_a_stream_that_is_opened_after_the_attempt_of_its_worker_is_counted(tmp_path: Path) -> None:
+    """A worker may connect, write, and end before the other gateway has answered."""
+
+    async def test() -> None:
+        async with world_in(tmp_path) as world:
+            world.application.refusals = [(425, "the attempt has not begun")] * 2
+            await world.open()
+            _, writer = await world.connect()
+            writer.write(b"the last words")
+            writer.close()
+            await writer.wait_closed()
+            while not world.application.targets:
+                await asyncio.sleep(0.01)
+            assert await asyncio.to_thread(world.host.sessions.close, session_of(HOST).session) == ()
+            async with await world.listen(echo):
+                while not (late := world.host.sessions.uncollected()):
+                    await asyncio.sleep(0.01)
+            [count] = world.host.sessions.collect(late[0])
+            assert (count.streams, count.sent) == (1, len(b"the last words"))
 
     asyncio.run(test())
 

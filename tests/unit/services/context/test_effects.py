@@ -17,6 +17,7 @@ from fate_flow.core.planning.actions import MoveJob
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.services.context.effects import (
     CloseExchange,
+    CollectStreams,
     Effect,
     ForgetWorker,
     LaunchWorker,
@@ -45,6 +46,7 @@ CASES: list[tuple[Effect, list[Any]]] = [
     (StopWorker(WORKER, 7.0), ["w1", 7.0]),
     (ForgetWorker(WORKER), ["forgotten", "w1"]),
     (CloseExchange(KEY, INCARNATION), [("close", KEY, INCARNATION)]),
+    (CollectStreams(KEY, INCARNATION), [("collect_streams", KEY, INCARNATION)]),
     (WriteConfs(JOB.key, DOCUMENT), [("write_confs", JOB.key, DOCUMENT)]),
     (RemoveJobFolder(JOB_ID), [("remove_job", JOB_ID)]),
     (RemoveMessages(JOB_ID, (UPLOAD,)), [("purge", JOB_ID), ("remove_artifact", UPLOAD)]),
@@ -124,10 +126,15 @@ def test_the_messages_of_a_job_that_has_begun_again_stay(is_over: bool) -> None:
     assert server.exchange.calls == ([("purge", JOB_ID)] if is_over else [])
 
 
-def test_what_streams_have_carried_is_in_the_history() -> None:
+@pytest.mark.parametrize("effect", [CloseExchange(KEY, INCARNATION), CollectStreams(KEY, INCARNATION)])
+def test_what_streams_have_carried_is_in_the_history(effect: Effect) -> None:
     server = HandServer("10000")
     server.exchange.carried = (PortCount("fl", GUEST, 2, 5, 7, 1.5),)
-    carry_out(server.context, CloseExchange(KEY, INCARNATION))
+    carry_out(server.context, effect)
+    assert server.context.read(lambda tx: tx.history(KEY.job_id)) == ()      # the job is not known, or no longer
+    with server.unit() as unit:
+        unit.tx.add_job(JOB, DOCUMENT)
+    carry_out(server.context, effect)
     [entry] = server.context.read(lambda tx: tx.history(KEY.job_id))
     assert (entry.level, entry.new, entry.party, entry.task) == (HistoryLevel.STREAM, "ended", KEY.party, KEY.name)
     assert entry.message == f"port fl with {GUEST}: 2 streams, 5 bytes sent, 7 received, 1.5 s"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.job import Blocker, Hold, JobKey
+from fate_flow.core.model.job import Blocker, Hold, JobKey, TaskKey
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
@@ -44,6 +44,17 @@ def guest_with(status: JobStatus, **fields: Any) -> Watched:
 
 def row_of(server: HandServer) -> Any:
     return server.store._rows.jobs.rows[JobKey(JOB_ID, GUEST)]
+
+
+# ---------------------------------------------------------------------- streams
+
+
+def test_streams_that_end_after_their_attempt_are_collected() -> None:
+    host = host_after(*HOLD)
+    key = TaskKey(JOB_ID, "train", 0, HOST)
+    host.server.exchange.late = ((key, "abcdef01"),)
+    host.run()
+    assert ("collect_streams", key, "abcdef01") in host.server.exchange.calls
 
 
 # ---------------------------------------------------------------------- jobs of others
