@@ -337,6 +337,9 @@ class Server:
 class _Silent:
     """An exchange and files that do nothing."""
 
+    def uncollected_streams(self) -> tuple[()]:
+        return ()
+
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *args, **kwargs: None
 
