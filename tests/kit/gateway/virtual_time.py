@@ -38,6 +38,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self.seconds
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # asyncio's own
+        """There is no thread to end. asyncio would begin one for that, and it could be late."""
+
 
 class _Jumping(selectors.EpollSelector):
     def __init__(self, loop: VirtualTimeLoop) -> None:
