@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fate_flow.engines.local import worker
 from fate_flow.engines.local.engine import LocalEngine, printed_in
 from fate_flow.engines.local.spawner import Order, import_once, read_order
 from fate_flow.engines.local.worker import (
@@ -136,6 +137,18 @@ def test_an_atomic_write_replaces_and_leaves_nothing_beside(tmp_path):
     assert (tmp_path / "a").read_text() == "new"
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_folder_that_is_claimed_while_it_is_looked_at_has_a_living_claimer(tmp_path, monkeypatch):
+    read = worker._claim_in
+
+    def read_just_before_the_claim(folder):
+        found = read(folder)
+        claim(folder)
+        return found
+
+    monkeypatch.setattr(worker, "_claim_in", read_just_before_the_claim)
+    assert claimer(tmp_path) == ProcessId.of(os.getpid())
 
 
 def test_a_folder_is_claimed_once_and_names_its_claimer(tmp_path):

@@ -224,8 +224,14 @@ def claim(folder: Path) -> bool:
 def claimer(folder: Path) -> ProcessId | None:
     """Return the process that claimed this folder; None if none did. If the claim is not readable, that process counts
     as dead."""
-    found = _read(folder / CLAIMED, lambda value: _process_in(value, "pid", "started"))
-    return found or (_NOBODY if (folder / CLAIMED).exists() else None)
+    found = _claim_in(folder)
+    if found is None and (folder / CLAIMED).exists():
+        return _claim_in(folder) or _NOBODY      # read again: it may be newer than the first look
+    return found
+
+
+def _claim_in(folder: Path) -> ProcessId | None:
+    return _read(folder / CLAIMED, lambda value: _process_in(value, "pid", "started"))
 
 
 def _read(path: Path, make: Callable[[dict[str, Any]], T]) -> T | None:
