@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fate_flow.components.providers.description import ComponentInfo
 from fate_flow.components.providers.table import PROVIDERS
+from fate_flow.core.model.artifact import DATA, DEFAULT_STAGE, METRIC, ArtifactInfo, ArtifactInfos
 
 
 def main(argv: Sequence[str]) -> int:
@@ -63,17 +64,25 @@ def _description(info: ComponentInfo) -> dict[str, object]:
                 key: {"description": one.expected, "optional": not one.required}
                 for key, one in info.parameters.items()
             },
-            "input_artifacts": {"data": _artifacts(info.inputs, roles, "table")},
+            "input_artifacts": {DATA: {}, **_by_section(info.inputs, info)},
             "output_artifacts": {
-                "data": _artifacts(info.outputs, roles, "table"),
-                "metric": _artifacts(("metric",), roles, "json_metric"),
+                DATA: {}, **_by_section({**info.outputs, "metric": ArtifactInfo("metric", (METRIC,))}, info),
             },
         },
     }
 
 
-def _artifacts(keys: Sequence[str], roles: Sequence[str], type_name: str) -> dict[str, object]:
-    return {key: {"types": [type_name], "roles": list(roles), "stages": ["default"]} for key in keys}
+def _by_section(infos: ArtifactInfos, info: ComponentInfo) -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = {}
+    for key, one in infos.items():
+        found.setdefault(one.section, {})[key] = {
+            "types": list(one.kinds),
+            "roles": sorted(one.roles or info.roles),
+            "stages": sorted(one.stages or info.stages or {DEFAULT_STAGE}),
+            **({"optional": True} if one.is_optional else {}),
+            **({"is_multi": True} if one.is_multi else {}),
+        }
+    return found
 
 
 def _say(document: object) -> int:

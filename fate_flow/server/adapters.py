@@ -119,6 +119,8 @@ class LocalWorkers:
             program=order.program,
             rules=settings.commands,
             party_id=settings.party_id,
+            role=order.worker.task.party.role,
+            stage=order.stage,
             exchange_url=self.exchange_url,
             exchange_token=worker_token(self.secret, order.speaks_as),
         )

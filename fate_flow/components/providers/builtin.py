@@ -10,9 +10,8 @@ from typing import Any
 
 from fate_flow.components.base.errors import shown
 from fate_flow.components.providers import intersection_parameters as intersection
-from fate_flow.components.providers.description import BOUND, ComponentInfo, Parameter
+from fate_flow.components.providers.description import BOUND, ONE_TABLE, ComponentInfo, Parameter
 from fate_flow.components.providers.provider import Launch, OwnProvider, Start, component_run
-from fate_flow.core.model.artifact import TABLE
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import (
     DUPLICATE_IDS,
@@ -47,7 +46,7 @@ class BuiltinProvider(OwnProvider):
         return None
 
     def start(self, component: ComponentInfo, launch: Launch) -> Start:
-        return component_run(launch, dict.fromkeys(component.outputs, TABLE), self.python_module(component))
+        return component_run(launch, component.outputs_at(launch.role, launch.stage), self.python_module(component))
 
     def leaves_result(self, folder: Path) -> bool:  # noqa: ARG002  # every one does
         return True
@@ -149,6 +148,7 @@ UPLOAD = ComponentInfo(
     description="makes a table from a CSV file on this party's server",
     roles=_LOCAL,
     parameter_group="UploadParam",
+    takes_other_keys=True,
     parameters={
         "file": _text("the path of a CSV file", required=True),
         "namespace": _TABLE_PIECE,
@@ -168,7 +168,7 @@ UPLOAD = ComponentInfo(
     made_at=_NAMES,
     origin=UPLOADED,
     file_read="file",
-    outputs=("data",),
+    outputs=ONE_TABLE,
     default_task_cores=4,
     examine=_problems_of_upload,
 )
@@ -179,6 +179,7 @@ DOWNLOAD = ComponentInfo(
     description="writes a table to a CSV file on this party's server",
     roles=_LOCAL,
     parameter_group="DownloadParam",
+    takes_other_keys=True,
     parameters={
         "namespace": _TABLE_PIECE,
         "name": _TABLE_PIECE,
@@ -196,6 +197,7 @@ WRITER = ComponentInfo(
     description="copies a table to another table, a CSV file on this party's server, or a table of a MySQL server",
     roles=_LOCAL,
     parameter_group="WriterParam",
+    takes_other_keys=True,
     parameters={
         "namespace": _TABLE_PIECE,
         "name": _TABLE_PIECE,
@@ -212,7 +214,7 @@ WRITER = ComponentInfo(
     reads_by_name=True,
     file_written="output_path",
     uses_connector=True,
-    outputs=("data",),
+    outputs=ONE_TABLE,
     default_task_cores=1,
     examine=_problems_of_writer,
 )
@@ -223,6 +225,7 @@ FETCH = ComponentInfo(
     description="makes a table from a table of a MySQL server",
     roles=_LOCAL,
     parameter_group="FetchParam",
+    takes_other_keys=True,
     parameters={
         "connector": _text("the name of a connector of this party's configuration", required=True),
         "source": Parameter(MYSQL_TABLE, _is_mysql_table, required=True),
@@ -237,7 +240,7 @@ FETCH = ComponentInfo(
     made_at=_NAMES,
     origin=BOUND,
     uses_connector=True,
-    outputs=("data",),
+    outputs=ONE_TABLE,
     default_task_cores=1,
 )
 READER = ComponentInfo(
@@ -247,8 +250,9 @@ READER = ComponentInfo(
     description="hands a table of this party to the tasks that follow",
     roles=_GUEST_AND_HOST,
     parameter_group="ReaderParam",
+    takes_other_keys=True,
     parameters={"table": _TABLE},
-    outputs=("data",),
+    outputs=ONE_TABLE,
     hands_on=lambda _, columns: columns,
     tolerates_missing_roles=_GUEST_AND_HOST,     # no share waits for another: each reads its own table
 )
@@ -259,6 +263,7 @@ INTERSECTION = ComponentInfo(
     description="keeps the rows whose ids all parties hold, and discloses no other ids",
     roles=_GUEST_AND_HOST,
     parameter_group="IntersectParam",
+    takes_other_keys=True,
     parameters={
         "cardinality_only": _FLAG,
         "sync_cardinality": _FLAG,
@@ -266,8 +271,8 @@ INTERSECTION = ComponentInfo(
         "only_output_key": _FLAG,
         **{key: Parameter(one.expected, one.is_right) for key, one in intersection.FIXED.items()},
     },
-    inputs=("data",),
-    outputs=("data",),
+    inputs=ONE_TABLE,
+    outputs=ONE_TABLE,
     examine_all=intersection.problems,
     hands_on=lambda parameters, columns: () if parameters.get("only_output_key") else columns,
     is_without_table=intersection.is_without_table,
@@ -280,10 +285,11 @@ SECURE_SUM = ComponentInfo(
     description="adds up a column over all parties; each learns only the total",
     roles=_GUEST_AND_HOST,
     parameter_group="SecureSumParam",
+    takes_other_keys=True,
     parameters={"column": _text("the name of a column", required=True), "precision": _PRECISION},
-    inputs=("data",),
+    inputs=ONE_TABLE,
     column_parameters=("column",),
-    outputs=("data",),
+    outputs=ONE_TABLE,
     exchanges_messages=True,
     starts_without_roles=_GUEST_AND_HOST,        # the total of the present parties; once started, all are needed
 )
@@ -294,6 +300,7 @@ SECURE_ADD_EXAMPLE = ComponentInfo(
     description="a guest and a host add up ones without disclosing them; `flow test toy` runs it",
     roles=_GUEST_AND_HOST,
     parameter_group="SecureAddExampleParam",
+    takes_other_keys=True,
     parameters={
         "data_num": Parameter(f"a whole number from 1 to {MAX_DATA_NUM}", _is_whole(1, MAX_DATA_NUM)),
         "partition": _PARTITION,

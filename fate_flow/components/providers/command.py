@@ -16,7 +16,7 @@ from fate_flow.components.providers.description import ComponentInfo, Parameter
 from fate_flow.components.providers.program_order import ORDER, PEERS, WORK, Order
 from fate_flow.components.providers.provider import PACKAGE, File, Launch, OwnProvider, Start, component_run
 from fate_flow.core.model import program
-from fate_flow.core.model.artifact import FILE, TABLE
+from fate_flow.core.model.artifact import FILE, TABLE, ArtifactInfo
 from fate_flow.core.model.program_scope import Program
 
 
@@ -92,8 +92,8 @@ COMMAND = ComponentInfo(
         for key, expected in program.PARAMETERS.items()
     },
     refuses_unknown=True,                    # such a task exists only here, so no other client sends more
-    inputs=("data",),
-    needs_inputs=False,
+    inputs={"data": ArtifactInfo(is_optional=True)},
+    takes_other_keys=True,
     names_outputs=True,
     examine=program.problems,
     tolerates_missing_roles=_EVERYWHERE,     # the author of the program knows whether the others can go on

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fate_flow.components.base.errors import shown
+from fate_flow.core.model.artifact import DATA, ArtifactInfo, ArtifactInfos, counted
 from fate_flow.core.model.grammar import shown_key
 from fate_flow.core.model.modules import ProviderInfo
 from fate_flow.core.model.spec import Party
@@ -16,6 +17,9 @@ PASS_THROUGH = frozenset({"need_run", "need_deploy", "provider", "CodePath"})
 
 BOUND = "table_bind"
 """The origin of tables that are bound to a file or to a table of another server."""
+
+ONE_TABLE: ArtifactInfos = {"data": ArtifactInfo()}
+"""The inputs or the outputs of a component that has one table."""
 
 _MOST_HINTS = 100
 
@@ -40,9 +44,10 @@ class ComponentInfo:
     parameter_group: str                           # the key of the parameters in `flow component parameters`
     parameters: Mapping[str, Parameter]
     refuses_unknown: bool = False                  # an unknown parameter is an error, not a warning
-    inputs: tuple[str, ...] = ()                   # keys of the tables that it reads
-    needs_inputs: bool = True                      # it cannot run without them
-    outputs: tuple[str, ...] = ()                  # keys of tables that it writes; every component writes metrics, too
+    stages: frozenset[str] = frozenset()           # that it has code for; empty: any, for it runs the same in each
+    inputs: ArtifactInfos = field(default_factory=dict)      # data and models, by key
+    outputs: ArtifactInfos = field(default_factory=dict)     # likewise; every component writes metrics, too
+    takes_other_keys: bool = False                 # inputs and outputs of other keys are no error, as in FATE v1
     names_outputs: bool = False                    # its parameters name the tables that it writes
     default_task_cores: int | None = None          # None: as the job says
     examine: Callable[[Mapping[str, object]], list[str]] | None = None    # check of several values together
@@ -86,12 +91,16 @@ class ComponentInfo:
         """Return whether the task makes an output table at a party of this role."""
         if self.is_without_table is not None and self.is_without_table(parameters, role):
             return False
-        return bool(self.outputs) or self.names_outputs
+        return self.names_outputs or any(one.section == DATA for one in self.outputs.values())
 
     @property
     def needed_inputs(self) -> tuple[str, ...]:
         """The keys of the inputs that it cannot run without."""
-        return self.inputs if self.needs_inputs else ()
+        return tuple(key for key, one in self.inputs.items() if not one.is_optional)
+
+    def outputs_at(self, role: str, stage: str) -> dict[str, str]:
+        """Return the kinds of its outputs besides metrics, by their keys, at a party of this role in this stage."""
+        return {key: one.kinds[0] for key, one in counted(self.outputs, role, stage).items()}
 
     @property
     def only_hands_on(self) -> bool:

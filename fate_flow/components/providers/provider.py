@@ -31,6 +31,8 @@ class Launch:
     program: Program | None              # the program of the job that it runs; None: the component's own code
     rules: ProgramRules                  # which programs the party allows
     party_id: str                        # of this party
+    role: str
+    stage: str                           # of the task
     exchange_url: str
     exchange_token: str = field(repr=False)
 
@@ -61,7 +63,7 @@ class Start:
     output_setting: str                  # the key of the configuration that this limit comes from
     env: Mapping[str, str] = field(default_factory=dict, repr=False)      # added to the server's own
     files: tuple[File, ...] = ()
-    outputs: Mapping[str, str] = field(default_factory=dict)    # kinds by key; every worker has metrics
+    outputs: Mapping[str, str] = field(default_factory=dict)    # kinds by key, if it makes any besides metrics
     imports: tuple[str, ...] = ()        # modules that a fork needs; the spawner keeps them for later forks
 
 

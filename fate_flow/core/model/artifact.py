@@ -12,6 +12,13 @@ from typing import Any
 TABLE, FILE, METRIC = "table", "file", "json_metric"
 """The kinds, as `type_name` in a task configuration and in a result file. A METRIC is a file with a task's metrics."""
 
+DATA, MODEL = "data", "model"
+"""Sections: documents and result files list inputs and outputs by section and key."""
+
+DEFAULT_STAGE = "default"
+STAGES = (DEFAULT_STAGE, "train", "predict", "cross_validation")
+"""What a task does with its component, in FATE 2's words."""
+
 FILE_SCHEME = "file://"
 
 
@@ -37,3 +44,29 @@ class Artifact:
 def file_at(path: str) -> Artifact:
     """Return the file at an absolute path."""
     return Artifact(FILE, f"{FILE_SCHEME}{path}")
+
+
+@dataclass(frozen=True)
+class ArtifactInfo:
+    """An input or an output that a component has under one key, as its provider describes it."""
+
+    section: str = DATA
+    kinds: tuple[str, ...] = (TABLE,)              # that it takes; an output is made as the first
+    roles: frozenset[str] = frozenset()            # that have it; empty: every role of the component
+    stages: frozenset[str] = frozenset()           # that have it; empty: every stage of the component
+    is_optional: bool = False                      # an input that it can run without
+    is_multi: bool = False                         # several artifacts under this key, in order
+    description: str = ""
+
+    def counts(self, role: str, stage: str) -> bool:
+        """Return whether a party of this role has it in this stage."""
+        return role in (self.roles or (role,)) and stage in (self.stages or (stage,))
+
+
+ArtifactInfos = Mapping[str, ArtifactInfo]
+"""By key, in the component's order. A key is in one section only."""
+
+
+def counted(infos: ArtifactInfos, role: str, stage: str) -> dict[str, ArtifactInfo]:
+    """Return those that a party of this role has in this stage."""
+    return {key: one for key, one in infos.items() if one.counts(role, stage)}

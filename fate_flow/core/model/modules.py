@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from fate_flow.core.model.artifact import ArtifactInfos
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.spec import Party
 
@@ -126,12 +127,23 @@ class MakesNamedTable(Protocol):
 
 
 @runtime_checkable
-class NamesOutputs(Protocol):
-    """A module that declares by which keys its workers name the tables that they make."""
+class DescribesArtifacts(Protocol):
+    """A module that describes its inputs and outputs by the keys that its workers have for them."""
 
     @property
-    def outputs(self) -> tuple[str, ...]:
-        """The keys, in the order in which a DSL gives the tables names of its own."""
+    def stages(self) -> frozenset[str]:
+        """The stages that it has code for; empty: any, for it does the same in each."""
+
+    @property
+    def inputs(self) -> ArtifactInfos: ...
+
+    @property
+    def outputs(self) -> ArtifactInfos:
+        """The outputs besides metrics, in the order in which a DSL gives them names of its own."""
+
+    @property
+    def takes_other_keys(self) -> bool:
+        """Whether a document may name other inputs and outputs, too. They have no effect."""
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ from typing import Any
 from fate_flow.core.access.permission import Kind, Thing
 from fate_flow.core.model.artifact import TABLE, Artifact
 from fate_flow.core.model.job import TaskKey
-from fate_flow.core.model.modules import KeepsTables, NamesOutputs
+from fate_flow.core.model.modules import DescribesArtifacts, KeepsTables
 from fate_flow.core.model.spec import Party, TaskSpec
 from fate_flow.services.artifacts.kind import ArtifactKind, Kept, Maker, Removed
 from fate_flow.store.contract.transaction import Transaction
@@ -37,7 +37,7 @@ class TableKind(ArtifactKind):
 
     def _names(self, maker: Maker) -> dict[str, str]:
         """Return the names of outputs in the document, by the keys that the component has for them, in their order."""
-        if maker.spec is None or not isinstance(maker.module, NamesOutputs):
+        if maker.spec is None or not isinstance(maker.module, DescribesArtifacts):
             return {}
         aliases = [one.alias for one in maker.spec.outputs if one.kind == self.port]
         return dict(zip(maker.module.outputs, aliases, strict=False))
