@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fate_flow.components.providers.builtin import BUILTIN_PROVIDER
+from fate_flow.core.model.artifact import ArtifactInfo, ArtifactInfos
 from fate_flow.core.model.modules import ProviderInfo
 
 ROLES = frozenset({"guest", "host", "arbiter", "local"})
@@ -20,7 +21,10 @@ class Module:
     default_task_cores: int | None = None
     tolerates_missing_roles: frozenset[str] = frozenset({"host"})
     starts_without_roles: frozenset[str] = frozenset()
-    outputs: tuple[str, ...] = ("data", "other")
+    stages: frozenset[str] = frozenset()
+    inputs: ArtifactInfos = field(default_factory=dict)
+    outputs: ArtifactInfos = field(default_factory=lambda: dict.fromkeys(("data", "other"), ArtifactInfo()))
+    takes_other_keys: bool = True
     origin: str = ""
     file_read: str = ""
     file_written: str = ""

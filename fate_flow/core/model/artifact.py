@@ -12,6 +12,12 @@ from typing import Any
 TABLE, FILE, METRIC = "table", "file", "json_metric"
 """The kinds, as `type_name` in a task configuration and in a result file. A METRIC is a file with a task's metrics."""
 
+JSON_MODEL, MODEL_DIRECTORY = "json_model", "model_directory"
+"""Kinds of models: a file, and a folder."""
+
+INDEX = "{index}"
+"""Stands in the uri of outputs that may be several; the worker puts 0, 1, ... there."""
+
 DATA, MODEL = "data", "model"
 """Sections: documents and result files list inputs and outputs by section and key."""
 
@@ -60,7 +66,10 @@ class ArtifactInfo:
 
     def counts(self, role: str, stage: str) -> bool:
         """Return whether a party of this role has it in this stage."""
-        return role in (self.roles or (role,)) and stage in (self.stages or (stage,))
+        return role in (self.roles or (role,)) and self.is_of_stage(stage)
+
+    def is_of_stage(self, stage: str) -> bool:
+        return not self.stages or stage in self.stages
 
 
 ArtifactInfos = Mapping[str, ArtifactInfo]
@@ -70,3 +79,8 @@ ArtifactInfos = Mapping[str, ArtifactInfo]
 def counted(infos: ArtifactInfos, role: str, stage: str) -> dict[str, ArtifactInfo]:
     """Return those that a party of this role has in this stage."""
     return {key: one for key, one in infos.items() if one.counts(role, stage)}
+
+
+def keys_of(infos: ArtifactInfos, section: str, stage: str) -> list[str]:
+    """Return the keys of a section that exist in this stage, at whatever role."""
+    return [key for key, one in infos.items() if one.section == section and one.is_of_stage(stage)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from fate_flow.core.model.artifact import ArtifactInfos
+from fate_flow.core.model.artifact import ArtifactInfos, keys_of
 from fate_flow.core.model.program import ProgramSpec
-from fate_flow.core.model.spec import Party
+from fate_flow.core.model.spec import DeclaredOutput, Party
 
 
 class ProviderInfo(Protocol):
@@ -190,6 +190,19 @@ class ReadsAndMakesTables(Protocol):
 
     def makes_table(self, parameters: Mapping[str, Any], role: str) -> bool:
         """Return whether the task makes an output table at a party of this role."""
+
+
+def output_names(
+    module: ModuleInfo | None, declared: Iterable[DeclaredOutput], section: str, stage: str
+) -> dict[str, str]:
+    """Return the names by which other tasks read the outputs of a section, by the module's keys for them.
+
+    An output has its key as its name, unless the document declares others; those are in the order of the keys."""
+    if not isinstance(module, DescribesArtifacts):
+        return {}
+    keys = keys_of(module.outputs, section, stage)
+    names = [one.alias for one in declared if one.kind == section]
+    return dict(zip(keys, keys if set(names) <= module.outputs.keys() else names, strict=False))
 
 
 def provider_info(modules: Mapping[str, ModuleInfo], name: str) -> dict[str, Any]:

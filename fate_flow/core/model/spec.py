@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fate_flow.core.model.artifact import DEFAULT_STAGE
 from fate_flow.core.model.document import AS_IN_FATE_V1, Disclosure, Paths
 from fate_flow.core.model.policy import Policy
 from fate_flow.core.model.program import ProgramSpec
@@ -39,11 +40,15 @@ class Source:
 @dataclass(frozen=True)
 class Input:
     """One named input of a task. `kind` is data, model, isometric_model or cache; `key` names it inside its kind
-    (`data`, `train_data`, ...; equal to the kind for models and caches)."""
+    (`data`, `train_data`, `input_model`, ...; equal to the kind where a DSL gives models and caches without a key)."""
 
     kind: str
     key: str
     sources: tuple[Source, ...]
+    parties: frozenset[Party] | None = None     # that read it; None: all parties of the task
+
+    def is_read_at(self, party: Party) -> bool:
+        return self.parties is None or party in self.parties
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ class TaskSpec:
     parameters: Mapping[Party, Mapping[str, Any]] = field(default_factory=dict)
     passed_at: frozenset[Party] = frozenset()   # parties where `need_run` is false
     after: frozenset[str] = frozenset()         # earlier tasks that it waits for without using their outputs
-    stage: str = "default"
+    stage: str = DEFAULT_STAGE
     timeout_seconds: int = 0                    # 0: only the limit of the job applies
     party_timeouts: Mapping[Party, int] = field(default_factory=dict)   # limits that differ at a party
     retry: RetryRule = NEVER_AGAIN

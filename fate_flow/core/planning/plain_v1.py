@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from fate_flow.core.model.artifact import DEFAULT_STAGE
 from fate_flow.core.model.job import CommandKind, Seat, Task, TaskKey
 from fate_flow.core.model.modules import ExchangesMessages, ModuleInfo
 from fate_flow.core.model.reasons import Reason
@@ -17,6 +18,8 @@ from fate_flow.core.wire.v1.task_bodies import TaskRow
 
 def objection(spec: JobSpec, party: Party, modules: Mapping[str, ModuleInfo]) -> str:
     """Return why the job cannot run with this party if it speaks plain v1; empty if it can."""
+    if staged := [f"{task.name} (stage {task.stage})" for task in spec.tasks_of(party) if task.stage != DEFAULT_STAGE]:
+        return f"speaks plain FATE v1, which has no stages: {', '.join(staged)}"
     named = [f"{task.name} ({task.module})" for task in spec.tasks_of(party) if _needs_messages(task, party, modules)]
     if not named:
         return ""

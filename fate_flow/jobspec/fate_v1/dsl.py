@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fate_flow.core.model.dag import topological_order
 from fate_flow.core.model.errors import BadDocument
 from fate_flow.core.model.grammar import check_component_name, check_output_name, shown
+from fate_flow.core.model.modules import DescribesArtifacts, ModuleInfo
 from fate_flow.core.model.spec import DeclaredOutput, Input, Source
 from fate_flow.jobspec.text.document import Node
 
@@ -41,12 +42,10 @@ def component_names(node: Node) -> frozenset[str]:
     return frozenset(node.value) if isinstance(node.value, Mapping) else frozenset()
 
 
-def read_components(
-    dsl: Node, modules: Collection[str], packages: Collection[str] = ()
-) -> tuple[Component, ...]:
+def read_components(dsl: Node, modules: Mapping[str, ModuleInfo | None]) -> tuple[Component, ...]:
     """Return the valid components, each after those whose outputs it takes.
 
-    `packages`: those of the providers of these modules, for warnings."""
+    A module without a description (None) may have any inputs and outputs."""
     node = dsl.at("components")
     dsl.only({"components"})
     if not dsl.needed() or not dsl.is_object() or not node.needed():
@@ -55,12 +54,10 @@ def read_components(
     if not 1 <= len(described) <= MAX_COMPONENTS:
         node.wrong(f"has {len(described)} components; 1 to {MAX_COMPONENTS} make a job")
         return ()
+    packages = frozenset(one.provider.package for one in modules.values() if one is not None)
     found = {name: _read_component(node, name, inside, modules, packages) for name, inside in described.items()}
-    complete = [
-        replace(one, inputs=_read_inputs(one.node.at("input"), found))
-        for one in found.values()
-        if one is not None
-    ]
+    reading = _Inputs(found, modules)
+    complete = [replace(one, inputs=reading.of(one)) for one in found.values() if one is not None]
     return _in_order([one for one in complete if one.module], node)
 
 
@@ -109,58 +106,81 @@ def _read_outputs(node: Node) -> tuple[DeclaredOutput, ...]:
     return tuple(found)
 
 
-def _read_inputs(node: Node, components: _Described) -> tuple[Input, ...]:
-    node.only(_PRODUCED_AS)
-    found = [
-        Input("data", key, _read_sources(inside, "data", components))
-        for key, inside in node.at("data").members().items()
-        if _is_data_key(key, inside)
-    ]
-    found += [
-        Input(kind, kind, _read_sources(node.at(kind), kind, components))
-        for kind in _PRODUCED_AS
-        if kind != "data"
-    ]
-    return tuple(one for one in found if one.sources)
+@dataclass(frozen=True)
+class _Inputs:
+    """Reads the inputs of components, given all components of the DSL."""
+
+    components: _Described
+    modules: Mapping[str, ModuleInfo | None]
+
+    def of(self, component: Component) -> tuple[Input, ...]:
+        node, module = component.node.at("input"), self.modules.get(component.module)
+        node.only(_PRODUCED_AS)
+        found = [
+            Input("data", key, self._sources(inside, "data"))
+            for key, inside in node.at("data").members().items()
+            if _is_data_key(key, inside, module)
+        ]
+        for kind in _PRODUCED_AS:
+            if kind != "data":
+                found += self._without_data(node.at(kind), kind)
+        return tuple(one for one in found if one.sources)
+
+    def _without_data(self, node: Node, kind: str) -> list[Input]:
+        """Return the inputs of another kind: FATE's list, or models by the component's keys for them."""
+        if kind != "model" or not isinstance(node.value, Mapping):
+            return [Input(kind, kind, self._sources(node, kind))]
+        return [
+            Input(kind, key, self._sources(inside, kind))
+            for key, inside in node.members().items()
+            if replace(inside, value=key).checked(check_output_name) is not None
+        ]
+
+    def _sources(self, node: Node, kind: str) -> tuple[Source, ...]:
+        found = [self._source(one, kind) for one in node.elements()]
+        return tuple(one for one in found if one is not None)
+
+    def _source(self, node: Node, kind: str) -> Source | None:
+        parts = node.value.split(".") if isinstance(node.value, str) else []
+        if kind == "model" and len(parts) == 3 and parts[0] == "pipeline":
+            node.wrong(f"{shown(node.value)} is a stored model, and there is no store of models yet")
+            return None
+        if len(parts) != 2:
+            node.wrong(f"{shown(node.value)} is not <component>.<output>")
+            return None
+        source = Source(*parts)
+        problem = self._problem(source, _PRODUCED_AS[kind])
+        if problem:
+            node.wrong(f"{shown(node.value)}: {problem}")
+            return None
+        return source
+
+    def _problem(self, source: Source, kind: str) -> str:
+        if source.producer not in self.components:
+            return f"there is no component {shown(source.producer)}"
+        producer = self.components[source.producer]
+        if producer is None:       # its problem is already reported
+            return ""
+        made = output_aliases(producer, self.modules.get(producer.module), kind)
+        if source.alias in made:
+            return ""
+        return f"the {kind} outputs of {source.producer} are: {', '.join(made) or 'none'}"
 
 
-def _is_data_key(key: str, node: Node) -> bool:
-    if key not in _DATA_KEYS:
+def output_aliases(component: Component, module: ModuleInfo | None, kind: str) -> list[str]:
+    """Return the names of a component's outputs: those that the DSL declares, else the keys that its module has."""
+    names = [one.alias for one in component.outputs if one.kind == kind]
+    if not isinstance(module, DescribesArtifacts) or module.takes_other_keys:
+        return names
+    keys = [key for key, one in module.outputs.items() if one.section == kind]
+    return keys if set(names) <= set(keys) else names
+
+
+def _is_data_key(key: str, node: Node, module: ModuleInfo | None) -> bool:
+    is_described = isinstance(module, DescribesArtifacts) and not module.takes_other_keys
+    if not is_described and key not in _DATA_KEYS:
         node.doubtful(f"is not one of {', '.join(sorted(_DATA_KEYS))}", "it is used nevertheless, as in FATE")
     return replace(node, value=key).checked(check_output_name) is not None
-
-
-def _read_sources(node: Node, kind: str, components: _Described) -> tuple[Source, ...]:
-    found = [_read_source(one, kind, components) for one in node.elements()]
-    return tuple(one for one in found if one is not None)
-
-
-def _read_source(node: Node, kind: str, components: _Described) -> Source | None:
-    parts = node.value.split(".") if isinstance(node.value, str) else []
-    if kind == "model" and len(parts) == 3 and parts[0] == "pipeline":
-        node.wrong(f"{shown(node.value)} is a stored model, and there is no store of models yet")
-        return None
-    if len(parts) != 2:
-        node.wrong(f"{shown(node.value)} is not <component>.<output>")
-        return None
-    source = Source(*parts)
-    problem = _problem_with_source(source, _PRODUCED_AS[kind], components)
-    if problem:
-        node.wrong(f"{shown(node.value)}: {problem}")
-        return None
-    return source
-
-
-def _problem_with_source(source: Source, kind: str, components: _Described) -> str:
-    if source.producer not in components:
-        return f"there is no component {shown(source.producer)}"
-    producer = components[source.producer]
-    if producer is None:       # its problem is already reported
-        return ""
-    made = [one.alias for one in producer.outputs if one.kind == kind]
-    if source.alias in made:
-        return ""
-    return f"the {kind} outputs of {source.producer} are: {', '.join(made) or 'none'}"
 
 
 def _in_order(components: list[Component], node: Node) -> tuple[Component, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fate_flow.core.model.artifact import STAGES
 from fate_flow.core.model.grammar import shown, shown_key
 from fate_flow.core.model.resources import CORES_PER_NODE
 from fate_flow.core.model.retry import UNSAID, RetryEvent
@@ -19,6 +20,7 @@ from fate_flow.jobspec.fate_v1.retry_document import read_retry
 from fate_flow.jobspec.text.document import MAX_WHOLE, Node
 
 _OURS = ("retry", "policies", "min_available", "stop_duration", "priority")      # of the job and of a component
+_OF_THE_DAG = ("after", "ports", "stage")                                        # of a component
 
 LEAST_TTL = 60
 """Seconds: a client that waits for the end of a job needs time to read its result."""
@@ -84,7 +86,7 @@ def check_places(node: Node, initiators: Collection[str]) -> None:
         for block in below.members().values():
             _refuse_ours(block, "job_parameters.common", (*_OURS, "max_failed_workers", "ttl"))
             for name, conf in block.at("task_conf").members().items():
-                _refuse_ours(conf, f"job_parameters.common.task_conf.{shown_key(name)}", (*_OURS, "after", "ports"))
+                _refuse_ours(conf, f"job_parameters.common.task_conf.{shown_key(name)}", (*_OURS, *_OF_THE_DAG))
             for key in OF_THE_JOB if block.path not in initiators else ():
                 if block.at(key).is_given:
                     block.at(key).without_effect("it applies to the whole job: set it in job_parameters.common")
@@ -262,7 +264,7 @@ _INHERITANCE = "inheritance_info"
 _OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {
     "timeout": _zero_or_more, "stop_duration": _seconds, "retry": read_retry, "policies": read_policies,
     "priority": _priority, "min_available": read_minimum, "after": read_after,
-    "ports": read_ports,
+    "ports": read_ports, "stage": _one_of(*STAGES),
 }
 _LAUNCHER_OPTIONS = ("launcher", "world_size")
 _SET_BY_SERVERS = frozenset({

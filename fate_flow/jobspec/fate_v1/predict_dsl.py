@@ -34,7 +34,7 @@ def predict_dsl(train_dsl: object, names: Iterable[str] = ()) -> dict[str, Any]:
     BadDocument if it is in the DSL."""
     findings = Findings(strict=False)
     dsl = Node(train_dsl, "train_dsl", findings)
-    found = read_components(dsl, _modules(train_dsl)) if size_of(dsl) is not None else ()
+    found = read_components(dsl, dict.fromkeys(_modules(train_dsl))) if size_of(dsl) is not None else ()
     if findings.problems:
         raise findings.problems[0]
     train = {one.name: one for one in found}

@@ -125,7 +125,7 @@ class _Reading:
         layers = read_layers(
             self.conf.at("job_parameters"), parties, lambda block: job_block(block, names))
         packages = frozenset(one.provider.package for one in self.modules.values())
-        components = read_components(self.dsl, self.modules, packages)
+        components = read_components(self.dsl, self.modules)
         given = self._component_parameters(parties, names)
         _note_providers(self.conf.at("provider"), parties, packages)
         if initiator not in parties or initiator is None:

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fate_flow.core.model.artifact import DEFAULT_STAGE, STAGES
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.modules import (
     ChecksAllParties,
+    DescribesArtifacts,
     ModuleInfo,
     ReadsNamedTable,
     WarnsOfParameters,
@@ -18,7 +20,7 @@ from fate_flow.core.model.program import ProgramSpec, counted_program, problems_
 from fate_flow.core.model.spec import JobParameters, Party, Port, TaskSpec
 from fate_flow.jobspec.fate_v1.after_document import after_of
 from fate_flow.jobspec.fate_v1.dsl import Component
-from fate_flow.jobspec.fate_v1.input_rules import InputRules
+from fate_flow.jobspec.fate_v1.input_rules import InputRules, inputs_read
 from fate_flow.jobspec.fate_v1.minimum_document import Minimums, goes_on_without
 from fate_flow.jobspec.fate_v1.policy_document import policies_for
 from fate_flow.jobspec.fate_v1.ports_document import ports_of
@@ -85,12 +87,13 @@ class Tasks:
         retry = rule_for(self.parameters[self.initiator], component.name)
         limit = _task_timeout(self.parameters[self.initiator], component.name)
         limits = {party: _task_timeout(self.parameters[party], component.name) for party in parties}
-        module = self.modules[component.module]
+        module, stage = self.modules[component.module], self._stage(component)
         return TaskSpec(
             name=component.name,
             module=component.module,
             parties=parties,
-            inputs=component.inputs,
+            inputs=inputs_read(component.inputs, module, parties, stage),
+            stage=stage,
             after=after_of(self.parameters[self.initiator], component.name),
             outputs=component.outputs,
             parameters=parameters,
@@ -107,6 +110,17 @@ class Tasks:
             priority=_of_task(self.parameters[self.initiator], component.name).get("priority", 0),
             party_timeouts={party: own for party, own in limits.items() if own != limit},
         )
+
+    def _stage(self, component: Component) -> str:
+        """Return the stage of a task; add a problem if its module does not have it."""
+        given = _of_task(self.parameters[self.initiator], component.name).get("stage")
+        stage, module = given or DEFAULT_STAGE, self.modules[component.module]
+        known = module.stages if isinstance(module, DescribesArtifacts) else frozenset()
+        node = self.conf.at("job_parameters").at("common").at("task_conf").at(component.name).at("stage")
+        if known and stage not in known and not (given is None and node.is_given):     # its problem is reported then
+            what = "is missing" if given is None else f"{shown(given)} is not a stage of {component.module}"
+            node.wrong(f"{what}; {component.module} has {' and '.join(one for one in STAGES if one in known)}")
+        return stage
 
     def _ports(self, component: Component, running: list[Party]) -> tuple[Port, ...]:
         task_conf = self.conf.at("job_parameters").at("common").at("task_conf")

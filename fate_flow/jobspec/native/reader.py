@@ -7,13 +7,14 @@ documents checks it; `FilePaths` translates the places in messages back into pat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fate_flow.core.model.artifact import DATA, ArtifactInfos
 from fate_flow.core.model.document import JobDocument, Paths
 from fate_flow.core.model.grammar import shown, shown_key
-from fate_flow.core.model.modules import ModuleInfo
+from fate_flow.core.model.modules import DescribesArtifacts, ModuleInfo
 from fate_flow.core.model.spec import JobParameters, JobSpec, Party
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
@@ -34,7 +35,7 @@ def read(
     withheld: frozenset[Party],
 ) -> JobSpec | None:  # fmt: skip
     """Return the job of a file; None if there is a problem."""
-    translation = translated(document, findings)
+    translation = translated(document, modules, findings)
     if translation is None:
         return None
     found = Findings(findings.strict, findings.problems, findings.warnings, translation.paths)
@@ -67,7 +68,9 @@ def title(document: JobDocument, _: tuple[str, str]) -> tuple[str, str]:
     return sanitized(file.get("name"), LONGEST_NAME), sanitized(file.get("description"), LONGEST_DESCRIPTION)
 
 
-def translated(document: JobDocument, findings: Findings) -> Translation | None:
+def translated(
+    document: JobDocument, modules: Mapping[str, ModuleInfo], findings: Findings
+) -> Translation | None:  # fmt: skip
     """Return the FATE v1 documents of a file of the right shape; None, with all its problems, for any other value."""
     found = Findings(findings.strict, findings.problems, findings.warnings, _WholeFile())
     file, given = Node(document.body, "", found), Node(document.defaults, "defaults", found)
@@ -76,7 +79,7 @@ def translated(document: JobDocument, findings: Findings) -> Translation | None:
         given.nothing_but(_DEFAULTS)
     if found.problems:
         return None
-    translation = Translation(file, document.defaults)
+    translation = Translation(file, document.defaults, modules)
     translation.translate()
     return None if found.problems else translation
 
@@ -136,8 +139,9 @@ _CONF, _JOB_PARAMETERS, _COPIED = "job_runtime_conf", "job_parameters", "compone
 class Translation:
     """Puts each value of a file of the right shape into its place in the documents, and records its path."""
 
-    def __init__(self, file: Node, defaults: Mapping[str, Any]) -> None:
+    def __init__(self, file: Node, defaults: Mapping[str, Any], modules: Mapping[str, ModuleInfo]) -> None:
         self._file = file
+        self._modules = modules
         self.paths = FilePaths()
         self._documents: dict[str, Any] = {_CONF: {"dsl_version": 2}, "dsl": {}}
         if defaults:
@@ -191,16 +195,59 @@ class Translation:
         component = ("dsl", "components", name)
         self._came(task, *component)
         self._put(task.at("component"), *component, "module")
-        self._put(task.at("inputs"), *component, "input")
+        self._inputs(task, *component, "input")
         self._put(task.at("outputs"), *component, "output")
         limits = (_CONF, _JOB_PARAMETERS, "common", "task_conf", name)
-        for key in ("timeout", "after", "ports", *LIFECYCLE):
+        for key in ("stage", "timeout", "after", "ports", *LIFECYCLE):
             self._put(task.at(key), *limits, key)
         self._came(task, *limits)
         self._copy(task, _CONF, _COPIED, "common", name)
         for at, block in self._at(task):
             self._put(block.at("timeout"), _CONF, _JOB_PARAMETERS, "role", *at, "task_conf", name, "timeout")
             self._copy(block, _CONF, _COPIED, "role", *at, name)
+
+    def _inputs(self, task: Node, *place: str) -> None:
+        """Put the inputs of a task below their sections. The file has them there too, or by the component's keys."""
+        inputs, module = task.at("inputs"), self._modules.get(str(task.at("component").value))
+        infos: ArtifactInfos = module.inputs if isinstance(module, DescribesArtifacts) else {}
+        self._came(inputs, *place)
+        self._put(inputs, *place, value={})
+        flat = {key: one for key, one in inputs.members().items() if not _is_section(key, one)}
+        for section in {one.section for one in infos.values()} if flat or not inputs.is_given else ():
+            self._came(inputs, *place, section)                     # a message may name one that is missing
+        for section in inputs.value or {}:
+            if section not in flat:
+                self._section(inputs.at(section), *place, section)
+        is_described = isinstance(module, DescribesArtifacts) and not module.takes_other_keys
+        for key, one in flat.items():
+            if is_described and key not in infos:
+                known = f"; it has: {', '.join(infos) or 'none'}"
+                one.wrong(f"{task.at('component').value} has no such input{one.nearest(key, infos) or known}")
+                continue
+            section = infos[key].section if key in infos else DATA
+            beside = inputs.at(section)
+            if section in inputs.value and section not in flat and key in (beside.value or ()):
+                one.wrong(f"is given twice, also below {section}")
+            elif isinstance(beside.value, list) and section not in flat:
+                one.wrong(f"is given beside {section}, which is a list without keys; use one form of both")
+            else:
+                self._sources(one, *place, section, key)
+
+    def _section(self, node: Node, *place: str) -> None:
+        if not isinstance(node.value, Mapping):
+            self._sources(node, *place)
+            return
+        self._put(node, *place, value={})
+        for key, one in node.members().items():
+            self._sources(one, *place, key)
+
+    def _sources(self, node: Node, *place: str) -> None:
+        """Put a list of sources, or a list of the only one."""
+        if isinstance(node.value, str):
+            self._put(node, *place, value=[node.value])
+            self.paths.known[f"{self._path(place)}[0]"] = node.path
+        else:
+            self._put(node, *place)
 
     def _copy(self, block: Node, *place: str) -> None:
         """Copy the parameters of a component, with FATE's need_run among them."""
@@ -242,4 +289,16 @@ class Translation:
         self._came(node, *place)
 
     def _came(self, node: Node, *place: str) -> None:
-        self.paths.known[".".join((place[0], *map(shown_key, place[1:])))] = node.path
+        self.paths.known[self._path(place)] = node.path
+
+    @staticmethod
+    def _path(place: Sequence[str]) -> str:
+        return ".".join((place[0], *map(shown_key, place[1:])))
+
+
+def _is_section(key: str, node: Node) -> bool:
+    """Return whether a key of `inputs` is one of FATE's sections, and not the component's own key of an input."""
+    return key in _SECTIONS or (key == DATA and isinstance(node.value, Mapping))
+
+
+_SECTIONS = frozenset({"model", "isometric_model", "cache"})

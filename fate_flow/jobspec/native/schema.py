@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from fate_flow.core.model.artifact import STAGES
 from fate_flow.core.model.grammar import ROLES
 from fate_flow.core.model.policy import PolicyAction, PolicyEvent
 from fate_flow.core.model.program import PARAMETERS as COMMAND_PARAMETERS
@@ -46,10 +47,15 @@ _PARTY_IDS = a_list(
     },
     "The ids of the parties in this role.", minItems=1, uniqueItems=True,
 )  # fmt: skip
-_SOURCES = a_list(
-    a_text("An output of another task.", f"^{_NAME}\\.{_NAME}$", "<task>.<output>"), "Outputs that it reads, in order.",
-    minItems=1,
-)  # fmt: skip
+_SOURCE = a_text("An output of another task.", f"^{_NAME}\\.{_NAME}$", "<task>.<output>")
+_SOURCES = a_list(_SOURCE, "Outputs that it reads, in order.", minItems=1)
+_ONE_OR_MORE = {
+    **_SOURCES, **_SOURCE, "type": ["array", "string"], "description": "An output of another task, or several.",
+}  # fmt: skip
+_SECTION = {
+    "items": _SOURCE, "minItems": 1, **by_pattern(f"^{_NAME}$", f"a name {_NAMED}", _ONE_OR_MORE, ""),
+    "type": ["object", "array", "string"],
+}  # fmt: skip
 _OUTPUTS = a_list(a_text("The name of an output.", f"^{_NAME}$", f"a name {_NAMED}"), "Names, in order.",
                  uniqueItems=True)  # fmt: skip
 _COUNTS: Mapping[str, Schema] = {role: a_whole(f"Minimum number of parties in the role {role}.", 0) for role in ROLES}
@@ -119,12 +125,17 @@ _TASK = an_object(
     "One component at all its parties.",
     ("component",),
     component=a_text("The component: Reader, Intersection, ...; `flow provider list` lists all.", minLength=1),
-    inputs=an_object(
-        "The outputs of other tasks that it reads.",
-        data=by_pattern(f"^{_NAME}$", f"a name {_NAMED}", _SOURCES, "Tables, by the component's input key."),
-        model=_SOURCES, isometric_model=_SOURCES, cache=_SOURCES,
-    ),
+    inputs={
+        **an_object(
+            "Outputs of other tasks that it reads, by the component's input keys; or below these sections, as in FATE.",
+            data={**_SECTION, "description": "Data, by the component's input key."},
+            model={**_SECTION, "description": "Models, by the component's input key, or a list."},
+            isometric_model=_SOURCES, cache=_SOURCES,
+        ),
+        "additionalProperties": _ONE_OR_MORE,
+    },
     outputs=an_object("The names of its outputs, for other tasks.", data=_OUTPUTS, model=_OUTPUTS, cache=_OUTPUTS),
+    stage={"description": "What it does with its component; default by default.", "enum": list(STAGES)},
     after=a_list(
         a_text("The name of another task.", f"^{_NAME}$", f"a name {_NAMED}"),
         "Tasks that must succeed before it begins, although it reads none of their outputs.", uniqueItems=True,

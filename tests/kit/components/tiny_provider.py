@@ -1,4 +1,8 @@
-"""A third provider: a Python of its own runs a script for each worker, which ends with a result file."""
+"""A third provider: a Python of its own runs a script for each worker, which ends with a result file.
+
+`Say` says a text. `Fit` trains a model, the mean of a column, and predicts with it. `Halves` takes and makes several
+tables.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,8 @@ from fate_flow.components.providers.builtin import BUILTIN_PROVIDER
 from fate_flow.components.providers.command import COMMAND_PROVIDER
 from fate_flow.components.providers.description import ComponentInfo, Parameter
 from fate_flow.components.providers.provider import Launch, Start
-from fate_flow.components.providers.table import ProviderTable
-from fate_flow.core.model.artifact import FILE
+from fate_flow.components.providers.table import PROVIDERS, ProviderTable
+from fate_flow.core.model.artifact import FILE, JSON_MODEL, MODEL, MODEL_DIRECTORY, ArtifactInfo
 
 SCRIPT = """
 import json, os, sys
@@ -22,6 +26,34 @@ said = {"text": config["parameters"]["text"], "component": config["component"], 
         "outputs": sorted(config["output_artifacts"])}
 print("hello")
 result = {"status": {"code": 0}, "io_meta": {"outputs": {}}, "summary": said}
+json.dump(result, open(sys.argv[2], "w"))
+"""
+
+FIT = """
+import json, os, sys
+from fate_flow.components.tables.table import Schema, Table, TableWriter
+config = json.load(open(sys.argv[1]))
+inputs, outputs = config["input_artifacts"], config["output_artifacts"]
+data, model = {}, {}
+def path(one):
+    return one["uri"].removeprefix("file://")
+if config["stage"] == "train":
+    with Table(inputs["train_data"]["uri"]) as table:
+        values = [float(row[1]) for row in table]
+    os.makedirs(os.path.dirname(path(outputs["output_model"])), exist_ok=True)
+    json.dump({"mean": sum(values) / len(values)}, open(path(outputs["output_model"]), "w"))
+    model["output_model"] = [{**outputs["output_model"], "metadata": {"trained_by": config["party_task_id"]}}]
+else:
+    mean = json.load(open(path(inputs["input_model"])))["mean"]
+    uri = outputs["test_output_data"]["uri"]
+    new = TableWriter(uri, Schema(("above",)), made_by=config["task_id"])
+    with Table(inputs["test_data"]["uri"]) as table, new:
+        new.add((row[0], str(float(row[1]) - mean)) for row in table)
+        new.close()
+    with Table(uri) as table:
+        data["test_output_data"] = [{"uri": uri, "type_name": "table", "metadata": table.metadata()}]
+summary = {"inputs": inputs, "outputs": sorted(outputs), "stage": config["stage"]}
+result = {"status": {"code": 0}, "io_meta": {"outputs": {"data": data, "model": model}}, "summary": summary}
 json.dump(result, open(sys.argv[2], "w"))
 """
 
@@ -36,7 +68,7 @@ class TinyProvider:
 
     @property
     def components(self) -> tuple[ComponentInfo, ...]:
-        return (SAY,)
+        return (SAY, FIT_AND_PREDICT, HALVES)
 
     def program(self, parameters: Mapping[str, Any]) -> None:
         return None
@@ -47,14 +79,14 @@ class TinyProvider:
     def start(self, component: ComponentInfo, launch: Launch) -> Start:
         return Start(
             way="exec",
-            argv=(sys.executable, "-c", SCRIPT, str(launch.config), str(launch.result)),
+            argv=(sys.executable, "-c", SCRIPT if component is SAY else FIT, str(launch.config), str(launch.result)),
             cwd=launch.folder,
             stdout=launch.folder / "out",
             stderr=launch.folder / "err",
             output_max_bytes=1_000,
             output_setting="tiny.output",
             env={"FLAVOUR": "mint"},
-            outputs={"said": FILE},
+            outputs={"said": FILE} if component is SAY else component.outputs_at(launch.role, launch.stage),
         )
 
     def leaves_result(self, folder: Path) -> bool:
@@ -74,4 +106,49 @@ SAY = ComponentInfo(
     refuses_unknown=True,
 )
 
+_TRAIN, _PREDICT = frozenset({"train"}), frozenset({"predict"})
+_WITH_DATA = frozenset({"guest", "host"})
+
+FIT_AND_PREDICT = ComponentInfo(
+    provider=TINY_PROVIDER,
+    module="Fit",
+    name="fit",
+    description="trains a model for each party of its own, and predicts with it",
+    roles=frozenset({"guest", "host", "arbiter"}),
+    parameter_group="FitParam",
+    parameters={},
+    stages=_TRAIN | _PREDICT,
+    inputs={
+        "train_data": ArtifactInfo(stages=_TRAIN, roles=_WITH_DATA),
+        "validate_data": ArtifactInfo(stages=_TRAIN, roles=_WITH_DATA, is_optional=True),
+        "test_data": ArtifactInfo(stages=_PREDICT, roles=_WITH_DATA),
+        "warm_start_model": ArtifactInfo(MODEL, (JSON_MODEL,), stages=_TRAIN, roles=_WITH_DATA, is_optional=True),
+        "input_model": ArtifactInfo(MODEL, (JSON_MODEL,), stages=_PREDICT, roles=_WITH_DATA),
+    },
+    outputs={
+        "train_output_data": ArtifactInfo(stages=_TRAIN, roles=frozenset({"guest"})),
+        "test_output_data": ArtifactInfo(stages=_PREDICT, roles=_WITH_DATA),
+        "output_model": ArtifactInfo(MODEL, (JSON_MODEL,), stages=_TRAIN, roles=_WITH_DATA),
+    },
+)
+HALVES = ComponentInfo(
+    provider=TINY_PROVIDER,
+    module="Halves",
+    name="halves",
+    description="makes two tables of each",
+    roles=_WITH_DATA,
+    parameter_group="HalvesParam",
+    parameters={},
+    inputs={"input_datas": ArtifactInfo(is_multi=True)},
+    outputs={
+        "output_datas": ArtifactInfo(is_multi=True),
+        "output_folder": ArtifactInfo(MODEL, (MODEL_DIRECTORY,)),
+    },
+)
+
 THREE = ProviderTable(BUILTIN_PROVIDER, COMMAND_PROVIDER, TINY_PROVIDER)
+
+
+def install() -> None:
+    """Let the server that this process becomes have this provider, too."""
+    ProviderTable.__init__(PROVIDERS, *THREE.by_name.values())

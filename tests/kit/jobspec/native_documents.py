@@ -44,8 +44,10 @@ FULL: Mapping[str, Any] = {
         "fit": {
             "component": "HeteroLR",
             "inputs": {
-                "data": {"data": ["read.raw"]}, "model": ["read.m"], "isometric_model": ["read.m"], "cache": ["read.c"],
+                "data": {"data": ["read.raw"]}, "model": {"input_model": ["read.m"]}, "isometric_model": ["read.m"],
+                "cache": ["read.c"], "eval_data": "read.raw",
             },
+            "stage": "train",
             "outputs": {"data": ["scores"], "model": ["weights"], "cache": ["kept"]},
             "after": ["read"],
             "ports": {"fl": {"listen": ["guest"], "connect": ["host 9002"]}},
@@ -76,7 +78,7 @@ def with_task(**changes: Any) -> dict[str, Any]:
 def translated(document: Any) -> Translation:
     """What the file stands for in FATE v1; its shape must be right."""
     findings = Findings(strict=True)
-    found = reader.translated(JobDocument(NATIVE, document), findings)
+    found = reader.translated(JobDocument(NATIVE, document), MODULES, findings)
     assert found is not None, findings.problems
     return found
 

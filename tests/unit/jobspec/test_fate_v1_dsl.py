@@ -76,7 +76,10 @@ def _after(**inputs):
     ({"data": {"data": ["x.raw", "z.raw"]}}, "input.data.data[1]: 'z.raw': there is no component 'z'"),
     ({"data": {"data": ["x.row"]}}, "input.data.data[0]: 'x.row': the data outputs of x are: raw"),
     ({"data": {"data": ["x.m"]}}, "input.data.data[0]: 'x.m': the data outputs of x are: raw"),
-    ({"model": {"a": 1}}, "input.model: an object is not a list"),
+    ({"model": "x.m"}, "input.model: 'x.m' is not a list"),
+    ({"model": {"a": 1}}, "input.model.a: 1 is not a list"),
+    ({"model": {"a b": ["x.m"]}}, "input.model.'a b': 'a b' is not an output name "
+     "(1 to 30 of letters, digits, _ and -, no - first; FATE's own tables have room for 30)"),
     ({"model": ["x.raw"]}, "input.model[0]: 'x.raw': the model outputs of x are: m"),
     ({"isometric_model": ["x.c"]}, "input.isometric_model[0]: 'x.c': the model outputs of x are: m"),
     ({"cache": ["x.m"]}, "input.cache[0]: 'x.m': the cache outputs of x are: c"),

@@ -1,13 +1,19 @@
-"""A component without the table that it needs is refused by the document alone, with the key that is wrong."""
+"""What a component needs and does not get, or gets and does not take, is refused by the document alone, by its key."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from fate_flow.components.providers.table import CATALOGUE
-from fate_flow.core.model.spec import JobParameters
+from fate_flow.core.model.document import JobDocument
+from fate_flow.core.model.spec import Input, JobParameters, JobSpec, Party, Source
+from fate_flow.core.planning.plain_v1 import objection
+from fate_flow.jobspec.formats import NATIVE, parse, parse_or_problems
+from tests.kit.components.tiny_provider import THREE
+from tests.kit.jobspec.parsing import parse as parse_documents
 from tests.kit.jobspec.parsing import problems
 
 READER = {"module": "Reader", "output": {"data": ["data"]}}
@@ -85,3 +91,156 @@ def test_parties_that_are_told_to_disclose_different_things_are_refused():
 
 def test_a_program_may_do_without_a_table():
     assert wrong_with({"run_0": {"module": "Command"}}, run_0={"command": ["/bin/true"]}) == []
+
+
+# ---------------------------------------------------------------------- by key, role and stage
+
+GUEST, HOST, ARBITER = Party("guest", "9001"), Party("host", "9002"), Party("arbiter", "9003")
+TASKS: Mapping[str, Any] = {
+    "read": {"component": "Reader", "outputs": {"data": ["rows"]}, "parameters": TABLE},
+    "train": {"component": "Fit", "stage": "train", "inputs": {"train_data": "read.rows"}},
+    "score": {
+        "component": "Fit", "stage": "predict",
+        "inputs": {"test_data": "read.rows", "input_model": "train.output_model"},
+    },
+    "match": {"component": "Intersection", "inputs": {"data": "score.test_output_data"}},
+}  # fmt: skip
+
+
+def a_job(**tasks: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A job that trains and predicts, with other values in some tasks; of a value None, the key is left out."""
+    changed = {**TASKS}
+    for name, values in tasks.items():
+        changed[name] = {
+            key: one for key, one in {**changed.get(name, {}), **(values or {})}.items() if one is not None
+        }  # fmt: skip
+    parties = {"guest": [9001], "host": [9002], "arbiter": [9003]}
+    return {"version": 1, "initiator": "guest 9001", "parties": parties, "tasks": changed}
+
+
+def spec_of(document: dict[str, Any]) -> JobSpec:
+    return parse(JobDocument(NATIVE, document), modules=THREE.components, defaults=JobParameters(), strict=True)
+
+
+def problems_of(document: dict[str, Any]) -> list[str]:
+    given = JobDocument(NATIVE, document)
+    return parse_or_problems(given, modules=THREE.components, defaults=JobParameters(), strict=True)[1]
+
+
+def test_inputs_and_the_stage_of_a_job_file() -> None:
+    spec = spec_of(a_job())
+    at_both = frozenset({GUEST, HOST})
+    assert [(task.name, task.stage) for task in spec.tasks.values()] == [
+        ("read", "default"), ("train", "train"), ("score", "predict"), ("match", "default")
+    ]  # fmt: skip
+    assert spec.tasks["train"].parties == (GUEST, HOST, ARBITER)
+    assert set(spec.tasks["score"].inputs) == {
+        Input("data", "test_data", (Source("read", "rows"),), at_both),
+        Input("model", "input_model", (Source("train", "output_model"),), at_both),
+    }
+    assert spec.tasks["match"].inputs == (Input("data", "data", (Source("score", "test_output_data"),)),)
+    assert spec.tasks["score"].producers == {"read", "train"}
+
+
+def test_the_same_job_in_the_documents_of_fate() -> None:
+    spec = spec_of(a_job())
+    components = spec.dsl["components"]
+    assert components["score"]["input"] == {
+        "data": {"test_data": ["read.rows"]}, "model": {"input_model": ["train.output_model"]}
+    }  # fmt: skip
+    assert spec.conf["job_parameters"]["common"]["task_conf"]["score"] == {"stage": "predict"}
+    again = parse_documents(spec.dsl, spec.conf, modules=THREE.components, defaults=JobParameters(), strict=True)
+    assert again.tasks == spec.tasks
+
+
+def test_a_list_of_models_is_the_only_model_that_the_stage_takes() -> None:
+    inputs = {"data": {"test_data": ["read.rows"]}, "model": ["train.output_model"]}
+    assert spec_of(a_job(score={"inputs": inputs})).tasks == spec_of(a_job()).tasks
+
+
+def test_outputs_may_have_names_of_the_job() -> None:
+    spec = spec_of(a_job(
+        train={"outputs": {"model": ["m"]}},
+        score={"outputs": {"data": ["scored"]}, "inputs": {"test_data": "read.rows", "input_model": "train.m"}},
+        match={"inputs": {"data": "score.scored"}},
+    ))  # fmt: skip
+    assert spec.tasks["match"].producers == {"score"}
+
+
+MODEL = {"input_model": ["train.output_model"]}
+ROWS, SCORE = "read.rows", {"test_data": "read.rows", "input_model": "train.output_model"}
+
+
+@pytest.mark.parametrize(("tasks", "problem"), [
+    ({"train": {"stage": None}}, "tasks.train.stage: is missing; Fit has train and predict"),
+    ({"train": {"stage": "default"}}, "tasks.train.stage: 'default' is not a stage of Fit; Fit has train and predict"),
+    ({"train": {"inputs": None}},
+     "tasks.train.inputs.train_data: is missing; Fit needs it in stage train at guest 9001, host 9002: an output "
+     "of kind table, such as read.rows"),
+    ({"score": {"inputs": {"test_data": ROWS}}},
+     "tasks.score.inputs.input_model: is missing; Fit needs it in stage predict at guest 9001, host 9002: an output "
+     "of kind json_model, such as train.output_model"),
+    ({"train": {"inputs": {"train_data": ROWS, "trian_data": ROWS}}},
+     "tasks.train.inputs.trian_data: Fit has no such input; did you mean train_data"),
+    ({"train": {"inputs": {"train_data": ROWS, "data": {"trian_data": [ROWS]}}}},
+     "tasks.train.inputs.data.trian_data: Fit has no such data input; did you mean train_data"),
+    ({"train": {"inputs": {"train_data": ROWS, "xyz": ROWS}}},
+     "tasks.train.inputs.xyz: Fit has no such input; it has: train_data, validate_data, test_data, warm_start_model, "
+     "input_model"),
+    ({"score": {"inputs": {"test_data": ROWS, "model": {"xyz": ["train.output_model"], **MODEL}}}},
+     "tasks.score.inputs.model.xyz: Fit has no such model input; in stage predict it has: input_model"),
+    ({"train": {"inputs": {"train_data": ROWS, "test_data": ROWS}}},
+     "tasks.train.inputs.test_data: Fit reads it in stage predict, not in stage train"),
+    ({"train": {"inputs": {"train_data": [ROWS, ROWS]}}},
+     "tasks.train.inputs.train_data: names 2 outputs; Fit takes one"),
+    ({"score": {"inputs": {**SCORE, "input_model": ROWS}}},
+     "tasks.score.inputs.input_model: 'read.rows': the model outputs of read are: none"),
+    ({"score": {"inputs": {**SCORE, "test_data": "train.output_model"}}},
+     "tasks.score.inputs.test_data: 'train.output_model': the data outputs of train are: train_output_data, "
+     "test_output_data"),
+    ({"score": {"inputs": {**SCORE, "test_data": "train.test_output_data"}}},
+     "tasks.score.inputs.test_data: Fit makes test_output_data in stage predict, not in stage train; the outputs of "
+     "train are: train_output_data, output_model"),
+    ({"score": {"inputs": {**SCORE, "test_data": "train.train_output_data"}}},
+     "tasks.score.inputs.test_data: train makes no train_output_data at host 9002, where score would read it"),
+    ({"score": {"inputs": {"data": {"test_data": [ROWS], "input_model": [ROWS]}}}},
+     "tasks.score.inputs.data.input_model: Fit takes it as model, not as data"),
+    ({"score": {"inputs": {"data": {"test_data": [ROWS]}, "cache": ["train.output_model"], "input_model": SCORE[
+        "input_model"]}}}, "tasks.score.inputs.cache[0]: 'train.output_model': the cache outputs of train are: none"),
+    ({"train": {"outputs": {"model": ["a", "b"]}}, "score": {"inputs": {**SCORE, "input_model": "train.a"}}},
+     "tasks.train.outputs.model[1]: Fit makes 1 model outputs in stage train: output_model"),
+    ({"train": {"at": {"host": {"run": False}}}},
+     "tasks.score.inputs.input_model: train makes no output_model at host 9002, where score would read it"),
+    ({"match": {"inputs": {"data": "halves.output_datas"}},
+      "halves": {"component": "Halves", "inputs": {"input_datas": [ROWS, "score.test_output_data"]}}},
+     "tasks.match.inputs.data: halves.output_datas has several artifacts; Intersection takes one"),
+    ({"halves": {"component": "Halves", "inputs": {"input_datas": ROWS}},
+      "score": {"inputs": {**SCORE, "input_model": "halves.output_folder"}}},
+     "tasks.score.inputs.input_model: halves.output_folder is of kind model_directory; Fit reads json_model"),
+])  # fmt: skip
+def test_what_does_not_fit_the_description_is_refused_by_name(tasks: dict[str, Any], problem: str) -> None:
+    assert problems_of(a_job(**tasks)) == [problem]
+
+
+def test_a_stage_is_of_all_parties_and_known() -> None:
+    spec = spec_of(a_job())
+    path = "job_runtime_conf.job_parameters"
+    for given, problem in (
+        ({"common": {"task_conf": {"read": {"stage": "trian"}}}}, f"{path}.common.task_conf.read.stage: 'trian' is"),
+        ({"role": {"host": {"0": {"task_conf": {"read": {"stage": "train"}}}}}},
+         f"{path}.role.host.0.task_conf.read.stage: cannot differ by party"),
+    ):  # fmt: skip
+        components = {"components": {"read": spec.dsl["components"]["read"]}}
+        conf = {**spec.conf, "job_parameters": given, "component_parameters": {"common": {"read": TABLE}}}
+        found = problems(components, conf, modules=THREE.components, defaults=JobParameters(), strict=True)
+        assert len(found) == 1
+        assert found[0].startswith(problem)
+
+
+def test_a_plain_v1_party_knows_no_stages() -> None:
+    spec = spec_of(a_job())
+    assert objection(spec, ARBITER, THREE.components) == (
+        "speaks plain FATE v1, which has no stages: train (stage train), score (stage predict)"
+    )
+    without = {name: task for name, task in TASKS.items() if name == "read"}
+    assert objection(spec_of({**a_job(), "tasks": without}), HOST, THREE.components) == ""
