@@ -20,7 +20,7 @@ from fate_flow.components.providers.description import ComponentInfo
 from fate_flow.components.providers.program_order import WORK
 from fate_flow.components.providers.provider import Launch, Start
 from fate_flow.components.providers.table import PROVIDERS, ProviderTable
-from fate_flow.core.model.artifact import FILE_SCHEME, METRIC, Artifact
+from fate_flow.core.model.artifact import FILE_SCHEME, INDEX, METRIC, Artifact, ArtifactInfos
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import JobKey, TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.program import WORK_FOLDERS
@@ -160,8 +160,8 @@ class LocalWorkers:
             "party_id": party_id,
             "stage": order.stage,
             "parameters": dict(order.parameters),
-            "input_artifacts": _inputs(order),
-            "output_artifacts": self._outputs(order, folder, outputs),
+            "input_artifacts": _inputs(order, component.inputs),
+            "output_artifacts": self._outputs(order, component, folder, outputs),
             "conf": {**self._conf(order, folder, party_task), **self._storage(order, component)},
         }
 
@@ -170,9 +170,16 @@ class LocalWorkers:
         server = self.settings.connectors.get(str(order.parameters.get("connector")))
         return {"storage": asdict(server)} if component.uses_connector and server is not None else {}
 
-    def _outputs(self, order: LaunchOrder, folder: Path, outputs: Mapping[str, str]) -> dict[str, Any]:
+    def _outputs(
+        self, order: LaunchOrder, component: ComponentInfo, folder: Path, outputs: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Return the place of each output, with `{index}` in the uri of those that may be several."""
         attempt, kinds = Attempt(order.worker.task, folder, order.incarnation), self._kinds_on_disk()
-        return {key: kinds[kind].planned(attempt, key).place for key, kind in {"metric": METRIC, **outputs}.items()}
+        several = {key for key, one in component.outputs.items() if one.is_multi}
+        return {
+            key: kinds[kind].planned(attempt, f"{key}_{INDEX}" if key in several else key).place
+            for key, kind in {"metric": METRIC, **outputs}.items()
+        }
 
     def _kinds_on_disk(self) -> Mapping[str, KindOnDisk]:
         return kinds_on_disk(self.settings.data_dir, self.settings.uploads_dir)
@@ -246,14 +253,16 @@ class LocalWorkers:
         return f"the handle of worker {worker.worker_id}, {shown(worker.handle)}, is not a folder below {jobs}"
 
 
-def _inputs(order: LaunchOrder) -> dict[str, Any]:
+def _inputs(order: LaunchOrder, infos: ArtifactInfos) -> dict[str, Any]:
+    """Return the artifacts by input key: a list where the component takes several, and where there are several."""
     found: dict[str, list[Any]] = {}
     for one in order.collects:
         work = Artifact(_FOLDER, f"{FILE_SCHEME}{one.handle}/{WORK}")
         found.setdefault(WORK_FOLDERS, []).append(work.as_json())
     for read in order.inputs:
         found.setdefault(read.key, []).append(read.as_json())
-    return {key: several[0] if len(several) == 1 else several for key, several in found.items()}
+    lists = {key for key, one in infos.items() if one.is_multi}
+    return {key: every[0] if len(every) == 1 and key not in lists else every for key, every in found.items()}
 
 
 def _decision_on_program(end: Exit) -> Reported:

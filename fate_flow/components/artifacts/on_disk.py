@@ -16,11 +16,12 @@ from typing import Any
 from fate_flow.components.artifacts.attempt import ArtifactError, Attempt, KindOnDisk
 from fate_flow.components.artifacts.table_files import TableFiles
 from fate_flow.components.base.regular_file import open_regular
-from fate_flow.core.model.artifact import FILE, FILE_SCHEME, METRIC, TABLE, Artifact
+from fate_flow.core.model.artifact import FILE, FILE_SCHEME, JSON_MODEL, METRIC, MODEL, MODEL_DIRECTORY, TABLE, Artifact
 from fate_flow.core.model.grammar import check_output_name, shown
 from fate_flow.core.text.phrases import sanitized
 
 OUTPUTS = "outputs"          # the folder, in that of the worker, with the files that are kept
+MODELS = "models"            # the folder, in that of the worker, with the models that it makes
 METRICS = "metric.json"
 MOST_METRIC_BYTES = 32 * 1024 * 1024
 _LONGEST_NAME = 180
@@ -29,7 +30,10 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 def kinds_on_disk(data_dir: Path, uploads_dir: Path) -> Mapping[str, KindOnDisk]:
     """Return every kind of artifact by its name, for a party with these folders."""
-    return {TABLE: TableFiles(data_dir), FILE: KeptFiles(uploads_dir), METRIC: MetricFiles()}
+    return {
+        TABLE: TableFiles(data_dir), FILE: KeptFiles(uploads_dir), METRIC: MetricFiles(),
+        JSON_MODEL: KeptModels(JSON_MODEL), MODEL_DIRECTORY: KeptModels(MODEL_DIRECTORY),
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,38 @@ def kept_file(folder: Path, key: str) -> Path | None:
     path = folder / OUTPUTS / check_output_name(key)
     real = Path(os.path.realpath(folder)) / OUTPUTS / key
     return path if Path(os.path.realpath(path)) == real and path.is_file() else None
+
+
+@dataclass(frozen=True)
+class KeptModels:
+    """Models, a file or a folder each, in the folder `models` of their worker. Metadata: what the component says.
+
+    They never leave their party, and are removed with the folder of their job."""
+
+    kind: str
+    section = MODEL
+
+    def planned(self, attempt: Attempt, key: str) -> Artifact:
+        return Artifact(self.kind, f"{FILE_SCHEME}{attempt.folder}/{MODELS}/{key}", key=key)
+
+    def reported(self, attempt: Attempt, key: str, entry: Mapping[str, Any]) -> Artifact:
+        uri, name = str(entry["uri"]), str(entry["uri"]).rpartition("/")[2]
+        is_planned = name == key or _INDEXED.sub("", name) == key
+        if not is_planned or uri != self.planned(attempt, check_output_name(key)).uri[:-len(key)] + name:
+            raise ArtifactError(f"uri: {shown(uri)} is not {MODELS}/{key} in the folder of the worker")
+        path, real = attempt.folder / MODELS / name, Path(os.path.realpath(attempt.folder)) / MODELS / name
+        is_there = path.is_dir() if self.kind == MODEL_DIRECTORY else path.is_file()
+        if not is_there or Path(os.path.realpath(path)) != real:
+            raise ArtifactError(f"uri: {shown(uri)} has no {self.kind}")
+        said = entry.get("metadata") or {}
+        return Artifact(self.kind, uri, {name: one for name, one in said.items() if name not in _OVERVIEWS}, key)
+
+    def remove(self, artifact: Artifact) -> None:
+        """Leave the model: it goes with the folder of its job."""
+
+
+_INDEXED = re.compile("_[0-9]+$")
+_OVERVIEWS = frozenset({"model_overview", "data_overview"})      # FATE's, for people
 
 
 @dataclass(frozen=True)

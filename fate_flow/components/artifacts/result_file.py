@@ -50,7 +50,7 @@ def read_result(result: Mapping[str, Any], attempt: Attempt, kinds: Mapping[str,
 def _artifacts(result: Mapping[str, Any], attempt: Attempt, kinds: Mapping[str, KindOnDisk]) -> Iterator[Artifact]:
     for section, outputs in result.get("io_meta", {}).get("outputs", {}).items():
         for key, entries in outputs.items():
-            for entry in entries:
+            for entry in [entries] if isinstance(entries, Mapping) else entries:
                 name = entry["type_name"]
                 if name not in kinds or kinds[name].section != section:
                     known = ", ".join(one for one, kind in kinds.items() if kind.section == section) or "none"

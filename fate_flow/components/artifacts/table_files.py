@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from fate_flow.components.artifacts.attempt import ArtifactError, Attempt
 from fate_flow.components.base.errors import ComponentError
 from fate_flow.components.tables.table import Table, drop
 from fate_flow.components.tables.table_uri import BadTableUri, format_uri, table_in
-from fate_flow.core.model.artifact import TABLE, Artifact
+from fate_flow.core.model.artifact import INDEX, TABLE, Artifact
 from fate_flow.core.model.grammar import check_table_piece, shown
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,8 @@ class TableFiles:
         task = attempt.task
         of_party = f"{task.task_id}_{task.version}_{task.party.role}_{task.party.party_id}"
         name = f"{of_party}_{key}_{attempt.incarnation[:8]}"
-        return Artifact(TABLE, format_uri(self.data_dir, f"output_{task.job_id}", name), key=key)
+        uri = format_uri(self.data_dir, f"output_{task.job_id}", name)
+        return Artifact(TABLE, uri.replace(quote(INDEX), INDEX), key=key)
 
     def reported(self, attempt: Attempt, key: str, entry: Mapping[str, Any]) -> Artifact:
         """Return the table, which need not be an output of this attempt: a task may hand on another one."""

@@ -57,6 +57,7 @@ class ArtifactKind:
     port = ""           # the kind of input that takes them ("data", as in a DSL); empty: no task reads them
     noun = "artifact"   # in messages
     has_rows = False    # it has rows of its own, which `clear` removes and counts
+    stays_with_worker = False   # tasks read what the worker has reported, as long as its folder is there
 
     # ------------------------------------------------------------------ when a task has ended
 
@@ -77,10 +78,10 @@ class ArtifactKind:
         """Return whether outputs of this version of the party task are stored."""
         return False
 
-    def published(self, tx: Transaction, job_id: str, task: str, party: Party, name: str) -> Artifact | None:
-        """Return the output with this name in the document, of the newest version; without a uri if its content was
-        removed, None if there is none."""
-        return None
+    def published(self, tx: Transaction, job_id: str, task: str, party: Party, name: str) -> tuple[Artifact, ...]:
+        """Return the output with this name in the document, of the newest version, or all of it if the component makes
+        several; without a uri if its content was removed."""
+        return ()
 
     def why_unreadable(self, tx: Transaction, task: TaskSpec, party: Party, is_own: bool, may_come: bool) -> str:
         """Return why the task cannot read what its parameters name; empty if it can, or if they name nothing.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from fate_flow.core.model.artifact import FILE, METRIC, TABLE, Artifact
+from fate_flow.core.model.artifact import FILE, JSON_MODEL, METRIC, MODEL, MODEL_DIRECTORY, TABLE, Artifact
 from fate_flow.core.model.spec import Party
 from fate_flow.services.artifacts.kind import ArtifactKind, Maker, Removed
 from fate_flow.services.artifacts.tables import TableKind
@@ -23,6 +23,17 @@ class FileKind(ArtifactKind):
 
     def in_summary(self, artifacts: Sequence[Artifact]) -> Mapping[str, Any]:
         return {_IN_SUMMARY: {one.key: dict(one.metadata) for one in artifacts}} if artifacts else {}
+
+
+class ModelKind(ArtifactKind):
+    """Models, which stay in the folder of their worker, and at their party. The summary of the task lists them."""
+
+    port = MODEL
+    noun = "model"
+    stays_with_worker = True
+
+    def in_summary(self, artifacts: Sequence[Artifact]) -> Mapping[str, Any]:
+        return {"models": {one.key: one.kind for one in artifacts}} if artifacts else {}
 
 
 def files_of(tx: Transaction, job_id: str, task: str, party: Party) -> Mapping[str, Any]:
@@ -52,5 +63,8 @@ def _metric(maker: Maker, one: Mapping[str, Any]) -> Metric:
 
 Kinds = Mapping[str, ArtifactKind]
 
-KINDS: Kinds = MappingProxyType({TABLE: TableKind(), FILE: FileKind(), METRIC: MetricKind()})
+KINDS: Kinds = MappingProxyType({
+    TABLE: TableKind(), FILE: FileKind(), METRIC: MetricKind(),
+    JSON_MODEL: ModelKind(), MODEL_DIRECTORY: ModelKind(),
+})
 """By the name of the kind, in the order in which outputs are published."""

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from fate_flow.core.access.permission import Kind, Thing
-from fate_flow.core.model.artifact import TABLE, Artifact
+from fate_flow.core.model.artifact import DATA, TABLE, Artifact
 from fate_flow.core.model.job import TaskKey
-from fate_flow.core.model.modules import DescribesArtifacts, KeepsTables
+from fate_flow.core.model.modules import DescribesArtifacts, KeepsTables, output_names
 from fate_flow.core.model.spec import Party, TaskSpec
 from fate_flow.services.artifacts.kind import ArtifactKind, Kept, Maker, Removed
 from fate_flow.store.contract.transaction import Transaction
@@ -29,18 +29,13 @@ class TableKind(ArtifactKind):
     # ------------------------------------------------------------------ when a task has ended
 
     def publish(self, tx: Transaction, maker: Maker, artifacts: Sequence[Artifact]) -> None:
-        names, outputs = self._names(maker), []
+        names, outputs = _names(maker), list[OutputTable]()
         for one in artifacts:
             table, data_name = _save(tx, maker, _as_made(one)), names.get(one.key, one.key)
+            if _is_multi(maker, one.key):
+                data_name = _part(data_name, sum(_is_part(each.data_name, data_name) for each in outputs))
             outputs.append(OutputTable(maker.task, data_name, table.namespace, table.name, table.job_id))
         tx.save_outputs([*outputs, *_read_by(maker)], maker.at)
-
-    def _names(self, maker: Maker) -> dict[str, str]:
-        """Return the names of outputs in the document, by the keys that the component has for them, in their order."""
-        if maker.spec is None or not isinstance(maker.module, DescribesArtifacts):
-            return {}
-        aliases = [one.alias for one in maker.spec.outputs if one.kind == self.port]
-        return dict(zip(maker.module.outputs, aliases, strict=False))
 
     def is_of_attempt(self, tx: Transaction, task: TaskKey, artifact: Artifact) -> bool:
         """Return False for a table that the task only handed on."""
@@ -52,16 +47,13 @@ class TableKind(ArtifactKind):
     def is_published(self, tx: Transaction, task: TaskKey) -> bool:
         return any(one.task.version == task.version for one in tx.outputs(task.job_id, task.name, task.party))
 
-    def published(self, tx: Transaction, job_id: str, task: str, party: Party, name: str) -> Artifact | None:
-        """Return the table with `namespace`, `name` and, if it still exists, `schema` in its metadata."""
-        made = next((one for one in tx.outputs(job_id, task, party) if one.data_name == name), None)
-        if made is None:
-            return None
-        table = tx.table(made.namespace, made.name)
-        if table is None:
-            return Artifact(TABLE, "", {"namespace": made.namespace, "name": made.name})
-        metadata = {"namespace": table.namespace, "name": table.name, "schema": dict(table.schema)}
-        return Artifact(TABLE, table.uri, metadata)
+    def published(self, tx: Transaction, job_id: str, task: str, party: Party, name: str) -> tuple[Artifact, ...]:
+        """Return the tables with `namespace`, `name` and, if they still exist, `schema` in their metadata."""
+        every = tx.outputs(job_id, task, party)
+        one = [each for each in every if each.data_name == name]
+        several = {each.data_name: each for each in every if _is_part(each.data_name, name)}
+        made = one or [several[key] for key in sorted(several, key=lambda key: int(key.rpartition(_PART)[2]))]
+        return tuple(_as_published(tx, each) for each in made)
 
     def why_unreadable(self, tx: Transaction, task: TaskSpec, party: Party, is_own: bool, may_come: bool) -> str:
         """Return why the task cannot read its table.
@@ -116,6 +108,36 @@ class TableKind(ArtifactKind):
         for one in found:
             tx.drop_table(*_name_of(one.artifact))
         return Removed(tuple(one.artifact for one in found), len(found))
+
+
+_PART = "."     # no name of an output has it
+
+
+def _part(name: str, index: int) -> str:
+    """Return the name of one of several tables that a task makes as one output."""
+    return f"{name}{_PART}{index}"
+
+
+def _is_part(data_name: str, name: str) -> bool:
+    return data_name.startswith(f"{name}{_PART}")
+
+
+def _is_multi(maker: Maker, key: str) -> bool:
+    info = maker.module.outputs.get(key) if isinstance(maker.module, DescribesArtifacts) else None
+    return info is not None and info.is_multi
+
+
+def _names(maker: Maker) -> dict[str, str]:
+    """Return the names of outputs in the document, by the keys that the component has for them."""
+    return output_names(maker.module, maker.spec.outputs, DATA, maker.spec.stage) if maker.spec is not None else {}
+
+
+def _as_published(tx: Transaction, made: OutputTable) -> Artifact:
+    table = tx.table(made.namespace, made.name)
+    if table is None:
+        return Artifact(TABLE, "", {"namespace": made.namespace, "name": made.name})
+    metadata = {"namespace": table.namespace, "name": table.name, "schema": dict(table.schema)}
+    return Artifact(TABLE, table.uri, metadata)
 
 
 def stored(table: TableMeta) -> Artifact:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fate_flow.core.access.authority import party_id_of
 from fate_flow.core.model.job import Task, Worker
 from fate_flow.core.model.program_scope import Place, Program, environment, peers
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.planning.replicas import COLLECTOR, newest
 from fate_flow.core.streams.addresses import StreamEnds, ends_of, environment_of
-from fate_flow.services.artifacts.inputs import inputs_of
+from fate_flow.services.artifacts.inputs import Upstream
 from fate_flow.services.context.named_document import named_document
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.allowed import granted_programs, least_intersection
 from fate_flow.services.workers.ending import stop_seconds
+from fate_flow.services.workers.outputs import reported_by
 from fate_flow.store.contract.transaction import Transaction
 
 
@@ -22,7 +25,9 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
     key = task.key
     task_spec = spec.tasks[key.name]
     is_own = party_id_of(spec.initiator, unit.context.party_id) == unit.context.party_id
-    inputs = inputs_of(unit.context.kinds, unit.tx, key, task_spec, is_own)
+    reported = partial(reported_by, unit, key.job_id, key.party)
+    upstream = Upstream(unit.context.kinds, unit.tx, spec, unit.context.modules, reported)
+    inputs = upstream.inputs_of(key, is_own)
     if isinstance(inputs, str):
         return inputs
     parameters = spec.parameters[key.party]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.errors import OperationFailed
 from fate_flow.core.model.job import JobKey, Task, TaskKey, Worker
 from fate_flow.core.model.modules import has_replicas
+from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TASK_BROKEN, TASK_END, JobStatus, TaskStatus
 from fate_flow.core.planning.actions import MoveTask
 from fate_flow.core.planning.replicas import COLLECTOR
@@ -65,6 +69,13 @@ def _made_by(unit: UnitOfWork, maker: Worker | None) -> TaskOutputs:
     return unit.context.engines.of(maker).observe(maker).made if maker is not None else TaskOutputs()
 
 
+def reported_by(unit: UnitOfWork, job_id: str, party: Party, name: str) -> tuple[Artifact, ...]:
+    """Return the artifacts that the newest version of a party task has made, as its worker reports them."""
+    newest = (task for task in unit.tx.tasks(job_id) if (task.key.name, task.key.party) == (name, party))
+    found = next(newest, None)
+    return _made_by(unit, _maker(unit, found)).artifacts if found is not None else ()
+
+
 def _drop(unit: UnitOfWork, task: Task) -> None:
     """Drop what only this attempt has, but not what it handed on, and nothing if it is not known what it made."""
     of_attempt = [
@@ -93,11 +104,13 @@ def publish_outputs(unit: UnitOfWork, task: Task) -> str:
     made, spec = _made_by(unit, worker), unit.spec(task.key.job_id)
     task_spec = spec.tasks[task.key.name] if spec is not None else None
     maker = Maker(task.key, task_spec, unit.context.modules.get(task.module), unit.now)
-    summary = dict(made.summary)
+    summary, listed = dict(made.summary), dict[str, Any]()
     for name, kind in unit.context.kinds.items():
         artifacts = [one for one in made.artifacts if one.kind == name]
         kind.publish(unit.tx, maker, artifacts)
-        summary.update(kind.in_summary(artifacts))
+        for key, said in kind.in_summary(artifacts).items():
+            listed[key] = {**listed[key], **said} if key in listed else said      # kinds may share a key
+    summary.update(listed)
     if summary:
         unit.tx.save_summary(task.key, summary, unit.now)
     return ""

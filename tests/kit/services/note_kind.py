@@ -45,10 +45,10 @@ class Notes(ArtifactKind):
     def is_published(self, tx: Transaction, task: TaskKey) -> bool:
         return any(key == task for key, _ in self.rows)
 
-    def published(self, tx: Transaction, job_id: str, task: str, party: Party, name: str) -> Artifact | None:
+    def published(self, tx: Transaction, job_id: str, task: str, party: Party, name: str) -> tuple[Artifact, ...]:
         wanted = (job_id, task, party, name)
         found = [one for (key, out), (one, _) in self.rows.items() if (key.job_id, key.name, key.party, out) == wanted]
-        return found[-1] if found else None
+        return tuple(found[-1:])
 
     def why_unreadable(self, tx: Transaction, task: TaskSpec, party: Party, is_own: bool, may_come: bool) -> str:
         wanted = task.parameters.get(party, {}).get("note")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pytest
 from fate_flow.api.v1.rendering.task import TASK
 from fate_flow.components.providers.program_order import ORDER, Order
 from fate_flow.components.providers.table import PROVIDERS
+from fate_flow.core.model.artifact import JSON_MODEL, TABLE, Artifact
 from fate_flow.core.model.job import CommandKind, TaskKey, Worker
 from fate_flow.core.model.program import ProgramRules, read_program
 from fate_flow.core.model.program_scope import Program
@@ -52,7 +54,7 @@ def test_each_component_comes_from_the_provider_that_describes_it() -> None:
         assert all(one.provider is provider and THREE.of(one) is provider for one in provider.components)
     described = [one for provider in THREE.by_name.values() for one in provider.components]
     assert len({one.module for one in described}) == len({one.name for one in described}) == len(THREE.components)
-    assert set(THREE.components) - set(PROVIDERS.components) == {"Say"}
+    assert set(THREE.components) - set(PROVIDERS.components) == {"Say", "Fit", "Halves"}
     assert THREE.find("say") is SAY
 
 
@@ -69,7 +71,8 @@ def world(tmp_path: Path) -> Iterator[World]:
 def test_clients_see_the_package_of_a_provider_with_its_components(world: World) -> None:
     providers = world.ask("provider/get", {})["data"]
     assert set(providers) == {"fate_flow", "tiny_package"}
-    assert providers["tiny_package"] == {"3.1": {"path": "/opt/tiny", "class_path": {}, "components": ["Say"]}}
+    components = ["Fit", "Halves", "Say"]
+    assert providers["tiny_package"] == {"3.1": {"path": "/opt/tiny", "class_path": {}, "components": components}}
     (ours,) = providers["fate_flow"].values()
     assert {"Command", "Upload"} < set(ours["components"])
     assert "Say" not in ours["components"]
@@ -127,9 +130,34 @@ def workers_of(home: Path, launched: list[WorkerSpec]) -> LocalWorkers:
     return LocalWorkers(settings, recording, "http://x", b"secret", lambda _: None, THREE)
 
 
-def an_order(home: Path, module: str, parameters: dict[str, Any], **fields: Any) -> LaunchOrder:
+def an_order(
+    home: Path, module: str, parameters: dict[str, Any], inputs: tuple[Artifact, ...] = (), **fields: Any
+) -> LaunchOrder:  # fmt: skip
     worker = Worker("w", KEY, WorkerStatus.CREATED, "local", str(home / "jobs" / "w"))
-    return LaunchOrder(worker, module, "ab" * 16, (("guest", "9999"),), parameters, (), 1, 0, 1.0, "w", **fields)
+    return LaunchOrder(worker, module, "ab" * 16, (("guest", "9999"),), parameters, inputs, 1, 0, 1.0, "w", **fields)
+
+
+def test_a_worker_gets_inputs_by_key_and_the_places_of_its_outputs_in_its_stage(tmp_path: Path) -> None:
+    workers = workers_of(tmp_path, [])
+    model = Artifact(JSON_MODEL, "file:///m", {"trained_by": "x"}, "input_model")
+    table = Artifact(TABLE, "standalone:///t", {}, "test_data")
+    workers.launch(an_order(tmp_path, "Fit", {}, (model, table), stage="predict"))
+    config = json.loads((tmp_path / "jobs/w/config.yaml").read_text())
+    assert config["stage"] == "predict"
+    assert config["input_artifacts"] == {"input_model": model.as_json(), "test_data": table.as_json()}
+    assert set(config["output_artifacts"]) == {"metric", "test_output_data"}
+
+
+def test_several_artifacts_of_one_key_are_a_list_and_outputs_have_a_place_for_their_index(tmp_path: Path) -> None:
+    table = Artifact(TABLE, "standalone:///t", {}, "input_datas")
+    workers_of(tmp_path, []).launch(an_order(tmp_path, "Halves", {}, inputs=(table,)))
+    config = json.loads((tmp_path / "jobs/w/config.yaml").read_text())
+    assert config["input_artifacts"] == {"input_datas": [table.as_json()]}
+    outputs = config["output_artifacts"]
+    assert outputs["output_folder"] == {
+        "uri": f"file://{tmp_path}/jobs/w/models/output_folder", "type_name": "model_directory",
+    }  # fmt: skip
+    assert re.fullmatch(r"standalone://.*_output_datas_\{index\}_abababab", outputs["output_datas"]["uri"])
 
 
 def test_a_worker_of_a_third_provider_starts_as_that_says(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from fate_flow.components.artifacts.on_disk import kept_file, kinds_on_disk
 from fate_flow.components.artifacts.result_file import read_result
 from fate_flow.components.tables.table import Schema, TableWriter
 from fate_flow.components.tables.table_uri import format_uri, parse_uri
-from fate_flow.core.model.artifact import FILE, METRIC, TABLE, Artifact, file_at
+from fate_flow.core.model.artifact import FILE, JSON_MODEL, METRIC, MODEL_DIRECTORY, TABLE, Artifact, file_at
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
@@ -108,6 +108,28 @@ def test_the_outputs_that_a_worker_is_to_make_are_where_they_may_lie(disk: Disk)
 def test_metrics_in_a_pipe_are_none(disk: Disk) -> None:
     [found] = disk.read({"metric": {"m": [{"uri": f"file://{disk.folder}/pipe", "type_name": METRIC}]}}).artifacts
     assert found.metadata == {"metrics": []}
+
+
+def test_models_are_files_and_folders_of_the_worker_that_are_there(disk: Disk) -> None:
+    models = disk.folder / "models"
+    (models / "f_1").mkdir(parents=True)
+    (models / "m").write_text("{}")
+    (models / "link").symlink_to(disk.root / "outside" / "metric.json")
+
+    def said(key: str, kind: str, name: str = "") -> Any:
+        entry = {"uri": f"file://{models}/{name or key}", "type_name": kind, "metadata": {"a": 1, "model_overview": {}}}
+        return disk.read({"model": {key: entry if kind == JSON_MODEL else [entry]}})
+
+    for found, uri in (
+        (said("m", JSON_MODEL), f"file://{models}/m"), (said("f", MODEL_DIRECTORY, "f_1"), f"file://{models}/f_1"),
+    ):  # fmt: skip
+        [one] = found.artifacts
+        assert (one.uri, one.metadata) == (uri, {"a": 1})
+    for key, kind, name in (
+        ("m", MODEL_DIRECTORY, "m"), ("f", JSON_MODEL, "f_1"), ("link", JSON_MODEL, "link"), ("n", JSON_MODEL, "m"),
+        ("m", JSON_MODEL, "../outputs/x"), ("gone", JSON_MODEL, "gone"), ("m", JSON_MODEL, "m_x"),
+    ):  # fmt: skip
+        assert said(key, kind, name).message == WRONG, (key, kind, name)
 
 
 @pytest.mark.parametrize(("change", "text"), [

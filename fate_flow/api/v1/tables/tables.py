@@ -101,7 +101,7 @@ class _TableRoutes:
             return []
         found = [(one.namespace, one.name) for one in results if one.data_name == READ and one.task == maker.task]
         task = spec_in_row(self._context, document).tasks[maker.task.name]
-        given = [one for _, _, one in sources_of(self._context.kinds, tx, maker.task, task) if one is not None]
+        given = [one for _, _, every in sources_of(self._context.kinds, tx, maker.task, task) for one in every]
         read = [(one.metadata["namespace"], one.metadata["name"]) for one in given if one.kind == artifact.TABLE]
         return list(dict.fromkeys([*found, *read]))
 
