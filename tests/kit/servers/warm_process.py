@@ -80,6 +80,8 @@ def _become_server(argv: Sequence[str], console: IO[bytes], cwd: Path) -> NoRetu
         sys.argv = list(argv)
         if "FATE_FLOW_CRASH_POINTS" in os.environ:
             _install_crash_points(cwd)
+        if "FATE_FLOW_TINY_PROVIDER" in os.environ:
+            _install_tiny_provider()
         server_command.main()
     except BaseException as error:  # noqa: BLE001  # the frames above must not see it
         code = _code_of(error)
@@ -90,6 +92,11 @@ def _become_server(argv: Sequence[str], console: IO[bytes], cwd: Path) -> NoRetu
 def _install_crash_points(home: Path) -> None:
     sys.path.append(str(Path(__file__).resolve().parents[3]))
     import_module("tests.kit.servers.crashing_server").install(home)
+
+
+def _install_tiny_provider() -> None:
+    sys.path.append(str(Path(__file__).resolve().parents[3]))
+    import_module("tests.kit.components.tiny_provider").install()
 
 
 def _command(
