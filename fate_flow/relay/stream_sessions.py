@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import socket
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.streams.addresses import Address, Connects, Listens, StreamEnds
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.relay.spool_session import Session
+from fate_flow.relay.stream_calls import LOOK, ask_gateway
 
 _SUFFIX, _COUNTS = ".json", ".counts"
 _PARTS = 6                             # of a session in the name of its file
@@ -159,14 +159,8 @@ class StreamSessions:
 
     def _tell(self) -> None:
         """Let the gateway look at the folder now. Without an answer it looks by itself."""
-        folder = os.open(self._socket_at.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-                sock.settimeout(_LOOK_SECONDS)
-                sock.connect(f"/proc/self/fd/{folder}/{self._socket_at.name}")    # a path of a socket has 107 bytes
-                sock.recv(len(LOOKED))
-        finally:
-            os.close(folder)
+        with suppress(OSError):
+            ask_gateway(self._socket_at, LOOK, _LOOK_SECONDS)
 
 
 def _session_of(stem: str) -> Session:

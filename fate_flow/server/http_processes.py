@@ -33,6 +33,7 @@ from fate_flow.server.runtime import (
     open_log,
     open_spool,
     open_store,
+    stream_calls,
     waiting_at_once,
     wake_scheduler,
 )
@@ -92,7 +93,7 @@ class HttpProcesses:
             context,
             wake_scheduler(self.wakeups.scheduler),
             waiting_submits=waiting_at_once(settings.http_threads),
-            submit_timeout=settings.limits.submit_timeout, reach=call_back,
+            submit_timeout=settings.limits.submit_timeout, reach=call_back, opens=stream_calls(settings),
         )
         services = Services(settings, context, use_cases, Views(store.database), JobIds(), inquirer.ask)
         own = self.signature

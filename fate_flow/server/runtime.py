@@ -41,6 +41,7 @@ from fate_flow.records.operator_log.operator_log import OperatorLog
 from fate_flow.records.operator_log.server_handler import ServerLogHandler
 from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.relay.spool_session import Session
+from fate_flow.relay.stream_calls import GatewayCalls
 from fate_flow.relay.stream_sessions import StreamSessions
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.adapters import JobFiles, LocalWorkers, SpoolExchange
@@ -52,6 +53,7 @@ from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import BoundEffect, Context, Engine, Engines, Keep, PartyEngine, Rules
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.services.participant.call_back import CallBack
+from fate_flow.services.participant.stream_calls import StreamCalls, opens_all
 from fate_flow.services.use_cases.units import Wake
 from fate_flow.settings.client_keys import make_client_keys
 from fate_flow.settings.settings import Settings
@@ -390,6 +392,12 @@ def waiting_at_once(http_threads: int) -> int:
 def call_backs_at_once(http_threads: int) -> int:
     """Return how many handlers of a process may call back an initiator, which may never answer."""
     return max(1, min(4, http_threads // 8))
+
+
+def stream_calls(settings: Settings) -> StreamCalls:
+    """Return the check whether this party can open the streams of a job; without a gateway, others refuse them."""
+    calls = GatewayCalls(settings.streams_socket) if settings.has_gateway else opens_all
+    return StreamCalls(calls, call_backs_at_once(settings.http_threads))
 
 
 def inquirers(

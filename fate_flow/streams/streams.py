@@ -25,7 +25,8 @@ from fate_flow.gateway.peer_connection import Stream as Connection
 from fate_flow.gateway.peer_connection import Upgraded
 from fate_flow.gateway.refusals import RefusalLog, Refused
 from fate_flow.relay.spool_session import Session
-from fate_flow.relay.stream_sessions import LOOKED, StreamSession, StreamSessions
+from fate_flow.relay.stream_sessions import StreamSession, StreamSessions
+from fate_flow.streams.calls import Asked, answer_call
 from fate_flow.streams.ends import LineEnd, WorkerEnd, reset_at_close
 from fate_flow.streams.owners import foreign_listener, is_ours
 from fate_flow.streams.ways import NotOpened, Opened, Way, Ways, opened
@@ -84,11 +85,11 @@ class Streams:
         self._of_share: Counter[str] = Counter()           # streams that were opened by each party
         self._refusals = RefusalLog(self._loop.time)
         self._failures = RefusalLog(self._loop.time, "no stream of")
-        self._look.setblocking(False)
 
     async def run(self) -> None:
         """Follow the folder until this task is canceled."""
-        tasks = [asyncio.create_task(one) for one in (self._watch(), self._answer_wakeups(), self._tick())]
+        asked = Asked(self._look, self._follow, self._to, self._refusals.note)
+        tasks = [asyncio.create_task(one) for one in (self._watch(), asked.run(), self._tick())]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -98,7 +99,6 @@ class Streams:
                 self._end(attempt)
             for task in list(self._calls):
                 task.cancel()
-            self._look.close()
             self._refusals.finish()
             self._failures.finish()
 
@@ -120,13 +120,6 @@ class Streams:
             for (stream, _), still_holds in zip(used, holds, strict=True):
                 if not still_holds:
                     stream.end("the key of the other server is no longer valid")
-
-    async def _answer_wakeups(self) -> None:
-        while True:
-            sock, _ = await accepted(self._look, self._refusals.note)
-            with sock, suppress(OSError):
-                self._follow()
-                await self._loop.sock_sendall(sock, LOOKED)
 
     def _follow(self) -> None:
         """Begin and end attempts as the folder says."""
@@ -231,13 +224,16 @@ class Streams:
         ) + query  # fmt: skip
         while True:
             try:
-                way = await asyncio.to_thread(self._ways.to, one.to.party_id)
-                return await opened(way, target)
+                return await self._to(one.to.party_id, target)
             except NotOpened as error:
                 if not error.is_for_now or self._loop.time() > until:
                     raise
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _to(self, party_id: str, target: str) -> Opened:
+        """Return a connection to the gateway of a party, which carries what this path names. Raises NotOpened."""
+        return await opened(await asyncio.to_thread(self._ways.to, party_id), target)
 
     # ------------------------------------------------------------------ workers here that listen
 
@@ -250,6 +246,10 @@ class Streams:
     async def carry(self, upgraded: Upgraded) -> None:
         """Carry the stream of a connection of another gateway to the worker that the application has named."""
         said, party_id = upgraded.said, upgraded.share.partition(" ")[0]
+        if said.get("call"):
+            with suppress(OSError):
+                await answer_call(upgraded)
+            return
         session, name = Session(**said["session"]), str(said["port"])
         caller, address = Party(**said["from"]), Address(**said["address"])
         self._follow()

@@ -20,21 +20,26 @@ from fate_flow.gateway.heads import UPGRADE
 from fate_flow.gateway.peer_connection import Stream as Connection
 from fate_flow.gateway.tls_stream import TlsStream
 from fate_flow.gateway.unproved import OpenStream
+from fate_flow.peers.network_errors import describe_cause
 
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 30.0
 _MOST_BYTES = 64 * 1024
 _LATER = frozenset({425, 429, 502, 503, 504})
 """425: the attempt has not begun there; the others: that server is busy, starts or stops."""
+BUSY = frozenset({429})
+"""What a server answers that has too much to do for this party at the moment."""
 
 
 class NotOpened(Exception):
     """A stream cannot be opened; `is_for_now`: perhaps it can be later."""
 
-    def __init__(self, text: str, *, is_for_now: bool) -> None:
+    def __init__(self, text: str, *, is_for_now: bool, status: int = 0) -> None:
+        """`status`: of the answer of the other server; 0: it has not answered."""
         super().__init__(text)
         self.text = text
         self.is_for_now = is_for_now
+        self.status = status
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ async def _upgraded(connection: Connection, host: str, target: str, way: Way) ->
             elif isinstance(event, h11.Data) and len(body) < _MOST_BYTES:
                 body += event.data
             elif isinstance(event, h11.EndOfMessage):
-                raise NotOpened(_refusal(status, body), is_for_now=status in _LATER)
+                raise NotOpened(_refusal(status, body), is_for_now=status in _LATER, status=status)
             elif isinstance(event, h11.ConnectionClosed):
                 raise NotOpened("its server has ended the connection", is_for_now=True)
     except h11.RemoteProtocolError as error:
@@ -129,6 +134,4 @@ def _refusal(status: int, body: bytes) -> str:
 
 
 def _text(error: OSError) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    return getattr(error, "reason", None) or error.strerror or type(error).__name__
+    return describe_cause(error) or error.strerror or type(error).__name__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -123,19 +123,42 @@ def check_early(context: Context, spec: JobSpec) -> None:
                 context.program_policy.objection(program, spec.initiator.party_id)
 
 
-def read_programs_early(context: Context, commands: Iterable[Command]) -> dict[str, JobSpec]:
-    """Do `check_early` for each `create`, and return what was parsed for it, by `key_of_received`."""
-    found: dict[str, JobSpec] = {}
-    for command in commands if context.program_policy.reads_programs else ():
-        if command.kind is CommandKind.CREATE:
+@dataclass(frozen=True)
+class ReadEarly:
+    """What was parsed before the transaction in which jobs are accepted. `specs`: by `key_of_received`; `creates`: by
+    the place of the command."""
+
+    specs: Mapping[str, JobSpec]
+    creates: Mapping[int, JobSpec]
+
+
+def read_early(context: Context, commands: Iterable[Command]) -> ReadEarly:
+    """Parse the `create`s whose programs have to be read, or whose streams may have to be tried, and do `check_early`
+    for the former. Errors are ignored here; the use case itself finds them."""
+    specs: dict[str, JobSpec] = {}
+    creates: dict[int, JobSpec] = {}
+    reads_programs = context.program_policy.reads_programs
+    for place, command in enumerate(commands):
+        if command.kind is CommandKind.CREATE and (reads_programs or mentions_ports(command.body)):
             with suppress(Exception):
                 document = read_create(command.body, FORMATS).document
                 digest = digest_of_received(document)
                 key = key_of_received(document, digest)
-                if key not in found:
-                    found[key] = context.accepted.get(digest) or parse_document(context, document)
-                    check_early(context, found[key])
-    return found
+                if key not in specs:
+                    specs[key] = context.accepted.get(digest) or parse_document(context, document)
+                    check_early(context, specs[key])
+                creates[place] = specs[key]
+    return ReadEarly(specs, creates)
+
+
+_DEPTH = 6             # of `ports` in the body of a `create`
+
+
+def mentions_ports(body: object, depth: int = _DEPTH) -> bool:
+    """Return whether a document may have streams: whether one of its upper levels has the key `ports`."""
+    if not isinstance(body, Mapping) or depth < 0:
+        return False
+    return "ports" in body or any(mentions_ports(one, depth - 1) for one in body.values())
 
 
 def _programs_of(spec: JobSpec, party: Party) -> Iterator[tuple[TaskSpec, ProgramSpec]]:

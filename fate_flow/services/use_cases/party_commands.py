@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fate_flow.core.access.authority import TO_INITIATORS, Said, objection
@@ -20,31 +20,39 @@ from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.known_capacity import awaits_capacity
-from fate_flow.services.participant.admission import read_programs_early
+from fate_flow.services.participant.admission import read_early
 from fate_flow.services.participant.call_back import Reach, refused
 from fate_flow.services.participant.heartbeats import Heartbeats
 from fate_flow.services.participant.participant import Participant
 from fate_flow.services.participant.standing import ask_standing, standing_of
+from fate_flow.services.participant.stream_calls import StreamCalls, not_opened
 from fate_flow.services.use_cases.jobs import STOPS
 from fate_flow.services.use_cases.units import Units
+from fate_flow.store.contract.transaction import Transaction
 
 
 class PartyCommands:
     """Commands and heartbeats of other parties."""
 
-    def __init__(self, units: Units, party: Participant, initiator: Coordinator, reach: Reach) -> None:
-        """`reach` tests whether this party can reach another one that asks to be called back."""
+    def __init__(
+        self, units: Units, party: Participant, initiator: Coordinator, reach: Reach, streams: StreamCalls
+    ) -> None:  # fmt: skip
+        """`reach` tests whether this party can reach another one that asks to be called back; `streams`, whether it can
+        open the streams of a job."""
         self.reach = reach
+        self._streams = streams
         self._units, self._party, self._initiator = units, party, initiator
         self._heartbeats = Heartbeats(units.context)
 
     def carry_out(self, commands: Sequence[Command], caller: str) -> list[Answer]:
         """Carry out commands of another party, in their order, in one transaction."""
-        read_early = read_programs_early(self._units.context, commands)
+        early = read_early(self._units.context, commands)
         answered = refused(commands, caller, self.reach)
+        new = {place: spec for place, spec in early.creates.items() if place not in answered}
+        answered |= not_opened(commands, self._not_here(commands, new), self._streams)
 
         def act(unit: UnitOfWork) -> list[Answer]:
-            unit.read_early = read_early
+            unit.read_early = early.specs
             return [answered.get(place) or self._one(unit, command, caller) for place, command in enumerate(commands)]
 
         return self._units.carry_out(act)
@@ -54,7 +62,24 @@ class PartyCommands:
         for answer in refused([command], caller, self.reach).values():
             return replace(answer, data=preview_data())
         context = self._units.context
-        return context.read(lambda tx: self._party.preview(UnitOfWork(context, tx, context.clock()), command, caller))
+        early = read_early(context, [command])
+
+        def preview(tx: Transaction) -> Answer:
+            unit = UnitOfWork(context, tx, context.clock(), read_early=early.specs)
+            return self._party.preview(unit, command, caller)
+
+        answer = context.read(preview)
+        if answer.is_ok and (answers := not_opened([command], early.creates, self._streams)):
+            return replace(answers[0], data=preview_data())
+        return answer
+
+    def _not_here(self, commands: Sequence[Command], creates: Mapping[int, JobSpec]) -> dict[int, JobSpec]:
+        """Return those of these creates whose job has not been accepted here before."""
+        if not creates:
+            return {}
+        return self._units.context.read(
+            lambda tx: {place: spec for place, spec in creates.items() if not tx.jobs_here(commands[place].job_id)}
+        )
 
     def heartbeat(self, caller: str, jobs: Sequence[tuple[str, int]]) -> HeartbeatReply:
         """Answer the heartbeat of an initiator, which names the jobs that run here as far as it knows."""

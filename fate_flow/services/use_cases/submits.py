@@ -22,7 +22,7 @@ from fate_flow.core.model.errors import (
     StorageUnavailable,
 )
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.spec import JobSpec
+from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.wire.v1.retcodes import DecidedBefore
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.documents import ParsedJob
@@ -30,7 +30,8 @@ from fate_flow.services.context.space import check_space_for_client
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.unanswered import unanswered_text
-from fate_flow.services.participant.admission import accept, check_early
+from fate_flow.services.participant.admission import accept, check_early, own_seats
+from fate_flow.services.participant.stream_calls import StreamCalls
 from fate_flow.services.use_cases.units import Units
 from fate_flow.services.use_cases.who_asked import note_who_asked
 from fate_flow.store.values import Document, Submission
@@ -42,11 +43,11 @@ class Submits:
     """New jobs of clients."""
 
     def __init__(
-        self, units: Units, initiator: Coordinator, most_waiting: int, timeout: float,
+        self, units: Units, initiator: Coordinator, streams: StreamCalls, most_waiting: int, timeout: float,
         monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
     ) -> None:  # fmt: skip
         """`most_waiting`: handlers that may wait for other parties at once; `timeout`: seconds that a submit waits."""
-        self._units, self._initiator = units, initiator
+        self._units, self._initiator, self._streams = units, initiator, streams
         self._monotonic, self._sleep = monotonic, sleep
         self._slots = threading.Semaphore(most_waiting)
         self._timeout = timeout
@@ -58,14 +59,20 @@ class Submits:
 
         `by`: the client that has signed; `whole`: ids of the parties that get the whole document; None: all do.
 
-        Raises BadDocument if this party cannot initiate the job; Refused, naming the party; Busy; Conflict if the
-        request id was used for other content.
+        Raises BadDocument if this party cannot initiate the job; Refused, naming the party; OperationFailed if this
+        party cannot open its streams; Busy; Conflict if the request id was used for other content.
         A refused submit leaves nothing at any party, and its request id is free again."""
         with self.waiting():
             check_early(self._units.context, parsed.spec)
-            known = self._units.carry_out(
-                lambda unit: self._take(unit, job_id, parsed, request_id or job_id, by, whole)
-            )
+            unopened = self._streams.why_not(parsed.spec, own_seats(self._units.context, parsed.spec))
+
+            def take(unit: UnitOfWork) -> str:
+                known = self._take(unit, job_id, parsed, request_id or job_id, by, whole)
+                if unopened and known == job_id:
+                    raise OperationFailed(unopened)
+                return known
+
+            known = self._units.carry_out(take)
             decided = self._await_decision(known)
             if decided.retcode and known == job_id:
                 self._forget(known)
@@ -97,6 +104,10 @@ class Submits:
             accept(unit, spec)
 
         self._units.carry_out(check)
+
+    def why_not_opened(self, spec: JobSpec, seat: Party) -> str:
+        """Return text about streams of the job that a worker of this party's seat cannot open now; empty if it can."""
+        return self._streams.why_not(spec, (seat,))
 
     def _take(
         self, unit: UnitOfWork, job_id: str, parsed: ParsedJob, request_id: str, by: str, whole: Collection[str] | None

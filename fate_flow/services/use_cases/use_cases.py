@@ -9,6 +9,7 @@ from fate_flow.services.context.ports import Context
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.participant.call_back import Reach, reaches_all
 from fate_flow.services.participant.participant import Participant
+from fate_flow.services.participant.stream_calls import StreamCalls
 from fate_flow.services.use_cases.approvals import Approvals
 from fate_flow.services.use_cases.jobs import Jobs
 from fate_flow.services.use_cases.party_commands import PartyCommands
@@ -27,14 +28,16 @@ class UseCases:
     def __init__(
         self, context: Context, wake: Wake, waiting_submits: int, submit_timeout: float,
         monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
-        reach: Reach = reaches_all,
+        reach: Reach = reaches_all, opens: StreamCalls | None = None,
     ) -> None:  # fmt: skip
-        """`reach` tests whether this party can reach another one that asks to be called back."""
+        """`reach` tests whether this party can reach another one that asks to be called back; `opens`, whether it can
+        open the streams of a job; None: it can."""
         party = Participant()
         initiator = Coordinator(party)
         units = Units(context, wake)
-        self.commands = PartyCommands(units, party, initiator, reach)
-        self.submits = Submits(units, initiator, waiting_submits, submit_timeout, monotonic, sleep)
+        opens = opens or StreamCalls()
+        self.commands = PartyCommands(units, party, initiator, reach, opens)
+        self.submits = Submits(units, initiator, opens, waiting_submits, submit_timeout, monotonic, sleep)
         self.jobs = Jobs(units, initiator)
         self.queue = Queue(units, initiator)
         self.approvals = Approvals(units)

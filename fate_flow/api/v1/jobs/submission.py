@@ -223,6 +223,8 @@ def ask_parties(
 
     def ask(party: Party) -> Answer:
         if party.party_id in (context.party_id, "0"):
+            if why := services.use_cases.submits.why_not_opened(spec, party):
+                return Answer(SUBMIT_FAILED, why, preview_data())
             effective = [one.as_dict() for one in effective_here(context, spec, party)]
             return Answer(data=preview_data(effective))
         if party in plain_v1:

@@ -41,6 +41,8 @@ DELIVER = "/deliver/{job_id}/{task_id}/{version}/{incarnation}/{from_role}/{from
 
 STREAM = "/stream/{job_id}/{task_id}/{version}/{incarnation}/{from_role}/{from_party}/{to_role}/{to_party}/{port}"
 """Below `EXCHANGE`: opens a stream from a worker of one party to a worker of another, of one task."""
+STREAM_CALL = "/stream/call/{from_role}/{from_party}/{to_role}/{to_party}"
+"""Below `EXCHANGE`: asks whether streams could be opened, and opens none."""
 DOCUMENT = "document"
 """In the query of a stream or a chunk: the name of the document that the sender runs."""
 
@@ -107,6 +109,14 @@ def stream_path(
         job_id=job_id, task_id=task_id, version=version, incarnation=incarnation, from_role=sender.role,
         from_party=sender.party_id, to_role=receiver.role, to_party=receiver.party_id, port=port,
     )  # fmt: skip
+
+
+def stream_call_path(sender: Party, receiver: Party) -> str:
+    """Return the path that asks whether streams from one party could be opened to another, without the leading
+    `/v1`."""
+    return EXCHANGE + STREAM_CALL.format(
+        from_role=sender.role, from_party=sender.party_id, to_role=receiver.role, to_party=receiver.party_id
+    )
 
 
 def endpoint_of(command: Command) -> str:
