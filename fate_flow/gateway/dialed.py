@@ -4,12 +4,16 @@ Such a party dials the gateway, and offers the protocol DIAL in the handshake. F
 side: the connection is kept unused until a process of this server wants one to that party (`peers/peer_http.py`). The
 process connects to a Unix socket, says which party it wants, and gets the plain bytes of one such connection. What it
 sends and reads is not looked at here: the process has its own limits, as for any other connection to a party.
+
+Streams to such a party are opened by the gateway itself, which takes a connection out of those that are kept.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -22,6 +26,7 @@ from fate_flow.peers.pinned import SeenTls
 from fate_flow.peers.tls import PeerKey
 
 _QUIET_SECONDS = 0.2          # after the last byte of an answer
+_TAKERS = 2                   # streams to a party that wait for a connection at once: requests to it have their turn
 
 
 class Use:
@@ -47,12 +52,45 @@ class Use:
         self._is_awaited, self._quiet_at = False, self._clock() + _QUIET_SECONDS
 
 
+class _Process:
+    """A process of this server that uses a connection: its socket at the Unix socket of the gateway."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+
+    @property
+    def is_there(self) -> bool:
+        return is_silent(self.sock)
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+class _Taker:
+    """Somebody in this process who takes a connection for a stream."""
+
+    def __init__(self) -> None:
+        self.taken: asyncio.Future[TlsStream] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_there(self) -> bool:
+        return not self.taken.done()
+
+    def take(self, stream: TlsStream) -> None:
+        if self.is_there:
+            self.taken.set_result(stream.moved())
+
+    def close(self) -> None:
+        if self.is_there:
+            self.taken.set_exception(ConnectionResetError(errno.ECONNRESET, "the party has ended the connection"))
+
+
 class _Unused:
     """A connection that nobody uses yet. A party sends nothing on it, so `reading` ends only if the party does."""
 
     def __init__(self, stream: TlsStream) -> None:
         self.reading = asyncio.create_task(stream.receive())
-        self.user: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
+        self.user: asyncio.Future[_Process | _Taker] = asyncio.get_running_loop().create_future()
 
     def close(self) -> None:
         self.reading.cancel()
@@ -72,6 +110,7 @@ class Dialed:
         self._unused: dict[str, list[_Unused]] = {}          # by party, the newest last
         self._changed = asyncio.Event()
         self._users: set[asyncio.Task[None]] = set()
+        self._takers: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_TAKERS))
 
     # ------------------------------------------------------------------ the connections
 
@@ -95,26 +134,44 @@ class Dialed:
             if one.user.done() and not one.reading.done():
                 one.reading.cancel()
                 await asyncio.wait((one.reading,))
+                user = one.user.result()
+                if isinstance(user, _Taker):
+                    user.take(stream)
+                    return
                 line = open_line(SeenTls(stream.version, peer.key_id))
-                await self._loop.sock_sendall(one.user.result(), line)
-                await _exchange(stream, one.user.result(), use)
+                await self._loop.sock_sendall(user.sock, line)
+                await _exchange(stream, user.sock, use)
         finally:
             if one in kept:
                 kept.remove(one)
             one.close()
         await stream.finish(self._limits.close_seconds)
 
-    async def _use(self, sock: socket.socket, party_id: str) -> bool:
-        """Hand this socket to an unused connection, which closes it at its end; return False if there is none in
-        time, or if the process has given up meanwhile."""
+    async def take(self, party_id: str) -> TlsStream | None:
+        """Return a connection that this party keeps open, which is the caller's from now on; None if there is none in
+        time. Raises OSError."""
+        taker = _Taker()
+        async with self._takers[party_id]:
+            if not await self._use(taker, party_id):
+                return None
+            try:
+                return await taker.taken
+            except asyncio.CancelledError:
+                if taker.taken.done() and not taker.taken.cancelled():
+                    taker.taken.result().sock.close()
+                raise
+
+    async def _use(self, user: _Process | _Taker, party_id: str) -> bool:
+        """Hand this user to an unused connection, which closes it at its end; return False if there is none in
+        time, or if the user has given up meanwhile."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._limits.use_seconds):
                 while True:
                     for one in reversed(self._unused.get(party_id, [])):
                         if not one.reading.done() and not one.user.done():
-                            if not is_silent(sock):
+                            if not user.is_there:
                                 return False
-                            one.user.set_result(sock)
+                            one.user.set_result(user)
                             return True
                     self._changed.clear()
                     await self._changed.wait()
@@ -141,7 +198,7 @@ class Dialed:
         try:
             async with asyncio.timeout(self._limits.head_seconds):
                 party_id = read_wanted(await self._line(sock))
-            is_used = await self._use(sock, party_id)
+            is_used = await self._use(_Process(sock), party_id)
             if not is_used:
                 why = f"party {party_id} dials this server, and keeps no connection open now\n"
                 await self._loop.sock_sendall(sock, why.encode())

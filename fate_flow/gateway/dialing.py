@@ -58,8 +58,11 @@ class Serves(Protocol):
         """Raises NotAPeer."""
         ...
 
-    def serve(self, sock: socket.socket, stream: TlsStream, peer: PeerKey, address: str) -> asyncio.Task[None]:
-        """Serve requests over a connection of this peer, in a task that closes it."""
+    def serve(
+        self, sock: socket.socket, stream: TlsStream, peer: PeerKey, address: str, on_stream: Callable[[], None]
+    ) -> asyncio.Task[None]:  # fmt: skip
+        """Serve requests over a connection of this peer, in a task that closes it. `on_stream` is called when the
+        connection begins to carry a stream: it has no further request then."""
         ...
 
 
@@ -137,8 +140,13 @@ class Dialing:
         except BaseException:
             sock.close()
             raise
-        task = self._gateway.serve(sock, stream, peer, address)
+        task = self._gateway.serve(sock, stream, peer, address, lambda: self._is_no_longer_kept(task))
         self._watch(task, stream)
+
+    def _is_no_longer_kept(self, task: asyncio.Task[None]) -> None:
+        """Leave a connection out that carries a stream: as many as its quota allows are no reason to keep no other."""
+        self._open.discard(task)
+        self._changed.set()
 
     def _watch(self, task: asyncio.Task[None], stream: _UsedStream) -> None:
         begun = self._loop.time()

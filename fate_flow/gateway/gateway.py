@@ -57,6 +57,7 @@ class _Open:
         self.is_stranger = False             # whether its handshake is over without a certificate
         self.requests: PeerConnection | None = None
         self.use = Use()                     # of a connection that the party has opened for our requests
+        self.on_stream: Callable[[], None] = lambda: None        # called when it begins to carry a stream
 
     @property
     def is_idle(self) -> bool:
@@ -87,7 +88,7 @@ class Gateway:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._refusals = RefusalLog(self._loop.time)
-        self._dialed = Dialed(listeners.of_processes, limits, self._refusals.note) if listeners else None
+        self.dialed = Dialed(listeners.of_processes, limits, self._refusals.note) if listeners else None
         self._dial_failures = RefusalLog(self._loop.time, "no connection is kept open to")
         self.shares = Shares(limits)
         self._setting = Setting(
@@ -109,7 +110,7 @@ class Gateway:
         raises, if that cannot be."""
         await self._reload()
         ready()
-        beside = [self._watch(), *([self._dialed.run()] if self._dialed else [])]
+        beside = [self._watch(), *([self.dialed.run()] if self.dialed else [])]
         tasks = [asyncio.create_task(one) for one in beside]
         try:
             if self._listeners is None:
@@ -214,9 +215,9 @@ class Gateway:
             one.peer = await self._peer_of(stream)
             one.is_stranger = one.peer is None
             self._handshakes.pop(one.task, None)
-            if stream.protocol == DIAL and one.peer is not None and self._dialed is not None:
+            if stream.protocol == DIAL and one.peer is not None and self.dialed is not None:
                 with self.shares.connection(one.peer.party_id):
-                    await self._dialed.keep(stream, one.peer, one.use)
+                    await self.dialed.keep(stream, one.peer, one.use)
             else:
                 await self._serve_peer(stream, one, address)
         except ClocksDiffer as error:        # of a known key, so it may read why; the clocks may be right later
@@ -252,6 +253,7 @@ class Gateway:
             with setting.shares.connection(one.peer.party_id if one.peer is not None else "") as share:
                 upgraded = await one.requests.serve(share)
             if upgraded is not None and setting.streams is not None:
+                one.on_stream()
                 await setting.streams.carry(upgraded)
         except Refused as refusal:
             await one.requests.refuse(refusal)
@@ -266,7 +268,9 @@ class Gateway:
         """Return the key behind this certificate (DER), one of these that is still valid. Raises NotAPeer."""
         return peer_of(leaf, [key for key in keys if key in self._peers.keys], self._clock())
 
-    def serve(self, sock: socket.socket, stream: TlsStream, peer: PeerKey, address: str) -> asyncio.Task[None]:
+    def serve(
+        self, sock: socket.socket, stream: TlsStream, peer: PeerKey, address: str, on_stream: Callable[[], None]
+    ) -> asyncio.Task[None]:  # fmt: skip
         """Serve requests over a connection of this peer, in a task that closes it."""
 
         async def served() -> None:
@@ -275,7 +279,7 @@ class Gateway:
 
         task = asyncio.create_task(served())
         one = self._open[task] = _Open(task, sock, "")
-        one.peer = peer
+        one.peer, one.on_stream = peer, on_stream
         task.add_done_callback(self._forget)
         return task
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fate_flow.gateway.application import Application
+from fate_flow.gateway.dialed import Dialed
 from fate_flow.gateway.gateway import Gateway, Listeners
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.open_listeners import OpenListeners
@@ -25,8 +26,8 @@ from fate_flow.peers.tls import OwnTls
 class Beside(Carries, Protocol):
     """What carries streams, and has listeners of its own."""
 
-    def run(self) -> Coroutine[None, None, None]:
-        """Serve until this is canceled."""
+    def run(self, dialed: Dialed | None) -> Coroutine[None, None, None]:
+        """Serve until this is canceled; `dialed`: the connections of parties that dial this one."""
         ...
 
 
@@ -67,7 +68,8 @@ class GatewayProcess:
         if gateway is None:
             ready()
         serving = asyncio.gather(
-            beside.run(), *([gateway.run(ready)] if gateway is not None else []), *([streams.run()] if streams else [])
+            beside.run(), *([gateway.run(ready)] if gateway is not None else []),
+            *([streams.run(gateway.dialed if gateway else None)] if streams else [])
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

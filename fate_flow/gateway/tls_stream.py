@@ -9,6 +9,7 @@ At most one task receives, and one sends.
 from __future__ import annotations
 
 import asyncio
+import copy
 import socket
 import ssl
 from collections.abc import Callable
@@ -44,6 +45,14 @@ class TlsStream:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=not is_client, server_hostname=name)
         self._flushing = asyncio.Lock()
+
+    def moved(self) -> TlsStream:
+        """Return this connection for somebody else, who closes it. Nothing may be under way here; the socket of this
+        object is closed from now on."""
+        other = copy.copy(self)
+        other._socket = socket.socket(fileno=self._socket.detach())
+        other._socket.setblocking(False)
+        return other
 
     async def handshake(self) -> None:
         await self._run(self._tls.do_handshake)

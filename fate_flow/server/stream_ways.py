@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import requests
 
+from fate_flow.core.access.joined_party import DIALED
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.wire.v1.envelope import headers
 from fate_flow.peers.key_changes import own_tls
@@ -19,7 +21,7 @@ from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.parties import Route
 from fate_flow.settings.settings import Settings
 from fate_flow.store.sql.store import SqlStore
-from fate_flow.streams.ways import NotOpened, Way
+from fate_flow.streams.ways import NotOpened, Way, host_of
 
 _HOP = frozenset({"content-length", "accept-encoding", "connection"})
 
@@ -41,6 +43,8 @@ class StreamWays:
             raise NotOpened(why, is_for_now=False)
         route = self._settings.routes[party_id]
         fields = partial(self._fields, party_id, route.url)
+        if route.is_dialed:
+            return self._kept_open(party_id, route, fields)
         if not route.url.startswith("https:"):
             return Way(route.url, fields)
         if route.ca_file:
@@ -56,13 +60,27 @@ class StreamWays:
         except FlowError as error:
             raise NotOpened(error.message, is_for_now=True) from error
         if context is None:
-            raise NotOpened(f"no tls key of party {party_id} is valid here (flow key save --list)", is_for_now=False)
+            raise _no_key(party_id)
+        return self._checked(Way(route.url, fields, context), party_id, keys)
+
+    def _kept_open(self, party_id: str, route: Route, fields: Callable[[str], Mapping[str, str]]) -> Way:
+        """Return the way to a party that dials this one: over a connection whose handshake was its own."""
+        try:
+            keys = self._keys.of(party_id)
+        except FlowError as error:
+            raise NotOpened(error.message, is_for_now=True) from error
+        if not keys:
+            raise _no_key(party_id)
+        return self._checked(Way(route.url, fields), party_id, keys)
+
+    def _checked(self, way: Way, party_id: str, keys: Sequence[PeerKey]) -> Way:
+        """Return a way on which only a server with one of these keys is believed, as long as it is valid."""
         seen: list[PeerKey] = []
 
         def check(leaf: bytes | None) -> None:
             seen.append(peer_of(leaf, keys, now_on_the_wall()))
 
-        return Way(route.url, fields, context, check, lambda: self._holds(party_id, seen))
+        return replace(way, check=check, still_holds=lambda: self._holds(party_id, seen))
 
     def _holds(self, party_id: str, seen: list[PeerKey]) -> bool:
         try:
@@ -73,7 +91,8 @@ class StreamWays:
     def _fields(self, party_id: str, url: str, target: str) -> Mapping[str, str]:
         """Return the fields of the head that name both parties, signed if requests are."""
         head = headers(self._settings.party_id, party_id)
-        prepared = requests.Request("POST", url + target, headers=head, data=b"", auth=self._signature).prepare()
+        address = f"http://{host_of(url)}" if url.startswith(DIALED) else url          # what `requests` can parse
+        prepared = requests.Request("POST", address + target, headers=head, data=b"", auth=self._signature).prepare()
         return {name: str(value) for name, value in prepared.headers.items() if name.lower() not in _HOP}
 
     def _own_tls(self) -> OwnTls:
@@ -81,3 +100,7 @@ class StreamWays:
             here = self._settings
             self._own = own_tls(here.party_id, here.keys_dir, now_on_the_wall, here.parties_certificate)
         return self._own
+
+
+def _no_key(party_id: str) -> NotOpened:
+    return NotOpened(f"no tls key of party {party_id} is valid here (flow key save --list)", is_for_now=False)

@@ -123,7 +123,9 @@ class Settings:
         route = self.routes.get(party_id)
         if route is None:
             return f"party {party_id} has no route here"
-        return f"party {party_id} has no port: streams cannot be opened to it" if route.is_dialed else ""
+        if route.is_dialed and self.parties_listen is None:
+            return f"party {party_id} dials, and this server has no port for it (parties.listen)"
+        return ""
 
     @property
     def streams_dir(self) -> Path:

@@ -18,6 +18,7 @@ from fate_flow.relay.stream_sessions import LOOKED
 from fate_flow.streams.ways import BUSY, NotOpened, Opened
 
 _CALL_SECONDS = 3.0               # as long as a party delays its answer to `create` for a call back
+_FRAME_SECONDS = 1.5              # of these, for a frame in both directions
 _LINE_SECONDS = 5.0
 _AT_ONCE = 16                     # calls to other gateways
 _NO_BYTES = "its server answers, but what is in between passes on no bytes after an upgrade of the connection"
@@ -98,14 +99,15 @@ class Asked:
 
 async def answer_call(upgraded: Upgraded) -> None:
     """Answer the call of another gateway with what it sends, and end the connection. Raises OSError."""
-    async with asyncio.timeout(_CALL_SECONDS):
-        await _passes(upgraded.stream, upgraded.leftover)
-        await upgraded.stream.finish(_CALL_SECONDS)
+    await _passes(upgraded.stream, upgraded.leftover)
+    await upgraded.stream.finish(_FRAME_SECONDS)
 
 
 async def _passes(connection: Connection, received: bytes) -> bool:
     """Return whether a frame passes in both directions. Raises OSError."""
-    await connection.send(END)
-    while len(received) < len(END) and (more := await connection.receive()):
-        received += more
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FRAME_SECONDS):
+            await connection.send(END)
+            while len(received) < len(END) and (more := await connection.receive()):
+                received += more
     return received == END

@@ -18,7 +18,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.core.streams.addresses import Address, Connects
 from fate_flow.core.streams.counts import PortCount
-from fate_flow.core.streams.stream import Stream
+from fate_flow.core.streams.stream import USUAL, SignsOfLife, Stream
 from fate_flow.core.wire.v1.paths import DOCUMENT, stream_path
 from fate_flow.gateway.accepting import accepted, set_options
 from fate_flow.gateway.peer_connection import Stream as Connection
@@ -29,12 +29,12 @@ from fate_flow.relay.stream_sessions import StreamSession, StreamSessions
 from fate_flow.streams.calls import Asked, answer_call
 from fate_flow.streams.ends import LineEnd, WorkerEnd, reset_at_close
 from fate_flow.streams.owners import foreign_listener, is_ours
-from fate_flow.streams.ways import NotOpened, Opened, Way, Ways, opened
+from fate_flow.streams.ways import Kept, NotOpened, Opened, Way, Ways, opened
 
 LOG = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.5
-_TICK_SECONDS = 5.0
+_TICKS = 3                                        # in the longest time in which nothing is sent
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0          # seconds between two tries to reach a worker or a server
 _UNREACHED_SECONDS = 60.0                         # after that, the worker is told that nobody is reached
 _BACKLOG = 128
@@ -73,7 +73,10 @@ class _Attempt:
 class Streams:
     """`look`: the Unix socket at which somebody who has changed the folder of `sessions` waits until that was seen."""
 
-    def __init__(self, sessions: StreamSessions, look: socket.socket, ways: Ways, quotas: Quotas) -> None:
+    def __init__(
+        self, sessions: StreamSessions, look: socket.socket, ways: Ways, quotas: Quotas, signs: SignsOfLife = USUAL
+    ) -> None:  # fmt: skip
+        self._signs = signs
         self._sessions = sessions
         self._look = look
         self._ways = ways
@@ -82,12 +85,14 @@ class Streams:
         self._attempts: dict[str, _Attempt] = {}           # by file
         self._calls: set[asyncio.Task[None]] = set()       # of workers here that have connected
         self._draining: set[Stream] = set()                # whose attempt is over here
+        self._kept: Kept | None = None
         self._of_share: Counter[str] = Counter()           # streams that were opened by each party
         self._refusals = RefusalLog(self._loop.time)
         self._failures = RefusalLog(self._loop.time, "no stream of")
 
-    async def run(self) -> None:
-        """Follow the folder until this task is canceled."""
+    async def run(self, kept: Kept | None = None) -> None:
+        """Follow the folder until this task is canceled; `kept`: connections of parties that dial this one."""
+        self._kept = kept
         asked = Asked(self._look, self._follow, self._to, self._refusals.note)
         tasks = [asyncio.create_task(one) for one in (self._watch(), asked.run(), self._tick())]
         try:
@@ -177,7 +182,7 @@ class Streams:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(_TICK_SECONDS)
+            await asyncio.sleep(self._signs.alive_seconds / _TICKS)
             self._refusals.tick()
             self._failures.tick()
             for attempt in self._attempts.values():
@@ -233,7 +238,7 @@ class Streams:
 
     async def _to(self, party_id: str, target: str) -> Opened:
         """Return a connection to the gateway of a party, which carries what this path names. Raises NotOpened."""
-        return await opened(await asyncio.to_thread(self._ways.to, party_id), target)
+        return await opened(await asyncio.to_thread(self._ways.to, party_id), target, self._kept)
 
     # ------------------------------------------------------------------ workers here that listen
 
@@ -306,7 +311,7 @@ class Streams:
         transport, line = await self._loop.connect_accepted_socket(
             lambda: LineEnd(connection.tls, now), connection.sock
         )
-        stream = Stream(line, now())
+        stream = Stream(line, now(), signs=self._signs)
         line.stream = stream
         attempt.streams[stream] = _Open(name, other, now(), asyncio.current_task(), way)
         if attempt.is_over:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import h11
 
+from fate_flow.core.access.joined_party import DIALED
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.gateway.accepting import connected
 from fate_flow.gateway.heads import UPGRADE
@@ -44,8 +45,9 @@ class NotOpened(Exception):
 
 @dataclass(frozen=True)
 class Way:
-    """How one party is reached. `context`: None without TLS. `check` gets the certificate (DER) of the server, and
-    raises ValueError if it is not that of the party. `still_holds`: whether it has not been revoked since."""
+    """How one party is reached. `url`: `dialed://<party id>` if it dials this one. `context`: None without TLS, and for
+    a party that dials. `check` gets the certificate (DER) of the server, and raises ValueError if it is not that of the
+    party. `still_holds`: whether it has not been revoked since."""
 
     url: str
     fields: Callable[[str], Mapping[str, str]]         # of a POST without a body to this path with its query
@@ -69,30 +71,64 @@ class Opened:
     way: Way
 
 
-async def opened(way: Way, target: str) -> Opened:
+class Kept(Protocol):
+    """Connections that other parties keep open here; `gateway/dialed.py` has the real ones."""
+
+    async def take(self, party_id: str) -> TlsStream | None:
+        """Return one of this party, which is the caller's from now on; None if there is none in time. Raises
+        OSError."""
+        ...
+
+
+async def opened(way: Way, target: str, kept: Kept | None = None) -> Opened:
     """Return a connection on which the other gateway carries the stream that `target` names. Raises NotOpened."""
     place = urlsplit(way.url)
-    host, port = place.hostname or "", place.port or (443 if way.context is not None else 80)
+    host, path = place.hostname or "", place.path
     try:
-        sock, _ = await connected(host, port, _CONNECT_SECONDS)
+        if way.url.startswith(DIALED):
+            connection: Connection = await _taken(host, kept)
+        else:
+            port = place.port or (443 if way.context is not None else 80)
+            connection = await _connected(host, port, way.context)
     except OSError as error:
         raise NotOpened(f"its server is not reached: {_text(error)}", is_for_now=True) from error
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
-            connection: Connection = OpenStream(sock)
-            if way.context is not None:
-                tls = connection = TlsStream(sock, way.context, is_client=True, name=host)
-                await tls.handshake()
-                way.check(tls.leaf)
-            leftover = await _upgraded(connection, host, place.path + target, way)
+            if isinstance(connection, TlsStream):
+                if way.context is not None:
+                    await connection.handshake()
+                way.check(connection.leaf)
+            leftover = await _upgraded(connection, host_of(way.url), path + target, way)
     except BaseException as error:
-        sock.close()
+        connection.sock.close()
         if isinstance(error, OSError):           # ssl.SSLError and TimeoutError are two
             raise NotOpened(f"its server is not reached: {_text(error)}", is_for_now=True) from error
         if isinstance(error, ValueError):        # NotAPeer is one
             raise NotOpened(str(error), is_for_now=True) from error
         raise
     return Opened(connection, leftover, way)
+
+
+async def _connected(host: str, port: int, context: ssl.SSLContext | None) -> Connection:
+    """Return a connection, before its handshake. Raises OSError."""
+    sock, _ = await connected(host, port, _CONNECT_SECONDS)
+    return OpenStream(sock) if context is None else TlsStream(sock, context, is_client=True, name=host)
+
+
+async def _taken(party_id: str, kept: Kept | None) -> Connection:
+    """Return a connection of a party that dials this one. Raises NotOpened, OSError."""
+    if kept is None:
+        raise NotOpened("its server dials others, and this one has no port for it (parties.listen)", is_for_now=False)
+    found = await kept.take(party_id)
+    if found is None:
+        raise NotOpened("its server dials this one, and keeps no connection open now", is_for_now=True)
+    return found
+
+
+def host_of(url: str) -> str:
+    """Return the name of a server in requests to it; that of a party that dials is none of the network."""
+    host = urlsplit(url).hostname or ""
+    return f"party-{host}" if url.startswith(DIALED) else host
 
 
 async def _upgraded(connection: Connection, host: str, target: str, way: Way) -> bytes:

@@ -64,8 +64,8 @@ class _StreamRoutes:
         task = task_id.removeprefix(f"{job_id}_")
         if why := self._checks.why_not(TaskKey(job_id, task, session.version, seat)):
             raise PermissionDenied(why)
-        if not _is_asked_by_gateway(request.environ):
-            return refused_with(426, _NOT_BY_GATEWAY)
+        if why := _why_no_stream(request.environ):
+            return refused_with(426, why)
         return jsonify(
             retcode=0, retmsg="success", session=vars(session), port=name, address=vars(address),
             **{"from": vars(caller)},
@@ -77,8 +77,8 @@ class _StreamRoutes:
         self._check_caller(caller)
         if seat.party_id != self._own:
             return refused_with(404, f"this is the server of party {self._own}, not of {seat}")
-        if not _is_asked_by_gateway(request.environ):
-            return refused_with(426, _NOT_BY_GATEWAY)
+        if why := _why_no_stream(request.environ):
+            return refused_with(426, why)
         return jsonify(retcode=0, retmsg="success", call=True)
 
     def _check_caller(self, caller: Party) -> None:
@@ -89,11 +89,15 @@ class _StreamRoutes:
 
 
 _NOT_BY_GATEWAY = "its server has no gateway at this address, which carries streams (parties.listen.port, there)"
+_NO_UPGRADE = "the request to upgrade the connection has not arrived: a proxy in between has removed it"
 
 
 def _party(role: str, party_id: str) -> Party:
     return Party(check_role(role), check_party_id(party_id))
 
 
-def _is_asked_by_gateway(environ: Mapping[str, object]) -> bool:
-    return is_from_gateway(environ) and environ.get(_ASKED) == "1"
+def _why_no_stream(environ: Mapping[str, object]) -> str:
+    """Return why the connection of this request does not become a stream; empty if it does."""
+    if not is_from_gateway(environ):
+        return _NOT_BY_GATEWAY
+    return "" if environ.get(_ASKED) == "1" else _NO_UPGRADE

@@ -22,11 +22,19 @@ from fate_flow.core.streams.frames import (
     error_frame,
 )
 
-ALIVE_SECONDS = 15.0
-"""The longest time in which a gateway sends nothing on a stream."""
-SILENCE_SECONDS = 60.0
-"""A stream ends when nothing has come from the other gateway for so long."""
 _RETURNED_AT_ONCE = WINDOW // 8
+
+
+@dataclass(frozen=True)
+class SignsOfLife:
+    """`alive_seconds`: the longest time in which a gateway sends nothing on a stream. `silence_seconds`: a stream ends
+    when nothing has come from the other gateway for so long."""
+
+    alive_seconds: float = 15.0
+    silence_seconds: float = 60.0
+
+
+USUAL = SignsOfLife()
 
 
 class End(Protocol):
@@ -68,6 +76,7 @@ class Stream:
     line: End
     now: float
     worker: End | None = None
+    signs: SignsOfLife = USUAL
     carried: Carried = field(default_factory=Carried)
     why_ended: str = ""                # empty while it is open, and if both sides ended it as they should
     is_over: bool = False
@@ -192,9 +201,9 @@ class Stream:
         """Send a sign of life if it is time; end the stream if the other gateway gives none."""
         if self.is_over:
             return
-        if now - self._heard_at > SILENCE_SECONDS:
-            self.end(f"nothing has come from the other server for {SILENCE_SECONDS:g} s")
-        elif now - self._wrote_at >= ALIVE_SECONDS:
+        if now - self._heard_at > self.signs.silence_seconds:
+            self.end(f"nothing has come from the other server for {self.signs.silence_seconds:g} s")
+        elif now - self._wrote_at >= self.signs.alive_seconds:
             self._wrote_at = now
             self._write(ALIVE)
 

@@ -3,169 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import h11
 import pytest
 
-from fate_flow.core.model.job import TaskKey
-from fate_flow.core.model.spec import Party, Port
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
-from fate_flow.core.streams.addresses import Address, ends_of
 from fate_flow.core.streams.counts import PortCount
-from fate_flow.gateway.application import Answer
-from fate_flow.gateway.bodies import Body
-from fate_flow.gateway.limits import Limits
-from fate_flow.gateway.open_listeners import OpenListeners
 from fate_flow.gateway.refusals import Refused
-from fate_flow.gateway.shares import Shares
-from fate_flow.gateway.unproved import Unproved
-from fate_flow.relay.spool_session import Session
-from fate_flow.relay.stream_sessions import StreamSession, StreamSessions
 from fate_flow.streams import owners
-from fate_flow.streams.streams import Streams
-from fate_flow.streams.ways import NotOpened, Way
-
-SECONDS = 60.0
-JOB = f"20260101{os.getpid():010d}"       # so that tests in other processes have other addresses
-GUEST, HOST = Party("guest", "9999"), Party("host", "10000")
-PORTS = (Port("fl", (GUEST,), (HOST,)),)
-
-
-def session_of(party: Party) -> StreamSession:
-    key = TaskKey(JOB, "train", 0, party)
-    session = Session(JOB, key.task_id, 0, "abcdef01", party.role, party.party_id)
-    return StreamSession(session, "", ends_of(PORTS, key, "abcdef01"))
-
-
-@dataclass
-class Ways:
-    """How each party is reached."""
-
-    urls: dict[str, str] = field(default_factory=dict)
-
-    def to(self, party_id: str) -> Way:
-        if party_id not in self.urls:
-            raise NotOpened(f"party {party_id} has no route here", is_for_now=False)
-        return Way(self.urls[party_id], self._fields)
-
-    def _fields(self, _: str) -> Mapping[str, str]:
-        return {"SRC-PARTY-ID": HOST.party_id, "DEST-PARTY-ID": GUEST.party_id}
-
-
-@dataclass
-class AskedApplication:
-    """The application of the guest: allows each stream to its listening worker, or says what a test wants."""
-
-    folder: Path
-    refusals: list[tuple[int, str]] = field(default_factory=list)        # the next answers
-    targets: list[str] = field(default_factory=list)
-
-    async def ask(self, identity: bytes, request: h11.Request, body: Body) -> Answer:
-        assert (b"x-fate-flow-stream", b"1") in list(request.headers)
-        self.targets.append(request.target.decode())
-        one = session_of(GUEST)
-        said: dict[str, Any] = {
-            "retcode": 0, "session": vars(one.session), "port": "fl", "from": vars(HOST),
-            "address": vars(one.ends.listens[0].address),
-        }  # fmt: skip
-        status, text = self.refusals.pop(0) if self.refusals else (200, "")
-        found = Body(1 << 20, self.folder)
-        found.add(json.dumps({"retcode": status, "retmsg": text} if text else said).encode())
-        found.complete()
-        return Answer(h11.Response(status_code=status, headers=[]), found)
-
-
-@dataclass
-class Side:
-    """The streams of one party, and their folder."""
-
-    sessions: StreamSessions
-    streams: Streams
-    task: asyncio.Task[None]
-
-
-@dataclass
-class World:
-    host: Side
-    guest: Side
-    application: AskedApplication
-    ways: Ways
-
-    @property
-    def listens_at(self) -> Address:
-        return session_of(GUEST).ends.listens[0].address
-
-    @property
-    def connects_at(self) -> Address:
-        return session_of(HOST).ends.connects[0].address
-
-    async def open(self) -> None:
-        """Both parties begin the attempt."""
-        for side, party in ((self.host, HOST), (self.guest, GUEST)):
-            await asyncio.to_thread(side.sessions.open, session_of(party))
-
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """The connection of a worker of the host."""
-        return await asyncio.open_connection(self.connects_at.host, self.connects_at.port)
-
-    async def listen(
-        self, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]
-    ) -> asyncio.Server:  # fmt: skip
-        return await asyncio.start_server(serve, self.listens_at.host, self.listens_at.port)
-
-
-def side_in(folder: Path, ways: Ways, quotas: Quotas) -> Side:
-    (folder / "streams").mkdir(parents=True, exist_ok=True)
-    (folder / "look").unlink(missing_ok=True)
-    look = socket.socket(socket.AF_UNIX)
-    look.bind(str(folder / "look"))
-    look.listen()
-    sessions = StreamSessions(folder / "streams", folder / "look")
-    streams = Streams(sessions, look, ways, quotas)
-    return Side(sessions, streams, asyncio.create_task(streams.run()))
-
-
-async def ended(side: Side) -> None:
-    side.task.cancel()
-    await asyncio.gather(side.task, return_exceptions=True)
-
-
-@asynccontextmanager
-async def world_in(folder: Path, quotas: Quotas | None = None) -> AsyncIterator[World]:
-    """The host's gateway has streams; that of the guest also has a listener for other parties."""
-    ways, application, limits = Ways(), AskedApplication(folder), Limits()
-    host, guest = (side_in(folder / name, ways, quotas or Quotas()) for name in ("host", "guest"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.setblocking(False)
-        ways.urls["9999"] = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        beside = OpenListeners(
-            {Unproved.PLAIN: listener}, "9999", application, folder, limits, Shares(limits), guest.streams
-        )
-        serving = asyncio.create_task(beside.run())
-        try:
-            async with asyncio.timeout(SECONDS):
-                yield World(host, guest, application, ways)
-        finally:
-            for side in (host, guest):
-                await ended(side)
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
-
-
-async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A worker that reads to the end, and then sends back what it has read."""
-    writer.write(b"<" + await reader.read() + b">")
-    await writer.drain()
-    writer.close()
+from tests.kit.streams.two_gateways import GUEST, HOST, JOB, echo, session_of, side_in, world_in
 
 
 def test_bytes_pass_in_both_directions_and_each_ends_for_itself(tmp_path: Path) -> None:
@@ -333,10 +183,11 @@ def test_listeners_come_back_with_a_new_gateway(tmp_path: Path) -> None:
     async def test() -> None:
         async with world_in(tmp_path) as world:
             await world.open()
-            await ended(world.host)
+            await world.host.end()
             with pytest.raises(ConnectionRefusedError):
                 await world.connect()
             world.host = side_in(tmp_path / "host", world.ways, Quotas())
+            world.host.begin()
             async with await world.listen(echo):
                 while True:
                     try:
@@ -348,7 +199,7 @@ def test_listeners_come_back_with_a_new_gateway(tmp_path: Path) -> None:
                 writer.write_eof()
                 assert await reader.read() == b"<again>"
                 writer.close()
-            await ended(world.host)
+            await world.host.end()
 
     asyncio.run(test())
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fate_flow.core.streams.frames import ALIVE, END, LONGEST, MOST_UNREAD, WINDOW, credit_frame, data_head, error_frame
-from fate_flow.core.streams.stream import ALIVE_SECONDS, SILENCE_SECONDS, Stream
+from fate_flow.core.streams.stream import USUAL, Stream
 from tests.kit.core.streams import HandEnd
 
 
@@ -114,7 +114,7 @@ def test_signs_of_life_pass_while_a_worker_takes_nothing() -> None:
     settled(one, other)
     now = 0.0
     for _ in range(200):
-        now += ALIVE_SECONDS
+        now += USUAL.alive_seconds
         for half, peer in ((one, other), (other, one)):
             half.stream.tick(now)
             assert bytes(half.line.written) == ALIVE
@@ -126,9 +126,9 @@ def test_signs_of_life_pass_while_a_worker_takes_nothing() -> None:
 
 def test_a_silent_server_ends_the_stream_with_a_reason() -> None:
     one, _ = pair()
-    one.stream.tick(SILENCE_SECONDS)
+    one.stream.tick(USUAL.silence_seconds)
     assert not one.stream.is_over
-    one.stream.tick(SILENCE_SECONDS + 1)
+    one.stream.tick(USUAL.silence_seconds + 1)
     assert one.stream.why_ended == "nothing has come from the other server for 60 s"
     assert one.worker.is_aborted
 
