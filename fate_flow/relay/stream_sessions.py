@@ -24,7 +24,7 @@ from fate_flow.core.streams.counts import PortCount
 from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_calls import LOOK, ask_gateway
 
-_SUFFIX, _COUNTS = ".json", ".counts"
+_SUFFIX, _COUNTS, _WHY = ".json", ".counts", ".why"
 _PARTS = 6                             # of a session in the name of its file
 _LOOK_SECONDS = 5.0
 LOOKED = b"looked\n"
@@ -63,7 +63,9 @@ class StreamSessions:
     def close(self, session: Session) -> tuple[PortCount, ...]:
         """Remove the session, so that the gateway ends its streams; return what has been counted and was not returned
         before. Raises OSError."""
-        self._remove(self._path(session))
+        path = self._path(session)
+        self._remove(path)
+        path.with_suffix(_WHY).unlink(missing_ok=True)
         return self.collect(session)
 
     def collect(self, session: Session) -> tuple[PortCount, ...]:
@@ -95,6 +97,23 @@ class StreamSessions:
         over = sorted(stems - {name.removesuffix(_SUFFIX) for name in self._names(_SUFFIX)}) if stems else []
         return tuple(_session_of(stem) for stem in over)
 
+    def end(self, session: Session, why: str) -> None:
+        """Let the gateway end the streams of a session for this reason, before its attempt is over; there are no more.
+        Raises OSError."""
+        path = self._path(session)
+        if path.exists():
+            path.with_suffix(_WHY).write_text(why, encoding="utf-8")
+            path.unlink(missing_ok=True)
+            self._tell()
+
+    def why_ended(self, name: str) -> str:
+        """Return why a session was ended before its attempt; empty if it was not. `name` is that of its file. Raises
+        OSError."""
+        try:
+            return (self._folder / name).with_suffix(_WHY).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ""
+
     def counts(self, name: str) -> tuple[PortCount, ...]:
         """Return what the streams of a session have carried; `name` is that of its file. Raises OSError."""
         try:
@@ -121,6 +140,8 @@ class StreamSessions:
         for session in self.sessions():
             if session.job_id == job_id:
                 self._remove(self._path(session))
+        for left in self._folder.glob(f"{job_id}+*{_WHY}"):
+            left.unlink(missing_ok=True)
 
     def sessions(self) -> Iterator[Session]:
         for name in self._names(_SUFFIX):

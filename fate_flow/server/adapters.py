@@ -36,7 +36,7 @@ from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_sessions import StreamSession, StreamSessions
 from fate_flow.server.log_sizes import JobLogSizes, jobs_in
-from fate_flow.services.context.ports import LaunchOrder, Observation, TaskOutputs
+from fate_flow.services.context.ports import LaunchOrder, Observation, StreamsHere, TaskOutputs
 from fate_flow.settings.settings import PART, Settings
 from fate_flow.store.values import Document
 
@@ -299,6 +299,13 @@ class SpoolExchange:
 
     def collect_streams(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
         return self.streams.collect(_session(key, incarnation))
+
+    def with_streams(self) -> Iterator[StreamsHere]:
+        for one in self.streams.sessions():
+            yield StreamsHere(_task_of(one), one.incarnation)
+
+    def end_streams(self, of: StreamsHere, why: str) -> None:
+        self.streams.end(_session(of.key, of.incarnation), why)
 
     def purge(self, job_id: str) -> None:
         self.streams.purge(job_id)

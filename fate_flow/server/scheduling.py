@@ -38,6 +38,7 @@ from fate_flow.server.periodic.key_watch import KeyWatch
 from fate_flow.server.periodic.list_fetcher import ListFetcher
 from fate_flow.server.periodic.log_keeper import LogKeeper
 from fate_flow.server.periodic.periodic_work import PeriodicWork
+from fate_flow.server.periodic.stream_watch import StreamWatch
 from fate_flow.server.runtime import (
     EffectRunner,
     SenderLog,
@@ -119,6 +120,7 @@ class SchedulerLoop:
             Tidier(retention, disk.measure, lambda: self._scheduler.is_in_charge, store.close),
             LogKeeper(settings, self._at_work, store.close),
             ListFetcher(context, inquirer.ask, lambda: self._scheduler.is_in_charge, store.close),
+            StreamWatch(replace(context, specs={}), store.close),
         )
 
     # ------------------------------------------------------------------ events

@@ -165,20 +165,26 @@ class Streams:
 
     def _end(self, attempt: _Attempt) -> None:
         """End an attempt with all its listeners and streams. What workers have sent before they ended still arrives, as
-        on any connection: such a stream ends when the other side has it, or with the attempt there."""
-        attempt.is_over = True
+        on any connection: such a stream ends when the other side has it, or with the attempt there. Streams that are
+        no longer allowed end at once."""
+        attempt.is_over, why = True, self._why_not_allowed(attempt)
         for stream, one in list(attempt.streams.items()):
-            if stream.is_draining:
+            if stream.is_draining and not why:
                 self._draining.add(stream)
                 attempt.tasks.discard(one.task)
             else:
-                stream.end(f"the attempt has ended at {attempt.seat}")
+                stream.end(why or f"the attempt has ended at {attempt.seat}")
                 self._count(attempt, stream)
         if attempt.counts:
             self._write_counts(attempt)
         attempt.is_counted = True
         for task in list(attempt.tasks):
             task.cancel()
+
+    def _why_not_allowed(self, attempt: _Attempt) -> str:
+        with suppress(OSError):
+            return self._sessions.why_ended(attempt.name)
+        return ""
 
     async def _tick(self) -> None:
         while True:

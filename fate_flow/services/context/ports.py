@@ -246,6 +246,14 @@ class DenyAll:
         return "this server runs no commands"
 
 
+@dataclass(frozen=True)
+class StreamsHere:
+    """An attempt of a task whose workers here may have streams."""
+
+    key: TaskKey
+    incarnation: str
+
+
 class Exchange(Protocol):
     """The message channel between the workers of a task."""
 
@@ -266,6 +274,13 @@ class Exchange(Protocol):
     def collect_streams(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
         """Return what such streams have carried, once."""
         ...
+
+    def with_streams(self) -> Iterable[StreamsHere]:
+        """Return the attempts whose workers here may have streams now. Raises OSError."""
+        ...
+
+    def end_streams(self, of: StreamsHere, why: str) -> None:
+        """End the streams of an attempt, and let it have no others. Raises OSError."""
 
     def purge(self, job_id: str) -> None: ...
 

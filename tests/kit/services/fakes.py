@@ -12,7 +12,7 @@ from fate_flow.core.model.job import Command, JobKey, TaskKey, Worker
 from fate_flow.core.streams.addresses import StreamEnds
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.ports import LaunchOrder, Observation
+from fate_flow.services.context.ports import LaunchOrder, Observation, StreamsHere
 from fate_flow.store.values import Document
 
 
@@ -75,10 +75,11 @@ class Calls:
 
 class HandExchange(Calls):
     """An exchange that opens nothing. `carried`: what it says that the streams of an attempt have carried.
-    `late`: attempts with streams that ended after them."""
+    `late`: attempts with streams that ended after them; `streams`: attempts that have some."""
 
     carried: tuple[PortCount, ...] = ()
     late: tuple[tuple[TaskKey, str], ...] = ()
+    streams: tuple[StreamsHere, ...] = ()
 
     def open(
         self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str, document: str,
@@ -96,6 +97,13 @@ class HandExchange(Calls):
     def collect_streams(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
         self.calls.append(("collect_streams", key, incarnation))
         return self.carried
+
+    def with_streams(self) -> tuple[StreamsHere, ...]:
+        return self.streams
+
+    def end_streams(self, of: StreamsHere, why: str) -> None:
+        self.calls.append(("end_streams", of, why))
+        self.streams = tuple(one for one in self.streams if one != of)
 
     def purge(self, job_id: str) -> None:
         self.calls.append(("purge", job_id))

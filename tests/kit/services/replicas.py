@@ -16,6 +16,8 @@ START = task_command(CommandKind.TASK_START)
 
 
 class ProgramPolicy:
+    reads_programs = False
+
     def __init__(self, said: str = "") -> None:
         self.said = said
 

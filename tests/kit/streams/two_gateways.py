@@ -186,9 +186,9 @@ async def world_in(
 
 @dataclass
 class DialedWorld(World):
-    """`keys_of_host`: what the host knows of the guest, which dials it."""
+    """`keys_of_guest`: what the guest, which dials, knows of the host."""
 
-    keys_of_host: Keys
+    keys_of_guest: Keys
 
 
 @asynccontextmanager
@@ -197,7 +197,7 @@ async def dialed_world_in(folder: Path, **limits: float) -> AsyncIterator[Dialed
     before, chosen, now = _world(folder, Quotas(), USUAL), replace(Limits(redial_seconds=0.05), **limits), ms(NOW)  # type: ignore[arg-type]
     host, guest = (tls_party(one.party_id, clock=lambda: now) for one in (HOST, GUEST))
     keys_of_host, keys_of_guest = Keys((guest.peer,)), Keys((host.peer,))
-    world = DialedWorld(**vars(before), keys_of_host=keys_of_host)
+    world = DialedWorld(**vars(before), keys_of_guest=keys_of_guest)
     world.ways.urls[GUEST.party_id] = f"{DIALED}{GUEST.party_id}"
 
     def check(leaf: bytes | None) -> None:

@@ -44,7 +44,8 @@ def test_streams_are_not_among_the_connections_that_are_kept(tmp_path: Path) -> 
     asyncio.run(test())
 
 
-def test_a_revoked_key_ends_its_streams(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["host", "guest"])
+def test_a_key_that_either_party_revokes_ends_the_streams(tmp_path: Path, by: str) -> None:
     async def test() -> None:
         async with dialed_world_in(tmp_path) as world:
             await world.open()
@@ -53,7 +54,10 @@ def test_a_revoked_key_ends_its_streams(tmp_path: Path) -> None:
                 writer.write(b"hello")
                 while not world.application.targets:
                     await asyncio.sleep(0.01)
-                world.ways.is_revoked = True
+                if by == "host":
+                    world.ways.is_revoked = True
+                else:
+                    world.keys_of_guest.become()
                 with pytest.raises(ConnectionResetError):
                     await reader.read()
 

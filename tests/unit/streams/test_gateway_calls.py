@@ -9,8 +9,17 @@ from pathlib import Path
 import pytest
 
 from fate_flow.core.model.spec import Party
+from fate_flow.relay.stream_calls import GatewayCalls
 from tests.kit.streams.line import Line, a_line
-from tests.kit.streams.two_gateways import GUEST, HOST, World, dialed_world_in, world_in
+from tests.kit.streams.two_gateways import GUEST, HOST, SECONDS, dialed_world_in, world_in
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine is no reason why a call fails."""
+    for name in ("fate_flow.streams.calls._CALL_SECONDS", "fate_flow.streams.calls._FRAME_SECONDS",
+                 "fate_flow.relay.stream_calls._SECONDS"):
+        monkeypatch.setattr(name, SECONDS)
 
 
 def test_a_gateway_that_would_carry_streams_is_found(tmp_path: Path) -> None:
@@ -77,16 +86,16 @@ def test_a_proxy_that_passes_on_requests_alone_is_noticed(
     asyncio.run(test())
 
 
-def test_all_pairs_are_called_at_once(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        found = await asyncio.gather(*(world.host.call(HOST, GUEST) for _ in range(40)))
-        assert found == [""] * 40
+def test_all_pairs_are_called_in_one_question(tmp_path: Path) -> None:
+    pairs = [(HOST, GUEST)] * 20
 
-    async def run() -> None:
+    async def test() -> None:
         async with world_in(tmp_path) as world:
-            await test(world)
+            calls = GatewayCalls(world.host.folder / "look")
+            assert await asyncio.to_thread(calls, pairs) == [""] * 20
+            assert len(world.application.targets) == 20
 
-    asyncio.run(run())
+    asyncio.run(test())
 
 
 def test_without_a_gateway_every_pair_is_out_of_reach(tmp_path: Path) -> None:

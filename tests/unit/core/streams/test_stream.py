@@ -199,3 +199,43 @@ def test_a_gateway_that_ignores_credit_ends_its_stream() -> None:
     assert not half.stream.is_over
     half.stream.from_line(data_head(1) + b"x")
     assert "that nobody has taken" in half.stream.why_ended
+
+
+class Counts(HandEnd):
+    """Counts what is written to it, and keeps nothing."""
+
+    count = 0
+
+    def write(self, data: bytes | memoryview) -> None:
+        self.count += len(data)
+
+
+@dataclass(eq=False)
+class Direct(HandEnd):
+    """A connection that hands everything over at once."""
+
+    other: Stream | None = None
+
+    def write(self, data: bytes | memoryview) -> None:
+        if self.other is not None and not self.is_closed:
+            self.other.from_line(bytes(data) if isinstance(data, memoryview) else data)
+
+
+def test_no_number_of_bytes_ends_a_stream() -> None:
+    """More than 32 bits can count pass in one direction."""
+    lines = Direct(), Direct()
+    one, other = (Stream(line, 0.0) for line in lines)
+    lines[0].other, lines[1].other = other, one
+    sender, receiver = HandEnd(), Counts()
+    one.connected(sender)
+    other.connected(receiver)
+    piece, pieces = bytes(LONGEST), (1 << 32) // LONGEST + 2
+    for _ in range(pieces):
+        assert sender.is_reading
+        one.from_worker(piece)
+    one.worker_ends()
+    assert one.carried.sent == other.carried.received == receiver.count == pieces * LONGEST > 1 << 32
+    assert receiver.has_eof
+    assert not one.is_over
+    one.from_line(data_head(5) + b"later")           # the other direction is still open
+    assert one.carried.received == 5
