@@ -36,6 +36,7 @@ _ONE_HOP = frozenset((
 ))  # fmt: skip
 _MADE_ANEW = frozenset((b"host", b"content-length", b"expect", b"forwarded", b"x-real-ip"))
 _NOT_ANSWERED = frozenset((b"content-length", b"server"))
+_SIGNED = frozenset((b"src-party-id", b"content-digest", b"signature-input", b"signature"))
 _KEPT = frozenset((b"GET", b"POST"))       # after these, the connection to the application may serve another request
 _ONCE = frozenset((b"content-type",))                        # gunicorn refuses a second one
 
@@ -83,9 +84,11 @@ def asking_for_stream(asked: h11.Request) -> h11.Request:
     return h11.Request(method=asked.method, target=asked.target, headers=[*asked.headers, (ASKS_FOR_STREAM, b"1")])
 
 
-def switching() -> h11.InformationalResponse:
-    """Return the answer after which a connection carries a stream."""
-    return h11.InformationalResponse(status_code=101, headers=[(b"Connection", b"Upgrade"), (b"Upgrade", UPGRADE)])
+def switching(allowed: h11.Response) -> h11.InformationalResponse:
+    """Return the answer after which a connection carries a stream, with the signature of that of the application."""
+    fields = [(name, value) for name, value in _passed_on(allowed, _NOT_ANSWERED) if name.lower() in _SIGNED]
+    fields += [(b"Connection", b"Upgrade"), (b"Upgrade", UPGRADE)]
+    return h11.InformationalResponse(status_code=101, headers=fields)
 
 
 def announced_bytes(request: h11.Request) -> int:

@@ -246,7 +246,7 @@ class PeerConnection:
             said = json.loads(b"".join(answer.body.pieces()))
         assert self._all.streams is not None
         self._all.streams.check(share.party_id)
-        await self._send(self._http.send(switching()))
+        await self._send(self._http.send(switching(answer.head)))
         self._upgraded = Upgraded(self._stream, self._http.trailing_data[0], said, share.party_id)
         self.is_last = self.carries_stream = True
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
@@ -146,6 +146,10 @@ class AnswerCheck(Protocol):
     def check(self, party_id: str, response: Response, body: bytes) -> None:
         """Raise ValueError if this complete answer to a request of ours does not count."""
 
+    def check_upgrade(self, party_id: str, asked: Mapping[str, str], answered: Mapping[str, str]) -> None:
+        """Raise ValueError if the answer does not count by which a connection begins to carry a stream; both: fields of
+        the head."""
+
 
 class SiteSignature(AuthBase):
     """Signs each request of a session, and each retry again. The headers must name both parties."""
@@ -184,6 +188,11 @@ class SiteSignature(AuthBase):
         """Raise ValueError if the party had to sign this answer, and did not."""
         if self._answers is not None and self._answers.is_asked(party_id):
             self._answers.check(party_id, response, body)
+
+    def check_upgrade(self, party_id: str, asked: Mapping[str, str], answered: Mapping[str, str]) -> None:
+        """Raise ValueError if the party had to sign that it carries a stream, and did not; both: fields of the head."""
+        if self._answers is not None and self._answers.is_asked(party_id):
+            self._answers.check_upgrade(party_id, asked, answered)
 
 
 def _body_of(request: PreparedRequest) -> bytes:

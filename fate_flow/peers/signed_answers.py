@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 
 from requests import PreparedRequest, Response
+from requests.structures import CaseInsensitiveDict
 
 from fate_flow.core.access.site import SiteKey, short_key_id
 from fate_flow.core.model.errors import FlowError
@@ -114,23 +115,37 @@ class SignedAnswers:
 
     def check(self, party_id: str, response: Response, body: bytes) -> None:
         """Raise NotProved unless the party has signed this answer to the request in `response`."""
-        fields = {name: response.headers.get(name, "") for name in (INPUT, SIGNATURE, DIGEST, SRC_PARTY_ID)}
-        if not fields[INPUT] and not fields[SIGNATURE]:
+        if not response.headers.get(INPUT, "") and not response.headers.get(SIGNATURE, ""):
             raise NotProved(
                 f"its answer is not signed, as routes.{party_id}.signed_answers requires (HTTP status "
                 f"{response.status_code}{_said(body)})"
             )
+        request: PreparedRequest = response.request
+        self._check(party_id, response.status_code, request.headers, response.headers, digest_of(body))
+
+    def check_upgrade(self, party_id: str, asked: Mapping[str, str], answered: Mapping[str, str]) -> None:
+        """Raise NotProved unless the party has signed that it carries a stream; both: fields of the head.
+
+        The signature is that of its application's answer 200, whose body stays there."""
+        answered = CaseInsensitiveDict(answered)
+        if not answered.get(INPUT, "") and not answered.get(SIGNATURE, ""):
+            raise NotProved(f"its answer is not signed, as routes.{party_id}.signed_answers requires (HTTP status 101)")
+        self._check(party_id, 200, CaseInsensitiveDict(asked), answered, answered.get(DIGEST, ""))
+
+    def _check(
+        self, party_id: str, status: int, asked: Mapping[str, str], answered: Mapping[str, str], digest: str
+    ) -> None:  # fmt: skip
+        """Raise NotProved unless the party has signed an answer to this request with this digest."""
+        fields = {name: answered.get(name, "") for name in (INPUT, SIGNATURE, DIGEST, SRC_PARTY_ID)}
         found = read_answer_signature(fields[INPUT], fields[SIGNATURE])
         if found is None:
             raise NotProved(f"{INPUT}: the signature of its answer has another form (docs/reference/signatures.md)")
         key = self._key(party_id, found.key_id)
-        if digest_of(body) != fields[DIGEST]:
+        if digest != fields[DIGEST]:
             raise NotProved(f"{DIGEST}: is not that of its answer; a proxy in between has changed the answer")
-        request: PreparedRequest = response.request
         covered = CoveredAnswer(
-            response.status_code, fields[DIGEST], fields[SRC_PARTY_ID], str(request.headers.get(INPUT, "")),
-            str(request.headers.get(SIGNATURE, "")),
-        )  # fmt: skip
+            status, fields[DIGEST], fields[SRC_PARTY_ID], str(asked.get(INPUT, "")), str(asked.get(SIGNATURE, ""))
+        )
         if not found.holds(key, covered):
             raise NotProved(
                 "signature: does not match its answer to this request; a proxy in between has changed the status or a "

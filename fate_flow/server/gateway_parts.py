@@ -85,6 +85,7 @@ class GatewayParts:
         from fate_flow.gateway.limits import Limits
         from fate_flow.gateway.process import GatewayProcess
         from fate_flow.gateway.unproved import Unproved
+        from fate_flow.server.other_parties.answer_keys import expecting_answers
         from fate_flow.server.stream_ways import StreamWays
         from fate_flow.streams.streams import Streams
 
@@ -101,7 +102,8 @@ class GatewayParts:
             settings.certified_parties,
         )  # fmt: skip
         socket_at = settings.parties_socket
-        ways = StreamWays(with_joined_routes(settings, store), store, self.own, self.signature)
+        joined = with_joined_routes(settings, store)
+        ways = StreamWays(joined, store, self.own, expecting_answers(self.signature, joined, store))
 
         def make_streams() -> Streams:
             return Streams(stream_sessions(settings), self.look, ways, settings.quotas)

@@ -39,6 +39,14 @@ class StreamWays:
 
     def to(self, party_id: str) -> Way:
         """Return how a party is reached now. Raises NotOpened."""
+        way = self._to(party_id)
+        return way if self._signature is None else replace(way, check_upgrade=partial(self._check_upgrade, party_id))
+
+    def _check_upgrade(self, party_id: str, asked: Mapping[str, str], answered: Mapping[str, str]) -> None:
+        assert self._signature is not None
+        self._signature.check_upgrade(party_id, asked, answered)
+
+    def _to(self, party_id: str) -> Way:
         if why := self._settings.why_no_stream(party_id):
             raise NotOpened(why, is_for_now=False)
         route = self._settings.routes[party_id]

@@ -47,13 +47,15 @@ class NotOpened(Exception):
 class Way:
     """How one party is reached. `url`: `dialed://<party id>` if it dials this one. `context`: None without TLS, and for
     a party that dials. `check` gets the certificate (DER) of the server, and raises ValueError if it is not that of the
-    party. `still_holds`: whether it has not been revoked since."""
+    party. `check_upgrade` gets the fields of our request and of the answer 101, and raises ValueError if the party had
+    to sign that, and did not. `still_holds`: whether its key has not been revoked since."""
 
     url: str
     fields: Callable[[str], Mapping[str, str]]         # of a POST without a body to this path with its query
     context: ssl.SSLContext | None = None
     check: Callable[[bytes | None], None] = field(default=lambda _: None)
     still_holds: Callable[[], bool] = field(default=lambda: True)
+    check_upgrade: Callable[[Mapping[str, str], Mapping[str, str]], None] = field(default=lambda _, __: None)
 
 
 class Ways(Protocol):
@@ -149,6 +151,7 @@ async def _upgraded(connection: Connection, host: str, target: str, way: Way) ->
                     raise NotOpened("its server has ended the connection", is_for_now=True)
                 http.receive_data(data)
             elif isinstance(event, h11.InformationalResponse) and event.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
+                way.check_upgrade(fields, {name.decode(): value.decode() for name, value in event.headers})
                 return http.trailing_data[0]
             elif isinstance(event, h11.Response):
                 status = event.status_code

@@ -51,7 +51,7 @@ class Line:
                 raise
             if not data:
                 raise ConnectionResetError
-            head, _, rest = data.partition(b"\r\n\r\n")
+            head, _, _ = data.partition(b"\r\n\r\n")
             if b" 101 " in head and not self.passes_upgraded:
                 writer.write(head + b"\r\n\r\n")
                 await asyncio.Event().wait()

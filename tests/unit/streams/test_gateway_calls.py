@@ -101,6 +101,7 @@ def test_all_pairs_are_called_in_one_question(tmp_path: Path) -> None:
 def test_without_a_gateway_every_pair_is_out_of_reach(tmp_path: Path) -> None:
     async def test() -> None:
         async with world_in(tmp_path) as world:
+            assert await world.host.call() == ""
             await world.host.end()
             assert await world.host.call() == "the gateway of its own server does not answer"
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from fate_flow.core.streams.frames import ALIVE, LONGEST, WINDOW
-from fate_flow.core.streams.stream import SignsOfLife
+from fate_flow.core.streams.frames import ALIVE, LONGEST, MOST_UNREAD, WINDOW
+from fate_flow.core.streams.stream import SignsOfLife, Stream
 from fate_flow.gateway.unproved import Unproved
 from tests.kit.streams.line import Line, a_line
-from tests.kit.streams.two_gateways import GUEST, World, answered, echo, world_in
+from tests.kit.streams.two_gateways import GUEST, Side, World, answered, echo, world_in
 
 OFTEN = SignsOfLife(alive_seconds=0.3, silence_seconds=60.0)
 SELDOM = SignsOfLife(alive_seconds=600.0, silence_seconds=1200.0)
@@ -32,26 +31,28 @@ def test_silence_behind_a_proxy_that_ends_silent_connections(tmp_path: Path, sig
     """Both workers say nothing for longer than the proxy waits. Without signs of life, it ends the connection."""
 
     async def test() -> None:
-        async with world_in(tmp_path, signs=signs, kind=Unproved.PROXY) as world:
-            async with a_line(Line(world.ways.urls[GUEST.party_id], idle_seconds=CUT_SECONDS)) as line:
-                await over(world, line)
-                async with await world.listen(echo):
-                    reader, writer = await world.connect()
-                    writer.write(b"before")
-                    while line.passed < 400:                # the request, and its answer
-                        await asyncio.sleep(0.01)
-                    if signs is SELDOM:
-                        with pytest.raises(ConnectionResetError):
-                            await reader.read()
-                        assert line.cut
-                        return
-                    before = line.passed
-                    while line.passed < before + SIGNS * len(ALIVE):
-                        await asyncio.sleep(0.05)
-                    writer.write(b" after")
-                    writer.write_eof()
-                    assert await reader.read() == b"<before after>"
-                    writer.close()
+        async with (
+            world_in(tmp_path, signs=signs, kind=Unproved.PROXY) as world,
+            a_line(Line(world.ways.urls[GUEST.party_id], idle_seconds=CUT_SECONDS)) as line,
+        ):
+            await over(world, line)
+            async with await world.listen(echo):
+                reader, writer = await world.connect()
+                writer.write(b"before")
+                if signs is SELDOM:
+                    with pytest.raises(ConnectionResetError):
+                        await reader.read()
+                    assert line.cut
+                    return
+                while not streams_of(world.host):
+                    await asyncio.sleep(0.01)
+                before = line.passed
+                while line.passed < before + SIGNS * len(ALIVE):
+                    await asyncio.sleep(0.05)
+                writer.write(b" after")
+                writer.write_eof()
+                assert await reader.read() == b"<before after>"
+                writer.close()
 
     asyncio.run(test())
 
@@ -61,39 +62,42 @@ def test_a_slow_line_holds_up_its_own_streams_alone(tmp_path: Path) -> None:
     answered at once."""
 
     async def test() -> None:
-        async with world_in(tmp_path) as world:
-            fast = world.ways.urls[GUEST.party_id]
-            async with a_line(Line(fast, bytes_per_second=SLOW)) as line:
-                await over(world, line)
-                async with await world.listen(echo):
-                    writers = [(await world.connect())[1] for _ in range(100)]
-                    for number, writer in enumerate(writers):
-                        writer.write(bytes(LONGEST if number else 16 * LONGEST))
-                    while len(lines_of(world)) < 100 or not max(waiting_in(world)):
-                        await asyncio.sleep(0.05)
-                    assert max(waiting_in(world)) <= WINDOW + LONGEST
-                    world.ways.urls[GUEST.party_id] = fast
-                    assert await answered(world, b"quick") == b"<quick>"
-                    assert await world.host.call() == ""
-                    assert max(waiting_in(world)) > 0          # the slow ones are not done
-                    for writer in writers:
-                        writer.transport.abort()
+        async with (
+            world_in(tmp_path) as world,
+            a_line(Line(world.ways.urls[GUEST.party_id], bytes_per_second=SLOW)) as line,
+        ):
+            fast = line.target
+            await over(world, line)
+            async with await world.listen(echo):
+                writers = [(await world.connect())[1] for _ in range(100)]
+                for number, writer in enumerate(writers):
+                    writer.write(bytes(LONGEST if number else 16 * LONGEST))
+                while sum(one.carried.sent > 0 for one in streams_of(world.host)) < 100:
+                    await asyncio.sleep(0.05)
+                assert max(waiting_in(world)) <= WINDOW + LONGEST
+                world.ways.urls[GUEST.party_id] = fast
+                assert await answered(world, b"quick") == b"<quick>"
+                assert await world.host.call() == ""
+                sent, taken = (sum(one.carried.sent for one in streams_of(world.host)),
+                               sum(one.carried.received for one in streams_of(world.guest)))
+                assert taken < sent < (99 + 16) * LONGEST          # the slow ones are not done
+                for writer in writers:
+                    writer.transport.abort()
 
     asyncio.run(test())
 
 
-def lines_of(world: World) -> list[Any]:
-    """The ends at the host's gateway that lead to the other one."""
-    return [stream.line for one in world.host.streams._attempts.values() for stream in one.streams]
+def streams_of(side: Side) -> list[Stream]:
+    return [stream for one in side.streams._attempts.values() for stream in one.streams]
 
 
 def waiting_in(world: World) -> list[int]:
     """How many bytes wait in the host's gateway, for each connection."""
-    return [one.transport.get_write_buffer_size() for one in lines_of(world)]
+    return [one.line.transport.get_write_buffer_size() for one in streams_of(world.host)]  # type: ignore[attr-defined]
 
 
 def test_what_nobody_takes_is_not_read(tmp_path: Path) -> None:
-    """A worker that reads nothing: the other one cannot send more than fits on the way."""
+    """A worker that reads nothing: the gateways keep no more for it than they may, and the other worker is not read."""
 
     async def test() -> None:
         async with world_in(tmp_path) as world:
@@ -118,8 +122,9 @@ def test_what_nobody_takes_is_not_read(tmp_path: Path) -> None:
                             await writer.drain()
                     except TimeoutError:
                         break
-                [stream] = [one for each in world.host.streams._attempts.values() for one in each.streams]
-                assert stream.carried.sent <= WINDOW + LONGEST
+                [one], [other] = streams_of(world.host), streams_of(world.guest)
+                assert one.carried.sent - other.carried.received <= WINDOW + LONGEST
+                assert other.worker.transport.get_write_buffer_size() <= MOST_UNREAD  # type: ignore[union-attr]
                 go_on.set()
                 writer.write_eof()
                 assert len(await reader.read()) == sent + 2

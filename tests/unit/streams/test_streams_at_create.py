@@ -143,7 +143,7 @@ def test_a_job_that_is_here_already_is_not_called_for_again() -> None:
 
 def test_a_success_is_remembered_for_a_while() -> None:
     host, calls = a_server(), Calls("")
-    commands = use_cases(host, calls, seconds=8.0).commands
+    commands = use_cases(host, calls, seconds=4.0).commands
     for _ in range(3):
         assert commands.preview(with_port("guest", "host 10000"), "9999").is_ok
     before = len(calls.asked)
