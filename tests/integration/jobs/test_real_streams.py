@@ -17,6 +17,7 @@ import yaml
 from tests.kit.servers.lending import PARTIES
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, PartyServer, running_cluster
 from tests.kit.servers.programs import PYTHON, printed, python
+from tests.kit.servers.warm import WARM
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
@@ -78,9 +79,21 @@ PORTS = {
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     root = tmp_path_factory.mktemp("servers") / "with streams"
-    overlays = {party_id: {"commands": RULES} for party_id in PARTIES}
+    overlays: dict[str, dict[str, Any]] = {party_id: {"commands": RULES} for party_id in PARTIES}
+    overlays[HOST]["permission"] = {"switch": True}
     with running_cluster(root, PARTIES, base_port=BASE_PORT + 120, overlays=overlays, over_tls=True) as cluster:
+        grant(cluster, {"in": ["Command"], "out": ["Command"]})
         yield cluster
+
+
+def grant(cluster: Cluster, streams: Mapping[str, list[str]]) -> None:
+    """Let the guest's jobs have these streams at the host, and no others."""
+    host = cluster.parties[HOST]
+    file, conf = host.home / "grants.yaml", json.loads((host.home / "run/server.json").read_text())["conf"]
+    granted = {"version": 1, "parties": {int(GUEST): {"components": ["*"], "streams": dict(streams)}}}
+    file.write_text(yaml.safe_dump(granted), encoding="utf-8")
+    done = WARM.run("fate_flow", "grants", "apply", "-f", str(file), "-c", conf)
+    assert done.code == 0, done.out + done.err
 
 
 @pytest.fixture(autouse=True)
@@ -176,7 +189,7 @@ while True:
         assert sock.recv(1) == b"", "data that nobody has sent"
         raise SystemExit("the stream has ended, and not with an error")
     except ConnectionResetError:
-        pass
+        print("reset", number, flush=True)
 """
 """Connects again whenever its stream is reset, and says so."""
 
@@ -187,16 +200,36 @@ def test_listeners_come_back_after_a_gateway_was_killed_and_end_with_the_job(
     ports = {"fl": {"listen": ["guest"], "connect": ["host"]}}
     job_id = submitted(cluster, tmp_path, job(HOLDS, COMES_BACK, ports))
     host = cluster.parties[HOST]
-
-    def has_connected(times: int) -> bool:
-        answer = host.post("task/log", {"job_id": job_id, "component_name": "train", "stream": "stdout"})
-        said = answer.get("data") or {}            # without a worker yet, there is no log
-        return f"connected {times}\n" in said.get("text", "")
-
-    eventually(lambda: has_connected(1), "the first stream")
+    eventually(partial(has_said, host, job_id, "connected 1"), "the first stream")
     for times, party_id in ((2, GUEST), (3, HOST)):
         gateway_of(cluster.parties[party_id]).kill()
-        eventually(partial(has_connected, times), "a stream after a gateway was killed")
+        eventually(partial(has_said, host, job_id, f"connected {times}"), "a stream after a gateway was killed")
+    cluster.guest.ask("job/stop", {"job_id": job_id})
+    cluster.wait(job_id, "canceled")
+
+
+def has_said(party: PartyServer, job_id: str, line: str) -> bool:
+    """Whether the worker of this party has printed this line."""
+    answer = party.post("task/log", {"job_id": job_id, "component_name": "train", "stream": "stdout"})
+    said = answer.get("data") or {}            # without a worker yet, there is no log
+    return f"{line}\n" in said.get("text", "")
+
+
+def test_a_revoked_grant_ends_the_streams_of_a_running_task(cluster: Cluster, tmp_path: Path) -> None:
+    ports = {"fl": {"listen": ["guest"], "connect": ["host"]}}
+    job_id = submitted(cluster, tmp_path, job(HOLDS, COMES_BACK, ports))
+    host, other = cluster.parties[HOST], cluster.parties[OTHER]
+    try:
+        for one in (host, other):
+            eventually(partial(has_said, one, job_id, "connected 1"), "the first stream")
+        grant(cluster, {"in": ["Command"]})
+        eventually(partial(has_said, host, job_id, "reset 1"), "the end of the stream")
+        said = f"were ended: host {HOST} has not granted party {GUEST}: outgoing streams of component Command"
+        eventually(lambda: any(said in line for line in host.log("fate_flow", "fate_flow_detect.log")), said)
+        assert not has_said(host, job_id, "connected 2")
+        assert not has_said(other, job_id, "reset 1")           # whose grants are its own
+    finally:
+        grant(cluster, {"in": ["Command"], "out": ["Command"]})
     cluster.guest.ask("job/stop", {"job_id": job_id})
     cluster.wait(job_id, "canceled")
 

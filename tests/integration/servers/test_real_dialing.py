@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from fate_flow.cli.server import service
 from tests.kit.servers.party_servers import GUEST, HOST, PartyServer, toy
+from tests.kit.servers.programs import PYTHON, printed, python
 from tests.kit.servers.strangers import PARTIES, SECONDS, Strangers, strangers_at
-from tests.kit.servers.warm import start_server
+from tests.kit.servers.warm import WARM, start_server
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 
+PROGRAMS = {"commands": {"enabled": True, "allow": [PYTHON], "share_logs": True}}
+WITH_STREAMS = """
+version: 1
+parties:
+  9999: {components: ["*"], streams: {in: [Command], out: [Command]}}
+"""
+
 
 @pytest.fixture(scope="module")
 def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strangers]:
-    with strangers_at(tmp_path_factory.mktemp("dialing"), 29500, host_dials=True) as strangers:
+    with strangers_at(tmp_path_factory.mktemp("dialing"), 29500, host_dials=True, more=PROGRAMS) as strangers:
         inviting = strangers.invite()
         assert inviting.stdout is not None
         done = strangers.join(inviting.stdout.readline())
@@ -75,6 +85,59 @@ def test_jobs_run_in_both_directions(joined: Strangers) -> None:
     keys: Any = seen_at_guest(joined)["keys"]
     assert {way: seen["tls"] for way, seen in keys["contacts"].items()} == {"from": "TLSv1.3", "to": "TLSv1.3"}
     assert keys["contacts"]["to"]["key_id"] in keys["tls_keys"]
+
+
+BOTH_WAYS = """
+import os, socket
+
+def place(name):
+    host, _, port = os.environ[name].partition(":")
+    return host, int(port)
+
+def all_of(sock):
+    found = b""
+    while data := sock.recv(65536):
+        found += data
+    return found
+
+listener = socket.create_server(place("FATE_FLOW_LISTEN_" + %r))
+with socket.create_connection(place("FATE_FLOW_PORT_" + %r)) as sock:
+    sock.sendall(bytes(2_000_000))
+    sock.shutdown(socket.SHUT_WR)
+    sock2, _ = listener.accept()
+    sock2.sendall(str(len(all_of(sock2))).encode())
+    sock2.close()
+    print("arrived:", all_of(sock).decode())
+"""
+"""Sends two megabytes to the other party, counts what that sends, and prints how much has arrived there."""
+
+
+def test_streams_are_opened_in_both_directions(joined: Strangers, tmp_path: Path) -> None:
+    guest, host = joined.servers[GUEST], joined.servers[HOST]
+    document = {
+        "version": 1, "initiator": f"guest {GUEST}", "parties": {"guest": [GUEST], "host": [HOST]},
+        "tasks": {"train": {
+            "component": "Command",
+            "ports": {"there": {"listen": ["host"], "connect": ["guest"]},
+                      "back": {"listen": ["guest"], "connect": ["host"]}},
+            "at": {
+                "guest": {"parameters": {"command": python(BOTH_WAYS % ("BACK", "THERE"))}},
+                "host": {"parameters": {"command": python(BOTH_WAYS % ("THERE", "BACK"))}},
+            },
+        }},
+    }  # fmt: skip
+    body = {"job_file": yaml.safe_dump(document)}
+    refused = str(guest.post("job/validate", body)["retmsg"])
+    assert f"host {HOST} has not granted party {GUEST}: incoming streams of component Command, outgoing" in refused
+    grants = tmp_path / "grants.yaml"
+    grants.write_text(WITH_STREAMS, encoding="utf-8")
+    done = WARM.run("fate_flow", "grants", "apply", "-f", str(grants), "-c", str(joined.confs[HOST]))
+    assert done.code == 0, done.out + done.err
+    eventually(lambda: guest.post("job/validate", body)["retcode"] == 0, lambda: guest.post("job/validate", body))
+    job_id = str(guest.post("job/submit", body)["jobId"])
+    guest.wait(job_id, "success")
+    for server in (guest, host):
+        assert "arrived: 2000000" in printed(server, job_id)
 
 
 def test_connections_are_made_again_after_either_server_was_killed(joined: Strangers) -> None:

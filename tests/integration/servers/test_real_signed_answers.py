@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from fate_flow.cli.connection.signature import Signature
 from fate_flow.cli.server.cluster_plan import Ports
@@ -22,6 +23,7 @@ from fate_flow.peers.signature import digest_of
 from fate_flow.peers.site_key import load_private_key
 from tests.kit.servers.changing_proxy import ChangingProxy, Replied, Sent
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, running_cluster, toy
+from tests.kit.servers.programs import PYTHON, printed, python
 from tests.kit.tls import Authority
 from tests.kit.waiting import eventually
 
@@ -61,7 +63,7 @@ def between(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Between]:
         keys[party_id].make()
         overlays[party_id] = {
             "authentication": AUTHENTICATION, "parties": {"behind_proxy": {"port": behind[party_id]}},
-            "permission": {"switch": False},
+            "permission": {"switch": False}, "commands": {"enabled": True, "allow": [PYTHON], "share_logs": True},
             "routes": {other: {"url": proxies[other].url, "ca": str(authority.file), "signed_answers": True}},
         }
     try:
@@ -96,6 +98,48 @@ def test_a_job_runs_through_a_proxy_that_changes_nothing(between: Between) -> No
             assert 'tag="fate_flow-answer"' in one.head["signature-input"], one
             assert one.head["src-party-id"] == party_id
     assert any("/exchange/deliver/" in one.to.target for proxy in between.proxies.values() for one in proxy.passed)
+    between.cluster.check_idle()
+
+
+LISTENS = """
+import os, socket
+host, _, port = os.environ["FATE_FLOW_LISTEN_FL"].partition(":")
+sock, _ = socket.create_server((host, int(port))).accept()
+count = 0
+while data := sock.recv(65536):
+    count += len(data)
+sock.sendall(str(count).encode())
+sock.close()
+"""
+CONNECTS = """
+import os, socket
+host, _, port = os.environ["FATE_FLOW_PORT_FL"].partition(":")
+with socket.create_connection((host, int(port))) as sock:
+    sock.sendall(bytes(1_000_000))
+    sock.shutdown(socket.SHUT_WR)
+    print("arrived:", sock.recv(100).decode())
+"""
+
+
+def test_streams_pass_a_proxy_if_it_upgrades_connections(between: Between) -> None:
+    document = {
+        "version": 1, "initiator": f"guest {GUEST}", "parties": {"guest": [GUEST], "host": [HOST]},
+        "tasks": {"train": {
+            "component": "Command", "ports": {"fl": {"listen": ["guest"], "connect": ["host"]}},
+            "at": {"guest": {"parameters": {"command": python(LISTENS)}},
+                   "host": {"parameters": {"command": python(CONNECTS)}}},
+        }},
+    }  # fmt: skip
+    guest, body = between.cluster.guest, {"job_file": yaml.safe_dump(document)}
+    why = (f"host {HOST}: port fl of train: host {HOST} does not reach guest {GUEST}: the request to upgrade the "
+           "connection has not arrived: a proxy in between has removed it")
+    for path in ("job/validate", "job/submit"):
+        assert why in str(guest.post(path, body)["retmsg"])
+    between.proxies[GUEST].upgrades = True
+    assert guest.post("job/validate", body)["retcode"] == 0
+    job_id = str(guest.post("job/submit", body)["jobId"])
+    between.cluster.wait(job_id, "success")
+    assert "arrived: 1000000" in printed(between.cluster.parties[HOST], job_id)
     between.cluster.check_idle()
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import select
+import socket
 import ssl
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -44,6 +47,7 @@ class ChangingProxy:
         self.change_request: Callable[[Sent], Sent] = lambda sent: sent
         self.change_answer: Callable[[Replied], Replied] = lambda replied: replied
         self.sends_twice = False             # passes on the second answer
+        self.upgrades = False                # or it removes what asks for an upgrade
         self.passed: list[Replied] = []      # as they came from the server
         proxy = self
 
@@ -51,6 +55,9 @@ class ChangingProxy:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
+                if proxy.upgrades and "Upgrade" in self.headers:
+                    proxy._splice(self)
+                    return
                 sent = Sent(
                     "POST", self.path, _kept(self.headers), self.rfile.read(int(self.headers["Content-Length"] or 0))
                 )
@@ -84,6 +91,22 @@ class ChangingProxy:
             handler.send_header(name, value)
         handler.end_headers()
         handler.wfile.write(given.body)
+
+    def _splice(self, handler: BaseHTTPRequestHandler) -> None:
+        """Pass on all bytes of a connection from its upgrade on."""
+        handler.close_connection = True
+        head = "".join(f"{name}: {value}\r\n" for name, value in handler.headers.items())
+        here: Any = handler.connection
+        with socket.create_connection(("127.0.0.1", self.target)) as there, suppress(OSError):
+            there.sendall(f"POST {handler.path} HTTP/1.1\r\n{head}\r\n".encode("latin-1"))
+            while True:
+                ready, _, _ = select.select((here, there), (), ())
+                for one, other in ((here, there), (there, here)):
+                    while one in ready or (one is here and here.pending()):
+                        ready = [left for left in ready if left is not one]
+                        if not (data := one.recv(65536)):
+                            return
+                        other.sendall(data)
 
     def _pass_on(self, sent: Sent) -> Replied:
         connection = HTTPConnection("127.0.0.1", self.target, timeout=60)

@@ -9,10 +9,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -58,9 +59,11 @@ class Strangers:
 
 @contextmanager
 def strangers_at(
-    root: Path, first_port: int, *, party_ids: Sequence[str] = PARTIES, host_dials: bool = False
-) -> Iterator[Strangers]:
-    """`first_port`: from where on free ports are looked for. `host_dials`: the host has no port for other parties."""
+    root: Path, first_port: int, *, party_ids: Sequence[str] = PARTIES, host_dials: bool = False,
+    more: Mapping[str, Any] | None = None,
+) -> Iterator[Strangers]:  # fmt: skip
+    """`first_port`: from where on free ports are looked for. `host_dials`: the host has no port for other parties.
+    `more`: sections of all configurations."""
     ports = Ports()
     free = filter(ports.is_free, range(first_port + os.getpid() % 400 * 8, 65536))
     servers, confs, addresses, keys, wires = {}, {}, {}, {}, {}
@@ -73,7 +76,7 @@ def strangers_at(
             conf.write_text(yaml.safe_dump({
                 "party_id": party_id, "home": str(home), "fateflow": {"http_port": port},
                 "parties": {"dial": True} if host_dials and party_id == HOST else listen,
-                "authentication": {"client": {"switch": True}},
+                "authentication": {"client": {"switch": True}}, **(more or {}),
             }))
             home.mkdir()
             keys[party_id] = own = OwnKeys(

@@ -25,8 +25,8 @@ class ProgramPolicy:
         return self.said
 
 
-def a_server(program_policy: ProgramPolicy | None = None) -> HandServer:
-    host = HandServer("10000", rules=Rules())
+def a_server(program_policy: ProgramPolicy | None = None, party_id: str = "10000") -> HandServer:
+    host = HandServer(party_id, rules=Rules())
     for name, value in (
         ("modules", {"Command": Module(COMMAND_PROVIDER), "Work": Module()}),
         ("program_policy", program_policy or ProgramPolicy()),

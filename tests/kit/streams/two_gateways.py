@@ -161,10 +161,12 @@ def _world(folder: Path, quotas: Quotas, signs: SignsOfLife) -> World:
 
 @asynccontextmanager
 async def world_in(
-    folder: Path, quotas: Quotas | None = None, signs: SignsOfLife = USUAL, kind: Unproved = Unproved.PLAIN
+    folder: Path, quotas: Quotas | None = None, signs: SignsOfLife = USUAL, kind: Unproved = Unproved.PLAIN,
+    application: AskedApplication | None = None,
 ) -> AsyncIterator[World]:  # fmt: skip
     """The host's gateway has streams; that of the guest also has a listener for other parties, without TLS."""
     world, limits = _world(folder, quotas or Quotas(), signs), Limits()
+    world.application = application or world.application
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         world.ways.urls[GUEST.party_id] = f"http://127.0.0.1:{listener.getsockname()[1]}"

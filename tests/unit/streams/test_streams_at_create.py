@@ -159,7 +159,7 @@ def test_only_so_many_handlers_wait_for_calls() -> None:
 
 
 def test_the_initiator_calls_too_before_it_asks_others() -> None:
-    guest, calls = a_server("9999"), Calls()
+    guest, calls = a_server(party_id="9999"), Calls()
     document = Document({}, {}, {}, own=JobDocument(NATIVE, file("host 10000", "guest")))
     parsed = guest.parsed(document)
     expected = f"port fl of train: guest 9999 does not reach host 10000: {REFUSED}"
@@ -175,14 +175,14 @@ def test_a_party_that_a_task_can_do_without_is_not_called() -> None:
     optional = file("host", "guest")
     optional["tasks"]["train"]["min_available"] = {"host": 1}
     for one, expected in ((file("host", "guest"), 2), (optional, 0)):
-        spec = a_server("9999").parsed(Document({}, {}, {}, own=JobDocument(NATIVE, one))).spec
+        spec = a_server(party_id="9999").parsed(Document({}, {}, {}, own=JobDocument(NATIVE, one))).spec
         assert len([*pairs_from(spec, [Party("guest", "9999")])]) == expected
 
 
 def test_many_problems_are_counted() -> None:
     one = file("host", "guest")
     one["parties"]["host"] = [10000 + number for number in range(8)]
-    spec = a_server("9999").parsed(Document({}, {}, {}, own=JobDocument(NATIVE, one))).spec
+    spec = a_server(party_id="9999").parsed(Document({}, {}, {}, own=JobDocument(NATIVE, one))).spec
     why = StreamCalls(Calls()).why_not(spec, [Party("guest", "9999")])
     assert why.count(REFUSED) == 5
     assert why.endswith("; and 3 more")
