@@ -26,6 +26,7 @@ from fate_flow.peers.pinned import SeenTls
 from fate_flow.peers.tls import PeerKey
 
 _QUIET_SECONDS = 0.2          # after the last byte of an answer
+_TAKE_SECONDS = 2.5           # a call that finds none can still say so; a stream is tried again
 _TAKERS = 2                   # streams to a party that wait for a connection at once: requests to it have their turn
 
 
@@ -152,7 +153,7 @@ class Dialed:
         time. Raises OSError."""
         taker = _Taker()
         async with self._takers[party_id]:
-            if not await self._use(taker, party_id):
+            if not await self._use(taker, party_id, min(_TAKE_SECONDS, self._limits.use_seconds)):
                 return None
             try:
                 return await taker.taken
@@ -161,11 +162,11 @@ class Dialed:
                     taker.taken.result().sock.close()
                 raise
 
-    async def _use(self, user: _Process | _Taker, party_id: str) -> bool:
+    async def _use(self, user: _Process | _Taker, party_id: str, seconds: float) -> bool:
         """Hand this user to an unused connection, which closes it at its end; return False if there is none in
         time, or if the user has given up meanwhile."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.use_seconds):
+            async with asyncio.timeout(seconds):
                 while True:
                     for one in reversed(self._unused.get(party_id, [])):
                         if not one.reading.done() and not one.user.done():
@@ -198,7 +199,7 @@ class Dialed:
         try:
             async with asyncio.timeout(self._limits.head_seconds):
                 party_id = read_wanted(await self._line(sock))
-            is_used = await self._use(_Process(sock), party_id)
+            is_used = await self._use(_Process(sock), party_id, self._limits.use_seconds)
             if not is_used:
                 why = f"party {party_id} dials this server, and keeps no connection open now\n"
                 await self._loop.sock_sendall(sock, why.encode())

@@ -42,6 +42,7 @@ ROUTES: dict[str, frozenset[Statement]] = {
         frozenset({Query.DELIVER}),
     "/v1/exchange/stream/<job_id>/<task_id>/<version>/<incarnation>/<from_role>/<from_party>/<to_role>/<to_party>/<port>":
         frozenset({Query.STREAM}),
+    "/v1/exchange/stream/call/<from_role>/<from_party>/<to_role>/<to_party>": frozenset({Query.STREAM}),
 }  # fmt: skip
 """What is said on which route: a new one does not exist before it stands here."""
 

@@ -17,7 +17,7 @@ from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party, Port
 from fate_flow.core.streams.addresses import ends_of
-from fate_flow.core.wire.v1.paths import stream_path
+from fate_flow.core.wire.v1.paths import stream_call_path, stream_path
 from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_sessions import StreamSession, StreamSessions
@@ -134,3 +134,41 @@ def test_nobody_but_the_gateway_is_told_an_address(client: FlaskClient, of_gatew
     for overrides in ({}, {"HTTP_X_FATE_FLOW_STREAM": "1"}, {"gunicorn.socket": of_gateway["gunicorn.socket"]}):
         status, said = asked(client, path(), overrides)
         assert (status, "address" in said) == (426, False)
+
+
+# ---------------------------------------------------------------------- the call before a job
+
+
+def call(sender: Party = HOST, receiver: Party = GUEST) -> str:
+    return "/v1" + stream_call_path(sender, receiver)
+
+
+def test_a_gateway_that_calls_is_told_that_streams_would_come_this_way(
+    client: FlaskClient, of_gateway: dict[str, Any]
+) -> None:  # fmt: skip
+    assert asked(client, call(), of_gateway) == (200, {"retcode": 0, "retmsg": "success", "call": True})
+
+
+@pytest.mark.parametrize(
+    ("target", "party_id", "status", "text"),
+    [
+        (call(), "10001", 403, "party 10001 may not speak for host 10000"),
+        (call(receiver=OTHER), "10000", 404, "this is the server of party 9999, not of host 10001"),
+        (call(sender=Party("local", "10000")), "10000", 403, "are taken from the own server only"),
+        (call(sender=Party("hosts", "10000")), "10000", 400, "role: 'hosts' is not one of"),
+    ],
+)
+def test_every_other_call_is_refused(
+    client: FlaskClient, of_gateway: dict[str, Any], target: str, party_id: str, status: int, text: str
+) -> None:
+    found, said = asked(client, target, of_gateway, party_id)
+    assert found == status
+    assert text in said["retmsg"]
+
+
+def test_a_call_that_lost_its_upgrade_or_did_not_come_to_a_gateway_is_told_so(
+    client: FlaskClient, of_gateway: dict[str, Any]
+) -> None:  # fmt: skip
+    overrides = {"gunicorn.socket": of_gateway["gunicorn.socket"]}
+    assert "a proxy in between has removed it" in asked(client, call(), overrides)[1]["retmsg"]
+    assert "its server has no gateway at this address" in asked(client, call(), {})[1]["retmsg"]
