@@ -28,8 +28,7 @@ def pairs_from(spec: JobSpec, seats: Collection[Party]) -> Iterator[Pair]:
     Pairs with a party that the task can do without are left out: that one may be missing altogether."""
     for seat in seats:
         for task in spec.tasks_of(seat):
-            optional = task.min_available.keys() | task.goes_on_without
             for port in task.ports if seat not in task.passed_at else ():
                 for other in port.called_by(seat):
-                    if other.role not in optional and other not in task.passed_at:
+                    if other.role not in task.min_available and other not in task.passed_at:
                         yield Pair(task.name, port.name, seat, other)

@@ -66,7 +66,7 @@ class SigningApplication(AskedApplication):
         signature = "site=:AAAA:" if self.of_another_request else fields[SIGNATURE.lower()]
         covered = CoveredAnswer(self.status, digest_of(content), GUEST.party_id, fields[INPUT.lower()], signature)
         signed = sign_answer(self.key, covered) if self.is_signed else {}  # type: ignore[arg-type]
-        return replace(answer, head=h11.Response(status_code=200, headers=list(signed.items())))
+        return Answer(h11.Response(status_code=200, headers=list(signed.items())), answer.body)
 
 
 def signed(world: World, **how: object) -> None:
