@@ -30,8 +30,8 @@ class AllowedStreams:
         self._allowed = {one: grants for one, grants in self._allowed.items() if one in here}
         for one, why in self._context.read(lambda tx: [*self._refused(tx, here)]) if here else ():
             self._context.exchange.end_streams(one, why)
-            text = f"the streams of task {one.key.name} at {one.key.party} were ended: {why}"
-            self._context.record.emit(Event.DETECT_NOTE, job_id=one.key.job_id, text=text)
+            text = f"the streams of job {one.key.job_id}, task {one.key.name} at {one.key.party} were ended: {why}"
+            self._context.record.emit(Event.DETECT_NOTE, text=text)
 
     def _refused(self, tx: Transaction, here: tuple[StreamsHere, ...]) -> Iterator[tuple[StreamsHere, str]]:
         """Yield what is no longer allowed, and why."""
