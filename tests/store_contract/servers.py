@@ -7,7 +7,7 @@ from dataclasses import replace
 from fate_flow.core.access.joined_party import FROM, TO, Contact, JoinedParty
 from fate_flow.core.access.key_list import KeyState, PartyKeys, ReplacedKeyList, SignedKeyList
 from fate_flow.core.access.limits import DAY, Grants, PartyLimits, TableLimits
-from fate_flow.core.access.permission import EVERYTHING, Kind, Thing
+from fate_flow.core.access.permission import EVERYTHING, INCOMING, OUTGOING, Kind, Thing
 from fate_flow.core.access.site import SiteKey
 from fate_flow.core.model.peer import PeerTrouble
 from tests.store_contract.cases import Cases, Each
@@ -82,6 +82,16 @@ class PermissionCases(Cases):
         each.revoke("9999", [reader, Thing(Kind.DATASET, "t", "other")])
         assert each.granted("9999") == {table, everything, Thing(Kind.DATASET, "Reader", "demo")}
         assert (each.granted("10000"), each.granted("10001")) == ({reader}, frozenset())
+
+    def test_streams_of_a_component_are_granted_beside_it_in_each_direction(self, each: Each) -> None:
+        command, everything = Thing(Kind.COMPONENT, "Command"), EVERYTHING[Kind.COMPONENT]
+        there, back = Thing(Kind.STREAM, "Command", OUTGOING), Thing(Kind.STREAM, "*", INCOMING)
+        each.grant("9999", [command, there, back])
+        assert each.granted("9999") == {command, there, back}
+        each.revoke("9999", [there, everything])
+        assert each.granted("9999") == {command, back}
+        each.replace_grants("9999", Grants(frozenset({everything, there, back})))
+        assert each.grants("9999").things == {everything, there, back}
 
     def test_names_are_told_apart_as_they_are_written(self, each: Each) -> None:
         each.grant("9999", [Thing(Kind.DATASET, "t", "demo")])

@@ -10,7 +10,7 @@ from fate_flow.store.database.base import Base
 class PermissionRow(Base):
     f_party_id = CharField(10)
     f_kind = CharField(20)
-    f_namespace = CharField(200, default="")
+    f_namespace = CharField(200, default="")         # of a dataset; of a component, the direction if it is its streams
     f_name = CharField(200)
     f_limits = TextField(null=True)
 

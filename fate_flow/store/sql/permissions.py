@@ -20,7 +20,7 @@ class Permissions(SqlUnitOfWork):
     def grant(self, party_id: str, things: Iterable[Thing]) -> None:
         for thing in things:
             values = {
-                "f_party_id": party_id, "f_kind": thing.kind.value, "f_namespace": thing.namespace,
+                "f_party_id": party_id, "f_kind": _kind_in_row(thing), "f_namespace": thing.namespace,
                 "f_name": thing.name,
             }  # fmt: skip
             insert_new(self._database, PermissionRow, values, _permission_is(party_id, thing))
@@ -35,7 +35,7 @@ class Permissions(SqlUnitOfWork):
     def _granted(self, party_id: str) -> dict[Thing, str | None]:
         """Return each granted thing with the text of its limits."""
         found = _GRANTED.rows(self._database, party_id)
-        return {Thing(Kind(kind), name, namespace): text for kind, name, namespace, text in found}
+        return {Thing(_kind_of_row(kind, namespace), name, namespace): text for kind, name, namespace, text in found}
 
     def grants(self, party_id: str) -> Grants:
         found = self._granted(party_id)
@@ -80,9 +80,19 @@ class Permissions(SqlUnitOfWork):
         return found
 
 
+def _kind_in_row(thing: Thing) -> str:
+    """Return the kind that is stored. Streams of a component are stored as a component with a direction, because the
+    table that users have takes no other kinds."""
+    return (Kind.COMPONENT if thing.kind is Kind.STREAM else thing.kind).value
+
+
+def _kind_of_row(kind: str, namespace: str) -> Kind:
+    return Kind.STREAM if kind == Kind.COMPONENT.value and namespace else Kind(kind)
+
+
 def _permission_is(party_id: str, thing: Thing) -> Any:
     row = PermissionRow
-    is_thing = (row.f_kind == thing.kind.value) & (row.f_namespace == thing.namespace) & (row.f_name == thing.name)
+    is_thing = (row.f_kind == _kind_in_row(thing)) & (row.f_namespace == thing.namespace) & (row.f_name == thing.name)
     return (row.f_party_id == party_id) & is_thing
 
 

@@ -80,7 +80,7 @@ PORTS = {
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     root = tmp_path_factory.mktemp("servers") / "with streams"
     overlays: dict[str, dict[str, Any]] = {party_id: {"commands": RULES} for party_id in PARTIES}
-    overlays[HOST]["permission"] = {"switch": True}
+    overlays[HOST]["permission"] = {"switch": True, "component": True}
     with running_cluster(root, PARTIES, base_port=BASE_PORT + 120, overlays=overlays, over_tls=True) as cluster:
         grant(cluster, {"in": ["Command"], "out": ["Command"]})
         yield cluster

@@ -13,7 +13,7 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-_OF_ONE_HOP = ("connection", "keep-alive", "transfer-encoding", "content-length", "server", "date")
+_OF_ONE_HOP = ("connection", "upgrade", "keep-alive", "transfer-encoding", "content-length", "server", "date")
 
 Head = dict[str, str]
 
