@@ -83,7 +83,8 @@ class Permissions(SqlUnitOfWork):
 def _kind_in_row(thing: Thing) -> str:
     """Return the kind that is stored. Streams of a component are stored as a component with a direction, because the
     table that users have takes no other kinds."""
-    return (Kind.COMPONENT if thing.kind is Kind.STREAM else thing.kind).value
+    kind = Kind.COMPONENT if thing.kind is Kind.STREAM else thing.kind
+    return str(kind.value)
 
 
 def _kind_of_row(kind: str, namespace: str) -> Kind:
