@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,11 +19,6 @@ from tests.kit.waiting import eventually
 pytestmark = pytest.mark.timeout(900)
 
 PROGRAMS = {"commands": {"enabled": True, "allow": [PYTHON], "share_logs": True}}
-WITH_STREAMS = """
-version: 1
-parties:
-  9999: {components: ["*"], streams: {in: [Command], out: [Command]}}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +106,17 @@ with socket.create_connection(place("FATE_FLOW_PORT_" + %r)) as sock:
 """Sends two megabytes to the other party, counts what that sends, and prints how much has arrived there."""
 
 
-def test_streams_are_opened_in_both_directions(joined: Strangers, tmp_path: Path) -> None:
+def grant(joined: Strangers, streams: Mapping[str, list[str]]) -> None:
+    """Let the guest's jobs have all components and these streams at the host."""
+    file = joined.confs[HOST].with_name("grants.yaml")
+    granted = {"version": 1, "parties": {int(GUEST): {"components": ["*"], "streams": dict(streams)}}}
+    file.write_text(yaml.safe_dump(granted), encoding="utf-8")
+    done = WARM.run("fate_flow", "grants", "apply", "-f", str(file), "-c", str(joined.confs[HOST]))
+    assert done.code == 0, done.out + done.err
+
+
+def test_streams_are_opened_in_both_directions(joined: Strangers) -> None:
+    grant(joined, {})
     guest, host = joined.servers[GUEST], joined.servers[HOST]
     document = {
         "version": 1, "initiator": f"guest {GUEST}", "parties": {"guest": [GUEST], "host": [HOST]},
@@ -129,10 +133,7 @@ def test_streams_are_opened_in_both_directions(joined: Strangers, tmp_path: Path
     body = {"job_file": yaml.safe_dump(document)}
     refused = str(guest.post("job/validate", body)["retmsg"])
     assert f"host {HOST} has not granted party {GUEST}: incoming streams of component Command, outgoing" in refused
-    grants = tmp_path / "grants.yaml"
-    grants.write_text(WITH_STREAMS, encoding="utf-8")
-    done = WARM.run("fate_flow", "grants", "apply", "-f", str(grants), "-c", str(joined.confs[HOST]))
-    assert done.code == 0, done.out + done.err
+    grant(joined, {"in": ["Command"], "out": ["Command"]})
     eventually(lambda: guest.post("job/validate", body)["retcode"] == 0, lambda: guest.post("job/validate", body))
     job_id = str(guest.post("job/submit", body)["jobId"])
     guest.wait(job_id, "success")
@@ -150,12 +151,52 @@ def test_connections_are_made_again_after_either_server_was_killed(joined: Stran
         runs(joined)
 
 
+HOLDS = """
+import os, socket, time
+host, _, port = os.environ["FATE_FLOW_LISTEN_FL"].partition(":")
+sock, _ = socket.create_server((host, int(port))).accept()
+sock.sendall(b"here")
+time.sleep(600)
+"""
+IS_RESET = """
+import os, socket, time
+host, _, port = os.environ["FATE_FLOW_PORT_FL"].partition(":")
+sock = socket.create_connection((host, int(port)))
+assert sock.recv(4) == b"here"
+print("connected", flush=True)
+try:
+    print("ended", sock.recv(1), flush=True)
+except ConnectionResetError:
+    print("reset", flush=True)
+time.sleep(600)
+"""
+
+
 def test_a_party_that_was_deleted_keeps_no_connection(joined: Strangers) -> None:
     guest = joined.servers[GUEST]
     eventually(lambda: seen_at_guest(joined).get("status") == "answers", "the host to answer")
+    document = {
+        "version": 1, "initiator": f"guest {GUEST}", "parties": {"guest": [GUEST], "host": [HOST]},
+        "tasks": {"train": {
+            "component": "Command", "ports": {"fl": {"listen": ["host"], "connect": ["guest"]}},
+            "at": {"guest": {"parameters": {"command": python(IS_RESET)}},
+                   "host": {"parameters": {"command": python(HOLDS)}}},
+        }},
+    }  # fmt: skip
+    grant(joined, {"in": ["Command"]})
+    answer = eventually(
+        partial(accepted, guest, {"job_file": yaml.safe_dump(document)}), "both parties to accept a job"
+    )
+
+    def has_said(line: str) -> bool:
+        asked = {"job_id": str(answer["jobId"]), "component_name": "train", "stream": "stdout"}
+        return line in (guest.post("task/log", asked).get("data") or {}).get("text", "").splitlines()
+
+    eventually(lambda: has_said("connected"), "a stream")
     guest.ask("key/public/delete", {"party_id": HOST})
     # Whichever of its processes notices first: the host does not answer, or has no address any more.
     eventually(lambda: seen_at_guest(joined).get("status") != "answers", "the connections to end")
     said = f"no connection is kept open to 127.0.0.1: party {GUEST}: no TLS connection (it accepts none of our keys"
     host = joined.servers[HOST]
     eventually(lambda: any(said in line for line in host.log("fate_flow", "fate_flow_stat.log")), "the host to say so")
+    eventually(lambda: has_said("reset"), "the stream to end")
