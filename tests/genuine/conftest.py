@@ -29,7 +29,9 @@ def genuine_python() -> Path:
 def parties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     root = tmp_path_factory.mktemp("genuine") / "two parties"       # a blank in every path
     overlays = dict.fromkeys((GUEST, HOST), OPEN_CONF)
-    with running_cluster(root, (GUEST, HOST), base_port=BASE_PORT + 80, overlays=overlays) as cluster:
+    with running_cluster(
+        root, (GUEST, HOST), base_port=BASE_PORT + 80, overlays=overlays, has_many_jobs=True
+    ) as cluster:
         yield cluster
         cluster.check_idle()
 

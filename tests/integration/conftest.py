@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,10 @@ from tests.kit.servers.party_servers import BASE_PORT, Cluster, running_cluster
 
 @pytest.fixture(scope="session")
 def sqlite_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    with Servers(lambda: running_cluster(a_root(tmp_path_factory), PARTIES, overlays=LIMITS)) as servers:
+    def start() -> AbstractContextManager[Cluster]:
+        return running_cluster(a_root(tmp_path_factory), PARTIES, overlays=LIMITS, has_many_jobs=True)
+
+    with Servers(start) as servers:
         yield servers
 
 
@@ -31,7 +34,9 @@ def mariadb_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server
         root = a_root(tmp_path_factory)
         with (
             dropped_databases(template, PARTIES),
-            running_cluster(root, PARTIES, template, base_port=BASE_PORT + 10, overlays=LIMITS) as cluster,
+            running_cluster(
+                root, PARTIES, template, base_port=BASE_PORT + 10, overlays=LIMITS, has_many_jobs=True
+            ) as cluster,
         ):
             yield cluster
 

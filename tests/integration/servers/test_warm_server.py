@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -15,7 +16,7 @@ import pytest
 from fate_flow.cli.server import service
 from fate_flow.engines.local.spawner import SPAWNER
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, Cluster, PartyServer, bin_cluster, running_cluster
-from tests.kit.servers.warm import WARM, Done, WarmProcess
+from tests.kit.servers.warm import EXECUTED_SPAWNER, WARM, Done, WarmProcess
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
@@ -40,20 +41,49 @@ def looks(party: PartyServer) -> dict[str, Any]:
     """What the system shows of a server, in what stays the same from one start to the next."""
     running = service.find(party.home)
     assert running is not None
-    pid = running.pid
-    server = psutil.Process(pid)
+    server = psutil.Process(running.pid)
+    return {
+        "argv": argv_of(server), "parent": server.ppid(), **inside(server),
+        "processes": Counter(_name(one) for one in (server, *server.children(recursive=True))),
+    }
+
+
+def spawner_of(party: PartyServer) -> psutil.Process:
+    """The spawner of a server, as soon as it serves."""
+    running = service.find(party.home)
+    assert running is not None
+    server = psutil.Process(running.pid)
     [spawner] = eventually(lambda: [one for one in server.children() if one.name() == SPAWNER], "the spawner")
+    last = 1 << (signal.SIGINT - 1)      # of the signals that it sets
+    eventually(lambda: int(inside(spawner)["status"]["SigIgn"], 16) & last, "the spawner's signals")
+    return spawner
+
+
+def looks_of_spawner(party: PartyServer) -> dict[str, Any]:
+    """The same of its spawner, whose sockets have other numbers."""
+    spawner = spawner_of(party)
+    argv = argv_of(spawner)
+    return {"argv": (argv[:4], len(argv), argv[-2:]), "children": spawner.children(), **inside(spawner)}
+
+
+def environment_of(party: PartyServer) -> dict[str, str]:
+    """That of a server whose spawner is executed, with the same."""
+    without = (*OF_A_SHELL, *EXECUTED_SPAWNER)
+    return {key: value for key, value in spawner_of(party).environ().items() if key not in without}
+
+
+def argv_of(process: psutil.Process) -> list[str]:
+    return [f"/{one.lstrip('/')}" if number == 0 else one for number, one in enumerate(process.cmdline())]
+
+
+def inside(process: psutil.Process) -> dict[str, Any]:
+    pid = process.pid
     files = [os.readlink(one.path).partition(":")[0] for one in os.scandir(f"/proc/{pid}/fd")]
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return {
-        "argv": [f"/{one.lstrip('/')}" if number == 0 else one for number, one in enumerate(server.cmdline())],
-        "folder": server.cwd(), "parent": server.ppid(),
-        "leads": (os.getsid(pid) == pid, os.getpgid(pid) == pid), "nice": server.nice(), "files": Counter(files),
-        "streams": [os.readlink(f"/proc/{pid}/fd/{number}") for number in range(3)],
+        "folder": process.cwd(), "leads": (os.getsid(pid) == pid, os.getpgid(pid) == pid), "nice": process.nice(),
+        "files": Counter(files), "streams": [os.readlink(f"/proc/{pid}/fd/{number}") for number in range(3)],
         "status": {key: status[key] for key in STATUS},
-        "processes": Counter(_name(one) for one in (server, *server.children(recursive=True))),
-        "environment": {key: value for key, value in spawner.environ().items() if key not in OF_A_SHELL},
-        "spawner": spawner.cmdline()[-2:],     # it is executed with the server's environment
     }
 
 
@@ -63,14 +93,17 @@ def _name(process: psutil.Process) -> str:
 
 def test_a_forked_server_is_as_an_executed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_cluster(tmp_path / "c", (GUEST,), base_port=BASE_PORT + 170) as cluster:
+        spawner = looks_of_spawner(cluster.guest)
         monkeypatch.setenv("FLAVOUR", "of this start")      # later than the warm process
         cluster.kill(GUEST)
-        cluster.start(GUEST)
-        forked = looks(cluster.guest)
+        bin_cluster("start", cluster.root, has_many_jobs=True)
+        environment, server = environment_of(cluster.guest), looks(cluster.guest)
         cluster.kill(GUEST)
         executed(cluster.root)
-        assert forked == looks(cluster.guest)
-        assert forked["environment"]["FLAVOUR"] == "of this start"
+        assert environment == environment_of(cluster.guest)
+        assert environment["FLAVOUR"] == "of this start"
+        assert server == looks(cluster.guest)
+        assert spawner == looks_of_spawner(cluster.guest)
 
 
 @pytest.mark.parametrize(("code", "arguments"), [

@@ -30,7 +30,7 @@ from fate_flow.engines.local.engine import living_workers
 from fate_flow.engines.local.spawner import SPAWNER
 from fate_flow.engines.local.worker import RUNNER, Started
 from tests.kit.servers.mariadb import open_mariadb
-from tests.kit.servers.warm import WARM
+from tests.kit.servers.warm import EXECUTED_SPAWNER, NOTHING, WARM
 from tests.kit.signing import signature_of_clients
 from tests.kit.waiting import SECONDS, eventually
 
@@ -303,6 +303,7 @@ class Cluster:
 
     root: Path
     parties: dict[str, PartyServer]
+    has_many_jobs: bool = False         # so that their spawners are executed
 
     @property
     def guest(self) -> PartyServer:
@@ -388,12 +389,13 @@ class Cluster:
         bin_cluster("kill", self.root, "--party", party_id)
 
     def start(self, party_id: str) -> None:
-        bin_cluster("start", self.root, "--party", party_id)
+        bin_cluster("start", self.root, "--party", party_id, has_many_jobs=self.has_many_jobs)
 
 
-def bin_cluster(verb: str, root: Path, *arguments: str) -> dict[str, Row]:
+def bin_cluster(verb: str, root: Path, *arguments: str, has_many_jobs: bool = False) -> dict[str, Row]:
     """The parties that the command prints, by their ids."""
-    done = WARM.run("bin/cluster", verb, "--dir", str(root), *arguments)
+    more = EXECUTED_SPAWNER if has_many_jobs else NOTHING
+    done = WARM.run("bin/cluster", verb, "--dir", str(root), *arguments, more=more)
     assert done.code == 0, done.err
     return {party["party_id"]: party for party in json.loads(done.out)["parties"]}
 
@@ -401,7 +403,7 @@ def bin_cluster(verb: str, root: Path, *arguments: str) -> dict[str, Row]:
 @contextmanager
 def running_cluster(
     root: Path, party_ids: Sequence[str], database: str = "", base_port: int = BASE_PORT,
-    overlays: Mapping[str, Any] | None = None, over_tls: bool = False,
+    overlays: Mapping[str, Any] | None = None, over_tls: bool = False, has_many_jobs: bool = False,
 ) -> Iterator[Cluster]:
     """Servers that are taken down whatever happens, with all that they started; `overlays` go over their confs."""
     for party_id in party_ids:
@@ -416,12 +418,12 @@ def running_cluster(
     options += ["--database", database] if database else []
     parties = [word for party_id in party_ids for word in ("--party", party_id)]
     try:
-        found = bin_cluster("up", root, *parties, *options)
+        found = bin_cluster("up", root, *parties, *options, has_many_jobs=has_many_jobs)
         servers = {
             name: PartyServer(name, party["url"], Path(party["home"]), database.replace("{party_id}", name))
             for name, party in found.items()
         }
-        yield Cluster(root, servers)
+        yield Cluster(root, servers, has_many_jobs)
     finally:
         if (root / "cluster.json").exists():
             bin_cluster("kill", root, *parties)     # a server that is to end waits for kept-alive connections

@@ -4,10 +4,11 @@ A start of a server takes a second of processor time, nearly all of it for impor
 two hundred. So every process of pytest has one other process (`warm_process.py`), which has imported all of it once
 and forks the commands, and they fork the servers. A server that was forked differs from one that was executed in
 nothing that a client, another party or an operator sees: it has its own session, its environment, its folder, its
-console, its command line and nothing open (tests/integration/servers/test_warm_server.py compares them). The spawner is
-executed as ever: forked with all the modules of a server, it would take longer to fork each worker. `flow` and
-`fate_flow`, which take up to a second to import and next to nothing to run, are forked as well; they end with the same
-code and print the same as the executed ones (the same test).
+console, its command line and nothing open (tests/integration/servers/test_warm_server.py compares them). Its spawner is
+forked as well, unless EXECUTED_SPAWNER says otherwise: with all the modules of a server it takes 5 ms longer to fork
+each worker, and a Python of its own takes 130 ms to start, so servers of many jobs execute it. `flow` and `fate_flow`,
+which take up to a second to import and next to nothing to run, are forked as well; they end with the same code and
+print the same as the executed ones (the same test).
 
 The spawners of tests of an engine alone are forked as well, from a process that has nothing but their modules
 (`engine_site.py`).
@@ -28,15 +29,19 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from fate_flow.cli.server import service
 from tests.kit.waiting import SECONDS
 
+EXECUTED_SPAWNER = {"FATE_FLOW_EXECUTED_SPAWNER": "1"}
+"""For the environment of a server whose spawner is to be a Python of its own, as the product has it."""
 PROGRAM = Path(__file__).with_name("warm_process.py")
+NOTHING: Mapping[str, str] = MappingProxyType({})
 SPACE = "-" * 4000
 """For the command lines of the forks, which take the place of this one's."""
 
@@ -60,11 +65,12 @@ class WarmProcess:
         self._control: socket.socket | None = None
 
     def run(
-        self, name: str, *arguments: str, seconds: float = 120.0, cwd: Path = Path("/"), given: str = ""
-    ) -> Done:  # fmt: skip
+        self, name: str, *arguments: str, seconds: float = 120.0, cwd: Path = Path("/"), given: str = "",
+        more: Mapping[str, str] = NOTHING,
+    ) -> Done:
         """Run `bin/cluster`, `bin/service.sh`, `flow` or `fate_flow` in a process of its own; kill it after that time.
 
-        `given`: what it reads from its standard input."""
+        `given`: what it reads from its standard input; `more`: variables of its environment besides our own."""
         with tempfile.TemporaryFile() as into, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             into.write(given.encode())
             into.seek(0)
@@ -72,7 +78,7 @@ class WarmProcess:
             try:
                 try:
                     streams = [into.fileno(), out.fileno(), err.fileno(), said]
-                    self.ask([name, arguments, dict(os.environ), str(cwd)], streams)
+                    self.ask([name, arguments, {**os.environ, **more}, str(cwd)], streams)
                 finally:
                     os.close(said)
                 code = _code(read, seconds, " ".join((name, *arguments)))

@@ -24,11 +24,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, NoReturn
 
-import fate_flow.server.supervisor  # noqa: F401  # the command `serve` imports it when it is called
 from fate_flow.cli.flow import main as flow_command
 from fate_flow.cli.server import admin, cluster, grants, keys, party, service  # noqa: F401  # of subcommands
 from fate_flow.cli.server import main as server_command
-from fate_flow.engines.local import proc
+from fate_flow.components import preload
+from fate_flow.engines.local import proc, spawner
+from fate_flow.server import supervisor
 
 COMMANDS = {"bin/cluster": cluster, "bin/service.sh": service}
 SCRIPTS = {"flow": flow_command.main, "fate_flow": server_command.main}
@@ -82,11 +83,23 @@ def _become_server(argv: Sequence[str], console: IO[bytes], cwd: Path) -> NoRetu
             _install_crash_points(cwd)
         if "FATE_FLOW_TINY_PROVIDER" in os.environ:
             _install_tiny_provider()
+        if "FATE_FLOW_EXECUTED_SPAWNER" not in os.environ:
+            supervisor.become_spawner = _be_spawner  # type: ignore[assignment]  # it returns at the end of the spawner
         server_command.main()
     except BaseException as error:  # noqa: BLE001  # the frames above must not see it
         code = _code_of(error)
     finally:
         _leave(code)
+
+
+def _be_spawner(wakeup: socket.socket, reply: socket.socket, parent: int, home: Path) -> None:
+    """Serve as the program that the product executes here, with the modules of the server beside its own."""
+    numbers = sorted((wakeup.fileno(), reply.fileno()))
+    for begin, end in zip((3, *(one + 1 for one in numbers)), (*numbers, os.sysconf("SC_OPEN_MAX")), strict=True):
+        os.closerange(begin, end)
+    arguments = [str(wakeup.fileno()), str(reply.fileno()), str(parent), spawner.SPAWNER, str(home)]
+    _show([sys.executable, "-P", "-m", spawner.__name__, *arguments])
+    spawner.main(arguments)
 
 
 def _install_crash_points(home: Path) -> None:
@@ -162,6 +175,7 @@ def _show(argv: Sequence[str]) -> None:
 def main(control: socket.socket) -> None:
     """Fork a command for each request on this socket: a name, arguments, an environment, a folder and four streams."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)       # nobody waits for the forks
+    preload()       # for the spawners
     proc.settle_memory()
     while True:
         request, streams, _, _ = socket.recv_fds(control, LONGEST_REQUEST, 4)
