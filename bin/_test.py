@@ -1,7 +1,8 @@
 """Run the checks: ruff, mypy, and pytest with a MariaDB server and the genuine FATE client.
 
-A run writes only to its own folder, `.cache/test/<name>`, and removes it at the end, unless FATE_FLOW_TEST_KEEP=1. A
-run holds a lock in its folder. So a later run recognises the folder of a killed run, and ends the servers in it.
+A run writes only to its own folder, `.cache/test/<name>`, and removes it at the end, unless FATE_FLOW_TEST_KEEP=1. What
+tests that have passed and servers that have ended leave in it is removed at once. A run holds a lock in its folder. So
+a later run recognises the folder of a killed run, and ends the servers in it.
 
 pytest is this same file in another process: earlier problems must be printed above pytest's closing line, which is the
 last line that people read.
@@ -37,6 +38,9 @@ FAST = ("-n", "4", "-m", "not long", "--hypothesis-profile", "quick", "tests/uni
 """The tests for a developer's loop: none needs a database server or another environment. Tests that make up values make
 up fewer (tests/conftest.py)."""
 SCRIPTS = sorted(f"bin/{path.name}" for path in CHECKOUT.glob("bin/*.py"))
+KEEP_VARIABLE = "FATE_FLOW_TEST_KEEP"
+_KEPT = "all" if os.environ.get(KEEP_VARIABLE) else "failed"
+"""Which folders of tests stay until the end of the run: to remove all of them at its end takes seconds."""
 _CHECKS_SECONDS = 600.0      # for ruff and mypy, after the last test
 CHECKS = (
     ("ruff", ["ruff", "check", "--quiet", "fate_flow", "tests", "bin"]),
@@ -141,7 +145,7 @@ def _run_tests(
     writing.start()
     code = _run([
         sys.executable, "-P", str(Path(__file__)), "--pytest", f"--basetemp={folder / 'pytest'}",
-        "-o", f"cache_dir={CACHE / 'pytest'}", *arguments,
+        "-o", f"cache_dir={CACHE / 'pytest'}", "-o", f"tmp_path_retention_policy={_KEPT}", *arguments,
     ], environment)
     writing.join()
     return code or int(outcome.failed)
@@ -236,7 +240,7 @@ def _own_folder() -> Iterator[Path]:
         yield folder
     finally:
         _be_deaf()
-        if os.environ.get("FATE_FLOW_TEST_KEEP"):
+        if os.environ.get(KEEP_VARIABLE):
             _end_servers(folder)
         else:
             _clear(folder)
@@ -258,9 +262,23 @@ def _end_servers(folder: Path) -> None:
     """End the servers that an unfinished test or run has left running."""
     if (folder / "mariadb" / "mariadb.json").exists():
         _quietly(str(CHECKOUT / "bin" / "_mariadb.py"), "stop", "--dir", str(folder / "mariadb"))
+    named = _named_by_processes(folder)
+    if not named:
+        return
     clusters = {path.parents[2] for path in folder.rglob("run/server.json")}
     for cluster in sorted(path for path in clusters if (path / "cluster.json").exists()):
-        _quietly("-m", "fate_flow.cli.server.cluster", "down", "--dir", str(cluster))
+        if any(str(cluster) in text for text in named):
+            _quietly("-m", "fate_flow.cli.server.cluster", "down", "--dir", str(cluster))
+
+
+def _named_by_processes(folder: Path) -> list[str]:
+    """Return the command line and the working folder of each process that has something in this folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):     # of another user, or gone
+            command = (process / "cmdline").read_bytes().decode("utf-8", "replace")
+            found.append(f"{command} {(process / 'cwd').readlink()}")
+    return [text for text in found if f"{folder}/" in text]
 
 
 def _quietly(*arguments: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -433,6 +434,8 @@ def running_cluster(
             with suppress(psutil.NoSuchProcess):
                 process.kill()
     assert left == [], left
+    if not os.environ.get("FATE_FLOW_TEST_KEEP"):
+        shutil.rmtree(root, ignore_errors=True)     # thousands of files, which would be left to the end of the run
 
 
 def processes_of(root: Path) -> list[psutil.Process]:
