@@ -115,6 +115,7 @@ def _mariadb(url: str) -> pymysql.Connection[pymysql.cursors.DictCursor]:
         host=address.hostname, port=address.port or 3306, user=address.username, password=address.password or "",
         database=address.path.strip("/"), connect_timeout=5, read_timeout=20, autocommit=True,
         cursorclass=pymysql.cursors.DictCursor,
+        ssl_disabled=True,      # or each connection would read all certificates of the system
     )
 
 

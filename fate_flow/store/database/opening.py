@@ -161,7 +161,7 @@ def create_if_missing(url: str) -> None:
         return
     name = unquote(parts.path.strip("/")).replace("`", "")
     try:
-        connection = pymysql.connect(
+        connection = _MySqlConnection(
             host=parts.hostname or "127.0.0.1",
             port=parts.port or 3306,
             user=unquote(parts.username or "root"),

@@ -112,7 +112,7 @@ def beside(store: SqlStore) -> Iterator[Any]:
     """A cursor of another session on the same database."""
     params = store.database.connect_params
     address = {name: params[name] for name in ("host", "port", "user", "password")}
-    connection = pymysql.connect(**address, database=store.database.database)
+    connection = pymysql.connect(**address, database=store.database.database, ssl_disabled=True)
     try:
         with connection.cursor() as cursor:
             yield cursor

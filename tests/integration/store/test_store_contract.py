@@ -347,7 +347,7 @@ class TestMySql(Cases):
 def _kill(store: SqlStore) -> None:
     """What the server does to a connection that idles for too long."""
     number = store.database.execute_sql("SELECT CONNECTION_ID()").fetchone()[0]
-    connection = pymysql.connect(**_address(store.database))
+    connection = pymysql.connect(**_address(store.database), ssl_disabled=True)
     with connection.cursor() as cursor:
         cursor.execute(f"KILL {number}")
     connection.close()

@@ -36,4 +36,5 @@ def open_mariadb(url: str) -> pymysql.Connection[pymysql.cursors.DictCursor]:
     return pymysql.connect(
         host=address.hostname, port=address.port or 3306, user=address.username, password=address.password or "",
         database=address.path.strip("/"), autocommit=True, cursorclass=pymysql.cursors.DictCursor,
+        ssl_disabled=True,      # or each connection would read all certificates of the system
     )
