@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Generator, Iterator
+from itertools import count
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
+from _pytest.tmpdir import tmppath_result_key
 from hypothesis import HealthCheck, settings
 
 from tests.division import FromBothEnds, has_only_long, is_brief, is_reported
@@ -55,6 +59,20 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         if is_reported(report):
             item.ihook.pytest_runtest_logreport(report=report)
     return True
+
+
+NUMBERS = count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """As pytest's own, which looks through the folders of all earlier tests for a number, and makes a link to each."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.mktemp(f"{name}{next(NUMBERS)}", numbered=False)
+    yield path
+    has_passed = request.node.stash[tmppath_result_key].get("call", True)
+    if has_passed and request.config.getini("tmp_path_retention_policy") == "failed":
+        rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture
