@@ -31,7 +31,7 @@ from fate_flow.engines.local.engine import living_workers
 from fate_flow.engines.local.spawner import SPAWNER
 from fate_flow.engines.local.worker import RUNNER, Started
 from tests.kit.servers.mariadb import open_mariadb
-from tests.kit.servers.warm import EXECUTED_SPAWNER, NOTHING, WARM
+from tests.kit.servers.warm import EXECUTED_SPAWNER, WARM
 from tests.kit.signing import signature_of_clients
 from tests.kit.waiting import SECONDS, eventually
 
@@ -255,16 +255,17 @@ class PartyServer:
         """The row of the job once it has one of these statuses; once it is over when none is given."""
         wanted = statuses or OVER
 
-        def look() -> Row | None:
-            rows = self.rows("SELECT * FROM t_job WHERE f_job_id = ?", job_id)
-            if rows and rows[0]["f_status"] in OVER and rows[0]["f_status"] not in wanted:
-                pytest.fail(f"job {job_id} is {rows[0]['f_status']}: {rows[0]['f_reason']} {rows[0]['f_message']}")
-            return rows[0] if rows and rows[0]["f_status"] in wanted else None
-
         def state() -> str:
             return f"job {job_id} {' or '.join(wanted)}: {self.post('job/explain', {'job_id': job_id})}"
 
-        return eventually(look, state, seconds)
+        with self._reading() as read:
+            def look() -> Row | None:
+                row = next(iter(read("SELECT * FROM t_job WHERE f_job_id = ?", job_id)), None)
+                if row and row["f_status"] in OVER and row["f_status"] not in wanted:
+                    pytest.fail(f"job {job_id} is {row['f_status']}: {row['f_reason']} {row['f_message']}")
+                return row if row and row["f_status"] in wanted else None
+
+            return eventually(look, state, seconds)
 
     def worker_of(self, job_id: str, component: str) -> Started:
         """The worker that runs, or ran, this party's share; waits for it."""
@@ -395,8 +396,7 @@ class Cluster:
 
 def bin_cluster(verb: str, root: Path, *arguments: str, has_many_jobs: bool = False) -> dict[str, Row]:
     """The parties that the command prints, by their ids."""
-    more = EXECUTED_SPAWNER if has_many_jobs else NOTHING
-    done = WARM.run("bin/cluster", verb, "--dir", str(root), *arguments, more=more)
+    done = WARM.run("bin/cluster", verb, "--dir", str(root), *arguments, more=EXECUTED_SPAWNER if has_many_jobs else {})
     assert done.code == 0, done.err
     return {party["party_id"]: party for party in json.loads(done.out)["parties"]}
 
@@ -434,8 +434,8 @@ def running_cluster(
             with suppress(psutil.NoSuchProcess):
                 process.kill()
     assert left == [], left
-    if not os.environ.get("FATE_FLOW_TEST_KEEP"):
-        shutil.rmtree(root, ignore_errors=True)     # thousands of files, which would be left to the end of the run
+    if not os.environ.get("FATE_FLOW_TEST_KEEP"):     # thousands of files, which would be left to the end of the run
+        shutil.rmtree(root, ignore_errors=True)
 
 
 def processes_of(root: Path) -> list[psutil.Process]:
