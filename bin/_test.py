@@ -32,8 +32,8 @@ CACHE = CHECKOUT / ".cache"
 URL_VARIABLE = "FATE_FLOW_TEST_MYSQL_URL"
 CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
-SIDE_BY_SIDE = ("-n", "4")
-"""Two processes mostly wait for servers, the other two compute: tests/division.py."""
+SIDE_BY_SIDE = ("-n", "5")
+"""Four processes mostly wait for servers, the other one computes: tests/division.py."""
 FAST = ("-n", "4", "-m", "not long", "--hypothesis-profile", "quick", "tests/unit", "tests/simulation")
 """The tests for a developer's loop: none needs a database server or another environment. Tests that make up values make
 up fewer (tests/conftest.py)."""

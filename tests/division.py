@@ -1,8 +1,10 @@
 """How the tests are divided over the processes of `bin/test`.
 
-Tests with real servers mostly wait, and all others work. So half of the processes take their work from one end of the
-list, where those with servers are, and the others from the other end: a processor always has something to do, and they
-meet somewhere in the middle. What is handed out is a *group*: the tests that borrow the same servers, or else a file.
+Tests with real servers mostly wait, and all others work. So most processes take their work from one end of the list,
+where those with servers are, and a quarter of them, at least one, from the other end: a processor always has something
+to do, and what is left when the servers are gone keeps all processors busy to the end. The longest stand at the ends
+and the shortest in the middle, where they meet: all processes end at about the same time. What is handed out is a
+*group*: the tests that borrow the same servers, or else a file.
 
 A process has servers of its own, on ports of its own (tests/kit/servers/party_servers.py), so every division is right;
 a bad one only starts more of them.
@@ -21,10 +23,56 @@ from xdist.workermanage import WorkerController
 
 TESTS = Path(__file__).parent
 WITH_SERVERS = ("integration", "genuine", "chaos", "fuzz", "attacks")
-"""Folders, those with the longest groups first."""
+"""Folders."""
 ONE_GROUP = ("genuine", "attacks")
 """Folders whose tests all share the same servers."""
 ON_MARIADB = " on mariadb"
+SECONDS: dict[str, float] = {
+    "integration of jobs on sqlite": 130, "integration on mariadb": 100, "genuine": 90, "attacks": 70,
+    "integration of servers on sqlite": 50,
+    "tests/chaos/test_chaos.py": 50,
+    "tests/chaos/test_books.py": 15,
+    "tests/fuzz/test_fuzz.py": 10,
+    "tests/integration/engine/test_engine.py": 12,
+    "tests/integration/engine/test_engine_stop.py": 10,
+    "tests/integration/engine/test_engine_survival.py": 12,
+    "tests/integration/jobs/test_real_clients.py": 15,
+    "tests/integration/jobs/test_real_intersection.py": 20,
+    "tests/integration/jobs/test_real_native.py": 20,
+    "tests/integration/jobs/test_real_people.py": 10,
+    "tests/integration/jobs/test_real_permissions.py": 10,
+    "tests/integration/jobs/test_real_streams.py": 40,
+    "tests/integration/jobs/test_real_writer.py": 30,
+    "tests/integration/servers/test_cluster_command.py": 30,
+    "tests/integration/servers/test_installed_wheel.py": 12,
+    "tests/integration/servers/test_real_capacity_notices.py": 10,
+    "tests/integration/servers/test_real_crash_points.py": 25,
+    "tests/integration/servers/test_real_dialing.py": 20,
+    "tests/integration/servers/test_real_gateway.py": 30,
+    "tests/integration/servers/test_real_join.py": 18,
+    "tests/integration/servers/test_real_lost_parties.py": 25,
+    "tests/integration/servers/test_real_plain_v1.py": 35,
+    "tests/integration/servers/test_real_signatures.py": 15,
+    "tests/integration/servers/test_real_signed_answers.py": 15,
+    "tests/integration/servers/test_real_start.py": 15,
+    "tests/integration/servers/test_real_tls.py": 15,
+    "tests/integration/store/test_schema.py": 20,
+    "tests/integration/store/test_storage_faults.py": 10,
+    "tests/integration/store/test_store_contract.py": 15,
+    "tests/integration/store/test_upgraded_rows.py": 15,
+    "tests/simulation/test_calm.py": 8,
+    "tests/simulation/test_chaos.py": 35,
+    "tests/simulation/test_contention.py": 40,
+    "tests/simulation/test_lifecycles.py": 8,
+    "tests/simulation/test_limits.py": 6,
+    "tests/simulation/test_mutants.py": 15,
+    "tests/unit/api/http/test_made_requests.py": 30,
+    "tests/unit/peers/test_own_keys.py": 8,
+    "tests/unit/relay/test_spool_interleaved.py": 10,
+}
+"""How long the long groups take on two processors, about; any other takes a moment for each of its tests. A number that
+is no longer right makes nothing wrong: a run ends a little later."""
+_MOMENT, _MOST_MOMENTS = 0.02, 5.0
 _OWN = re.compile(r"^def (cluster|on_sqlite)\(", re.MULTILINE)
 _ALL_LONG = re.compile(r"^pytestmark = .*\bpytest\.mark\.long\b", re.MULTILINE)
 _BORROWED = re.compile(r"^ *def test\w*\([^)]*\b(cluster: Cluster|on_sqlite)\b", re.MULTILINE)
@@ -41,16 +89,15 @@ def group_of(nodeid: str) -> str:
     return folder if folder in ONE_GROUP else file
 
 
-def place(group: str, tests: int) -> tuple[int, int, str]:
-    """Where it stands: first those with servers, last the simulation, the longer ones towards the ends."""
-    folder = _folder(group)
-    if "." not in group:    # no file: the tests of all files that borrow the same servers
-        # A test on MariaDB takes several times as long as others: its group, begun late, would end last.
-        return (-2 if group.endswith(ON_MARIADB) else -1, -tests, group)
-    if folder in WITH_SERVERS:
-        # A file that starts servers of its own takes long for its few tests: it must not be begun last.
-        return (WITH_SERVERS.index(folder) if _starts(group) else len(WITH_SERVERS), -tests, group)
-    return (len(WITH_SERVERS) + 1 + (folder == "simulation"), tests, group)
+def place(group: str, tests: int) -> tuple[int, float, str]:
+    """Where it stands: first those with servers, the longest first; then all others, the longest last."""
+    seconds = SECONDS.get(group, min(tests * _MOMENT, _MOST_MOMENTS))
+    return (0, -seconds, group) if _folder(group) in WITH_SERVERS else (1, seconds, group)
+
+
+def takes_servers(number: int, processes: int) -> bool:
+    """Whether the process of this number, from 0, takes the tests with servers first."""
+    return number < processes - max(1, processes // 4)
 
 
 def has_only_long(path: Path) -> bool:
@@ -63,12 +110,6 @@ def has_only_long(path: Path) -> bool:
 def _borrows(file: str) -> bool:
     text = (TESTS.parent / file).read_text(encoding="utf-8")
     return not _OWN.search(text) and bool(_BORROWED.search(text))
-
-
-@cache
-def _starts(file: str) -> bool:
-    has_cluster = "running_cluster(" in (TESTS.parent / file).read_text(encoding="utf-8")
-    return has_cluster or "/servers/" in file or _folder(file) in ("chaos", "fuzz")
 
 
 def _folder(name: str) -> str:
@@ -99,7 +140,7 @@ class Numbered(list[str]):
 
 
 class FromBothEnds(LoadScopeScheduling):
-    """Whichever process is free takes the next group: half of them from the beginning, the others from the end."""
+    """Whichever process is free takes the next group: most of them from the beginning, the others from the end."""
 
     def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
         super().add_node_collection(node, collection)
@@ -110,8 +151,7 @@ class FromBothEnds(LoadScopeScheduling):
         return group_of(nodeid)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        takes_servers = self.nodes.index(node) < (len(self.nodes) + 1) // 2
-        take = min if takes_servers else max
+        take = min if takes_servers(self.nodes.index(node), len(self.nodes)) else max
         wanted = take(self.workqueue, key=lambda group: place(group, len(self.workqueue[group])))
         self.workqueue.move_to_end(wanted, last=False)
         given = self.assigned_work.get(node, {})

@@ -8,7 +8,17 @@ from typing import Any, cast
 
 import pytest
 
-from tests.division import Numbered, group_of, has_only_long, is_brief, is_reported, place
+from tests.division import (
+    SECONDS,
+    TESTS,
+    Numbered,
+    group_of,
+    has_only_long,
+    is_brief,
+    is_reported,
+    place,
+    takes_servers,
+)
 
 SQLITE, OF_SERVERS = "integration of jobs on sqlite", "integration of servers on sqlite"
 MARIADB, OWN = "integration on mariadb", "tests/integration/jobs/test_real_native.py"
@@ -33,16 +43,33 @@ def test_tests_that_borrow_the_same_servers_stay_together(nodeid: str, group: st
     assert group_of(nodeid) == group
 
 
-def test_what_waits_stands_at_one_end_and_what_works_at_the_other() -> None:
+def test_what_waits_stands_at_one_end_and_what_works_at_the_other_the_longest_first(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    for group, seconds in (
+        (SQLITE, 100), ("genuine", 90), (OWN, 20), (BRIEF, 10), ("tests/simulation/test_chaos.py", 50)
+    ):
+        monkeypatch.setitem(SECONDS, group, seconds)
     groups = {
-        "tests/unit/test_layers.py": 300, "tests/simulation/test_chaos.py": 5, "tests/chaos/test_chaos.py": 40,
-        "genuine": 1000, OWN: 8, BRIEF: 90, SQLITE: 168, OF_SERVERS: 100, MARIADB: 33,
-        "tests/simulation/test_mutants.py": 50,
+        "tests/unit/test_a.py": 100, "tests/unit/test_b.py": 10_000, "tests/unit/test_c.py": 1, OWN: 8, BRIEF: 90,
+        "tests/simulation/test_chaos.py": 5, "tests/integration/test_d.py": 2, "genuine": 1000, SQLITE: 168,
     }  # fmt: skip
     assert sorted(groups, key=lambda group: place(group, groups[group])) == [
-        MARIADB, "genuine", SQLITE, OF_SERVERS, OWN, "tests/chaos/test_chaos.py", BRIEF, "tests/unit/test_layers.py",
-        "tests/simulation/test_chaos.py", "tests/simulation/test_mutants.py",
+        SQLITE, "genuine", OWN, BRIEF, "tests/integration/test_d.py", "tests/unit/test_c.py", "tests/unit/test_a.py",
+        "tests/unit/test_b.py", "tests/simulation/test_chaos.py",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("processes", "computing"), [(1, [0]), (2, [1]), (4, [3]), (5, [4]), (8, [6, 7])])
+def test_a_quarter_of_the_processes_and_at_least_one_computes(processes: int, computing: list[int]) -> None:
+    assert [number for number in range(processes) if not takes_servers(number, processes)] == computing
+
+
+def test_the_groups_that_are_known_to_be_long_are_there() -> None:
+    files = [path.relative_to(TESTS.parent).as_posix() for path in TESTS.rglob("test_*.py")]
+    names = {SQLITE, OF_SERVERS, MARIADB, "genuine", "attacks"}
+    assert SECONDS.keys() - names <= {group_of(f"{file}::test_a") for file in files}
+    assert names <= SECONDS.keys()
 
 
 @pytest.mark.parametrize(("when", "outcome", "is_wanted"), [
