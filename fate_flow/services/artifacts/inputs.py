@@ -52,33 +52,43 @@ class Upstream:
         return TaskInputs(tuple(found), parameters)
 
     def _sources(self, key: TaskKey, task: TaskSpec) -> Iterator[tuple[Input, Source, tuple[Artifact, ...]]]:
-        yield from sources_of(self.kinds, self.tx, key, task)
-        kept = {name: kind for name, kind in self.kinds.items() if kind.stays_with_worker}
-        for one in task.inputs:
-            names = [name for name, kind in kept.items() if kind.port == one.kind]
-            for source in one.sources if names and one.is_read_at(key.party) else ():
-                yield one, source, tuple(each for each in self._reported(source, one.kind) if each.kind in names)
+        for one, source in _read_by(self.kinds, task, key.party):
+            published = _published(self.kinds, self.tx, key, one, source)
+            yield one, source, published or tuple(self._reported(one, source))
 
-    def _reported(self, source: Source, section: str) -> Iterator[Artifact]:
+    def _reported(self, one: Input, source: Source) -> Iterator[Artifact]:
+        """Yield what the source is, of kinds that stay with their worker."""
+        names = {name for name, kind in self.kinds.items() if kind.port == one.kind and kind.stays_with_worker}
         producer = self.spec.tasks[source.producer]
-        names = output_names(self.modules.get(producer.module), producer.outputs, section, producer.stage)
-        for one in self.reported(source.producer):
-            if names.get(one.key) == source.alias:
-                yield one
+        outputs = output_names(self.modules.get(producer.module), producer.outputs, one.kind, producer.stage)
+        for artifact in self.reported(source.producer) if names else ():
+            if artifact.kind in names and outputs.get(artifact.key) == source.alias:
+                yield artifact
 
 
 def sources_of(
     kinds: Kinds, tx: Transaction, key: TaskKey, task: TaskSpec
 ) -> Iterator[tuple[Input, Source, tuple[Artifact, ...]]]:
-    """Yield each source of the inputs that this party reads with its published artifacts; with none if nothing was
-    published.
+    """Yield each source of the inputs that this party reads with its published artifacts; there are none if nothing was
+    published, or if its kind is not."""
+    for one, source in _read_by(kinds, task, key.party):
+        yield one, source, _published(kinds, tx, key, one, source)
 
-    Inputs without rows are left out: models and caches."""
+
+def _read_by(kinds: Kinds, task: TaskSpec, party: Party) -> Iterator[tuple[Input, Source]]:
+    """Yield the sources that this party reads. Inputs that no kind serves are left out: caches."""
+    ports = {kind.port for kind in kinds.values()}
     for one in task.inputs:
-        readable = [kind for kind in kinds.values() if kind.port == one.kind and not kind.stays_with_worker]
-        for source in one.sources if readable and one.is_read_at(key.party) else ():
-            found = (kind.published(tx, key.job_id, source.producer, key.party, source.alias) for kind in readable)
-            yield one, source, next(filter(None, found), ())
+        if one.kind in ports and one.is_read_at(party):
+            yield from ((one, source) for source in one.sources)
+
+
+def _published(kinds: Kinds, tx: Transaction, key: TaskKey, one: Input, source: Source) -> tuple[Artifact, ...]:
+    found = (
+        kind.published(tx, key.job_id, source.producer, key.party, source.alias)
+        for kind in kinds.values() if kind.port == one.kind
+    )  # fmt: skip
+    return next(filter(None, found), ())
 
 
 def why_unreadable(

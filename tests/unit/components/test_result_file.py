@@ -40,9 +40,13 @@ class Disk:
         (root / "outside" / "metric.json").write_text(json.dumps(metric))
         (self.folder / "metric.json").write_text(json.dumps([{**metric[0], "name": "m", "data": [["k", 1]]}]))
         (self.folder / "outputs" / "x").write_text("kept")
+        self.models = self.folder / "models"
+        (self.models / "f_1").mkdir(parents=True)
+        (self.models / "x").write_text("{}")
         for link, target in (
             (self.folder / "link", root / "outside" / "metric.json"), (self.folder / "sub", root / "outside"),
             (self.folder / "outputs" / "link", root / "outside" / "metric.json"),
+            (self.models / "link", root / "outside" / "metric.json"), (self.models / "sub", root / "outside"),
             (self.data / "link", root / "outside" / "ns"),
             (self.data / "ns" / "link.sqlite", root / "outside" / "ns" / "t.sqlite"),
         ):  # fmt: skip
@@ -65,7 +69,8 @@ class Disk:
         if one.kind == TABLE:
             return _is_in(parse_uri(one.uri).path, self.data)
         path = Path(one.uri.removeprefix("file://"))
-        return _is_in(path, self.folder / "outputs" if one.kind == FILE else self.folder)
+        folders = {FILE: "outputs", JSON_MODEL: "models", MODEL_DIRECTORY: "models"}
+        return _is_in(path, self.folder / folders.get(one.kind, ""))
 
 
 def _is_in(path: Path, folder: Path) -> bool:
@@ -111,23 +116,20 @@ def test_metrics_in_a_pipe_are_none(disk: Disk) -> None:
 
 
 def test_models_are_files_and_folders_of_the_worker_that_are_there(disk: Disk) -> None:
-    models = disk.folder / "models"
-    (models / "f_1").mkdir(parents=True)
-    (models / "m").write_text("{}")
-    (models / "link").symlink_to(disk.root / "outside" / "metric.json")
+    models = disk.models
 
     def said(key: str, kind: str, name: str = "") -> Any:
         entry = {"uri": f"file://{models}/{name or key}", "type_name": kind, "metadata": {"a": 1, "model_overview": {}}}
         return disk.read({"model": {key: entry if kind == JSON_MODEL else [entry]}})
 
     for found, uri in (
-        (said("m", JSON_MODEL), f"file://{models}/m"), (said("f", MODEL_DIRECTORY, "f_1"), f"file://{models}/f_1"),
+        (said("x", JSON_MODEL), f"file://{models}/x"), (said("f", MODEL_DIRECTORY, "f_1"), f"file://{models}/f_1"),
     ):  # fmt: skip
         [one] = found.artifacts
         assert (one.uri, one.metadata) == (uri, {"a": 1})
     for key, kind, name in (
-        ("m", MODEL_DIRECTORY, "m"), ("f", JSON_MODEL, "f_1"), ("link", JSON_MODEL, "link"), ("n", JSON_MODEL, "m"),
-        ("m", JSON_MODEL, "../outputs/x"), ("gone", JSON_MODEL, "gone"), ("m", JSON_MODEL, "m_x"),
+        ("x", MODEL_DIRECTORY, ""), ("f", JSON_MODEL, "f_1"), ("link", JSON_MODEL, ""), ("sub", MODEL_DIRECTORY, ""),
+        ("n", JSON_MODEL, "x"), ("x", JSON_MODEL, "../outputs/x"), ("gone", JSON_MODEL, ""), ("x", JSON_MODEL, "x_y"),
     ):  # fmt: skip
         assert said(key, kind, name).message == WRONG, (key, kind, name)
 
@@ -150,9 +152,10 @@ def test_a_wrong_entry_is_named_in_the_log_alone(
 
 
 PIECES = st.sampled_from([
-    "..", ".", "", "data", "ns", "t", "link", "t.sqlite", "link.sqlite", "w", "outputs", "x", "metric.json", "sub",
-    "outside", "pipe", "etc", "passwd", "%2e%2e", "\0", "\ud800", "n" * 300,
+    "..", ".", "", "data", "ns", "t", "link", "t.sqlite", "link.sqlite", "w", "outputs", "models", "x", "f_1",
+    "metric.json", "sub", "outside", "pipe", "etc", "passwd", "%2e%2e", "\0", "\ud800", "n" * 300,
 ])  # fmt: skip
+KINDS = kinds_on_disk(Path(), Path())
 SCHEMES = st.sampled_from(["file://", "standalone://", "", "file:", "http://"])
 STARTS = st.sampled_from(["root", "data", "folder", "uploads", ""])
 JSON = st.recursive(
@@ -170,11 +173,11 @@ def entries(draw: st.DrawFn) -> Any:
     table = {"namespace": draw(PIECES), "name": draw(PIECES), "count": draw(st.integers(0, 9) | JSON)}
     meta = draw(st.sampled_from([table, {"bytes": 4, "sha256": DIGEST}]) | JSON)
     place = (draw(SCHEMES), draw(STARTS), tuple(draw(st.lists(PIECES, max_size=5))))
-    return {"uri": place, "type_name": draw(st.sampled_from([TABLE, FILE, METRIC]) | JSON), "metadata": meta}
+    return {"uri": place, "type_name": draw(st.sampled_from(sorted(KINDS)) | JSON), "metadata": meta}
 
 
 @given(
-    section=st.sampled_from(["data", "metric"]) | PIECES, key=PIECES,
+    section=st.sampled_from(["data", "model", "metric"]) | PIECES, key=PIECES,
     listed=st.lists(entries(), max_size=2) | JSON,
 )  # fmt: skip
 def test_nothing_that_a_worker_writes_leads_outside(disk: Disk, section: str, key: str, listed: Any) -> None:
