@@ -40,7 +40,7 @@ ROWS = {GUEST: {"a": 1, "b": 2, "c": 6}, HOST: {"a": 10, "b": 20, "c": 30}}
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     monkeypatch.setenv("FATE_FLOW_TINY_PROVIDER", "1")
-    with running_cluster(tmp_path / "models", (GUEST, HOST), base_port=BASE_PORT + 210) as cluster:
+    with running_cluster(tmp_path / "models", (GUEST, HOST), base_port=BASE_PORT + 140) as cluster:
         for party_id, rows in ROWS.items():
             text = csv_text(["id", "x"], {sid: [value] for sid, value in rows.items()})
             cluster.parties[party_id].has_table("shop", text, namespace="trial")
