@@ -65,6 +65,16 @@ def test_beside_the_tests_stand_no_helpers(folder: str) -> None:
     assert helpers == [], "a helper belongs to tests/kit"
 
 
+def test_no_two_files_have_one_name_but_in_packages() -> None:
+    """pytest imports a file whose folder is no package by its name alone, and refuses another one of that name."""
+    packages = {name.rpartition("/")[0] for name in files() if name.endswith("/__init__.py")}
+    names = Counter(
+        name.rpartition("/")[2] for name in files()
+        if name.rpartition("/")[0] not in packages and not name.endswith("conftest.py")
+    )  # fmt: skip
+    assert {name: count for name, count in names.items() if count > 1} == {}
+
+
 def test_no_folder_has_too_many_files_but_those_that_are_known() -> None:
     sizes = Counter(name.rpartition("/")[0] for name in files())
     assert {folder for folder, size in sizes.items() if size > MOST_FILES} == FULLER
