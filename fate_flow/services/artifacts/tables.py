@@ -5,7 +5,7 @@ Besides outputs, tasks read tables that their parameters name: by namespace and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,11 +49,7 @@ class TableKind(ArtifactKind):
 
     def published(self, tx: Transaction, job_id: str, task: str, party: Party, name: str) -> tuple[Artifact, ...]:
         """Return the tables with `namespace`, `name` and, if they still exist, `schema` in their metadata."""
-        every = tx.outputs(job_id, task, party)
-        one = [each for each in every if each.data_name == name]
-        several = {each.data_name: each for each in every if _is_part(each.data_name, name)}
-        made = one or [several[key] for key in sorted(several, key=lambda key: int(key.rpartition(_PART)[2]))]
-        return tuple(_as_published(tx, each) for each in made)
+        return tuple(_as_published(tx, each) for each in tables_of(tx.outputs(job_id, task, party), name))
 
     def why_unreadable(self, tx: Transaction, task: TaskSpec, party: Party, is_own: bool, may_come: bool) -> str:
         """Return why the task cannot read its table.
@@ -138,6 +134,15 @@ def _as_published(tx: Transaction, made: OutputTable) -> Artifact:
         return Artifact(TABLE, "", {"namespace": made.namespace, "name": made.name})
     metadata = {"namespace": table.namespace, "name": table.name, "schema": dict(table.schema)}
     return Artifact(TABLE, table.uri, metadata)
+
+
+def tables_of(outputs: Iterable[OutputTable], name: str) -> list[OutputTable]:
+    """Return the table that is the output with this name, or all of them in order if the component makes several."""
+    made = {one.data_name: one for one in outputs}
+    if name in made:
+        return [made[name]]
+    parts = (one for one in made if _is_part(one, name))
+    return [made[one] for one in sorted(parts, key=lambda one: (len(one), one))]     # .2 before .10
 
 
 def stored(table: TableMeta) -> Artifact:

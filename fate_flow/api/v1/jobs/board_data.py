@@ -17,6 +17,7 @@ from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import ROLES
 from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.spec import Input, JobSpec, Party, TaskSpec
+from fate_flow.services.artifacts.tables import tables_of
 from fate_flow.services.context.documents import spec_in_row
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Document, OutputTable, TableMeta
@@ -110,9 +111,9 @@ class _BoardRoutes:
         return ok({
             task.name: {
                 "input": {
-                    f"{source.producer}.{source.alias}": _named(made[source.producer][source.alias])
+                    f"{source.producer}.{table.data_name}": _named(table)
                     for one in _data_of(task) for source in one.sources
-                    if source.alias in made[source.producer]
+                    for table in tables_of(made[source.producer].values(), source.alias)
                 },
                 "output": {name: _named(one) for name, one in made[task.name].items()},
             }

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from fate_flow.core.model.artifact import JSON_MODEL, MODEL, Artifact, ArtifactInfo
 from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
-from fate_flow.store.values import Document
+from fate_flow.services.artifacts.tables import tables_of
+from fate_flow.store.values import Document, OutputTable
 from tests.kit.modules import Module
 from tests.kit.services.hand_server import HandServer, worker_of
 from tests.kit.services.party_commands import RUN, command, create, task_command
@@ -64,6 +66,14 @@ def test_a_later_task_gets_the_model_and_all_tables_by_its_own_keys() -> None:
         ("tables", tables[0].uri), ("tables", tables[1].uri), ("input_model", TRAINED.uri)
     ], "only the guest reads other_model"  # fmt: skip
     assert server.engine.launched[-1].inputs[-1].metadata == {"of": "a"}
+
+
+def test_tables_of_one_output_are_in_their_order() -> None:
+    task = TaskKey(JOB_ID, "a", 0, HOST)
+    made = [OutputTable(task, name, "out", name) for name in ("p.10", "p.2", "q", "pq.0", "p.0")]
+    assert [one.data_name for one in tables_of(made, "p")] == ["p.0", "p.2", "p.10"]
+    assert [one.data_name for one in tables_of(made, "q")] == ["q"]
+    assert tables_of(made, "r") == []
 
 
 def test_a_model_that_is_not_there_is_named() -> None:
