@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fate_flow.core.access.permission import INCOMING, OUTGOING, Kind, PermissionRule, Thing
+from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.job import TaskKey
 from fate_flow.jobspec.formats import NATIVE
 from fate_flow.services.context.ports import StreamsHere
@@ -15,6 +16,7 @@ from fate_flow.services.workers.allowed_streams import AllowedStreams
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import create
 from tests.kit.services.replicas import a_server
+from tests.kit.site_keys import private_key, site_key
 from tests.kit.values import HOST, JOB_ID
 
 COMPONENT = Thing(Kind.COMPONENT, "Command")
@@ -64,6 +66,21 @@ def test_streams_end_when_a_grant_that_they_need_is_revoked(listen: str, connect
     why = f"host 10000 has not granted party 9999: {revoked} (flow privilege grant, there)"
     assert [one for one in host.exchange.calls if one[0] == "end_streams"] == [("end_streams", HERE, why)]
     assert host.exchange.streams == (OF_ANOTHER,)
+
+
+def test_streams_end_when_the_key_of_the_other_party_is_deleted() -> None:
+    host = a_host()
+    allowed = AllowedStreams(host.context)
+    with host.store.transaction() as tx:
+        tx.add_site_key(site_key("9999", private_key(1)), 0)
+    object.__setattr__(host.context, "site", SiteRule(is_on=True))
+    allowed.look()
+    assert "end_streams" not in host.exchange.names()
+    with host.store.transaction() as tx:
+        tx.drop_site_key("9999")
+    allowed.look()
+    why = "host 10000 has no key of party 9999 any more that is valid"
+    assert ("end_streams", HERE, why) in host.exchange.calls
 
 
 def test_grants_that_they_do_not_need_end_nothing() -> None:
