@@ -33,6 +33,7 @@ class Upstream:
     spec: JobSpec
     modules: Mapping[str, ModuleInfo]
     reported: Callable[[str], tuple[Artifact, ...]]      # by the task's newest worker here; given the name of the task
+    why_unknown: Callable[[str], str]                    # why this party cannot know that; empty if it can
 
     def inputs_of(self, key: TaskKey, is_own: bool) -> TaskInputs | str:
         """Return the inputs of a party task that starts, or text about what is missing. `is_own`: of this party's
@@ -41,8 +42,8 @@ class Upstream:
         for one, source, artifacts in self._sources(key, task):
             if not artifacts or not all(artifact.uri for artifact in artifacts):
                 nouns = dict.fromkeys(kind.noun for kind in self.kinds.values() if kind.port == one.kind)
-                place = f"{source.producer}.{source.alias}"
-                return f"input {one.kind}.{one.key}: {place} has no {' or '.join(nouns)} at {key.party}"
+                missing = f"{source.producer}.{source.alias} has no {' or '.join(nouns)} at {key.party}"
+                return f"input {one.kind}.{one.key}: {self.why_unknown(source.producer) or missing}"
             found += [replace(artifact, key=one.key) for artifact in artifacts]
         if problem := why_unreadable(self.kinds, self.tx, task, key.party, is_own):
             return problem

@@ -16,7 +16,7 @@ from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.allowed import granted_programs, least_intersection
 from fate_flow.services.workers.ending import stop_seconds
-from fate_flow.services.workers.outputs import reported_by
+from fate_flow.services.workers.outputs import reported_by, why_not_reported
 from fate_flow.store.contract.transaction import Transaction
 
 
@@ -25,9 +25,10 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
     key = task.key
     task_spec = spec.tasks[key.name]
     is_own = party_id_of(spec.initiator, unit.context.party_id) == unit.context.party_id
-    reported = partial(reported_by, unit, key.job_id, key.party)
-    upstream = Upstream(unit.context.kinds, unit.tx, spec, unit.context.modules, reported)
-    inputs = upstream.inputs_of(key, is_own)
+    inputs = Upstream(
+        unit.context.kinds, unit.tx, spec, unit.context.modules,
+        partial(reported_by, unit, key.job_id, key.party), partial(why_not_reported, unit, key.job_id, key.party),
+    ).inputs_of(key, is_own)  # fmt: skip
     if isinstance(inputs, str):
         return inputs
     parameters = spec.parameters[key.party]

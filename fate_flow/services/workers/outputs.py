@@ -71,9 +71,18 @@ def _made_by(unit: UnitOfWork, maker: Worker | None) -> TaskOutputs:
 
 def reported_by(unit: UnitOfWork, job_id: str, party: Party, name: str) -> tuple[Artifact, ...]:
     """Return the artifacts that the newest version of a party task has made, as its worker reports them."""
-    newest = (task for task in unit.tx.tasks(job_id) if (task.key.name, task.key.party) == (name, party))
-    found = next(newest, None)
-    return _made_by(unit, _maker(unit, found)).artifacts if found is not None else ()
+    task = _newest(unit, job_id, party, name)
+    return _made_by(unit, _maker(unit, task)).artifacts if task is not None else ()
+
+
+def why_not_reported(unit: UnitOfWork, job_id: str, party: Party, name: str) -> str:
+    """Return why this party cannot know what the newest version of a party task has made; empty if it can."""
+    task = _newest(unit, job_id, party, name)
+    return why_unknown(unit, task) if task is not None else ""
+
+
+def _newest(unit: UnitOfWork, job_id: str, party: Party, name: str) -> Task | None:
+    return next((task for task in unit.tx.tasks(job_id) if (task.key.name, task.key.party) == (name, party)), None)
 
 
 def _drop(unit: UnitOfWork, task: Task) -> None:

@@ -14,7 +14,7 @@ from tests.kit.modules import Module
 from tests.kit.services.hand_server import HandServer, worker_of
 from tests.kit.services.party_commands import RUN, command, create, task_command
 from tests.kit.services.sights import SUCCEEDED, a_table, with_outputs
-from tests.kit.values import HOST, JOB_ID
+from tests.kit.values import HOST, JOB_ID, NOW
 
 ONE_MODEL, TABLES = ArtifactInfo(MODEL, (JSON_MODEL,)), ArtifactInfo(is_multi=True)
 AT_THE_GUEST = replace(ONE_MODEL, roles=frozenset({"guest"}))
@@ -41,9 +41,9 @@ CONF = {
 }  # fmt: skip
 
 
-def a_server() -> HandServer:
+def a_server(**engines: int) -> HandServer:
     """A host where the job runs."""
-    server = HandServer("10000")
+    server = HandServer("10000", engines=engines or None)
     server.context = replace(server.context, modules=MODULES)
     for one in (create(document=Document(DSL, CONF, {})), *RUN[1:], task_command(K.TASK_START)):
         answer = server.handle(one)
@@ -83,6 +83,21 @@ def test_a_model_that_is_not_there_is_named() -> None:
     assert server.handle(task_command(K.TASK_STATUS, argument="success")).is_ok
     server.handle(task_command(K.TASK_START, "b"))
     assert server.task("b").message == "input model.input_model: a.m has no model at host 10000"
+
+
+def test_a_model_on_an_engine_that_was_taken_out_is_not_known() -> None:
+    server = a_server(slurm=8, local=8)
+    server.engine.sights[worker_of(server)] = with_outputs(TRAINED, a_table("t", key="parts"))
+    server.watch()
+    assert server.handle(task_command(K.TASK_STATUS, argument="success")).is_ok
+    server.configure("local")
+    with server.store.transaction() as tx:
+        assert tx.give_back(server.job().key, None, NOW)
+        assert tx.reserve(server.job().key, "local", 1, 0, "t", 1, 1)
+    server.handle(task_command(K.TASK_START, "b"))
+    assert server.task("b").message.startswith(
+        "input model.input_model: the outputs of a are not known: engine slurm is not in"
+    ), server.task("b").message  # fmt: skip
 
 
 def test_what_a_worker_says_of_models_itself_does_not_count() -> None:
