@@ -18,7 +18,7 @@ from typing import Any
 import requests
 
 from fate_flow.api.between_parties.exchange import ForwardReply
-from fate_flow.components.providers.table import PROVIDERS
+from fate_flow.components.providers.table import ProviderTable, provider_table
 from fate_flow.core.model.artifact import TABLE
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.resources import LOCAL
@@ -224,20 +224,29 @@ def stream_sessions(settings: Settings) -> StreamSessions:
     return StreamSessions(settings.streams_dir, settings.streams_socket)
 
 
-def build_engines(settings: Settings, wakeups: Wakeups, exchange_url: str, secret: bytes) -> Engines:
+def providers_of(settings: Settings) -> ProviderTable:
+    """Return the providers of this party. Raise BadSettings for a name that one of ours has."""
+    return provider_table(settings.party_id, settings.providers, settings.providers_dir)
+
+
+def build_engines(
+    settings: Settings, wakeups: Wakeups, exchange_url: str, secret: bytes, providers: ProviderTable
+) -> Engines:
     """Return the engines that the configuration names."""
     return Engines({
-        name: PartyEngine(_ENGINES[name](settings, wakeups, exchange_url, secret), one.size)
+        name: PartyEngine(_ENGINES[name](settings, wakeups, exchange_url, secret, providers), one.size)
         for name, one in settings.engines.items()
     })
 
 
-def _local(settings: Settings, wakeups: Wakeups, exchange_url: str, secret: bytes) -> Engine:
+def _local(
+    settings: Settings, wakeups: Wakeups, exchange_url: str, secret: bytes, providers: ProviderTable
+) -> Engine:
     engine = LocalEngine(wakeups.spawner.sending_end)
-    return LocalWorkers(settings, engine, exchange_url, secret, wakeups.scheduler.wake)
+    return LocalWorkers(settings, engine, exchange_url, secret, wakeups.scheduler.wake, providers)
 
 
-_ENGINES: Mapping[str, Callable[[Settings, Wakeups, str, bytes], Engine]] = {LOCAL: _local}
+_ENGINES: Mapping[str, Callable[[Settings, Wakeups, str, bytes, ProviderTable], Engine]] = {LOCAL: _local}
 """What makes each engine, by its name in the configuration; a new kind of engine gets a row."""
 
 
@@ -246,16 +255,16 @@ def build_context(
     effect_runner: EffectRunner
 ) -> Context:
     """Return the dependencies that the use cases of one process share."""
-    secret = secret_of(settings)
+    secret, providers = secret_of(settings), providers_of(settings)
     return Context(
         party_id=settings.party_id,
         url=settings.url,
         store=store,
-        engines=build_engines(settings, wakeups, f"{worker_url}/v1/exchange", secret),
+        engines=build_engines(settings, wakeups, f"{worker_url}/v1/exchange", secret, providers),
         exchange=SpoolExchange(open_spool(settings, wakeups.exchange), secret, stream_sessions(settings)),
         files=JobFiles(settings),
         record=record,
-        modules=PROVIDERS.components,
+        modules=providers.components,
         defaults=settings.defaults,
         rules=rules_of(settings),
         ceilings=settings.ceilings,

@@ -33,6 +33,7 @@ from fate_flow.server.other_parties.answer_keys import expecting_answers
 from fate_flow.server.other_parties.party_routes import RouteUrls, with_joined_routes
 from fate_flow.server.party_disk import PartyDisk
 from fate_flow.server.peer_tls import pinned_parties
+from fate_flow.server.periodic.describer import Describer
 from fate_flow.server.periodic.key_watch import LOOK_SECONDS as KEY_SECONDS
 from fate_flow.server.periodic.key_watch import KeyWatch
 from fate_flow.server.periodic.list_fetcher import ListFetcher
@@ -121,6 +122,7 @@ class SchedulerLoop:
             LogKeeper(settings, self._at_work, store.close),
             ListFetcher(context, inquirer.ask, lambda: self._scheduler.is_in_charge, store.close),
             StreamWatch(replace(context, specs={}), store.close),
+            *([Describer(settings.providers, settings.providers_dir, store.close)] if settings.providers else []),
         )
 
     # ------------------------------------------------------------------ events

@@ -32,6 +32,7 @@ from fate_flow.settings.parties import (
 )
 from fate_flow.settings.people import read_people
 from fate_flow.settings.programs import read_commands
+from fate_flow.settings.providers import read_providers
 from fate_flow.settings.quotas import read_quotas
 from fate_flow.settings.reach import connecting_key
 from fate_flow.settings.section import Section, collected, resolved, split_url
@@ -140,6 +141,7 @@ class _Reader:
             approval=read_approval_rule(root.section("approval")),
             permission=self._permission(root.section("permission"), connected_by),
             connectors=read_connectors(root.section("connectors")),
+            providers=read_providers(root.section("providers")),
             conf_path=self._path_of_all,
         )
         flow.refuse_others()

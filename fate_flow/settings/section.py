@@ -6,6 +6,7 @@ caller must check the problems at the end before it uses any value.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from math import isfinite
@@ -78,6 +79,12 @@ class Section:
         """Return a path, which may be relative to the folder of the file; "" if there is none."""
         text = self.text(key)
         return str(resolved(self._folder, text)) if text else ""
+
+    def path_with_links(self, key: str) -> Path | None:
+        """Return a path like `full_path`, whose links stay: the Python of a virtual environment is one. None if there
+        is none."""
+        text = self.text(key)
+        return Path(os.path.abspath(self._folder / Path(text).expanduser())) if text else None
 
     def number(self, key: str, default: float, minimum: float = 0) -> float:
         value = self.get(key, default)

@@ -12,6 +12,7 @@ from fate_flow.core.access.permission import PermissionRule
 from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.grammar import LAST
+from fate_flow.core.model.modules import ProviderPlace
 from fate_flow.core.model.program import ProgramRules
 from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.core.model.spec import JobParameters
@@ -84,6 +85,7 @@ class Settings:
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     permission: PermissionRule = field(default_factory=PermissionRule)
     connectors: Mapping[str, MysqlServer] = field(default_factory=dict)    # by the name that clients use
+    providers: Mapping[str, ProviderPlace] = field(default_factory=dict)   # besides those of this package, by name
     conf_path: Path = field(default=Path(), compare=False)     # the file of the settings; empty: none
 
     @property
@@ -102,6 +104,11 @@ class Settings:
     @property
     def spool_dir(self) -> Path:
         return self.home / "spool"
+
+    @property
+    def providers_dir(self) -> Path:
+        """Return the folder with what providers said of their components."""
+        return self.home / "providers"
 
     @property
     def uploads_dir(self) -> Path:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from fate_flow.core.model.artifact import ArtifactInfos, keys_of
@@ -219,3 +220,47 @@ def has_replicas(modules: Mapping[str, ModuleInfo], name: str) -> bool:
     """Return whether shares of tasks of the module of this name may have several workers."""
     module = modules.get(name)
     return module is not None and module.provider.has_replicas
+
+
+# ------------------------------------------------------------------ providers with a Python of their own
+
+
+@dataclass(frozen=True)
+class ProviderPlace:
+    """A provider of the configuration: the Python that has its components, and the module that runs them."""
+
+    name: str
+    version: str
+    python: str           # absolute; a link stays one, as that of a virtual environment is
+    module: str           # `PYTHON -m MODULE component execute|list|desc`
+
+
+@dataclass(frozen=True)
+class ProviderState:
+    """Whether the components of such a provider may be used here now."""
+
+    name: str
+    version: str
+    path: str
+    is_ready: bool
+    why_not: str = ""     # if it is not ready: what is missing, or what it waits for
+
+
+@runtime_checkable
+class KnowsProviders(Protocol):
+    """A table of modules that also knows providers whose modules are not all there."""
+
+    def find_of(self, provider: str, module: str) -> tuple[str, str]:
+        """Return the name in the table, else "", and why the module cannot be used, else "".
+
+        `provider`: as a document names it, such as `fate@2.2.0`; empty: it names none. Both are empty if the table has
+        nothing to say beyond that there is no such module."""
+
+    def states(self) -> tuple[ProviderState, ...]: ...
+
+
+def find_module(modules: Collection[str], provider: str, name: str) -> tuple[str, str]:
+    """Return what `KnowsProviders.find_of` says; a table that does not know providers compares names only."""
+    if isinstance(modules, KnowsProviders):
+        return modules.find_of(provider, name)
+    return (name, "") if name in modules else ("", "")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fate_flow.core.model.dag import topological_order
 from fate_flow.core.model.errors import BadDocument
 from fate_flow.core.model.grammar import check_component_name, check_output_name, shown
-from fate_flow.core.model.modules import DescribesArtifacts, ModuleInfo
+from fate_flow.core.model.modules import DescribesArtifacts, ModuleInfo, find_module
 from fate_flow.core.model.spec import DeclaredOutput, Input, Source
 from fate_flow.jobspec.text.document import Node
 
@@ -76,16 +76,21 @@ def _read_component(
     node.only({"module", "input", "output", "provider", "need_deploy", "CodePath"})
     note_provider(node.at("provider"), packages)
     outputs = _read_outputs(node.at("output"))
-    module = _read_module(node.at("module"), modules)
+    provider = node.at("provider").value
+    module = _read_module(node.at("module"), provider if isinstance(provider, str) else "", modules)
     return Component(node, name, module, outputs)
 
 
-def _read_module(node: Node, modules: Collection[str]) -> str:
+def _read_module(node: Node, provider: str, modules: Collection[str]) -> str:
     """Return the name of a known module, else ""."""
     if not node.needed():
         return ""
-    if isinstance(node.value, str) and node.value in modules:
-        return node.value
+    found, why_not = find_module(modules, provider, node.value) if isinstance(node.value, str) else ("", "")
+    if why_not:
+        node.wrong(why_not)
+        return ""
+    if found:
+        return found
     node.wrong(
         f"{shown(node.value)} is not known here; known: {', '.join(sorted(modules))}; components of FATE that train or "
         "predict run on FATE's own server"

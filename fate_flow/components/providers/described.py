@@ -1,0 +1,131 @@
+"""What a provider with a Python of its own says about its components: the file in the home, and what it means.
+
+The scheduler's process writes the file (`server/periodic/describer.py`), once for each version and environment. The
+processes of a server read it again when it has changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fate_flow.components.providers.description import ComponentInfo, Parameter
+from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.modules import ProviderInfo, ProviderPlace
+
+FORMAT = 1
+_LOOK_SECONDS = 1.0
+_WAITS = "its components are not described yet: that takes some seconds after the first start with this provider"
+
+
+def description_file(folder: Path, place: ProviderPlace) -> Path:
+    """Return the file with what this version of the provider has said."""
+    return folder / f"{place.name}-{place.version}.json"
+
+
+@dataclass(frozen=True)
+class Descriptions:
+    """The components of one provider, by their names in the table; or why there are none."""
+
+    components: Mapping[str, ComponentInfo]
+    documents: Mapping[str, Mapping[str, Any]]       # as the provider has written them
+    why_not: str = ""
+
+
+class DescribedComponents:
+    """The newest descriptions of one provider, for one process. Several threads may ask."""
+
+    def __init__(
+        self, file: Path, provider: ProviderInfo, passed: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`passed` returns seconds from any moment on."""
+        self._file, self._provider, self._passed = file, provider, passed
+        self._next_look = float("-inf")
+        self._seen: tuple[int, int, int] | None = None
+        self._found = Descriptions({}, {}, _WAITS)
+
+    def now(self) -> Descriptions:
+        """Return what the file says. It is looked at once a second at most."""
+        passed = self._passed()
+        if passed >= self._next_look:
+            self._next_look = passed + _LOOK_SECONDS
+            self._look()
+        return self._found
+
+    def _look(self) -> None:
+        try:
+            status = os.stat(self._file)
+        except FileNotFoundError:
+            return
+        seen = (status.st_mtime_ns, status.st_size, status.st_ino)
+        if seen != self._seen:
+            self._found, self._seen = self._read(), seen
+
+    def _read(self) -> Descriptions:
+        try:
+            said = json.loads(self._file.read_text(encoding="utf-8"))
+            if said["format"] != FORMAT:
+                return Descriptions({}, {}, _WAITS)      # of another release; the scheduler writes it anew
+            if said.get("why"):
+                return Descriptions({}, {}, str(said["why"]))
+            documents = said["components"]
+            found = [component_info(self._provider, one) for one in documents.values()]
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            return Descriptions({}, {}, f"{self._file} cannot be used ({type(error).__name__}): remove it")
+        return Descriptions(
+            {one.module: one for one in found}, {f"{self._provider.name}.{name}": documents[name] for name in documents}
+        )
+
+
+def component_info(provider: ProviderInfo, document: Mapping[str, Any]) -> ComponentInfo:
+    """Return the component that a provider describes in the form of FATE 2 (`component desc`).
+
+    Raises LookupError, TypeError, AttributeError or ValueError if the document has another form."""
+    name = str(document["name"])
+    return ComponentInfo(
+        provider=provider,
+        module=f"{provider.name}.{name}",
+        name=name,
+        description=str(document.get("description") or ""),
+        roles=frozenset(str(role) for role in document["roles"]),
+        parameter_group=name,
+        parameters={str(key): _parameter(key, one) for key, one in (document.get("parameters") or {}).items()},
+        refuses_unknown=True,
+        exchanges_messages=True,
+    )
+
+
+def _parameter(key: str, said: Mapping[str, Any]) -> Parameter:
+    kind, text = str(said.get("type") or "any"), str(said.get("description") or "")
+    expected = f"a value of the type {shown(kind, 100)}" + (f" ({text})" if text else "")
+    return Parameter(expected, _Check(said.get("type_meta")), required=not said.get("optional", True))
+
+
+class _Check:
+    """Whether a value has the form that a JSON Schema asks for. The schema is compiled when it is first asked."""
+
+    def __init__(self, schema: object) -> None:
+        self._schema = schema
+
+    def __call__(self, value: object) -> bool:
+        try:
+            return self._is_valid(value)
+        except ValueError:       # a value that is not JSON: the provider decides
+            return True
+
+    @cached_property
+    def _is_valid(self) -> Callable[[object], bool]:
+        from jsonschema_rs import Draft7Validator
+
+        if not isinstance(self._schema, Mapping):
+            return lambda _: True
+        try:
+            return Draft7Validator(dict(self._schema), offline=True).is_valid
+        except ValueError:       # no schema that this library reads: the provider decides
+            return lambda _: True

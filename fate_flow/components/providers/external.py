@@ -1,0 +1,72 @@
+"""Providers with a Python of their own: FATE's components, or any that speak the contract of FATE 2.
+
+Their workers run `provider_process/execute.py` with that Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fate_flow.components.providers.described import DescribedComponents, description_file
+from fate_flow.components.providers.description import ComponentInfo
+from fate_flow.components.providers.provider import PACKAGE, Launch, Start
+from fate_flow.core.model.modules import ProviderPlace, ProviderState
+
+EXECUTE = PACKAGE / "components" / "provider_process" / "execute.py"
+
+
+class ExternalProvider:
+    """A provider that the configuration names."""
+
+    has_replicas = False
+
+    def __init__(self, place: ProviderPlace, folder: Path) -> None:
+        """`folder`: with the files of what providers have said (`described.py`)."""
+        self.place = place
+        self.name = self.package = place.name
+        self.version = place.version
+        self.path = place.python
+        self._described = DescribedComponents(description_file(folder, place), self)
+
+    @property
+    def components(self) -> tuple[ComponentInfo, ...]:
+        return tuple(self.by_module().values())
+
+    def by_module(self) -> Mapping[str, ComponentInfo]:
+        """Return its components by their names in the table; none before they are described."""
+        return self._described.now().components
+
+    def document_of(self, module: str) -> Mapping[str, Any] | None:
+        """Return the description of a component as the provider has written it."""
+        return self._described.now().documents.get(module)
+
+    @property
+    def state(self) -> ProviderState:
+        why_not = self._described.now().why_not
+        return ProviderState(self.name, self.version, self.path, not why_not, why_not)
+
+    def program(self, parameters: Mapping[str, Any]) -> None:  # noqa: ARG002  # the provider's own code runs
+        return None
+
+    def python_module(self, component: ComponentInfo) -> str:  # noqa: ARG002  # no worker forks the spawner
+        return ""
+
+    def start(self, component: ComponentInfo, launch: Launch) -> Start:
+        name = f"task_executor_{launch.worker_id}"
+        return Start(
+            way="exec",
+            argv=(
+                self.place.python, "-I", str(EXECUTE), self.place.module, str(launch.config), str(launch.result),
+                component.name,
+            ),
+            cwd=launch.folder,
+            stdout=launch.logs / f"{name}_std.log",
+            stderr=launch.logs / f"{name}_err.log",
+            output_max_bytes=launch.log_max_bytes,
+            output_setting="log.file_max_bytes",
+        )
+
+    def leaves_result(self, folder: Path) -> bool:  # noqa: ARG002  # every one does
+        return True
