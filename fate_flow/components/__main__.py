@@ -8,9 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fate_flow.components.providers.description import ComponentInfo
+from fate_flow.components.providers.description_document import description_document
 from fate_flow.components.providers.table import PROVIDERS
-from fate_flow.core.model.artifact import DATA, DEFAULT_STAGE, METRIC, ArtifactInfo, ArtifactInfos
 
 
 def main(argv: Sequence[str]) -> int:
@@ -49,40 +48,7 @@ def _describe(name: str) -> int:
     if info is None:
         sys.stderr.write(f"there is no component {name!r}\n")
         return 1
-    return _say(_description(info))
-
-
-def _description(info: ComponentInfo) -> dict[str, object]:
-    roles = sorted(info.roles)
-    return {
-        "component": {
-            "name": info.name,
-            "module": info.module,
-            "description": info.description,
-            "roles": roles,
-            "parameters": {
-                key: {"description": one.expected, "optional": not one.required}
-                for key, one in info.parameters.items()
-            },
-            "input_artifacts": {DATA: {}, **_by_section(info.inputs, info)},
-            "output_artifacts": {
-                DATA: {}, **_by_section({**info.outputs, "metric": ArtifactInfo("metric", (METRIC,))}, info),
-            },
-        },
-    }
-
-
-def _by_section(infos: ArtifactInfos, info: ComponentInfo) -> dict[str, dict[str, object]]:
-    found: dict[str, dict[str, object]] = {}
-    for key, one in infos.items():
-        found.setdefault(one.section, {})[key] = {
-            "types": list(one.kinds),
-            "roles": sorted(one.roles or info.roles),
-            "stages": sorted(one.stages or info.stages or {DEFAULT_STAGE}),
-            **({"optional": True} if one.is_optional else {}),
-            **({"is_multi": True} if one.is_multi else {}),
-        }
-    return found
+    return _say(description_document(info))
 
 
 def _say(document: object) -> int:

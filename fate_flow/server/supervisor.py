@@ -42,6 +42,7 @@ from fate_flow.server.runtime import (
     open_log,
     open_store,
     prepare_home,
+    providers_of,
     secret_of,
     signature_of,
     with_client_keys,
@@ -69,6 +70,7 @@ _ANSWER_SECONDS = 30.0
 def serve(conf_path: Path) -> int:
     """Run the server in the foreground until SIGTERM or SIGINT. Raise FlowError if it cannot start."""
     settings = load_settings(conf_path)
+    providers_of(settings)               # refuses a name that one of ours has
     prepare_home(settings)
     with _only_one(settings):
         settings = with_client_keys(settings)

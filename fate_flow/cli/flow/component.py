@@ -12,11 +12,13 @@ from fate_flow.cli.connection.client import Client
 from fate_flow.cli.console.display import print_json, refuse, show
 from fate_flow.cli.input import options
 from fate_flow.cli.input.options import given, with_client
+from fate_flow.cli.output.description import print_description
 from fate_flow.cli.output.lists import (
     print_components,
     print_facts,
     print_metric_values,
     print_metrics,
+    print_offered_components,
     print_output_tables,
     show_as,
 )
@@ -52,15 +54,34 @@ def _command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 
 
 @_command("list")
-@options.job_id(required=True)
+@options.job_id()
 @options.form()
 @with_client
 def list_components(client: Client, as_json: bool | None, **body: Any) -> None:
-    """List the components of a job.
+    """List the components of a job; without a job, those that this server can run.
 
+    \b
     Example: flow component list -j 202601011200000000000
+             flow component list
     """
+    if body["job_id"] is None:
+        show_as(client.post("component/get", {}), as_json, print_offered_components)
+        return
     show_as(client.post("tracking/component/list", body), as_json, print_components)
+
+
+@component.command("desc")
+@click.argument("name")
+@options.form()
+@with_client
+def describe(client: Client, as_json: bool | None, name: str) -> None:
+    """Show what a component takes and gives: its roles, parameters, inputs and outputs.
+
+    \b
+    Example: flow component desc Intersection
+             flow component desc fate.psi
+    """
+    show_as(client.post("component/describe", {"component": name}), as_json, print_description)
 
 
 @component.command("metric-delete")

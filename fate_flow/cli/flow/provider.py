@@ -25,7 +25,7 @@ def provider() -> None:
 @options.form()
 @with_client
 def list_providers(client: Client, as_json: bool | None, provider_name: str | None) -> None:
-    """List the providers, their versions and components.
+    """List the providers, their versions and components, or why those of a provider cannot be used now.
 
     Example: flow provider list -n fate_flow
     """

@@ -271,7 +271,7 @@ def _when(at: object) -> str:
 def print_providers(data: Mapping[str, Mapping[str, Row]]) -> None:
     """Print the answer of `provider list`."""
     print_table(("provider", "version", "components"), (
-        (name, version, ", ".join(one.get("components") or ()))
+        (name, version, ", ".join(one.get("components") or ()) or f"none: {one.get('why_not')}")
         for name, versions in data.items() for version, one in versions.items()
     ))  # fmt: skip
 

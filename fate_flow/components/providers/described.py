@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from fate_flow.components.providers.description import ComponentInfo, Parameter
+from fate_flow.core.model.artifact import DATA, DEFAULT_STAGE, MODEL, ArtifactInfo
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.modules import ProviderInfo, ProviderPlace
 
 FORMAT = 1
+_DEFAULT = frozenset({DEFAULT_STAGE})
 _LOOK_SECONDS = 1.0
 _WAITS = "its components are not described yet: that takes some seconds after the first start with this provider"
 
@@ -88,6 +90,7 @@ def component_info(provider: ProviderInfo, document: Mapping[str, Any]) -> Compo
 
     Raises LookupError, TypeError, AttributeError or ValueError if the document has another form."""
     name = str(document["name"])
+    inputs, outputs = (_artifacts(document.get(key) or {}) for key in ("input_artifacts", "output_artifacts"))
     return ComponentInfo(
         provider=provider,
         module=f"{provider.name}.{name}",
@@ -95,15 +98,34 @@ def component_info(provider: ProviderInfo, document: Mapping[str, Any]) -> Compo
         description=str(document.get("description") or ""),
         roles=frozenset(str(role) for role in document["roles"]),
         parameter_group=name,
-        parameters={str(key): _parameter(key, one) for key, one in (document.get("parameters") or {}).items()},
+        stages=frozenset(stage for one in [*inputs.values(), *outputs.values()] for stage in one.stages) or _DEFAULT,
+        inputs=inputs,
+        outputs=outputs,
+        parameters={str(key): _parameter(one) for key, one in (document.get("parameters") or {}).items()},
         refuses_unknown=True,
         exchanges_messages=True,
     )
 
 
-def _parameter(key: str, said: Mapping[str, Any]) -> Parameter:
+def _artifacts(sections: Mapping[str, Any]) -> dict[str, ArtifactInfo]:
+    """Return the inputs, or the outputs besides metrics, which every worker has."""
+    return {
+        str(key): ArtifactInfo(
+            section=section,
+            kinds=tuple(map(str, said["types"])),
+            roles=frozenset(map(str, said.get("roles") or ())),
+            stages=frozenset(map(str, said.get("stages") or ())),
+            is_optional=bool(said.get("optional")),
+            is_multi=bool(said.get("is_multi")),
+            description=str(said.get("description") or ""),
+        )
+        for section in (DATA, MODEL) for key, said in (sections.get(section) or {}).items()
+    }  # fmt: skip
+
+
+def _parameter(said: Mapping[str, Any]) -> Parameter:
     kind, text = str(said.get("type") or "any"), str(said.get("description") or "")
-    expected = f"a value of the type {shown(kind, 100)}" + (f" ({text})" if text else "")
+    expected = f"a value of the type {shown(kind)}" + (f" ({text})" if text else "")
     return Parameter(expected, _Check(said.get("type_meta")), required=not said.get("optional", True))
 
 

@@ -38,9 +38,9 @@ class ExternalProvider:
         """Return its components by their names in the table; none before they are described."""
         return self._described.now().components
 
-    def document_of(self, module: str) -> Mapping[str, Any] | None:
-        """Return the description of a component as the provider has written it."""
-        return self._described.now().documents.get(module)
+    def document_of(self, module: str) -> Mapping[str, Any]:
+        """Return the description of a component as the provider has written it. Raises KeyError."""
+        return self._described.now().documents[module]
 
     @property
     def state(self) -> ProviderState:
@@ -57,15 +57,13 @@ class ExternalProvider:
         name = f"task_executor_{launch.worker_id}"
         return Start(
             way="exec",
-            argv=(
-                self.place.python, "-I", str(EXECUTE), self.place.module, str(launch.config), str(launch.result),
-                component.name,
-            ),
+            argv=(self.place.python, "-I", str(EXECUTE), self.place.module, str(launch.config), str(launch.result)),
             cwd=launch.folder,
             stdout=launch.logs / f"{name}_std.log",
             stderr=launch.logs / f"{name}_err.log",
             output_max_bytes=launch.log_max_bytes,
             output_setting="log.file_max_bytes",
+            outputs=component.outputs_at(launch.role, launch.stage),
         )
 
     def leaves_result(self, folder: Path) -> bool:  # noqa: ARG002  # every one does

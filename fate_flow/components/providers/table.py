@@ -10,6 +10,7 @@ from types import MappingProxyType
 from fate_flow.components.providers.builtin import BUILTIN_PROVIDER
 from fate_flow.components.providers.command import COMMAND_PROVIDER
 from fate_flow.components.providers.description import ComponentInfo
+from fate_flow.components.providers.description_document import description_document
 from fate_flow.components.providers.external import ExternalProvider
 from fate_flow.components.providers.provider import Provider
 from fate_flow.core.model.errors import BadSettings
@@ -48,10 +49,13 @@ class Catalogue(Mapping[str, ComponentInfo]):
     def states(self) -> tuple[ProviderState, ...]:
         return tuple(provider.state for provider in self._external.values())
 
-    def document_of(self, module: str) -> Mapping[str, object] | None:
-        """Return the description of a component as its external provider has written it; None for any other name."""
+    def document_of(self, module: str) -> Mapping[str, object]:
+        """Return the description of a component of this table, as its external provider has written it, or in the same
+        form. Raises KeyError."""
         provider = self._external.get(module.partition(".")[0])
-        return provider.document_of(module) if provider is not None else None
+        if provider is None or module in self._fixed:
+            return description_document(self._fixed[module])
+        return {"component": provider.document_of(module)}
 
     def find_of(self, provider: str, module: str) -> tuple[str, str]:
         """Return the name in this table, else "", and why the module cannot be used, else "".
@@ -64,7 +68,7 @@ class Catalogue(Mapping[str, ComponentInfo]):
         if not dot:
             prefix, name = named, module
         if not dot and (prefix in self._packages or (prefix not in self._external and not version)):
-            return "", ""
+            return "", ""                # such as a component that only FATE 1 has
         if dot and named and named != prefix:
             return "", f"{shown(module)} is a component of the provider {shown(prefix)}, not of {shown(named)}"
         return self._find_at(prefix, version, name)

@@ -256,7 +256,11 @@ class KnowsProviders(Protocol):
         `provider`: as a document names it, such as `fate@2.2.0`; empty: it names none. Both are empty if the table has
         nothing to say beyond that there is no such module."""
 
-    def states(self) -> tuple[ProviderState, ...]: ...
+    def states(self) -> tuple[ProviderState, ...]:
+        """Return how these providers are, ready or not."""
+
+    def document_of(self, module: str) -> Mapping[str, object]:
+        """Return the description of a module in the form of FATE 2. Raises KeyError."""
 
 
 def find_module(modules: Collection[str], provider: str, name: str) -> tuple[str, str]:

@@ -80,20 +80,26 @@ class Describer(PeriodicWork):
         draft.parent.mkdir(mode=0o700, exist_ok=True)
         argv = ("nice", place.python, "-I", str(DESCRIBE), place.module, place.version, str(draft))
         try:
-            self._process = subprocess.Popen(
-                argv, cwd=draft.parent, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-            )
-            with self._process as process:
-                output, _ = process.communicate(timeout=_LONGEST_SECONDS)
+            output = self._output_of(argv, draft.parent)
             return self._parsed(place, draft, output[-_LONGEST_OUTPUT:].decode("utf-8", "replace"))
         except subprocess.TimeoutExpired:
-            self._process.kill()
             return {"why": f"module: {place.module} did not describe its components in {_LONGEST_SECONDS:.0f} s"}
         except OSError as error:
             return {"why": f"python: {place.python} cannot be started: {os_error_text(error)}"}
         finally:
-            self._process = None
             draft.unlink(missing_ok=True)
+
+    def _output_of(self, argv: tuple[str, ...], folder: Path) -> bytes:
+        """Run the command to its end; `stop` kills it. Raises OSError or TimeoutExpired."""
+        with subprocess.Popen(
+            argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as process:
+            self._process = process
+            try:
+                return process.communicate(timeout=_LONGEST_SECONDS)[0]
+            finally:
+                self._process = None
+                process.kill()           # nothing, if it has ended
 
     def _parsed(self, place: ProviderPlace, draft: Path, output: str) -> dict[str, Any]:
         said = _read(draft)

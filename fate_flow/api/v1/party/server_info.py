@@ -44,9 +44,10 @@ from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import HttpError, arguments, ok, silent_json
 from fate_flow.api.v1.party import instances
 from fate_flow.core.access.client_roles import AUDIT, OPERATE, READ, SUBMIT
+from fate_flow.core.access.permission import without_case
 from fate_flow.core.model.errors import BadRequest, OperationFailed
 from fate_flow.core.model.grammar import shown
-from fate_flow.core.model.modules import ModuleInfo
+from fate_flow.core.model.modules import KnowsProviders, ModuleInfo, find_module
 from fate_flow.core.wire.v1.envelope import FATE_VERSION
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
 from fate_flow.jobspec.native.schema import schema_text
@@ -68,7 +69,13 @@ _JOB_LOGS = {"jobSchedule": "fate_flow_schedule.log", "jobScheduleError": "fate_
 _PARTY_LOGS = {f"party{level.capitalize()}": f"{level}.log" for level in ("ERROR", "WARNING", "INFO", "DEBUG")}
 _COMPONENT_LOGS = {f"component{level.capitalize()}": f"{level}.log" for level in ("ERROR", "WARNING", "INFO", "DEBUG")}
 
-_PROVIDERS = by_name(by_name(an_object({"path": TEXT, "class_path": FREE, "components": a_list(TEXT)})))
+_PROVIDERS = by_name(by_name(an_object(
+    {"path": TEXT, "class_path": FREE, "components": a_list(TEXT)},
+    {
+        "is_ready": described(YES_NO, "Of a provider with a Python of its own: whether its components can be used."),
+        "why_not": described(TEXT, "What is missing, or what it waits for; empty if it is ready."),
+    },
+)))  # fmt: skip
 _UNKNOWN = {404: "There is no such provider."}
 _OF_WHAT = (
     {"properties": {"log_type": one_of(_JOB_LOGS)}},
@@ -100,6 +107,7 @@ def blueprint(services: Services) -> Blueprint:
         "/server/config/job/default": routes.job_defaults,
         "/server/reload": routes.reload,
         "/component/get": routes.components,
+        "/component/describe": routes.component,
         "/provider/get": routes.providers,
         "/provider/<name>/get": routes.provider,
         "/log/cat": routes.log_lines,
@@ -205,6 +213,20 @@ class _ServerRoutes:
         return ok({"components": known, "providers": _providers(self._modules)})
 
     @declared(
+        "Show what a component takes and gives, as its provider describes it.", READ,
+        needs={"component": described(TEXT, "As in a job file, such as Intersection or fate.psi.")},
+        data=an_object({"component": FREE}, {"module": TEXT}), also={404: "There is no such component."},
+    )
+    def component(self) -> Response:
+        name = read_text(arguments("component"), "component")
+        modules = self._modules
+        module = next((one for one in modules if without_case(one) == without_case(name)), None)
+        if module is None or not isinstance(modules, KnowsProviders):
+            _, why_not = find_module(modules, "", name)
+            raise HttpError(404, f"component: {why_not or f'{shown(name)} is not known here'}")
+        return ok({"module": module, **modules.document_of(module)})
+
+    @declared(
         "List the providers of the components.", READ, takes={"provider_name": described(TEXT, "Only this one.")},
         data=_PROVIDERS, also=_UNKNOWN,
     )
@@ -252,6 +274,9 @@ def _versions() -> dict[str, str]:
 def _providers(modules: Mapping[str, ModuleInfo]) -> dict[str, Any]:
     """Return the packages of the providers by name and version, as FATE's clients know providers."""
     found: dict[str, dict[str, Any]] = {}
+    for state in modules.states() if isinstance(modules, KnowsProviders) else ():
+        said = {"is_ready": state.is_ready, "why_not": state.why_not}
+        found[state.name] = {state.version: {"path": state.path, "class_path": {}, "components": [], **said}}
     for module in sorted(modules):
         one = modules[module].provider
         versions = found.setdefault(one.package, {})

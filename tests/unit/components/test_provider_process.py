@@ -1,0 +1,189 @@
+"""What runs with the Python of a provider: its files in both forms, and FATE's transport over the exchange."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fate_flow.components.base.errors import ExchangeError
+from fate_flow.components.provider_process import ptp, task_files
+from fate_flow.components.provider_process.transport import Bridge, Refusal, serve, short_topic
+from fate_flow.core.model.spec import Party
+from tests.kit.components.memory_channel import MemoryExchange
+
+GUEST, HOST, ALSO_HERE = Party("guest", "9999"), Party("host", "10000"), Party("host", "9999")
+ID = "2026_a_0_0_" + "ab" * 16
+
+
+# ---------------------------------------------------------------------- messages
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 300, 70_000])
+def test_what_is_written_is_read_back(size: int) -> None:
+    payload = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    found = ptp.read_fields(ptp.outbound(payload, "0", "all well"))
+    assert found == {key: value for key, value in ((2, payload), (3, b"0"), (4, b"all well")) if value}
+    assert ptp.read_fields(ptp.inbound("a-topic", payload)).get(1) == b"a-topic"
+
+
+def test_messages_are_those_of_protocol_buffers() -> None:
+    assert ptp.inbound("ab", b"\x01") == b"\x0a\x02ab\x12\x01\x01"
+    popped = b"\x0a\x01t" + b"\x10\xe8\x07" + b"\x19" + bytes(8) + b"\x25" + bytes(4)
+    assert ptp.read_fields(popped) == {1: b"t"}, "a number, eight bytes and four bytes are passed over"
+
+
+@pytest.mark.parametrize("data", [b"\x0a\x05ab", b"\x0a", b"\x0b\x00", b"\x10" + b"\xff" * 10, b"\x19\x00"])
+def test_a_malformed_message_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"a (field|number) "):
+        ptp.read_fields(data)
+
+
+# ---------------------------------------------------------------------- the transport
+
+
+def bridge(exchange: MemoryExchange, me: Party, *others: Party) -> Bridge:
+    return Bridge(exchange.channel_of(me), ID, me, others)
+
+
+def test_topics_of_fate_reach_the_worker_of_the_seat_that_they_name() -> None:
+    exchange = MemoryExchange()
+    guest = bridge(exchange, GUEST, HOST, ALSO_HERE)
+    for party in (HOST, ALSO_HERE):
+        topic = f"{ID}-guest-9999-{party.role}-{party.party_id}-lr.0-weights-3"
+        answer = guest.push({ptp.TOPIC: topic.encode(), ptp.PAYLOAD: party.party_id.encode()})
+        assert ptp.read_fields(answer) == {ptp.CODE: b"0"}
+        received = bridge(exchange, party, GUEST).pop({ptp.TOPIC: topic.encode()})
+        assert ptp.read_fields(received) == {ptp.PAYLOAD: party.party_id.encode(), ptp.CODE: b"0"}
+    assert {letter.topic for letter in exchange.letters} == {"ptp-lr.0-weights-3"}
+    assert ptp.read_fields(guest.release({})) == {ptp.CODE: b"0"}
+
+
+@pytest.mark.parametrize("topic", [
+    "", "x", f"{ID}-guest-9999-host-1-n", f"{ID}-host-10000-guest-9999-n", "other-guest-9999-host-10000-n",
+])
+def test_a_topic_of_another_attempt_or_party_is_refused(topic: str) -> None:
+    with pytest.raises(Refusal, match="not one between this party and another one"):
+        bridge(MemoryExchange(), GUEST, HOST).push({ptp.TOPIC: topic.encode()})
+
+
+def test_a_long_name_is_sent_as_a_digest() -> None:
+    assert short_topic("x" * 200) == "ptp-" + "x" * 200
+    names = {short_topic("x" * 201), short_topic("x" * 202), short_topic("")}
+    assert len(names) == 3
+    assert all(len(name) == 68 for name in names)
+
+
+class Aborted(Exception):
+    pass
+
+
+def test_the_service_answers_with_the_reason_of_a_failure() -> None:
+    def abort(code: str, text: str) -> None:
+        raise Aborted(code, text)
+
+    def push(*_: object) -> None:
+        raise ExchangeError("push of n to host 10000: 410 the session has ended")
+
+    made: dict[str, Any] = {}
+    server = SimpleNamespace(
+        add_generic_rpc_handlers=lambda handlers: made.update(handlers[0]), start=lambda: None,
+        add_insecure_port=lambda address: {"127.0.0.1:0": 4711}[address],
+    )
+    grpc = SimpleNamespace(
+        server=lambda *_, **__: server, StatusCode=SimpleNamespace(PERMISSION_DENIED="denied", ABORTED="aborted"),
+        unary_unary_rpc_method_handler=lambda handle, request_deserializer: handle,
+        method_handlers_generic_handler=lambda service, handlers: {service: handlers},
+    )
+    channel: Any = SimpleNamespace(push=push)
+    assert serve(Bridge(channel, ID, GUEST, (HOST,)), grpc) == (server, 4711)
+    calls, context = made["org.ppc.ptp.PrivateTransferTransport"], SimpleNamespace(abort=abort)
+    assert set(calls) == {"push", "pop", "release"}
+    for topic, why in ((f"{ID}-guest-9999-host-10000-n", ("aborted", "push of n to host 10000: 410 the session has "
+                        "ended")), ("x", ("denied", "the topic is not one between this party and another one of this "
+                        "attempt"))):
+        with pytest.raises(Aborted) as failure:
+            calls["push"]({ptp.TOPIC: topic.encode()}, context)
+        assert failure.value.args == why
+
+
+# ---------------------------------------------------------------------- files
+
+
+def a_config(folder: Path) -> dict[str, Any]:
+    parties = {"local": {"role": "guest", "partyid": "9999"}, "parties": [{"role": "guest", "partyid": "9999"}]}
+    federation = {"federation_id": ID, "parties": parties, "exchange": {"url": "http://x", "token": "secret"}}
+    return {
+        "task_name": "psi_0", "component": "psi", "stage": "default", "input_artifacts": {}, "parameters": {"a": 1},
+        "output_artifacts": {
+            "output_model": {"uri": f"file://{folder}/outputs/output_model", "type_name": "json_model"},
+            "metric": {"uri": f"file://{folder}/metric.json", "type_name": "json_metric"},
+        },
+        "conf": {
+            "computing": {"type": "standalone", "metadata": {}}, "storage": {"password": "x"},
+            "federation": {"type": "fate_flow", "metadata": federation}, "task_final_meta_path": "ours",
+        },
+    }  # fmt: skip
+
+
+def test_a_component_gets_the_transport_instead_of_the_token_of_the_exchange(tmp_path: Path) -> None:
+    ours = a_config(tmp_path)
+    theirs = task_files.provider_config(ours, tmp_path, 4711)
+    assert "secret" not in json.dumps(theirs)
+    assert "storage" not in theirs["conf"]
+    assert theirs["conf"]["federation"] == {"type": "osx", "metadata": {
+        "federation_id": ID, "parties": ours["conf"]["federation"]["metadata"]["parties"],
+        "osx_config": {"host": "127.0.0.1", "port": 4711, "mode": "message_queue", "max_message_size": 4_194_304},
+    }}  # fmt: skip
+    assert theirs["conf"]["task_final_meta_path"] == f"{tmp_path}/provider_result.json"
+    assert theirs["output_artifacts"]["metric"]["uri"] == f"file://{tmp_path}/provider_metric.json"
+    assert theirs["output_artifacts"]["output_model"] == ours["output_artifacts"]["output_model"]
+    without = task_files.provider_config(ours, tmp_path, None)
+    assert without["conf"]["federation"] == ours["conf"]["federation"], "without gRPC it may speak to the exchange"
+
+
+def test_the_result_of_a_component_becomes_ours(tmp_path: Path) -> None:
+    metrics = [
+        {"name": "lr_loss", "type": "loss", "groups": [{"name": "train", "index": None}], "step_axis": "iterations",
+         "data": [{"metric": 0.7, "step": 0, "timestamp": 1}, {"metric": 0.6, "step": 1, "timestamp": 2}]},
+        {"name": "summary", "groups": [], "data": {"auc": 0.9}},
+        {"name": "scalar", "data": 3},
+    ]  # fmt: skip
+    (tmp_path / task_files.METRICS).write_text(json.dumps(metrics))
+    model = {"uri": f"file://{tmp_path}/outputs/output_model", "type_name": "json_model", "consumed": True,
+             "metadata": {"metadata": {}, "model_overview": {"big": 1}, "source": {"task_id": "t"}}}  # fmt: skip
+    unused = {"uri": "standalone:///d/n/m", "type_name": "dataframe", "consumed": False, "metadata": {}}
+    said = {"status": {"code": 0}, "io_meta": {"outputs": {
+        "data": {"output_data": unused}, "model": {"output_model": model}, "metric": {"metric": {}},
+    }}}  # fmt: skip
+    result = task_files.our_result(said, a_config(tmp_path), tmp_path)
+    assert result["status"] == {"code": 0, "exceptions": None}
+    outputs = result["io_meta"]["outputs"]
+    assert outputs["data"] == {"output_data": []}
+    assert outputs["model"]["output_model"] == [{
+        "uri": model["uri"], "type_name": "json_model", "metadata": {"metadata": {}, "source": {"task_id": "t"}},
+    }]  # fmt: skip
+    assert outputs["metric"]["metric"][0]["uri"] == f"file://{tmp_path}/metric.json"
+    assert json.loads((tmp_path / "metric.json").read_text()) == [
+        {"namespace": "train", "name": "lr_loss", "data": [[0, 0.7], [1, 0.6]],
+         "meta": {"metric_type": "loss", "step_axis": "iterations"}},
+        {"namespace": "default", "name": "summary", "data": [["auc", 0.9]],
+         "meta": {"metric_type": None, "step_axis": None}},
+        {"namespace": "default", "name": "scalar", "data": [[0, 3]], "meta": {"metric_type": None, "step_axis": None}},
+    ]  # fmt: skip
+
+
+def test_a_failure_names_its_type_and_place_but_no_value(tmp_path: Path) -> None:
+    trace = (
+        'Traceback (most recent call last):\n  File "/env/lib/fate/ml/psi.py", line 33, in run\n    raise E(x)\n'
+        "fate.E: the id 4711 of ann\nann\nbob: 1\n"
+    )
+    result = task_files.our_result({"status": {"code": -1, "exceptions": trace}}, a_config(tmp_path), tmp_path)
+    assert result["status"] == {
+        "code": -1,
+        "exceptions": "psi_0 failed: fate.E at fate/ml/psi.py line 33; this party's log has the traceback",
+    }
+    assert task_files.cause("", "a") == "a failed: an error; this party's log has the traceback"
