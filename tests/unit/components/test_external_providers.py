@@ -207,7 +207,7 @@ def test_clients_see_providers_and_the_descriptions_of_their_components(world: W
     assert (said["module"], said["component"]["parameters"]["text"]["type"]) == ("foreign.say", "str")
     assert world.ask("component/describe", {"component": "intersection"})["data"]["module"] == "Intersection"
     for name, why in (("foreign.x", "has no component 'x'"), ("Nothing", "'Nothing' is not known here")):
-        refused = world.send("component/describe", {"component": name})
+        refused = world.post("component/describe", {"component": name})
         assert (refused.status_code, why in refused.get_json()["retmsg"]) == (404, True)
 
 
