@@ -154,14 +154,14 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="bin/fate-provider", description=f"FATE {VERSION} as a provider.")
     commands = parser.add_subparsers(required=True, metavar="install")
     command = commands.add_parser("install", help="make the environment")
     folder = CHECKOUT / ".cache" / f"fate-{VERSION}"
     command.add_argument("--into", type=Path, default=folder, help="its folder (default: %(default)s)")
     command.add_argument("--python", default="python3.11", help="a Python 3.11 (default: %(default)s)")
-    chosen = parser.parse_args(words)
+    chosen = parser.parse_args(arguments)
     try:
         python = install(Path(os.path.abspath(chosen.into)), chosen.python)
     except (Failed, OSError) as error:

@@ -65,7 +65,7 @@ def test_the_diagrams_are_those_that_the_tables_make() -> None:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)
 def test_every_command_of_bin_that_is_named_can_be_run(path: Path) -> None:
-    for name in sorted(set(re.findall(r"(?<![\w/.])bin/([a-z][\w.]*\w)", path.read_text(encoding="utf-8")))):
+    for name in sorted(set(re.findall(r"(?<![\w/.])bin/([a-z][\w.-]*\w)", path.read_text(encoding="utf-8")))):
         assert os.access(CHECKOUT / "bin" / name, os.X_OK), f"bin/{name} is not there, or cannot be run"
 
 

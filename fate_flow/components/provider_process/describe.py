@@ -54,16 +54,16 @@ def _version_of(module: str) -> str:
     return str(getattr(package, "__version__", ""))
 
 
-def _said(module: str, *words: str) -> str:
+def _said(module: str, *arguments: str) -> str:
     """Return what the provider's command prints."""
-    sys.argv = [module, *words]
+    sys.argv = [module, *arguments]
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         try:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         except SystemExit as end:
             if end.code not in (None, 0):
-                raise Refused(f"module: {module} {' '.join(words)} ended with {end.code!r}") from end
+                raise Refused(f"module: {module} {' '.join(arguments)} ended with {end.code!r}") from end
     return said.getvalue()
 
 

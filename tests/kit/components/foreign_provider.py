@@ -61,7 +61,7 @@ def execute(config, result):
     parameters, outputs = said["parameters"], said["output_artifacts"]
     print("the worker of", said["component"], "runs")
     path = outputs["metric"]["uri"][len("file://"):]
-    data = [{"metric": parameters["times"], "step": 0, "timestamp": 1.0}]
+    data = [{"metric": parameters.get("times", 1), "step": 0, "timestamp": 1.0}]
     metrics = [{"name": "times", "type": "repeats", "groups": [{"name": "said", "index": None}],
                 "step_axis": "iterations", "data": data}]
     json.dump(metrics, open(path, "w"))
@@ -77,13 +77,13 @@ def execute(config, result):
     json.dump(done, open(result, "w"))
 
 
-def main(words):
-    if words[:2] == ["component", "list"]:
+def main(arguments):
+    if arguments[:2] == ["component", "list"]:
         print({"buildin": sorted(DESCRIPTIONS), "thirdparty": []})
-    elif words[:3] == ["component", "desc", "--name"]:
-        print(DESCRIPTIONS[words[3]])
-    elif words[:2] == ["component", "execute"]:
-        options = dict(zip(words[2::2], words[3::2]))
+    elif arguments[:3] == ["component", "desc", "--name"]:
+        print(DESCRIPTIONS[arguments[3]])
+    elif arguments[:2] == ["component", "execute"]:
+        options = dict(zip(arguments[2::2], arguments[3::2]))
         execute(options["--config"], options["--execution-final-meta-path"])
     else:
         sys.exit(2)

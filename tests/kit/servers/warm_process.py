@@ -34,6 +34,7 @@ from fate_flow.server import supervisor
 COMMANDS = {"bin/cluster": cluster, "bin/service.sh": service}
 SCRIPTS = {"flow": flow_command.main, "fate_flow": server_command.main}
 LONGEST_REQUEST = 200_000
+_GENUINE_POPEN = subprocess.Popen
 _ARG_START, _ARG_END = 45, 46       # in /proc/self/stat, after the name of the program
 
 
@@ -73,6 +74,7 @@ def _become_server(argv: Sequence[str], console: IO[bytes], cwd: Path) -> NoRetu
         os.dup2(console.fileno(), 1)
         os.dup2(console.fileno(), 2)
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        subprocess.Popen = _GENUINE_POPEN  # type: ignore[misc]
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
