@@ -14,9 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from fate_flow.components.artifacts.attempt import ArtifactError, Attempt, KindOnDisk
+from fate_flow.components.artifacts.data_frames import DataFrames
 from fate_flow.components.artifacts.table_files import TableFiles
 from fate_flow.components.base.regular_file import open_regular
-from fate_flow.core.model.artifact import FILE, FILE_SCHEME, JSON_MODEL, METRIC, MODEL, MODEL_DIRECTORY, TABLE, Artifact
+from fate_flow.core.model.artifact import (
+    DATAFRAME,
+    FILE,
+    FILE_SCHEME,
+    JSON_MODEL,
+    METRIC,
+    MODEL,
+    MODEL_DIRECTORY,
+    TABLE,
+    Artifact,
+)
 from fate_flow.core.model.grammar import check_output_name, shown
 from fate_flow.core.text.phrases import sanitized
 
@@ -32,7 +43,7 @@ def kinds_on_disk(data_dir: Path, uploads_dir: Path) -> Mapping[str, KindOnDisk]
     """Return every kind of artifact by its name, for a party with these folders."""
     return {
         TABLE: TableFiles(data_dir), FILE: KeptFiles(uploads_dir), METRIC: MetricFiles(),
-        JSON_MODEL: KeptModels(JSON_MODEL), MODEL_DIRECTORY: KeptModels(MODEL_DIRECTORY),
+        JSON_MODEL: KeptModels(JSON_MODEL), MODEL_DIRECTORY: KeptModels(MODEL_DIRECTORY), DATAFRAME: DataFrames(),
     }  # fmt: skip
 
 

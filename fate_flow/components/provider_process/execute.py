@@ -80,6 +80,9 @@ def _prepare(ours: Mapping[str, Any], folder: Path) -> Any:
     files = importlib.import_module("fate_flow.components.provider_process.task_files")
     server, port = _served(ours["conf"]["federation"]["metadata"])
     (folder / files.RESULT).touch(mode=0o600)          # FATE asks that the file exists
+    for one in ours["output_artifacts"].values():
+        if one["uri"].startswith("file://"):
+            Path(one["uri"].removeprefix("file://")).parent.mkdir(exist_ok=True)
     files.write_whole(folder / files.CONFIG, json.dumps(files.provider_config(ours, folder, port)))
     return server
 

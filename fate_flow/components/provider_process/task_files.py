@@ -32,9 +32,22 @@ def provider_config(ours: Mapping[str, Any], folder: Path, port: int | None) -> 
     if "metric" in outputs:
         outputs["metric"] = {**outputs["metric"], "uri": f"file://{folder / METRICS}"}
     conf["task_final_meta_path"] = str(folder / RESULT)
+    if frames := _frames_folder(ours):
+        computing = conf["computing"]["metadata"]
+        options = {**computing.get("options", {}), "data_dir": frames}
+        conf["computing"] = {**conf["computing"], "metadata": {**computing, "options": options}}
     if port is not None:
         conf["federation"] = _over_transport(conf["federation"]["metadata"], port)
     return {**ours, "output_artifacts": outputs, "conf": conf}
+
+
+def _frames_folder(ours: Mapping[str, Any]) -> str:
+    """Return the folder with the data frames of this seat; empty if the task has none. FATE takes all from one."""
+    puts = [*ours["input_artifacts"].values(), *ours["output_artifacts"].values()]
+    for one in (one for put in puts for one in (put if isinstance(put, list) else [put])):
+        if one["type_name"] == "dataframe":
+            return str(one["uri"]).removeprefix("standalone://").rsplit("/", 2)[0]
+    return ""
 
 
 def _over_transport(metadata: Mapping[str, Any], port: int) -> dict[str, Any]:

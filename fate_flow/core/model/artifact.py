@@ -15,6 +15,9 @@ TABLE, FILE, METRIC = "table", "file", "json_metric"
 JSON_MODEL, MODEL_DIRECTORY = "json_model", "model_directory"
 """Kinds of models: a file, and a folder."""
 
+DATAFRAME = "dataframe"
+"""Tables as FATE 2's components read and write them."""
+
 INDEX = "{index}"
 """Stands in the uri of outputs that may be several; the worker puts 0, 1, ... there."""
 

@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from fate_flow.core.model.artifact import FILE, JSON_MODEL, METRIC, MODEL, MODEL_DIRECTORY, TABLE, Artifact
+from fate_flow.core.model.artifact import (
+    DATA,
+    DATAFRAME,
+    FILE,
+    JSON_MODEL,
+    METRIC,
+    MODEL,
+    MODEL_DIRECTORY,
+    TABLE,
+    Artifact,
+)
 from fate_flow.core.model.spec import Party
 from fate_flow.services.artifacts.kind import ArtifactKind, Maker, Removed
 from fate_flow.services.artifacts.tables import TableKind
@@ -34,6 +44,14 @@ class ModelKind(ArtifactKind):
 
     def in_summary(self, artifacts: Sequence[Artifact]) -> Mapping[str, Any]:
         return {"models": {one.key: one.kind for one in artifacts}} if artifacts else {}
+
+
+class FrameKind(ArtifactKind):
+    """FATE's data frames, which stay in a folder of their seat of the job, and at their party."""
+
+    port = DATA
+    noun = "table"
+    stays_with_worker = True
 
 
 def files_of(tx: Transaction, job_id: str, task: str, party: Party) -> Mapping[str, Any]:
@@ -65,6 +83,6 @@ Kinds = Mapping[str, ArtifactKind]
 
 KINDS: Kinds = MappingProxyType({
     TABLE: TableKind(), FILE: FileKind(), METRIC: MetricKind(),
-    JSON_MODEL: ModelKind(), MODEL_DIRECTORY: ModelKind(),
+    JSON_MODEL: ModelKind(), MODEL_DIRECTORY: ModelKind(), DATAFRAME: FrameKind(),
 })
 """By the name of the kind, in the order in which outputs are published."""

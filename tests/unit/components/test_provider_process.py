@@ -119,6 +119,7 @@ def a_config(folder: Path) -> dict[str, Any]:
     return {
         "task_name": "psi_0", "component": "psi", "stage": "default", "input_artifacts": {}, "parameters": {"a": 1},
         "output_artifacts": {
+            "frame": {"uri": "standalone:///home/jobs/j/guest/9999/frames/ns/frame", "type_name": "dataframe"},
             "output_model": {"uri": f"file://{folder}/outputs/output_model", "type_name": "json_model"},
             "metric": {"uri": f"file://{folder}/metric.json", "type_name": "json_metric"},
         },
@@ -138,6 +139,7 @@ def test_a_component_gets_the_transport_instead_of_the_token_of_the_exchange(tmp
         "federation_id": ID, "parties": ours["conf"]["federation"]["metadata"]["parties"],
         "osx_config": {"host": "127.0.0.1", "port": 4711, "mode": "message_queue", "max_message_size": 4_194_304},
     }}  # fmt: skip
+    assert theirs["conf"]["computing"]["metadata"]["options"]["data_dir"] == "/home/jobs/j/guest/9999/frames"
     assert theirs["conf"]["task_final_meta_path"] == f"{tmp_path}/provider_result.json"
     assert theirs["output_artifacts"]["metric"]["uri"] == f"file://{tmp_path}/provider_metric.json"
     assert theirs["output_artifacts"]["output_model"] == ours["output_artifacts"]["output_model"]

@@ -16,7 +16,7 @@ from fate_flow.components.artifacts.on_disk import kept_file, kinds_on_disk
 from fate_flow.components.artifacts.result_file import read_result
 from fate_flow.components.tables.table import Schema, TableWriter
 from fate_flow.components.tables.table_uri import format_uri, parse_uri
-from fate_flow.core.model.artifact import FILE, JSON_MODEL, METRIC, MODEL_DIRECTORY, TABLE, Artifact, file_at
+from fate_flow.core.model.artifact import DATAFRAME, FILE, JSON_MODEL, METRIC, MODEL_DIRECTORY, TABLE, Artifact, file_at
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
@@ -68,8 +68,8 @@ class Disk:
         """Whether the artifact lies where those of its kind may lie, with all links resolved."""
         if one.kind == TABLE:
             return _is_in(parse_uri(one.uri).path, self.data)
-        path = Path(one.uri.removeprefix("file://"))
-        folders = {FILE: "outputs", JSON_MODEL: "models", MODEL_DIRECTORY: "models"}
+        path = Path(one.uri.partition("://")[2])
+        folders = {FILE: "outputs", JSON_MODEL: "models", MODEL_DIRECTORY: "models", DATAFRAME: "frames"}
         return _is_in(path, self.folder / folders.get(one.kind, ""))
 
 

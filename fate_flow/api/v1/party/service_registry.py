@@ -21,6 +21,7 @@ from fate_flow.settings.settings import Settings
 _SECTIONS = (
     "FATEFLOW", "PARTIES", "AUTHENTICATION", "DATABASE", "FATE_ON_STANDALONE", "ROUTES", "LOG", "JOB_DEFAULT_CONFIG",
     "LIMITS", "QUOTAS", "RETENTION", "CEILINGS", "COMMANDS", "APPROVAL", "PERMISSION", "CONNECTORS",
+    "PROVIDERS",
 )  # fmt: skip
 
 
@@ -69,6 +70,9 @@ def sections(settings: Settings) -> dict[str, dict[str, Any]]:
         "CONNECTORS": {
             name: {"engine": "MYSQL", "host": one.host, "port": one.port, "db": one.db}
             for name, one in settings.connectors.items()
+        },
+        "PROVIDERS": {
+            name: {"version": one.version, "module": one.module} for name, one in settings.providers.items()
         },
     }  # fmt: skip
 
