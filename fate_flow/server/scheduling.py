@@ -27,6 +27,7 @@ from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.peers.peer_senders import PartyState, PeerListener, PeerSender, PeerSenders
 from fate_flow.peers.signature import SiteSignature
+from fate_flow.records.operator_log.operator_log import SERVER_FOLDER
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.home_disk import LOOK_SECONDS, DiskWatch
 from fate_flow.server.other_parties.answer_keys import expecting_answers
@@ -40,6 +41,7 @@ from fate_flow.server.periodic.list_fetcher import ListFetcher
 from fate_flow.server.periodic.log_keeper import LogKeeper
 from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.server.periodic.stream_watch import StreamWatch
+from fate_flow.server.periodic.warm_providers import WarmProviders
 from fate_flow.server.runtime import (
     EffectRunner,
     SenderLog,
@@ -122,7 +124,7 @@ class SchedulerLoop:
             LogKeeper(settings, self._at_work, store.close),
             ListFetcher(context, inquirer.ask, lambda: self._scheduler.is_in_charge, store.close),
             StreamWatch(replace(context, specs={}), store.close),
-            *([Describer(settings.providers, settings.providers_dir, store.close)] if settings.providers else []),
+            *(_of_providers(settings, store.close) if settings.providers else ()),
         )
 
     # ------------------------------------------------------------------ events
@@ -350,3 +352,7 @@ def _read(payload: bytes) -> list[SchedulerEvent]:
     events.extend(CapacityNotice(*fields) for fields in message.get("room", ()))
     return events
 
+
+def _of_providers(settings: Settings, close: Callable[[], None]) -> tuple[PeriodicWork, ...]:
+    places, folder = settings.providers, settings.providers_dir
+    return Describer(places, folder, close), WarmProviders(places, folder, settings.log_dir / SERVER_FOLDER, close)

@@ -32,6 +32,7 @@ def _provider(section: Section, name: Any) -> ProviderPlace:
     place = ProviderPlace(
         name, _matching(one, "version", "", _VERSION, "a version, such as 2.2.0"), _python(one),
         _matching(one, "module", f"{name}.components", _MODULE, "a Python module, such as fate.components"),
+        one.flag("warm", True),
     )  # fmt: skip
     one.refuse_others()
     return place

@@ -35,10 +35,10 @@ def described(module: str, version: str) -> dict[str, Any]:
     found = _version_of(module)
     if found and found != version:
         raise Refused(f"version: {version!r} is not what this Python has: {module.split('.', 1)[0]} is {found} there")
-    names = _names(_said(module, "component", "list"))
+    listed = names(said(module, "component", "list"))
     return {
         "version": found or version, "python": platform.python_version(),
-        "components": {name: _said(module, "component", "desc", "--name", name) for name in names},
+        "components": {name: said(module, "component", "desc", "--name", name) for name in listed},
     }
 
 
@@ -54,20 +54,20 @@ def _version_of(module: str) -> str:
     return str(getattr(package, "__version__", ""))
 
 
-def _said(module: str, *arguments: str) -> str:
+def said(module: str, *arguments: str) -> str:
     """Return what the provider's command prints."""
     sys.argv = [module, *arguments]
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
         try:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         except SystemExit as end:
             if end.code not in (None, 0):
                 raise Refused(f"module: {module} {' '.join(arguments)} ended with {end.code!r}") from end
-    return said.getvalue()
+    return printed.getvalue()
 
 
-def _names(text: str) -> list[str]:
+def names(text: str) -> list[str]:
     """Return the names in a list of components, which is JSON or what Python prints of a dict."""
     try:
         listed = ast.literal_eval(text.strip())
@@ -79,15 +79,15 @@ def _names(text: str) -> list[str]:
 def main(module: str, version: str, path: str) -> int:
     """Write the file, whole or not at all: what is described, or `{"why": TEXT}`."""
     try:
-        said = described(module, version)
+        answer = described(module, version)
     except Refused as refused:
-        said = {"why": str(refused)}
+        answer = {"why": str(refused)}
     except BaseException as error:  # noqa: BLE001  # whatever it is, the operator has to read it
         traceback.print_exc()
-        said = {"why": f"python: {type(error).__name__}: {error}"[:_LONGEST_REASON]}
+        answer = {"why": f"python: {type(error).__name__}: {error}"[:_LONGEST_REASON]}
     draft = f"{path}.{os.getpid()}"
     with open(draft, "w", encoding="utf-8") as file:
-        json.dump(said, file)
+        json.dump(answer, file)
     os.replace(draft, path)
     return 0
 

@@ -1,8 +1,9 @@
-"""The worker of a provider's component: `PYTHON -I execute.py MODULE CONFIG RESULT`.
+"""The worker of a provider's component: `PYTHON -I execute.py MODULE CONFIG RESULT [SOCKET]`.
 
-The Python of the provider runs this file. A child of this process becomes the component; the process itself serves
-FATE's transport to it (`transport.py`), and makes our result file from that of the component. Both are in one process
-group, and the child dies with its parent. The fork comes first: a process with the threads of gRPC must not fork.
+The Python of the provider runs this file. A child becomes the component, of this process or of the warm process that
+listens at SOCKET (`warm.py`). This process serves FATE's transport to it (`transport.py`), and makes our result file
+from that of the component. The component ends with this process. Its own child is forked first: a process with the
+threads of gRPC must not fork.
 """
 
 from __future__ import annotations
@@ -13,66 +14,126 @@ import importlib.util
 import json
 import logging
 import os
-import runpy
 import signal
+import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, NoReturn, Protocol
 
 PACKAGE = Path(__file__).parents[2]
 _PR_SET_PDEATHSIG = 1
-_FAILED, _NO_PORT = 1, b"\0"
+_FAILED = 1
+_CONNECT_SECONDS = 10.0
 
 log = logging.getLogger("fate_flow.provider")
 
 
-def main(module: str, config: str, result: str) -> int:
+class Component(Protocol):
+    """The process of the component. It waits until it may begin."""
+
+    def begin(self) -> None: ...
+
+    def exit_code(self) -> int:
+        """Wait for its end. Return its exit code; that of a signal is negative."""
+
+
+def main(module: str, config: str, result: str, warm: str = "") -> int:
     """Run the component to its end, and return the exit code: 0 if it succeeded."""
     folder = Path(config).parent
-    ready, tell = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(tell)
-        _become_component(module, folder, ready)
-    os.close(ready)
+    component: Component = _warm(warm, folder) or Forked(module, folder)
     _make_our_package_importable()
     with open(config, encoding="utf-8") as file:
         ours = json.load(file)
     server = _prepare(ours, folder)
-    os.write(tell, b"1")
-    _, status = os.waitpid(child, 0)
+    component.begin()
+    exit_code = component.exit_code()
     if server is not None:
         server.stop(None)
-    if os.WIFSIGNALED(status):
-        _end_like(os.WTERMSIG(status))
-    return _write_result(ours, folder, Path(result), os.waitstatus_to_exitcode(status))
+    if exit_code < 0:
+        _end_like(-exit_code)
+    return _write_result(ours, folder, Path(result), exit_code)
 
 
-def _become_component(module: str, folder: Path, ready: int) -> None:
-    """In the child: wait until the configuration is there, then run the component. Never returns."""
+class Forked:
+    """A child of this process."""
+
+    def __init__(self, module: str, folder: Path) -> None:
+        ready, self._begin = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(self._begin)
+            _become_component(module, folder, ready)
+        os.close(ready)
+
+    def begin(self) -> None:
+        os.write(self._begin, b"1")
+
+    def exit_code(self) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+
+class Warm:
+    """A child of a guard, which the warm process of the provider has forked. It has imported everything."""
+
+    def __init__(self, connection: socket.socket, folder: Path) -> None:
+        self._connection, self._folder = connection, folder
+
+    def begin(self) -> None:
+        order = {"folder": str(self._folder), "cwd": os.getcwd(), "env": dict(os.environ)}
+        socket.send_fds(self._connection, [json.dumps(order).encode()], [1, 2])
+
+    def exit_code(self) -> int:
+        said = self._connection.recv(16)
+        return int(said) if said else -signal.SIGKILL       # the guard was killed, and the component with it
+
+
+def _warm(path: str, folder: Path) -> Warm | None:
+    """Return the component in a child of the warm process; None if there is no such process."""
+    with suppress(OSError):
+        at = os.open(os.path.dirname(path), os.O_RDONLY)
+        try:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.settimeout(_CONNECT_SECONDS)
+            connection.connect(f"/proc/self/fd/{at}/{os.path.basename(path)}")
+            connection.settimeout(None)
+            return Warm(connection, folder)
+        finally:
+            os.close(at)
+    return None
+
+
+def _become_component(module: str, folder: Path, ready: int) -> NoReturn:
+    """In the child: wait until the configuration is there, then run the component."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.read(ready, 1) != b"1":        # the parent has died
         os._exit(_FAILED)
     os.close(ready)
-    sys.argv = [
-        module, "component", "execute", "--process-tag", folder.name, "--config", str(folder / "provider_task.yaml"),
-        "--execution-final-meta-path", str(folder / "provider_result.json"),
-    ]  # fmt: skip
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    _neighbour("component").run(module, str(folder))
     sys.exit(0)
+
+
+def _neighbour(name: str) -> ModuleType:
+    """Return a module of this folder, which is on no path."""
+    return _imported(f"_fate_flow_{name}", Path(__file__).with_name(f"{name}.py"))
 
 
 def _make_our_package_importable() -> None:
     """Import `fate_flow` from its folder. What lies beside that stays unknown: it is of another environment."""
-    spec = importlib.util.spec_from_file_location(
-        "fate_flow", PACKAGE / "__init__.py", submodule_search_locations=[str(PACKAGE)]
-    )
+    _imported("fate_flow", PACKAGE / "__init__.py", [str(PACKAGE)])
+
+
+def _imported(name: str, path: Path, folders: list[str] | None = None) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=folders)
     if spec is None or spec.loader is None:
-        raise RuntimeError(f"{PACKAGE} cannot be imported")
-    package = importlib.util.module_from_spec(spec)
-    sys.modules["fate_flow"] = package
-    spec.loader.exec_module(package)
+        raise RuntimeError(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    if folders:
+        sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def _prepare(ours: Mapping[str, Any], folder: Path) -> Any:

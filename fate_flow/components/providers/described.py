@@ -31,6 +31,11 @@ def description_file(folder: Path, place: ProviderPlace) -> Path:
     return folder / f"{place.name}-{place.version}.json"
 
 
+def warm_socket(folder: Path, place: ProviderPlace) -> Path:
+    """Return the socket at which the warm process of this provider listens, if there is one."""
+    return folder / f"{place.name}-{place.version}.sock"
+
+
 @dataclass(frozen=True)
 class Descriptions:
     """The components of one provider, by their names in the table; or why there are none."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fate_flow.components.providers.described import DescribedComponents, description_file
+from fate_flow.components.providers.described import DescribedComponents, description_file, warm_socket
 from fate_flow.components.providers.description import ComponentInfo
 from fate_flow.components.providers.provider import PACKAGE, Launch, Start
 from fate_flow.core.model.modules import ProviderPlace, ProviderState
@@ -24,7 +24,7 @@ class ExternalProvider:
 
     def __init__(self, place: ProviderPlace, folder: Path) -> None:
         """`folder`: with the files of what providers have said (`described.py`)."""
-        self.place = place
+        self.place, self._folder = place, folder
         self.name = self.package = place.name
         self.version = place.version
         self.path = place.python
@@ -57,7 +57,10 @@ class ExternalProvider:
         name = f"task_executor_{launch.worker_id}"
         return Start(
             way="exec",
-            argv=(self.place.python, "-I", str(EXECUTE), self.place.module, str(launch.config), str(launch.result)),
+            argv=(
+                self.place.python, "-I", str(EXECUTE), self.place.module, str(launch.config), str(launch.result),
+                *((str(warm_socket(self._folder, self.place)),) if self.place.is_kept_warm else ()),
+            ),
             cwd=launch.folder,
             stdout=launch.logs / f"{name}_std.log",
             stderr=launch.logs / f"{name}_err.log",

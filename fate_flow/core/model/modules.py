@@ -233,6 +233,7 @@ class ProviderPlace:
     version: str
     python: str           # absolute; a link stays one, as that of a virtual environment is
     module: str           # `PYTHON -m MODULE component execute|list|desc`
+    is_kept_warm: bool = True     # whether a process of it waits with everything imported, and forks workers
 
 
 @dataclass(frozen=True)

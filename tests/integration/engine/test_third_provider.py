@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
+import pytest
+
+from fate_flow.components.providers.described import warm_socket
 from fate_flow.components.providers.table import provider_table
 from fate_flow.core.model.job import TaskKey, Worker
+from fate_flow.core.model.modules import ProviderPlace
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.server.adapters import LocalWorkers
 from fate_flow.server.periodic.describer import Describer
+from fate_flow.server.periodic.warm_providers import WarmProviders
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.settings.settings import Settings
 from tests.kit.components.foreign_provider import make_environment, place_of
@@ -36,24 +43,46 @@ def test_a_worker_of_a_third_provider_runs_and_its_result_is_read(site: Site) ->
     assert printed["stdout"].read_text() == "hello\n"
 
 
-def test_a_worker_of_an_external_provider_runs_with_its_own_python(site: Site, tmp_path: Path) -> None:
+@pytest.fixture
+def place(tmp_path: Path) -> ProviderPlace:
+    """A described provider."""
     place = place_of(make_environment(tmp_path / "env"))
-    providers = provider_table("9999", {place.name: place}, tmp_path / "providers")
     Describer({place.name: place}, tmp_path / "providers", lambda: None).step()
+    return place
+
+
+@pytest.fixture
+def workers(site: Site, place: ProviderPlace, tmp_path: Path) -> LocalWorkers:
+    providers = provider_table("9999", {place.name: place}, tmp_path / "providers")
     settings = replace(Settings("9999", site.home), log_dir=site.home / "logs")
-    workers = LocalWorkers(settings, site.engine, "http://127.0.0.1:9/x", b"secret", lambda _: None, providers)
+    return LocalWorkers(settings, site.engine, "http://127.0.0.1:9/x", b"secret", lambda _: None, providers)
 
-    def launched(name: str, text: str) -> Worker:
-        worker = Worker(name, KEY, WorkerStatus.CREATED, "local", workers.handle_for(KEY, name))
-        parameters = {"text": text, "times": 3}
-        order = LaunchOrder(
-            worker, "foreign.say", "ab" * 16, (("guest", "9999"), ("host", "10000")), parameters, (), 1, 0, 1.0, name
-        )
-        workers.launch(order)
-        return worker
 
-    well, badly, killed = launched("w1", "x"), launched("w2", "fail"), launched("w3", "die")
-    eventually(lambda: all(workers.observe(one).state == "exited" for one in (well, badly, killed)))
+@pytest.fixture(params=["cold", "warm"])
+def imported_by(request: pytest.FixtureRequest, place: ProviderPlace, tmp_path: Path) -> Iterator[str]:
+    """What the component says about who has imported its package."""
+    if request.param == "cold":
+        yield "itself"
+        return
+    folder = tmp_path / "providers"
+    warm = WarmProviders({place.name: place}, folder, tmp_path, lambda: None)
+    warm.start()
+    eventually(warm_socket(folder, place).exists)
+    yield "the warm process"
+    warm.stop()
+
+
+def launched(workers: LocalWorkers, name: str, text: str) -> Worker:
+    worker = Worker(name, KEY, WorkerStatus.CREATED, "local", workers.handle_for(KEY, name))
+    parties = (("guest", "9999"), ("host", "10000"))
+    parameters = {"text": text, "times": 3}
+    workers.launch(LaunchOrder(worker, "foreign.say", "ab" * 16, parties, parameters, (), 1, 0, 1.0, name))
+    return worker
+
+
+def test_a_worker_of_an_external_provider_runs_with_its_own_python(workers: LocalWorkers, imported_by: str) -> None:
+    every = well, badly, killed = [launched(workers, name, name) for name in ("well", "fail", "die")]
+    eventually(lambda: all(workers.observe(one).state == "exited" for one in every))
     seen = workers.observe(well)
     assert (seen.succeeded, seen.exit_code, seen.message) == (True, 0, ""), printed_by(workers, well)
     [metrics] = seen.made.artifacts
@@ -61,7 +90,7 @@ def test_a_worker_of_an_external_provider_runs_with_its_own_python(site: Site, t
         "namespace": "said", "name": "times", "data": [[0, 3]],
         "meta": {"metric_type": "repeats", "step_axis": "iterations"},
     }]  # fmt: skip
-    assert "the worker of say runs" in printed_by(workers, well)
+    assert f"the worker of say runs\nimported by {imported_by}\n" in printed_by(workers, well)
     failed = workers.observe(badly)
     assert (failed.succeeded, failed.exit_code) == (False, 1)
     assert failed.message == "a failed: ValueError; this party's log has the traceback"
@@ -69,6 +98,15 @@ def test_a_worker_of_an_external_provider_runs_with_its_own_python(site: Site, t
     assert (dead.succeeded, dead.signal, dead.message) == (False, 9, "")
 
 
+def test_a_component_ends_with_its_worker(workers: LocalWorkers, imported_by: str) -> None:
+    worker = launched(workers, "w", "wait")
+    eventually(lambda: "pid " in printed_by(workers, worker))
+    pid = int(printed_by(workers, worker).partition("pid ")[2].split()[0])
+    assert imported_by in printed_by(workers, worker)
+    workers.stop(worker, 5.0)
+    eventually(lambda: workers.observe(worker).state == "exited" and not psutil.pid_exists(pid))
+
+
 def printed_by(workers: LocalWorkers, worker: Worker) -> str:
     files = workers.printed(worker) or {}
-    return "".join(path.read_text() for path in files.values())
+    return "".join(path.read_text() for path in files.values() if path.exists())

@@ -9,9 +9,11 @@ from fate_flow.core.model.modules import ProviderPlace
 
 VERSION = "1.4.0"
 
-_PACKAGE = f'__version__ = "{VERSION}"\n'
+_PACKAGE = f'import os\n__version__, IMPORTED_BY = "{VERSION}", os.getpid()\n'
 _MAIN = '''
-import json, os, sys
+import json, os, sys, time
+
+import foreign
 
 DESCRIPTIONS = {
     "say": """
@@ -60,6 +62,10 @@ def execute(config, result):
     said = json.load(open(config))
     parameters, outputs = said["parameters"], said["output_artifacts"]
     print("the worker of", said["component"], "runs")
+    print("imported by", "itself" if foreign.IMPORTED_BY == os.getpid() else "the warm process")
+    if parameters["text"] == "wait":
+        print("pid", os.getpid(), flush=True)
+        time.sleep(600)
     path = outputs["metric"]["uri"][len("file://"):]
     data = [{"metric": parameters.get("times", 1), "step": 0, "timestamp": 1.0}]
     metrics = [{"name": "times", "type": "repeats", "groups": [{"name": "said", "index": None}],
