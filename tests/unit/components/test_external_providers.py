@@ -11,10 +11,12 @@ import pytest
 
 from fate_flow.components.providers.described import description_file
 from fate_flow.components.providers.table import ProviderTable, provider_table
+from fate_flow.core.access.permission import PermissionRule, missing
 from fate_flow.core.model.artifact import ArtifactInfo
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.modules import ProviderPlace
 from fate_flow.core.model.spec import JobParameters
+from fate_flow.jobspec.grants_file import read_grants
 from fate_flow.server.periodic.describer import Describer
 from tests.kit.api.client_world import World, make_world
 from tests.kit.components.foreign_provider import VERSION, make_environment, place_of
@@ -186,6 +188,22 @@ def test_no_provider_of_the_configuration_has_the_name_of_one_of_ours(python: Pa
         place = ProviderPlace(name, "1", str(python), "x")
         with pytest.raises(BadSettings, match=rf"providers\.{name}: this is the name of a provider of fate_flow"):
             provider_table("9999", {name: place}, Path("/nowhere"))
+
+
+def test_jobs_of_others_need_grants_for_its_components_by_their_full_names(folder: Path, python: Path) -> None:
+    modules, rule = table(folder, place_of(python)).components, PermissionRule(components=True)
+
+    def granted(*names: str) -> tuple[set[str], int]:
+        """What a job still lacks, and how many names of the file are wrong."""
+        document = {"version": 1, "parties": {"10000": {"components": list(names)}}}
+        grants, found = read_grants(document, modules, "9999")
+        spec = parse(dsl("foreign.say"), conf(text="x"), modules=modules, defaults=JobParameters())
+        things = grants["10000"].things if grants else ()
+        return {one.name for one in missing(rule, spec, spec.initiator, things, lambda *_: iter(()))}, len(found)
+
+    assert granted("Reader", "foreign.train") == ({"foreign.say"}, 0)
+    assert granted("foreign.say") == granted("Foreign.Say") == granted("*") == (set(), 0)
+    assert granted("say")[1] == 1
 
 
 # ---------------------------------------------------------------------- for clients
