@@ -171,6 +171,7 @@ def made(folder: Path, chosen: str | None) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+@pytest.mark.long
 def test_an_environment_is_made_again_if_another_python_is_chosen(tmp_path: Path) -> None:
     """`another` answers as a Python of another place would."""
     base = str(Path(sys.executable).resolve())

@@ -126,6 +126,7 @@ def test_a_watched_upload_tells_what_the_table_holds(flow, stub, upload):
     assert described.endswith("x19, ...")
 
 
+@pytest.mark.long
 def test_a_bar_shows_the_way_of_a_file_on_a_terminal(stub, upload, tmp_path):
     """In a terminal alone: what goes into a pipe is JSON on stdout, and nothing on stderr."""
     stub.answers(STARTED)
@@ -139,6 +140,7 @@ def test_a_bar_shows_the_way_of_a_file_on_a_terminal(stub, upload, tmp_path):
     assert (json.loads(piped.stdout), piped.stderr) == (STARTED, b"")
 
 
+@pytest.mark.long
 def test_a_bar_of_a_large_file_and_a_long_name_stays_on_its_line(stub, tmp_path, write_json):
     stub.answers(STARTED)
     stub.keeps_bodies = False
@@ -154,11 +156,13 @@ def test_a_bar_of_a_large_file_and_a_long_name_stays_on_its_line(stub, tmp_path,
     assert shown.endswith(GONE)
 
 
+@pytest.mark.long
 def test_a_terminal_that_cannot_move_its_cursor_gets_no_bar(stub, upload, tmp_path):
     stub.answers(STARTED)
     assert on_a_terminal(stub, *upload, stream="stderr", cwd=tmp_path, term="dumb")[0] == ""
 
 
+@pytest.mark.long
 def test_a_bar_shows_how_much_of_an_archive_has_come(stub, tmp_path):
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as tar:

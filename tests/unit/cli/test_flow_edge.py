@@ -134,6 +134,7 @@ def test_a_completion_script_is_printed(shell):
     assert f"_FLOW_COMPLETE={shell}_complete" in result.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("text", "completed"), [
     ("flow job su", ["plain,submit"]), ("flow job list --t", ["plain,--table"]),
     ("flow job query -s st", ["plain,stopping"]), ("flow data upload -c upl", ["file,upl"]),

@@ -208,6 +208,7 @@ def test_nothing_that_was_held_is_no_failure(flow, stub):
     assert (result.exit_code, json.loads(result.stdout)) == (0, envelope)
 
 
+@pytest.mark.long
 def test_a_terminal_gets_a_table_unless_json_is_asked_for(stub):
     envelope = {"retcode": 0, "retmsg": "success", "data": {"jobs": [{**WAITING, "job_id": LONG_ID}], "count": 1}}
     stub.answers(envelope)

@@ -206,6 +206,7 @@ def test_a_move_that_two_parties_have_seen_is_one_line(flow, stub):
     ]
 
 
+@pytest.mark.long
 def test_a_person_who_watches_reads_no_json(stub, tmp_path):
     (tmp_path / "conf.json").write_text("{}")
     end = {"status": "success", "reason": None, "message": "", "parties": [], "tasks": [], "name": "monthly totals"}

@@ -61,6 +61,7 @@ def test_a_worker_may_connect_before_anybody_listens(tmp_path: Path) -> None:
     asyncio.run(test())
 
 
+@pytest.mark.long
 def test_a_hundred_streams_at_once(tmp_path: Path) -> None:
     async def test() -> None:
         async with world_in(tmp_path) as world:

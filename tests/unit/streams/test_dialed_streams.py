@@ -23,6 +23,7 @@ def test_bytes_pass_in_both_directions(tmp_path: Path) -> None:
     asyncio.run(test())
 
 
+@pytest.mark.long
 def test_streams_are_not_among_the_connections_that_are_kept(tmp_path: Path) -> None:
     """A party keeps 32 connections; more streams than that are open at once, and requests still find one."""
 
