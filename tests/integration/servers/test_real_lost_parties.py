@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -135,7 +135,13 @@ def somebody_else_at(party: PartyServer, says_who: str = "") -> Iterator[None]:
 
         def log_message(self, *_: Any) -> None: ...
 
-    server = ThreadingHTTPServer((str(address.hostname), int(address.port or 0)), Handler)
+    def listening() -> ThreadingHTTPServer | None:
+        """The dead server's threads may still end: until then its sockets are open."""
+        with suppress(OSError):
+            return ThreadingHTTPServer((str(address.hostname), int(address.port or 0)), Handler)
+        return None
+
+    server = eventually(listening, f"{party.url} to be free")
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield
