@@ -10,6 +10,7 @@ from fate_flow.core.model.errors import BadRequest, FlowError, StorageFailed
 from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Job
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec
+from fate_flow.core.model.status import JobStatus
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
 from fate_flow.core.wire.v1.initiator_bodies import read_capacity, read_rerun, read_stop_request, seat_in
 from fate_flow.core.wire.v1.queries import preview_data
@@ -29,6 +30,16 @@ from fate_flow.services.participant.stream_calls import StreamCalls, not_opened
 from fate_flow.services.use_cases.jobs import STOPS
 from fate_flow.services.use_cases.units import Units
 from fate_flow.store.contract.transaction import Transaction
+
+_ENDS_NOTHING = frozenset(
+    {
+        CommandKind.CREATE, CommandKind.CHECK, CommandKind.APPLY, CommandKind.RETURN, CommandKind.START,
+        CommandKind.UPDATE, CommandKind.ALIGN, CommandKind.TASK_START, CommandKind.TASK_COLLECT,
+    }
+)  # fmt: skip
+_WAITS = (CommandKind.STATUS, JobStatus.WAITING.value)
+"""Commands that end no share of a job, so that this party's scheduler has nothing to do about the job. What else they
+lead to wakes it: commands to other parties, and cores that came free. A worker that a start ends is an event of its own."""
 
 
 class PartyCommands:
@@ -93,7 +104,8 @@ class PartyCommands:
             answer = self._asked_as_initiator(unit, command, caller)
             return answer_to(self._spec_of_own(unit, command.job_id), caller, answer)
         answer = self._party.handle(unit, command, caller)
-        unit.touch(command.job_id)
+        if command.kind not in _ENDS_NOTHING and (command.kind, command.argument) != _WAITS:
+            unit.touch(command.job_id)      # a row that is draining may end now
         return answer
 
     def _spec_of_own(self, unit: UnitOfWork, job_id: str) -> JobSpec | None:

@@ -31,7 +31,7 @@ from fate_flow.services.context.documents import digest_of
 from fate_flow.store.values import TableMeta
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.hand_use_cases import Harness
-from tests.kit.services.party_commands import DOCUMENT, HOLD, JOIN, RUN, a_host, command, create
+from tests.kit.services.party_commands import DOCUMENT, HOLD, JOIN, RUN, a_host, command, create, task_command
 from tests.kit.values import ELSE_ID, GUEST, HOST, INCARNATION, JOB_ID, NOW, OTHER, a_job, a_task
 
 # ---------------------------------------------------------------------- stop and the queue
@@ -114,13 +114,24 @@ def test_commands_of_one_request_are_carried_out_in_their_order() -> None:
     answers = harness.use_cases.commands.carry_out(commands, "9999")
     assert [answer.retcode for answer in answers] == [0, 0, 0, 0, 0, 101, 0]
     assert harness.server.job().status is JobStatus.RUNNING
-    assert harness.wakeups == [((JOB_ID,), False, False)]
+    assert harness.wakeups == [((JOB_ID,), False, False)], "for the status, which may have ended a row"
+
+
+def test_commands_that_end_nothing_leave_the_scheduler_alone() -> None:
+    """A transaction of the scheduler after each of them would delay the next command of the initiator."""
+    harness = Harness(HandServer("10000"))
+    for one in (*RUN, command(K.UPDATE), task_command(K.TASK_START)):
+        [answer] = harness.use_cases.commands.carry_out([one], "9999")
+        assert answer.is_ok, answer
+    assert (harness.server.job().status, harness.wakeups) == (JobStatus.RUNNING, [])
+    harness.use_cases.commands.carry_out([task_command(K.TASK_STOP)], "9999")
+    assert [jobs for jobs, *_ in harness.wakeups] == [(JOB_ID,)]
 
 
 def test_cores_that_another_party_gives_back_wake_the_own_queue() -> None:
     harness = Harness(a_host(*HOLD))
     harness.use_cases.commands.carry_out([command(K.RETURN, turn=1)], "9999")
-    assert harness.wakeups == [((JOB_ID,), False, True)]
+    assert harness.wakeups == [((), False, True)]
     assert harness.informed_party == "9999", "its answer says how many are free"
 
 
