@@ -14,6 +14,7 @@ from enum import Enum
 from functools import partial
 
 from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.access.limits import Grants
 from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.errors import OperationFailed
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
@@ -44,6 +45,7 @@ class UnitOfWork:
     is_careful: bool = False                                  # see `isolated`
     known_steady: int | None = None                           # set by the scheduler; others read it
     read_early: Mapping[str, JobSpec] = field(default_factory=dict)     # by `key_of_received`: parsed before
+    _grants: dict[str, Grants] = field(default_factory=dict)            # by party id
 
     @property
     def steady(self) -> int:
@@ -169,12 +171,20 @@ class UnitOfWork:
         known = self.read_early.get(key_of_received(document, digest)) or self.context.accepted.get(digest)
         return known or parse_document(self.context, document)
 
-    def binding(self, job_id: str) -> JobBinding | None:
-        """Return what the job id is bound to here; None if it is not bound."""
+    def grants(self, party_id: str) -> Grants:
+        """Return what jobs of this party may use here. They are read once: what asks for them does not change them."""
+        found = self._grants.get(party_id)
+        if found is None:
+            found = self._grants[party_id] = self.tx.grants(party_id)
+        return found
+
+    def binding(self, job_id: str, *, has_rows: bool = True) -> JobBinding | None:
+        """Return what the job id is bound to here; None if it is not bound. `has_rows`: False if no row of it is here,
+        as the caller has read."""
         known = self.pending.bindings.get(job_id)
         if known is not None:
             return known
-        found = self.tx.binding(job_id) or self._binding_of_rows(job_id)
+        found = self.tx.binding(job_id) or (self._binding_of_rows(job_id) if has_rows else None)
         if found is not None:
             self.pending = self.pending.with_binding(found)
         return found

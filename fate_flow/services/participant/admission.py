@@ -38,12 +38,13 @@ from fate_flow.store.values import Document
 
 @dataclass(frozen=True)
 class Admitted:
-    """A `create` of a job that this party takes part in, and the binding that the job would get."""
+    """A `create` of a job that this party takes part in, and the binding that the job would get, or has."""
 
     create: Create
     document: Document
     spec: JobSpec
     offered: JobBinding
+    bound: JobBinding | None        # what the job id is bound to here
 
 
 def accept(unit: UnitOfWork, spec: JobSpec) -> None:
@@ -189,14 +190,16 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
     Raises BadDocument or BadRequest if the job is wrong; PermissionDenied if this caller may not create it, or not
     with this content; TooMany if it has too many jobs here; NoSpace; and the errors of `accept`."""
     create = read_create(command.body, FORMATS)
-    if not unit.tx.jobs_here(command.job_id):
+    rows = unit.tx.jobs_here(command.job_id)
+    if not rows:
         check_unfinished_jobs(unit, caller, adds_one=statement is CommandKind.CREATE)
         check_space_for_party(unit.context, caller)
     digest = digest_of_received(create.document)
     spec = unit.parsed(create.document, digest)
     offered = JobBinding(command.job_id, spec.initiator, frozenset(spec.parties), digest, create.revision)
     said = Said(statement, caller, unit.context.party_id, command.to, offered)
-    if why := objection(said, unit.binding(command.job_id)):
+    bound = unit.binding(command.job_id, has_rows=bool(rows))
+    if why := objection(said, bound):
         raise PermissionDenied(why)
     if command.to not in spec.parties:
         raise BadRequest(f"role: {command.to} has no seat in job {command.job_id}")
@@ -206,7 +209,7 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
     accept(unit, spec)
     if statement is CommandKind.CREATE:
         remember_accepted(unit.context, digest, spec)
-    return Admitted(create, for_rows(create.document, spec, create.name, create.description), spec, offered)
+    return Admitted(create, for_rows(create.document, spec, create.name, create.description), spec, offered, bound)
 
 
 def check_unfinished_jobs(unit: UnitOfWork, initiator: str, *, adds_one: bool) -> None:

@@ -131,7 +131,7 @@ def take_document(unit: UnitOfWork, admitted: Admitted, caller: str) -> None:
     """Bind the job at the first `create`; at the `create` of a later revision, revise all seats that exist here.
 
     Raises NotEffective, OperationFailed, PermissionDenied."""
-    offered, bound = admitted.offered, unit.binding(admitted.offered.job_id)
+    offered, bound = admitted.offered, admitted.bound
     if bound is None:
         if unit.bind(offered):
             return

@@ -30,7 +30,7 @@ def not_granted(unit: UnitOfWork, spec: JobSpec, party: Party, task: str = "") -
     rule, initiator = unit.context.permission, spec.initiator.party_id
     if _is_own(unit, initiator):
         return ""
-    grants, tasks = unit.tx.grants(initiator), [one for one in spec.tasks_of(party) if party not in one.passed_at]
+    grants, tasks = unit.grants(initiator), [one for one in spec.tasks_of(party) if party not in one.passed_at]
     if rule.is_on and not grants.things and not tasks:
         return f"{party} has granted nothing to party {initiator} (flow privilege grant, there)"
     use = TableUse(spec, party, unit.context.modules, named_things(unit.context.kinds))
@@ -76,7 +76,7 @@ def count_uses(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> str:
     party, initiator = key.party, spec.initiator.party_id
     if _is_own(unit, initiator):
         return ""
-    tables = unit.tx.grants(initiator).tables
+    tables = unit.grants(initiator).tables
     limited = {table: one.uses_a_day for table, one in tables.items() if one.uses_a_day is not None}
     if not limited:
         return ""
@@ -105,7 +105,7 @@ def cores_limit(unit: UnitOfWork, initiator: str) -> CoresLimit | None:
     """Return the limit of an initiator: of its grants, else of its quota; None: as many as there are."""
     if _is_own(unit, initiator):
         return None
-    granted = unit.tx.grants(initiator).limits.cores
+    granted = unit.grants(initiator).limits.cores
     total = unit.context.engines.default_size.cores
     most = unit.context.quotas.most_cores(initiator, total) if granted is None else granted
     if most is None:
@@ -122,7 +122,7 @@ def cores_left(unit: UnitOfWork, initiator: str) -> int | None:
 def check_cores_quota(unit: UnitOfWork, spec: JobSpec) -> None:
     """Check that the job asks for no more cores than its initiator may hold by its quota. Raises TooMany."""
     initiator = spec.initiator.party_id
-    if not _is_own(unit, initiator) and unit.tx.grants(initiator).limits.cores is None:
+    if not _is_own(unit, initiator) and unit.grants(initiator).limits.cores is None:
         total = unit.context.engines.default_size.cores
         unit.context.quotas.check_cores(initiator, _cores_asked(unit, spec), total)
 
@@ -136,19 +136,19 @@ def _cores_asked(unit: UnitOfWork, spec: JobSpec) -> int:
 def least_intersection(unit: UnitOfWork, spec: JobSpec) -> int:
     """Return how many ids or rows a result of the job must be computed of to leave this party; 0: any number."""
     initiator = spec.initiator.party_id
-    return 0 if _is_own(unit, initiator) else unit.tx.grants(initiator).limits.least_intersection or 0
+    return 0 if _is_own(unit, initiator) else unit.grants(initiator).limits.least_intersection or 0
 
 
 def granted_programs(unit: UnitOfWork, initiator: str) -> frozenset[str] | None:
     """Return sha256:DIGEST of the programs that jobs of this party may run here; None: it has no such limit."""
-    return None if _is_own(unit, initiator) else unit.tx.grants(initiator).limits.programs
+    return None if _is_own(unit, initiator) else unit.grants(initiator).limits.programs
 
 
 def needs_approval(unit: UnitOfWork, initiator: str) -> bool:
     """Return whether a job of this party needs approval here: as its grants say, else as the configuration does."""
     if _is_own(unit, initiator):
         return False
-    asked = unit.tx.grants(initiator).limits.approval
+    asked = unit.grants(initiator).limits.approval
     return unit.context.approval.asks(initiator, unit.context.party_id) if asked is None else asked
 
 
