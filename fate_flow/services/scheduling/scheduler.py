@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from fate_flow.core.model.errors import CommitUnknown, FlowError, StorageUnavailable
+from fate_flow.core.model.errors import CommitUnknown, FlowError, StorageFailed, StorageUnavailable
 from fate_flow.core.model.job import Answer, Command, CommandKind, Job, TaskKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.wire.v1.job_answers import free_cores_in
@@ -132,7 +132,13 @@ class Scheduler:
     # ------------------------------------------------------------------ events
 
     def step(self, events: Sequence[SchedulerEvent]) -> None:
-        """Handle events and carry out what follows, in one transaction."""
+        """Handle events and carry out what follows, in one transaction.
+
+        What other processes of this server have stored for other parties is sent before that: they work meanwhile."""
+        if any(isinstance(one, OutboxFilled) for one in events):
+            if not self._send_stored():
+                return
+            events = [one for one in events if not isinstance(one, OutboxFilled)]
 
         def take_all(unit: UnitOfWork) -> None:
             for one in events:
@@ -140,9 +146,28 @@ class Scheduler:
                     self._take(unit, one)
             self._settle(unit)
 
-        if not self._carry_out(take_all):
+        if events and not self._carry_out(take_all):
             # The answers could not be stored, so their commands must be sent again.
             self._in_flight.difference_update(one.command.id for one in events if isinstance(one, Answered))
+
+    def _send_stored(self) -> bool:
+        """Send the commands that other processes of this server have stored; False if another process schedules.
+
+        This needs no decision, so it only reads."""
+
+        def stored(tx: Transaction) -> tuple[Command, ...] | None:
+            return self._pick_up(tx) if tx.scheduler()[0] == self.owner else None
+
+        try:
+            found = self.context.read(stored)
+        except StorageFailed as error:
+            log.error("the outbox could not be read; the next poll does it: %s", error.message)
+            return True
+        if found is None:
+            self._stand_by()
+            return False
+        self._post(found)
+        return True
 
     def _carry_out(self, act: Callable[[UnitOfWork], None]) -> bool:
         """Run one transaction. If it fails, run it again with each job isolated, so that one cannot stop the others.
@@ -194,8 +219,6 @@ class Scheduler:
                 self._watch.observe(unit, worker_id)
             case Answered(command, answer):
                 self._take_answer(unit, command, answer)
-            case OutboxFilled():
-                self._pick_up(unit)
             case QueueChanged(informed_party):
                 unit.free(self.context.party_id)
                 unit.inform(informed_party)
@@ -271,13 +294,13 @@ class Scheduler:
         job = unit.tx.job_here(job_id)
         return job is not None and job.blocked_on == party_id
 
-    def _pick_up(self, unit: UnitOfWork) -> None:
-        """Send commands that another process of this server stored, and those left from before a restart.
+    def _pick_up(self, tx: Transaction) -> tuple[Command, ...]:
+        """Return commands that another process of this server stored, and those left from before a restart.
 
         Only commands read here count as seen: those sent by this process say nothing about what others stored."""
-        found = unit.tx.commands_after(max(0, self._newest_command - _COMMITS_AT_ONCE))
+        found = tx.commands_after(max(0, self._newest_command - _COMMITS_AT_ONCE))
         self._newest_command = max([self._newest_command, *(command.id for command in found)])
-        unit.pending = unit.pending.with_outgoing(one for one in found if one.id not in self._in_flight)
+        return tuple(one for one in found if one.id not in self._in_flight)
 
     def _collect(self, unit: UnitOfWork) -> None:
         """Ask plain v1 parties for the status of their shares: some never report, and none as often as ours.
@@ -319,14 +342,17 @@ class Scheduler:
         """Send what the committed transaction has stored."""
         for at in unit.pending.alarms:
             heapq.heappush(self._alarms, at)
-        # By id, because a poll reads the commands that it has just stored from the outbox again.
-        fresh = {one.id: one for one in unit.pending.outgoing if one.id not in self._in_flight}
-        self._in_flight.update(fresh)
-        if fresh:
-            self._transport.post(tuple(fresh.values()))
+        self._post(unit.pending.outgoing)
         if unit.pending.hints:
             self._notifier.sent(unit)
             self._transport.post(unit.pending.hints)
+
+    def _post(self, commands: Iterable[Command]) -> None:
+        """Send commands of the outbox that are not on their way. A poll reads those that it has just stored again."""
+        fresh = {one.id: one for one in commands if one.id not in self._in_flight}
+        self._in_flight.update(fresh)
+        if fresh:
+            self._transport.post(tuple(fresh.values()))
 
     # ------------------------------------------------------------------ polling
 
@@ -345,7 +371,7 @@ class Scheduler:
             self._newest_command = 0
             self._collect(unit)
             self._drop_old_commands(unit)
-            self._pick_up(unit)
+            unit.pending = unit.pending.with_outgoing(self._pick_up(unit.tx))
             self._advance_dirty(unit)
             self._queue.run(unit)
             self._advance_dirty(unit)

@@ -16,7 +16,7 @@ from fate_flow.store.memory.store import MemoryTransaction
 
 
 def outbox_is_forgotten_at_a_restart() -> AbstractContextManager[Any]:
-    return patch.object(Scheduler, "_pick_up", lambda self, unit: None)
+    return patch.object(Scheduler, "_pick_up", lambda self, tx: ())
 
 
 @contextmanager
