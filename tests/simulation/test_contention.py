@@ -384,7 +384,7 @@ def test_the_capacity_of_an_initiator_that_does_not_answer_is_left_to_the_next()
 
 
 def test_cores_that_the_configuration_adds_are_told_of() -> None:
-    world = World(1, parties=3, cores=200, rules=PATIENT, cores_at={"10000": 4})
+    world = World(2, parties=3, cores=200, rules=PATIENT, cores_at={"10000": 4})
     host = world.parties["10000"]
     world.longest_task = 60_000
     world.submit("10001", job({"guest": ["10001"], "host": ["10000"]}, cores=3))

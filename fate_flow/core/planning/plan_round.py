@@ -70,7 +70,18 @@ def _ask(view: JobView, seats: Sequence[Seat], round_number: int) -> Iterator[Ac
     for seat in seats:
         yield MoveSeat(seat, SeatStatus.CHECKING)
         asked = RoundBody(round_number, view.job.queue_key, view.job.revision)
-        yield send(view, seat, CommandKind.CHECK, body=asked.as_body())
+        at_once = _applies_at_once(view, seat)
+        yield send(view, seat, CommandKind.CHECK, body=replace(asked, is_applied_for=at_once).as_body())
+        if at_once:
+            yield send(view, seat, CommandKind.APPLY, body=asked.as_body())
+
+
+def _applies_at_once(view: JobView, seat: Seat) -> bool:
+    """Return whether to send check and `apply` together, which saves a round trip: one of our servers refuses both
+    for the same reasons. The own party answers a check at once. A party that is likely to refuse the check, or not to
+    answer, gets that alone: after an `apply` without an answer, it is told to release what it may have reserved."""
+    is_doubtful = seat.blocked_by is Blocker.APPROVAL or view.job.blocked_by in (Blocker.SIZE, Blocker.ANSWER)
+    return not (is_here(view, seat) or seat.is_plain_v1 or is_doubtful)
 
 
 _ON_ITS_WAY = frozenset({SeatStatus.CHECKING, SeatStatus.APPLYING, SeatStatus.STARTING})

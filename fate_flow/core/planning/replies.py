@@ -31,7 +31,7 @@ from fate_flow.core.wire.v1.job_answers import (
     still_ends,
     why_in,
 )
-from fate_flow.core.wire.v1.job_bodies import End
+from fate_flow.core.wire.v1.job_bodies import End, read_round
 from fate_flow.core.wire.v1.reports import reports_in
 
 
@@ -87,8 +87,11 @@ def _handle_invitation(seat: Seat, _: Command, retcode: int, message: str, __: M
 
 def _handle_check(seat: Seat, command: Command, retcode: int, message: str, data: Mapping[str, Any]) -> ReplyOutcome:
     if retcode == 0:
+        ready = (*_approved(seat, data), MoveSeat(seat, SeatStatus.APPLYING))
+        if read_round(command.body).is_applied_for:
+            return ReplyOutcome(ready)
         apply = Command(CommandKind.APPLY, command.job_id, seat.party, command.run, body=command.body)
-        return ReplyOutcome((*_approved(seat, data), MoveSeat(seat, SeatStatus.APPLYING), Send(apply)))
+        return ReplyOutcome((*ready, Send(apply)))
     if retcode == NOT_READY:
         return _not_ready(seat, message, data)
     if retcode == UNREACHABLE:
@@ -123,14 +126,24 @@ def _handle_apply(seat: Seat, command: Command, retcode: int, message: str, data
         return ReplyOutcome((MoveSeat(seat, SeatStatus.HELD),))
     if retcode == UNREACHABLE:
         # It is unknown whether the party reserved; it must release what it may hold before it is asked again.
-        give_back = Command(CommandKind.RETURN, command.job_id, seat.party, command.run, body=command.body)
-        return ReplyOutcome((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message)), Send(give_back)))
+        return ReplyOutcome((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message)), _give_back(seat, command)))
     if retcode == NOT_READY:
         return _not_ready(seat, message, data)
     if is_rejected(data):
         return ReplyOutcome(stop=Reason.PARTY_REFUSED, message=f"{seat.party}: {message}")
     why = why_in(data) or message or "refused"
     return ReplyOutcome((MoveSeat(seat, SeatStatus.JOINED, why, _blocker(retcode, data)),))
+
+
+def _handle_vain_apply(
+    seat: Seat, command: Command, retcode: int, _: str, __: Mapping[str, Any]
+) -> ReplyOutcome:
+    """Handle the answer to an `apply` that was sent with a check that failed: what it may have reserved is released."""
+    return ReplyOutcome((_give_back(seat, command),) if retcode in (0, UNREACHABLE) else ())
+
+
+def _give_back(seat: Seat, apply: Command) -> Send:
+    return Send(Command(CommandKind.RETURN, apply.job_id, seat.party, apply.run, body=apply.body))
 
 
 def _blocker(retcode: int, data: Mapping[str, Any]) -> Blocker:
@@ -205,6 +218,7 @@ _HANDLERS = {
     (CommandKind.CHECK, SeatStatus.CHECKING): _handle_check,
     (CommandKind.APPLY, SeatStatus.APPLYING): _handle_apply,
     (CommandKind.APPLY, SeatStatus.HELD): _handle_renewal,
+    (CommandKind.APPLY, SeatStatus.JOINED): _handle_vain_apply,
     (CommandKind.START, SeatStatus.STARTING): _handle_start,
     (CommandKind.STOP, SeatStatus.STOPPING): _handle_stop,
     (CommandKind.STATUS, SeatStatus.JOINING): _handle_rejoin,

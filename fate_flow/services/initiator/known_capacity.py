@@ -14,6 +14,8 @@ from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.seats import is_refused
 
+_ASKED = (SeatStatus.CHECKING, SeatStatus.APPLYING)        # `apply` may be sent with the check
+
 
 class KnownCapacity:
     """What this process knows of the free cores of other parties; a new process knows nothing."""
@@ -38,7 +40,7 @@ class KnownCapacity:
         self.free[notice.party_id] = notice.cores
         if not job.ready_owner:
             unit.reconsider(job.job_id)
-        elif any(is_refused(seat) or seat.status is SeatStatus.APPLYING for seat in _seats_at(unit, job, notice)):
+        elif any(is_refused(seat) or seat.status in _ASKED for seat in _seats_at(unit, job, notice)):
             self._overtaken[job.job_id] = (job.round_number, notice.party_id)
         text = f"job {job.job_id}: party {notice.party_id} has capacity again, {notice.cores} cores are free"
         unit.note(Event.JOB_NOTE, job_id=job.job_id, text=text)

@@ -51,7 +51,7 @@ def apply(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     if only_renews(job):
         unit.tx.renew_claim(job.key, round_number)
         return _granted(unit, job, job.claim.engine)
-    refusal = why_not_applied(job, unit.tx.intake_hold())
+    refusal = why_not_applied(job, asked.revision, unit.tx.intake_hold())
     if refusal is not None:
         return refusal
     limit = cores_limit(unit, job.initiator.party_id)

@@ -39,7 +39,7 @@ _ENDS_NOTHING = frozenset(
 )  # fmt: skip
 _WAITS = (CommandKind.STATUS, JobStatus.WAITING.value)
 """Commands that end no share of a job, so that this party's scheduler has nothing to do about the job. What else they
-lead to wakes it: commands to other parties, and cores that came free. A worker that a start ends is an event of its own."""
+lead to wakes it: commands to other parties, and cores that came free."""
 
 
 class PartyCommands:

@@ -28,7 +28,7 @@ def canceled() -> Process:
     submit(process, document=DOCUMENT)
     Harness(process.server).use_cases.jobs.stop(JOB_ID)
     process.scheduler.poll()
-    for kind in (K.CHECK, K.STOP, K.TASK_STATUS, K.TASK_STATUS):
+    for kind in (K.CHECK, K.APPLY, K.STOP, K.TASK_STATUS, K.TASK_STATUS):
         process.answer(kind)
     assert job_of(process).status is JobStatus.CANCELED
     assert process.sent() == ["status canceled"]

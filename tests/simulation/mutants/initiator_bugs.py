@@ -81,8 +81,9 @@ def retries_while_the_gang_still_runs() -> AbstractContextManager[Any]:
     return patch.object(plan_tasks, "_drain_task", lambda view, rows: keep(view, tuple(over(row) for row in rows)))
 
 
-def takes_a_check_for_a_hold() -> AbstractContextManager[Any]:
-    """A party that has answered the check counts as one that has reserved."""
+@contextmanager
+def takes_a_check_for_a_hold() -> Iterator[None]:
+    """A party that has answered the check counts as one that has reserved, and is not asked to."""
     keep = replies.handle_reply
 
     def handle_reply(seat: Any, command: Any, retcode: int, message: str, data: Any) -> Any:
@@ -92,7 +93,9 @@ def takes_a_check_for_a_hold() -> AbstractContextManager[Any]:
             return replies.ReplyOutcome(moves)
         return keep(seat, command, retcode, message, data)
 
-    return patch.object(answers, "handle_reply", handle_reply)
+    waits = patch.object(plan_round, "_applies_at_once", lambda *_: False)
+    with patch.object(answers, "handle_reply", handle_reply), waits:
+        yield
 
 
 def who_has_started_is_not_told_to_wait() -> AbstractContextManager[Any]:

@@ -173,8 +173,11 @@ class Invariants(Rules):
                 self._fail(f"run {new.run} of {new.key} began while {task} had a worker")
 
     def _revised(self, old: Job, new: Job) -> None:
-        """Parameters change while nothing of the job runs here, and never back."""
-        is_at_rest = old.is_final or new.is_final or (new.status is JobStatus.WAITING and not new.holds)
+        """Parameters change while nothing of the job runs here, and never back. One request may change them and then
+        reserve: a row that holds something is not changed."""
+        is_at_rest = old.is_final or new.is_final or (
+            new.status is JobStatus.WAITING and not (new.holds and (old.holds or old.status is not JobStatus.WAITING))
+        )
         if new.revision < old.revision or not is_at_rest:
             self._fail(f"{old.key} is {old.status.value} and went from revision {old.revision} to {new.revision}")
 

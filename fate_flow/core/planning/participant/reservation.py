@@ -30,9 +30,14 @@ def answer_check(job: Job, revision: int, hold: Hold | None) -> Answer:
     `revision`: that of the initiator's parameters; `hold`: of all new reservations at this party."""
     if job.is_final:
         return Answer(103, f"{job.key} is {job.status.value}")
-    if revision > job.revision:
-        return Answer(NOT_READY, f"it has parameters of revision {job.revision}, and not yet those of {revision}")
-    return why_not_ready(job, hold) or _ready(job)
+    return _why_not_current(job, revision) or why_not_ready(job, hold) or _ready(job)
+
+
+def _why_not_current(job: Job, revision: int) -> Answer | None:
+    """Return the refusal of a command of an initiator whose parameters are newer; None if the row has them."""
+    if revision <= job.revision:
+        return None
+    return Answer(NOT_READY, f"it has parameters of revision {job.revision}, and not yet those of {revision}")
 
 
 def _ready(job: Job) -> Answer:
@@ -70,13 +75,14 @@ def only_renews(job: Job) -> bool:
     return job.holds and job.status in (JobStatus.WAITING, JobStatus.RUNNING)
 
 
-def why_not_applied(job: Job, hold: Hold | None) -> Answer | None:
+def why_not_applied(job: Job, revision: int, hold: Hold | None) -> Answer | None:
     """Return the refusal of an `apply` that does not depend on the capacity; None if there is none.
 
-    `hold`: of all new reservations at this party."""
+    It refuses whatever the check refuses: the initiator may send both in one request. `revision`: that of the
+    initiator's parameters; `hold`: of all new reservations at this party."""
     if job.status is not JobStatus.WAITING:
         return Answer(103, f"{job.key} is {job.status.value}, not waiting")
-    return why_not_ready(job, hold)
+    return _why_not_current(job, revision) or why_not_ready(job, hold)
 
 
 @dataclass(frozen=True)

@@ -146,18 +146,24 @@ class RoundBody:
     round_number: int | None = None      # the reservation round; None: the present one
     order: int | None = None             # the job's place in the queue of its initiator
     revision: int = 0                    # how often the parameters were changed
+    is_applied_for: bool = False         # of a check: `resource/apply` follows at once, not after the answer
 
     def as_body(self) -> dict[str, Any]:
         return {
             "turn": self.round_number,
             **({} if self.order is None else {"order": self.order}),
             **({"revision": self.revision} if self.revision else {}),
+            **({_APPLIED_FOR: True} if self.is_applied_for else {}),
         }
+
+
+_APPLIED_FOR = "is_applied_for"
 
 
 def read_round(body: Mapping[str, Any]) -> RoundBody:
     """Raises BadRequest."""
-    return RoundBody(whole_in(body, "turn"), order_in(body), whole_in(body, "revision") or 0)
+    is_applied_for = body.get(_APPLIED_FOR) is True
+    return RoundBody(whole_in(body, "turn"), order_in(body), whole_in(body, "revision") or 0, is_applied_for)
 
 
 @dataclass(frozen=True)

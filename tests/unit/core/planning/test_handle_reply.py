@@ -24,9 +24,10 @@ RETCODES = [0, NOT_EFFECTIVE, 100, 101, 102, 103, UNREACHABLE, NOT_READY, 108, 5
 
 
 def handled(
-    kind: CommandKind, status: SeatStatus, retcode: int = 0, message: str = "m", data: Any = None, run: int = 0
-) -> ReplyOutcome:
-    command = Command(kind, JOB_ID, HOST, run, body={"turn": 7})
+    kind: CommandKind, status: SeatStatus, retcode: int = 0, message: str = "m", data: Any = None, run: int = 0,
+    **body: Any,
+) -> ReplyOutcome:  # fmt: skip
+    command = Command(kind, JOB_ID, HOST, run, body={"turn": 7, **body})
     outcome = handle_reply(a_seat(HOST, status), command, retcode, message, data)
     for action in outcome.actions:
         if isinstance(action, MoveSeat):
@@ -50,9 +51,11 @@ PARAMETERS = tuple((CommandKind.PARAMETERS, status) for status in (S.JOINING, S.
 
 
 def is_refused_again(kind: CommandKind, status: SeatStatus, retcode: int) -> bool:
-    """A renewal, an invitation that was sent once more, or other parameters."""
+    """A renewal, an invitation that was sent once more, an apply in vain, or other parameters."""
     if (kind, status) in PARAMETERS:
         return retcode not in (0, UNREACHABLE, NOT_EFFECTIVE)
+    if (kind, status) == (CommandKind.APPLY, S.JOINED):      # after a check that failed
+        return retcode in (0, UNREACHABLE)
     again = ((CommandKind.APPLY, S.HELD), (CommandKind.CREATE, S.JOINED))
     return (kind, status) in again and retcode not in (0, UNREACHABLE)
 
@@ -109,6 +112,18 @@ def test_a_party_that_is_ready_is_asked_for_its_cores_in_the_same_turn() -> None
     outcome = handled(CommandKind.CHECK, S.CHECKING)
     assert moved(outcome) == (S.APPLYING, "")
     assert sent(outcome) == [(CommandKind.APPLY, 7)]
+
+
+def test_a_party_that_was_asked_for_its_cores_with_the_check_is_not_asked_again() -> None:
+    outcome = handled(CommandKind.CHECK, S.CHECKING, is_applied_for=True)
+    assert (moved(outcome), sent(outcome)) == ((S.APPLYING, ""), [])
+
+
+@pytest.mark.parametrize("retcode", RETCODES)
+def test_what_was_reserved_although_the_check_failed_is_given_back(retcode: int) -> None:
+    outcome = handled(CommandKind.APPLY, S.JOINED, retcode, order=4)
+    assert sent(outcome) == ([(CommandKind.RETURN, 7)] if retcode in (0, UNREACHABLE) else [])
+    assert len(outcome.actions) == len(sent(outcome))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -92,17 +93,37 @@ def test_then_all_others_are_asked_side_by_side() -> None:
     host, other = a_seat(HOST), a_seat(OTHER)
     assert plan(in_round(a_seat(GUEST, SeatStatus.HELD), host, other)) == [
         MoveSeat(host, SeatStatus.CHECKING),
-        to(HOST, CommandKind.CHECK, turn=3, order=0),
+        to(HOST, CommandKind.CHECK, turn=3, order=0, is_applied_for=True),
+        to(HOST, CommandKind.APPLY, turn=3, order=0),
         MoveSeat(other, SeatStatus.CHECKING),
-        to(OTHER, CommandKind.CHECK, turn=3, order=0),
+        to(OTHER, CommandKind.CHECK, turn=3, order=0, is_applied_for=True),
+        to(OTHER, CommandKind.APPLY, turn=3, order=0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("seat", "job"),
+    [
+        ({"is_plain_v1": True}, {}),
+        ({"blocked_by": Blocker.APPROVAL}, {}),
+        ({}, {"blocked_by": Blocker.ANSWER, "blocked_on": "10000"}),
+        ({}, {"blocked_by": Blocker.SIZE, "blocked_on": "10000"}),
+    ],
+    ids=["plain v1", "awaits approval", "did not answer", "was too small"],
+)
+def test_a_party_that_may_not_take_the_apply_gets_the_check_alone(seat: dict[str, Any], job: dict[str, Any]) -> None:
+    host = a_seat(HOST, **seat)
+    assert plan(in_round(a_seat(GUEST, SeatStatus.HELD), host, **job)) == [
+        MoveSeat(host, SeatStatus.CHECKING), to(HOST, CommandKind.CHECK, turn=3, order=0),
+    ]  # fmt: skip
 
 
 def test_after_a_conflict_they_are_asked_one_by_one_in_ascending_order() -> None:
     first, second, third = a_seat(Party("host", "999")), a_seat(GUEST), a_seat(HOST)
     begun = plan(replace(waiting(second, third, first, conflicts=1), may_begin_round=True))
-    asked = to(first.party, CommandKind.CHECK, turn=1, order=0)
-    assert begun == [BeginRound(), MoveSeat(first, SeatStatus.CHECKING), asked]
+    asked = to(first.party, CommandKind.CHECK, turn=1, order=0, is_applied_for=True)
+    applied = to(first.party, CommandKind.APPLY, turn=1, order=0)
+    assert begun == [BeginRound(), MoveSeat(first, SeatStatus.CHECKING), asked, applied]
     held = replace(first, status=SeatStatus.HELD)
     then = plan(in_round(second, third, held, conflicts=1))
     assert then == [MoveSeat(second, SeatStatus.CHECKING), to(GUEST, CommandKind.CHECK, turn=3, order=0)]

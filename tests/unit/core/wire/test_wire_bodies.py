@@ -103,6 +103,7 @@ def create_body(document: JobDocument, dsl: dict[str, Any], conf: dict[str, Any]
         (RoundBody(2, 4_000).as_body(), '{"turn":2,"order":4000}'),
         (RoundBody(2, 0, 1).as_body(), '{"turn":2,"order":0,"revision":1}'),
         (RoundBody(2).as_body(), '{"turn":2}'),
+        (RoundBody(2, is_applied_for=True).as_body(), '{"turn":2,"is_applied_for":true}'),
         (Return(1, still_wants=False).as_body(), '{"turn":1,"still_wants":false}'),
         (End(JobEnd(Reason.DONE)).as_body(), '{"reason":"done","message":""}'),
         (
@@ -252,9 +253,9 @@ def test_an_incarnation_of_another_form_is_refused(given_id: object) -> None:
         incarnations_in(create, ["a"])
 
 
-@given(COUNTS, st.none() | st.integers(-(2**62), 2**62), COUNTS)
-def test_a_round_is_read_as_it_was_sent(number: int, order: int | None, revision: int) -> None:
-    body = RoundBody(number, order, revision)
+@given(COUNTS, st.none() | st.integers(-(2**62), 2**62), COUNTS, st.booleans())
+def test_a_round_is_read_as_it_was_sent(number: int, order: int | None, revision: int, is_applied_for: bool) -> None:
+    body = RoundBody(number, order, revision, is_applied_for)
     assert read_round(sent(body.as_body())) == body
 
 

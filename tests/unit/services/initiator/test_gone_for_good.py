@@ -73,7 +73,7 @@ def test_a_command_about_a_job_that_is_not_over_is_kept() -> None:
     process = chosen(HandServer("9999"))
     submit(process, document=job({"guest": ["9999"], "host": ["10000"]}, timeout=10**9))
     after(process, WEEK + 10)
-    assert kinds(process) == ["dependence/check"]
+    assert kinds(process) == ["dependence/check", "resource/apply"]
 
 
 @pytest.mark.parametrize(("kind", "is_kept"), [(K.REPORT, True), (K.ASK_STOP, False)])

@@ -125,7 +125,9 @@ def test_a_document_that_cannot_be_taken_is_refused_before_anything_is_sent(docu
 def test_the_way_of_a_job_to_success() -> None:
     guest = accepted()
     guest.advance(may_begin_round=True)
-    assert (guest.seat(GUEST), guest.sent()) == (SeatStatus.HELD, ["10000 dependence/check"])
+    assert (guest.seat(GUEST), guest.sent()) == (
+        SeatStatus.HELD, ["10000 dependence/check", "10000 resource/apply"],
+    )  # fmt: skip
     guest.answer(K.CHECK)
     guest.answer(K.APPLY)
     assert guest.sent() == ["10000 start"]
@@ -196,9 +198,9 @@ def test_a_check_that_fails_for_good_ends_the_job_and_it_is_not_forgotten() -> N
     guest = accepted()
     guest.advance(may_begin_round=True)
     guest.answer(K.CHECK, Answer(100, "inheritance failed"))
-    assert (guest.status, guest.sent()) == (JobStatus.STOPPING, ["10000 stop failed"])
-    guest.answer(K.STOP)
-    guest.answer(K.STATUS)
+    assert (guest.status, guest.sent()) == (JobStatus.STOPPING, ["10000 resource/apply", "10000 stop failed"])
+    for kind in (K.APPLY, K.STOP, K.STATUS):
+        guest.answer(kind)
     found = guest.job(GUEST)
     assert (found.status, found.reason) == (JobStatus.FAILED, Reason.DEPENDENCE_FAILED)
     assert (found.message, found.caused_by) == ("host 10000: inheritance failed", "host 10000")

@@ -173,7 +173,7 @@ def test_it_waits_until_the_other_party_knows_and_then_has_its_reservation_round
     assert host_seat(process) == (SeatStatus.JOINING, 1)
     process.answer(K.STATUS)
     assert (host_seat(process)[1], job_of(process).wait_reason) == (1, "")
-    assert process.sent() == ["dependence/check"]
+    assert process.sent() == ["dependence/check", "resource/apply"]
     for kind in (K.CHECK, K.APPLY, K.START):
         process.answer(kind)
     assert job_of(process).status is JobStatus.RUNNING
@@ -193,7 +193,7 @@ def test_a_party_that_still_drains_is_asked_again_a_little_later() -> None:
         assert process.scheduler.fire_alarms()
         assert [(one.id, one.body) for one in process.transport.posted] == [(sent.id, sent.body)]
     process.answer(K.STATUS)
-    assert process.sent() == ["dependence/check"]
+    assert process.sent() == ["dependence/check", "resource/apply"]
 
 
 def test_a_party_that_does_not_know_the_job_any_more_ends_it_by_its_name() -> None:

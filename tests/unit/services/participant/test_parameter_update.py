@@ -228,7 +228,8 @@ def waiting(joins: Answer | None = None) -> Process:
     submit(process, document=DOCUMENT, accept=False)
     process.answer(K.CREATE, joins or Answer(data={"extensions": {}}))
     process.answer(K.STATUS)
-    process.answer(K.CHECK, Answer(NOT_READY, "on hold"))
+    for kind in (K.CHECK, K.APPLY):
+        process.answer(kind, Answer(NOT_READY, "on hold"))
     process.transport.take()
     assert job_of(process).status is JobStatus.WAITING
     return process

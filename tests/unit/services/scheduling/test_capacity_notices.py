@@ -373,7 +373,7 @@ def test_a_wakeup_that_is_late_wakes_nobody(notice: CapacityNotice) -> None:
 
 
 def in_round(after_check: bool = True) -> Process:
-    """The job is in its reservation round, and the host is asked to reserve, or is about to be."""
+    """The job is in its reservation round, and the host is asked to reserve."""
     process = blocked()
     process.scheduler.step([CapacityNotice(JOB_ID, "10000", 4)])
     if after_check:
@@ -381,27 +381,20 @@ def in_round(after_check: bool = True) -> Process:
     return process
 
 
-def test_events_that_overtake_the_refusal_are_not_lost() -> None:
-    process = in_round()
+@pytest.mark.parametrize("after_check", [True, False])
+def test_events_that_overtake_the_refusal_are_not_lost(after_check: bool) -> None:
+    process = in_round(after_check)
     round_number = round_number_of(process)
     assert Asked(process.server).says() == 0
     process.scheduler.step([CapacityNotice(JOB_ID, "10000", 4)])
     assert round_number_of(process) == round_number
+    if not after_check:
+        process.answer(K.CHECK)
     process.answer(K.APPLY, FULL)
     assert round_number_of(process) == round_number + 1, "asked again at once"
     process.answer(K.CHECK)
     process.answer(K.APPLY, FULL)
     assert round_number_of(process) == round_number + 1, "and once"
-
-
-def test_events_before_the_party_is_asked_need_no_second_reservation_round() -> None:
-    process = in_round(after_check=False)
-    round_number = round_number_of(process)
-    assert Asked(process.server).says() == 0
-    process.scheduler.step([CapacityNotice(JOB_ID, "10000", 4)])
-    process.answer(K.CHECK)
-    process.answer(K.APPLY, FULL)
-    assert round_number_of(process) == round_number
 
 
 def test_a_job_that_another_party_refuses_in_its_reservation_round_has_no_use_for_capacity() -> None:

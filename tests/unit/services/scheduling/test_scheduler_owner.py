@@ -116,9 +116,9 @@ def test_whoever_takes_over_goes_on_where_the_other_stopped() -> None:
     first = chosen(server)
     submit(first)
     first.scheduler.poll()
-    assert first.sent() == ["dependence/check"]
+    assert first.sent() == ["dependence/check", "resource/apply"]
     second = chosen(server, owner="home-2")
-    assert (second.sent(), job_of(second).ready_owner) == (["dependence/check"], "home-2")
+    assert (second.sent(), job_of(second).ready_owner) == (["dependence/check", "resource/apply"], "home-2")
     for kind in (K.CHECK, K.APPLY, K.START):
         second.answer(kind)
     assert job_of(second).status is JobStatus.RUNNING

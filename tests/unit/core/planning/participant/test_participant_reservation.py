@@ -75,11 +75,14 @@ def test_a_check_says_whether_the_job_could_reserve_now(
 ) -> None:
     found = answer_check(job, 0, hold)
     assert (found.retcode, found.data or None) == (retcode, data), found
+    assert found.is_ok or why_not_applied(job, 0, hold) is not None, "an apply in the same request reserves nothing"
 
 
 @pytest.mark.parametrize(("revision", "retcode"), [(0, 0), (2, 0), (3, NOT_READY)])
 def test_a_check_says_that_later_parameters_are_missing(revision: int, retcode: int) -> None:
     assert answer_check(waiting(revision=2), revision, None).retcode == retcode
+    applied = why_not_applied(waiting(revision=2), revision, None)
+    assert (applied.retcode if applied else 0) == retcode, "an apply in the same request says the same"
 
 
 # ---------------------------------------------------------------------- `apply`
@@ -101,7 +104,7 @@ def test_an_apply_of_a_job_that_holds_only_renews(status: JobStatus, claim: Clai
 
 @pytest.mark.parametrize("status", sorted(set(JobStatus) - {JobStatus.WAITING}, key=lambda one: one.value))
 def test_only_a_waiting_job_may_apply(status: JobStatus) -> None:
-    found = why_not_applied(a_job(status, HOST), None)
+    found = why_not_applied(a_job(status, HOST), 0, None)
     assert found is not None
     assert (found.retcode, found.retmsg) == (103, f"job {JOB_ID} on {HOST} is {status.value}, not waiting")
 
@@ -118,7 +121,7 @@ def test_only_a_waiting_job_may_apply(status: JobStatus) -> None:
 def test_a_hold_and_a_missing_approval_refuse_an_apply(
     fields: dict[str, Any], hold: Hold | None, expected: Answer | None
 ) -> None:
-    assert why_not_applied(waiting(**fields), hold) == expected
+    assert why_not_applied(waiting(**fields), 0, hold) == expected
 
 
 def head(needed: int = 4, passes: int = 0, **fields: Any) -> PendingHead:
