@@ -7,7 +7,7 @@ stored. Each effect is idempotent and can be derived from the rows again, so a c
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -224,12 +224,21 @@ def binding_of(job: Job) -> JobBinding:
 
 
 @contextmanager
-def unit_of_work(context: Context, is_careful: bool = False, steady: int | None = None) -> Iterator[UnitOfWork]:
-    """Run the block in a transaction, commit, then run the effects. If the block raises, do neither."""
+def unit_of_work(
+    context: Context, is_careful: bool = False, steady: int | None = None,
+    committed: Callable[[UnitOfWork], None] | None = None,
+) -> Iterator[UnitOfWork]:  # fmt: skip
+    """Run the block in a transaction, commit, then run the effects. If the block raises, do neither.
+
+    `committed` tells others of the commit. It is called before the effects, which take this process time."""
     with context.store.transaction() as tx:
         unit = UnitOfWork(context, tx, context.clock(), is_careful=is_careful, known_steady=steady)
         yield unit
         tx.add_entries(unit.pending.moved)
-    context.record.flush()
-    if unit.pending.effects:
-        context.carry_out([partial(carry_out, context, effect) for effect in unit.pending.effects])
+    try:
+        if committed is not None:
+            committed(unit)
+    finally:
+        context.record.flush()
+        if unit.pending.effects:
+            context.carry_out([partial(carry_out, context, effect) for effect in unit.pending.effects])

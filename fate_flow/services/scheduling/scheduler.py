@@ -196,15 +196,14 @@ class Scheduler:
         return True
 
     def _transact(self, act: Callable[[UnitOfWork], None], is_careful: bool) -> None:
-        def once() -> UnitOfWork:
+        def once() -> None:
             steady = self._steady.now()
-            with unit_of_work(self.context, is_careful, steady) as unit:
+            with unit_of_work(self.context, is_careful, steady, self._committed) as unit:
                 if not unit.tx.renew_scheduler_lease(self.owner, steady):
                     raise LeaseLost
                 act(unit)
-            return unit
 
-        self._after(self.context.retry(once, is_repeatable=True))
+        self.context.retry(once, is_repeatable=True)
 
     def _stand_by(self) -> None:
         self._is_chosen = False
@@ -338,7 +337,7 @@ class Scheduler:
             self._initiator.advance(unit, job_id, may_begin_round)
         unit.untouch(job_id)     # nothing is left to do for it now
 
-    def _after(self, unit: UnitOfWork) -> None:
+    def _committed(self, unit: UnitOfWork) -> None:
         """Send what the committed transaction has stored."""
         for at in unit.pending.alarms:
             heapq.heappush(self._alarms, at)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from fate_flow.services.context.pending import CapacityNotice
@@ -29,15 +28,12 @@ class Units:
         """Run `act` in a unit of work and return its result; `is_repeatable` as in `Retry`. Raises StorageFailed."""
 
         def once() -> T:
-            with self._unit() as unit:
+            with unit_of_work(self.context, committed=self._wake_scheduler) as unit:
                 return act(unit)
 
         return self.context.retry(once, is_repeatable)
 
-    @contextmanager
-    def _unit(self) -> Iterator[UnitOfWork]:
-        with unit_of_work(self.context) as unit:
-            yield unit
+    def _wake_scheduler(self, unit: UnitOfWork) -> None:
         found = unit.pending
         if found.dirty or found.outgoing or found.concerns_queue or found.capacity_notices:
             self._wake(

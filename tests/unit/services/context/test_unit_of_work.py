@@ -80,9 +80,20 @@ def test_effects_wait_for_the_commit_itself() -> None:
         server.files.calls.append(("said", "commit"))
 
     server.store.transaction = transaction
-    with unit_of_work(server.context) as unit:
+    with unit_of_work(server.context, committed=lambda _: server.files.calls.append(("said", "told"))) as unit:
         unit.after_commit(RemoveJobFolder("effect"))
-    assert done(server) == ["commit", "effect"]
+    assert done(server) == ["commit", "told", "effect"]
+
+
+def test_effects_follow_a_commit_also_if_nobody_can_be_told() -> None:
+    server = HandServer()
+
+    def fail(_: UnitOfWork) -> None:
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"), unit_of_work(server.context, committed=fail) as unit:
+        unit.after_commit(RemoveJobFolder("effect"))
+    assert done(server) == ["effect"]
 
 
 def test_nothing_happens_when_the_commit_is_refused() -> None:
