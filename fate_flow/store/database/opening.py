@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pymysql.constants import CLIENT
 
 from fate_flow.core.model.errors import BadSettings, StorageFailed
 from fate_flow.store.database.fair_file_lock import FairFileLock
+from fate_flow.store.database.read_memo import ReadMemo
 
 LogSql = Callable[[str, Sequence[Any]], None]
 
@@ -30,10 +32,13 @@ class _Logged:
     """Writes every statement into the database log before it runs."""
 
     log_sql: LogSql | None = None
+    memo: ReadMemo | None = None         # of this thread's transaction, if it can have one
 
     def execute_sql(self, sql: str, params: Any = None, *args: Any, **kwargs: Any) -> Any:
         if self.log_sql is not None:
             self.log_sql(sql, params or ())
+        if (memo := self.memo) is not None:
+            memo.before(sql)
         return super().execute_sql(sql, params, *args, **kwargs)  # type: ignore[misc]
 
 
@@ -43,9 +48,19 @@ class _Sqlite(_Logged, SqliteDatabase):
     def __init__(self, file: str, **options: Any) -> None:
         super().__init__(file, **options)
         self._write_lock = FairFileLock(file) if file != ":memory:" else None
+        self._threads = threading.local()
+
+    @property
+    def memo(self) -> ReadMemo | None:  # type: ignore[override]  # read alone
+        memo: ReadMemo | None = getattr(self._threads, "memo", None)
+        return memo
 
     def begin(self, lock_type: str | None = None) -> None:
         """Begin a transaction; before one that writes (`IMMEDIATE`), take the fair lock."""
+        self._begin(lock_type)
+        self._threads.memo = ReadMemo() if lock_type == "IMMEDIATE" else None
+
+    def _begin(self, lock_type: str | None) -> None:
         if lock_type is None or self._write_lock is None:
             super().begin(lock_type)
             return
@@ -62,11 +77,13 @@ class _Sqlite(_Logged, SqliteDatabase):
             raise
 
     def commit(self) -> Any:
+        self._threads.memo = None
         done = super().commit()
         self._leave()
         return done
 
     def rollback(self) -> Any:
+        self._threads.memo = None
         try:
             return super().rollback()
         finally:

@@ -12,6 +12,8 @@ from typing import Any
 
 from peewee import OP, Database, Expression, Field, Model, Update, Value
 
+from fate_flow.store.database.read_memo import ReadMemo
+
 _MARKS = tuple(f"\0value {number}" for number in range(16))
 
 
@@ -24,14 +26,23 @@ class Prepared:
         self._text: dict[bool, tuple[str, tuple[Any, ...]]] = {}
 
     def rows(self, database: Database, *values: str | int) -> list[tuple[Any, ...]]:
-        """Return the rows that the query selects with these values."""
-        found: list[tuple[Any, ...]] = self._run(database, values).fetchall()
-        return found
+        """Return the rows that the query selects with these values; they may be known in this transaction."""
+        found: list[tuple[Any, ...]] = self._known_or_read(database, values, "fetchall")
+        return list(found)
 
     def row(self, database: Database, *values: str | int) -> tuple[Any, ...] | None:
         """Return the first of these rows; None if there is none."""
-        found: tuple[Any, ...] | None = self._run(database, values).fetchone()
+        found: tuple[Any, ...] | None = self._known_or_read(database, values, "fetchone")
         return found
+
+    def _known_or_read(self, database: Database, values: tuple[str | int, ...], fetch: str) -> Any:
+        text, params = self._known(database)
+
+        def read() -> Any:
+            return getattr(database.execute_sql(text, _given(params, values)), fetch)()
+
+        memo: ReadMemo | None = getattr(database, "memo", None)
+        return read() if memo is None else memo.get(text, (fetch, *values), read)
 
     def insert(self, database: Database, *values: str | int) -> int:
         """Run the query, which must be an insert; return the id of the new row."""

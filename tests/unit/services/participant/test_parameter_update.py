@@ -228,7 +228,7 @@ def waiting(joins: Answer | None = None) -> Process:
     submit(process, document=DOCUMENT, accept=False)
     process.answer(K.CREATE, joins or Answer(data={"extensions": {}}))
     process.answer(K.STATUS)
-    for kind in (K.CHECK, K.APPLY):
+    for kind in (K.CHECK, K.APPLY) if joins is None else (K.CHECK,):
         process.answer(kind, Answer(NOT_READY, "on hold"))
     process.transport.take()
     assert job_of(process).status is JobStatus.WAITING
