@@ -96,6 +96,8 @@ def component_info(provider: ProviderInfo, document: Mapping[str, Any]) -> Compo
     Raises LookupError, TypeError, AttributeError or ValueError if the document has another form."""
     name = str(document["name"])
     inputs, outputs = (_artifacts(document.get(key) or {}) for key in ("input_artifacts", "output_artifacts"))
+    stages = frozenset(stage for one in [*inputs.values(), *outputs.values()] for stage in one.stages) or _DEFAULT
+    is_of_one_stage = stages == _DEFAULT     # otherwise it is not said which stage has a parameter
     return ComponentInfo(
         provider=provider,
         module=f"{provider.name}.{name}",
@@ -103,10 +105,12 @@ def component_info(provider: ProviderInfo, document: Mapping[str, Any]) -> Compo
         description=str(document.get("description") or ""),
         roles=frozenset(str(role) for role in document["roles"]),
         parameter_group=name,
-        stages=frozenset(stage for one in [*inputs.values(), *outputs.values()] for stage in one.stages) or _DEFAULT,
+        stages=stages,
         inputs=inputs,
         outputs=outputs,
-        parameters={str(key): _parameter(one) for key, one in (document.get("parameters") or {}).items()},
+        parameters={
+            str(key): _parameter(one, is_of_one_stage) for key, one in (document.get("parameters") or {}).items()
+        },
         refuses_unknown=True,
         exchanges_messages=True,
     )
@@ -128,10 +132,11 @@ def _artifacts(sections: Mapping[str, Any]) -> dict[str, ArtifactInfo]:
     }  # fmt: skip
 
 
-def _parameter(said: Mapping[str, Any]) -> Parameter:
+def _parameter(said: Mapping[str, Any], may_be_required: bool) -> Parameter:
     kind, text = str(said.get("type") or "any"), str(said.get("description") or "")
     expected = f"a value of the type {shown(kind)}" + (f" ({text})" if text else "")
-    return Parameter(expected, _Check(said.get("type_meta")), required=not said.get("optional", True))
+    is_required = may_be_required and not said.get("optional", True)
+    return Parameter(expected, _Check(said.get("type_meta")), required=is_required)
 
 
 class _Check:

@@ -43,7 +43,7 @@ component:
   provider: foreign
   version: 1.4.0
   roles: [guest, host, arbiter]
-  parameters: {}
+  parameters: {method: {type: str, default: a, optional: false, description: '', type_meta: {type: string}}}
   input_artifacts:
     data:
       train_data: {types: [dataframe], optional: false, stages: [train], roles: [guest, host], is_multi: false}

@@ -92,6 +92,12 @@ def test_parameters_are_checked_as_the_provider_describes_them(folder: Path, pyt
     ]
 
 
+def test_a_parameter_of_some_stage_may_be_missing_from_another_one(folder: Path, python: Path) -> None:
+    train = table(folder, place_of(python)).components["foreign.train"]
+    assert train.check({}, "guest") == []
+    assert train.check({"method": 1}, "guest") == ["method: 1 is not a value of the type 'str'"]
+
+
 def test_a_provider_is_described_once_and_again_when_its_environment_has_changed(tmp_path: Path) -> None:
     place = place_of(make_environment(tmp_path / "env"))
     folder = tmp_path / "providers"
