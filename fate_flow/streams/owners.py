@@ -1,34 +1,43 @@
-"""Whose a socket on loopback is: every user of a machine can connect to, and listen at, any loopback address."""
+"""Whose a socket on loopback is: every user of a machine can connect to, and listen at, any loopback address.
+
+A socket of IPv6 can do both there as well, as gRPC's sockets do: it stands in the other table, with a mapped address.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-_TABLE = Path("/proc/net/tcp")
+_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LISTENS = "0A"
+_MAPPED = "0000000000000000FFFF0000"       # ::ffff:0:0/96 in words of this machine, as the kernel prints it
 
 
 def _lines() -> Iterator[list[str]]:
-    for line in _TABLE.read_text(encoding="ascii").splitlines()[1:]:
-        yield line.split()
+    for table in _TABLES:
+        with suppress(FileNotFoundError):       # a kernel without IPv6
+            for line in table.read_text(encoding="ascii").splitlines()[1:]:
+                yield line.split()
 
 
-def _in_table(address: tuple[str, int]) -> str:
-    host = int.from_bytes(socket.inet_aton(address[0]), "little")
-    return f"{host:08X}:{address[1]:04X}"
+def _in_tables(address: tuple[str, int]) -> tuple[str, ...]:
+    host, port = f"{int.from_bytes(socket.inet_aton(address[0]), 'little'):08X}", f"{address[1]:04X}"
+    return f"{host}:{port}", f"{_MAPPED}{host}:{port}"
 
 
 def is_ours(peer: tuple[str, int], own: tuple[str, int]) -> bool:
     """Return whether the other end of a connection, `peer`, is a socket of the user of this process; `own` is the end
     of this process. Raises OSError."""
-    local, remote = _in_table(peer), _in_table(own)
-    return any(one[1] == local and one[2] == remote and int(one[7]) == os.getuid() for one in _lines())
+    local, remote = _in_tables(peer), _in_tables(own)
+    return any(one[1] in local and one[2] in remote and int(one[7]) == os.getuid() for one in _lines())
 
 
 def foreign_listener(address: tuple[str, int]) -> bool:
     """Return whether another user listens here. Raises OSError."""
-    wanted = (_in_table(address), _in_table(("0.0.0.0", address[1])))  # noqa: S104  # it reaches every address
+    port = address[1]
+    anywhere = (*_in_tables(("0.0.0.0", port)), f"{0:032X}:{port:04X}")  # noqa: S104  # these reach every address
+    wanted = (*_in_tables(address), *anywhere)
     return any(one[3] == _LISTENS and one[1] in wanted and int(one[7]) != os.getuid() for one in _lines())

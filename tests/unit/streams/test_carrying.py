@@ -235,15 +235,29 @@ def test_a_party_has_as_many_streams_as_its_quota(tmp_path: Path) -> None:
     asyncio.run(test())
 
 
-def test_another_user_of_the_machine_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.66.7.8", 0)) as listener:
-        place = listener.getsockname()
-        with socket.create_connection(place) as client:
-            sock, _ = listener.accept()
-            with sock:
-                ends = client.getsockname(), sock.getsockname()
-                assert owners.is_ours(*ends)
-                assert not owners.foreign_listener(place)
-                monkeypatch.setattr(os, "getuid", lambda: 12345)
-                assert not owners.is_ours(*ends)
-                assert owners.foreign_listener(place)
+@pytest.mark.parametrize("connects", [socket.AF_INET, socket.AF_INET6])
+def test_another_user_of_the_machine_is_told_apart(connects: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.66.7.8", 0)) as listener, socket.socket(connects) as client:
+        host, port = listener.getsockname()
+        client.connect((host if connects == socket.AF_INET else f"::ffff:{host}", port))      # as gRPC does
+        sock, peer = listener.accept()
+        with sock:
+            assert owners.is_ours(peer, sock.getsockname())
+            monkeypatch.setattr(os, "getuid", lambda: 12345)
+            assert not owners.is_ours(peer, sock.getsockname())
+
+
+@pytest.mark.parametrize("listens", ["127.66.7.8", "0.0.0.0", "::ffff:127.66.7.8", "::ffff:0.0.0.0", "::"])
+def test_another_user_is_found_at_each_address_that_reaches_a_worker(
+    listens: str, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    with socket.socket(socket.AF_INET6 if ":" in listens else socket.AF_INET) as listener:
+        if listener.family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind((listens, 0))
+        listener.listen()
+        place = ("127.66.7.8", listener.getsockname()[1])
+        socket.create_connection(place).close()
+        assert not owners.foreign_listener(place)
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+        assert owners.foreign_listener(place)
