@@ -29,6 +29,12 @@ LINE = re.compile(r"([A-Za-z0-9][\w.-]*)==([\w.!+]+)")
 ROW = re.compile(r"(\| \[([\w.-]+)\]\(\S+\) \|)[^|]*\|[^|]*\|")
 HEAD = "# Written by bin/lock; see docs/reference/dependencies.md.\n"
 
+OTHERS = ("fate_client", "flower", "flower_1_41", "xgboost")
+"""Environments of their own (bin/_environment.py); `requirements/*.in` says what each is for."""
+OVERRIDES = {"flower": ["certifi"], "xgboost": ["nvidia-nccl-cu12; sys_platform == 'none'"]}
+"""Requirements that replace those of packages. Flower 1.42 asks for a certifi newer than any that can be downloaded;
+XGBoost needs NCCL (300 MB) for several GPUs alone."""
+
 Group = dict[str, list[str]]
 """Requirements that are resolved together, by the name of their lock file."""
 
@@ -46,11 +52,8 @@ def groups() -> list[Group]:
     server = lines_of(config["options"]["install_requires"])
     test = lines_of(config["options.extras_require"]["test"])
     build = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
-    client = lines_of((LOCKS / "fate_client.in").read_text(encoding="utf-8"))
-    return [
-        {"server": server, "test": [*server, *test], "build": [*build, "pip"], "lock": ["uv"]},
-        {"fate_client": client},
-    ]
+    others = ({name: lines_of((LOCKS / f"{name}.in").read_text(encoding="utf-8"))} for name in OTHERS)
+    return [{"server": server, "test": [*server, *test], "build": [*build, "pip"], "lock": ["uv"]}, *others]
 
 
 def section_of(group: Group) -> str:
@@ -76,6 +79,7 @@ def project_of(group: Group, kept: Mapping[str, str]) -> str:
         f"[project.optional-dependencies]\n{extras}"
         "[tool.uv]\nenvironments = [\"sys_platform == 'linux'\"]\n"
         f"constraint-dependencies = {json.dumps([f'{name}=={version}' for name, version in kept.items()])}\n"
+        f"override-dependencies = {json.dumps([one for name in group for one in OVERRIDES.get(name, ())])}\n"
         '[[tool.uv.dependency-metadata]]\nname = "fate-client"\nrequires-dist = []\n'
     )
 

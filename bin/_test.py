@@ -1,5 +1,7 @@
 """Run the checks: ruff, mypy, and pytest with a MariaDB server and the genuine FATE client.
 
+`--heavy` runs the tests that need large packages of others, and nothing else.
+
 A run writes only to its own folder, `.cache/test/<name>`, and removes it at the end, unless FATE_FLOW_TEST_KEEP=1. What
 tests that have passed and servers that have ended leave in it is removed at once. A run holds a lock in its folder. So
 a later run recognises the folder of a killed run, and ends the servers in it.
@@ -21,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -32,6 +34,11 @@ CACHE = CHECKOUT / ".cache"
 URL_VARIABLE = "FATE_FLOW_TEST_MYSQL_URL"
 CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
+BEFORE_VARIABLE = "FATE_FLOW_TEST_BEFORE"
+"""What failed before a run (.ci/run): the run says it, too, and fails."""
+HEAVY = {"flower": "FLOWER", "flower_1_41": "FLOWER 1.41", "xgboost": "XGBOOST"}
+"""Environments of bin/_environment.py, and what a banner calls them. The tests find the path of the Python of each in
+FATE_FLOW_TEST_<NAME>."""
 SIDE_BY_SIDE = ("-n", "5")
 """Four processes mostly wait for servers, the other one computes: tests/division.py."""
 FAST = ("-n", "4", "-m", "not long", "--hypothesis-profile", "quick", "tests/unit", "tests/simulation")
@@ -102,10 +109,26 @@ def run_fast(arguments: Sequence[str]) -> int:
             return _run_tests(folder, environment, checks, Outcome(), [*FAST, *arguments])
 
 
+def run_heavy(arguments: Sequence[str]) -> int:
+    """Run the tests with large packages of others (tests/heavy); return the exit code."""
+    with _own_folder() as folder, ExitStack() as stack:
+        making = {name: stack.enter_context(_Helper("_environment.py", name)) for name in HEAVY}
+        environment, outcome = _environment(folder), Outcome()
+        if before := os.environ.get(BEFORE_VARIABLE):
+            outcome.add(before, fails=True)
+        for name, helper in making.items():
+            found, problem = helper.wait()
+            environment[f"FATE_FLOW_TEST_{name.upper()}"] = found.get("python", "")
+            if problem:
+                outcome.add(f"{HEAVY[name]} PART SKIPPED: {problem}", fails=_is_ci() or not helper.cannot_be_had)
+        with _Checks(folder, environment, ()) as checks:
+            return _run_tests(folder, environment, checks, outcome, arguments or ["tests/heavy"])
+
+
 def run_all(arguments: Sequence[str]) -> int:
-    """Run all checks and tests; return the exit code."""
-    is_ci = os.environ.get("CI", "").lower() in ("1", "true", "yes")
-    with _own_folder() as folder, _mariadb(folder) as server, _Helper("_fate_client.py") as client:
+    """Run all checks and tests but those of `--heavy`; return the exit code."""
+    is_ci = _is_ci()
+    with _own_folder() as folder, _mariadb(folder) as server, _Helper("_environment.py", "fate_client") as client:
         environment, outcome = _environment(folder), Outcome()
         with _Checks(folder, environment, () if arguments else CHECKS) as checks:
             url, problem = server.wait()
@@ -118,6 +141,10 @@ def run_all(arguments: Sequence[str]) -> int:
             if problem:
                 outcome.add(f"GENUINE CLIENT PART SKIPPED: {problem}", fails=is_ci or not client.cannot_be_had)
             return _run_tests(folder, environment, checks, outcome, arguments or SIDE_BY_SIDE)
+
+
+def _is_ci() -> bool:
+    return os.environ.get("CI", "").lower() in ("1", "true", "yes")
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -353,8 +380,9 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, _interrupt)    # on this exception, pytest takes down its fixtures
     if arguments[:1] == ["--pytest"]:
         return _run_pytest(arguments[1:])
+    run = {"--fast": run_fast, "--heavy": run_heavy}.get(arguments[0] if arguments else "")
     try:
-        return run_fast(arguments[1:]) if arguments[:1] == ["--fast"] else run_all(arguments)
+        return run(arguments[1:]) if run else run_all(arguments)
     except KeyboardInterrupt:
         return 130
 

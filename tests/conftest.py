@@ -30,12 +30,18 @@ COLLECTED_AFTER = (1_000, 10, 40)
 until the end. Much rarer, it leaves threads and sockets for too long that tests of commands do not close."""
 
 
+HEAVY = Path(__file__).parent / "heavy"
+"""The tests of `bin/test --heavy`."""
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Where long tests are left out, a file that has no others is not imported, unless it is asked for by name."""
-    if config.option.markexpr != "not long" or not has_only_long(collection_path):
+    """Where long tests are left out, a file that has no others is not imported, unless it is asked for by name; nor is
+    the folder of heavy tests anywhere."""
+    is_left_out = config.option.markexpr == "not long" and has_only_long(collection_path)
+    if not is_left_out and collection_path != HEAVY:
         return None
     asked = {(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args}
-    return None if collection_path in asked else True
+    return None if any(one == collection_path or HEAVY == collection_path in one.parents for one in asked) else True
 
 
 @pytest.hookimpl(wrapper=True)

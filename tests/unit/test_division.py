@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.conftest import pytest_ignore_collect
 from tests.division import (
     SECONDS,
     TESTS,
@@ -114,3 +115,13 @@ def test_a_file_is_left_out_as_a_whole_when_all_its_tests_are_long(
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     assert has_only_long(path) is is_left_out
+
+
+@pytest.mark.parametrize(("asked", "is_left_out"), [
+    ("tests", True), ("tests/unit", True), ("tests/heavy", None), ("tests/heavy/test_flower.py::test_a", None),
+])
+def test_heavy_tests_run_when_they_are_named(asked: str, is_left_out: bool | None) -> None:
+    config = SimpleNamespace(
+        option=SimpleNamespace(markexpr=""), args=[asked], invocation_params=SimpleNamespace(dir=TESTS.parent)
+    )
+    assert pytest_ignore_collect(TESTS / "heavy", cast(pytest.Config, config)) is is_left_out
