@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fate_flow.components.providers import table
 from fate_flow.components.providers.builtin import BUILTIN_PROVIDER
 from fate_flow.components.providers.command import COMMAND_PROVIDER
 from fate_flow.components.providers.description import ComponentInfo, Parameter
@@ -151,4 +152,5 @@ THREE = ProviderTable(BUILTIN_PROVIDER, COMMAND_PROVIDER, TINY_PROVIDER)
 
 def install() -> None:
     """Let the server that this process becomes have this provider, too."""
-    ProviderTable.__init__(PROVIDERS, *THREE.by_name.values())
+    table.OWN = (*table.OWN, TINY_PROVIDER)        # for the table that a server makes of its configuration
+    ProviderTable.__init__(PROVIDERS, *table.OWN)
