@@ -39,6 +39,8 @@ BEFORE_VARIABLE = "FATE_FLOW_TEST_BEFORE"
 HEAVY = {"flower": "FLOWER", "flower_1_41": "FLOWER 1.41", "xgboost": "XGBOOST"}
 """Environments of bin/_environment.py, and what a banner calls them. The tests find the path of the Python of each in
 FATE_FLOW_TEST_<NAME>."""
+HEAVY_TESTS = ("--maxfail", "2", "tests/heavy")
+"""After two failures the others are left out: each might wait for its deadline, and a run has a quarter of an hour."""
 SIDE_BY_SIDE = ("-n", "5")
 """Four processes mostly wait for servers, the other one computes: tests/division.py."""
 FAST = ("-n", "4", "-m", "not long", "--hypothesis-profile", "quick", "tests/unit", "tests/simulation")
@@ -122,7 +124,7 @@ def run_heavy(arguments: Sequence[str]) -> int:
             if problem:
                 outcome.add(f"{HEAVY[name]} PART SKIPPED: {problem}", fails=_is_ci() or not helper.cannot_be_had)
         with _Checks(folder, environment, ()) as checks:
-            return _run_tests(folder, environment, checks, outcome, arguments or ["tests/heavy"])
+            return _run_tests(folder, environment, checks, outcome, arguments or HEAVY_TESTS)
 
 
 def run_all(arguments: Sequence[str]) -> int:

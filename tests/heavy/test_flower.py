@@ -20,7 +20,7 @@ from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 
-SECONDS = 600.0
+SECONDS = 300.0
 ROUNDS, RATE = 3, 0.5
 VERSIONS = ("flower", "flower_1_41")
 ROWS = {HOST: 40, OTHER: 25}

@@ -25,7 +25,7 @@ def submitted(cluster: Cluster, text: str) -> str:
     return str(answer["jobId"])
 
 
-def succeeded(cluster: Cluster, job_id: str, seconds: float = 600.0) -> None:
+def succeeded(cluster: Cluster, job_id: str, seconds: float = 300.0) -> None:
     """Wait until the job has succeeded at every party. Frameworks say in their output alone why they fail."""
     try:
         cluster.wait(job_id, "success", seconds=seconds)
