@@ -223,8 +223,13 @@ def seconds_until_ended(gatewayed: Gatewayed, party_id: str, end: Callable[[], f
     with closing(gatewayed.connection(party_id)) as connection, closing(gatewayed.connection("10000")) as other:
         for one, its in ((connection, party_id), (other, "10000")):
             assert asked(one, its)[1]["retcode"] == 0
-        gatewayed.server.ask("party/list")
-        assert theirs.clients - set(theirs.ended), "a connection is kept"
+
+        def is_kept() -> bool:
+            """Our server has seen the new key when it has asked the party, and keeps that connection."""
+            gatewayed.server.ask("party/list")
+            return bool(theirs.clients - set(theirs.ended))
+
+        eventually(is_kept, "a connection that is kept")
         ended = end()
         assert connection.sock.recv(1) == b""           # nothing was sent: the gateway ends it by itself
         eventually(lambda: theirs.clients <= set(theirs.ended), "the end of our own connections")
