@@ -35,6 +35,18 @@ def set_options(sock: socket.socket) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
+async def line_from(sock: socket.socket, longest: int, at_once: int) -> bytes:
+    """Return what a process of this server sends, up to the end of a line. `at_once`: bytes of a read; 1 leaves what
+    comes after the line to others. Raises OSError; ValueError if there is no line of this length."""
+    loop, line = asyncio.get_running_loop(), b""
+    while not line.endswith(b"\n"):
+        more = await loop.sock_recv(sock, at_once)
+        if not more or len(line) > longest:
+            raise ValueError("no line")
+        line += more
+    return line
+
+
 async def connected(host: str, port: int, seconds: float) -> tuple[socket.socket, str]:
     """Return a TCP connection, and the address to which it leads. Raises OSError if there is none in time."""
     loop = asyncio.get_running_loop()

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 
-from fate_flow.gateway.accepting import accepted
+from fate_flow.gateway.accepting import accepted, line_from
 from fate_flow.gateway.kept_connections import is_silent
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.tls_stream import PIECE, TlsStream
@@ -198,7 +198,7 @@ class Dialed:
         is_used = False
         try:
             async with asyncio.timeout(self._limits.head_seconds):
-                party_id = read_wanted(await self._line(sock))
+                party_id = read_wanted(await line_from(sock, LONGEST_LINE, at_once=1))
             is_used = await self._use(_Process(sock), party_id, self._limits.use_seconds)
             if not is_used:
                 why = f"party {party_id} dials this server, and keeps no connection open now\n"
@@ -208,15 +208,6 @@ class Dialed:
         finally:
             if not is_used:
                 sock.close()
-
-    async def _line(self, sock: socket.socket) -> bytes:
-        line = b""
-        while not line.endswith(b"\n"):
-            more = await self._loop.sock_recv(sock, 1)
-            if not more or len(line) > LONGEST_LINE:
-                raise ValueError("no line")
-            line += more
-        return line
 
 
 async def _exchange(stream: TlsStream, user: socket.socket, use: Use) -> None:

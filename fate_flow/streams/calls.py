@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from fate_flow.core.streams.frames import END
 from fate_flow.core.wire.v1.paths import stream_call_path
-from fate_flow.gateway.accepting import accepted
+from fate_flow.gateway.accepting import accepted, line_from
 from fate_flow.gateway.peer_connection import Stream as Connection
 from fate_flow.gateway.peer_connection import Upgraded
 from fate_flow.relay.stream_calls import LONGEST_LINE, LOOK, Seats, read_call
@@ -60,7 +60,7 @@ class Asked:
     async def _answer(self, sock: socket.socket) -> None:
         with sock, suppress(OSError, ValueError):          # the process has gone, or is none of ours
             async with asyncio.timeout(_LINE_SECONDS):
-                line = await self._line(sock)
+                line = await line_from(sock, LONGEST_LINE, at_once=65536)
             if line == LOOK:
                 self._look()
                 answer = LOOKED
@@ -68,16 +68,6 @@ class Asked:
                 found = await asyncio.gather(*(self._call(one) for one in read_call(line)))
                 answer = json.dumps(found).encode() + b"\n"
             await self._loop.sock_sendall(sock, answer)
-
-    async def _line(self, sock: socket.socket) -> bytes:
-        """Return what the process sends. Raises OSError, ValueError."""
-        line = b""
-        while not line.endswith(b"\n"):
-            more = await self._loop.sock_recv(sock, 65536)
-            if not more or len(line) > LONGEST_LINE:
-                raise ValueError("no line")
-            line += more
-        return line
 
     async def _call(self, seats: Seats) -> str:
         """Return why no stream of these seats could be opened now; empty if one could."""
