@@ -16,6 +16,7 @@ from fate_flow.core.model.resources import Request, request_of
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.planning.participant.admission import excess
+from fate_flow.core.streams.pairs import Pair
 from fate_flow.core.wire.v1.job_bodies import Create, incarnations_in, read_create
 from fate_flow.jobspec.effective import Effective, effective_at
 from fate_flow.jobspec.formats import FORMATS, withheld_from
@@ -87,7 +88,7 @@ def _check_streams(context: Context, spec: JobSpec, party: Party) -> None:
                 raise OperationFailed(text)
             for other in called:
                 if why := context.why_no_stream(other.party_id):
-                    raise OperationFailed(f"port {port.name} of {task.name}: {party} does not reach {other}: {why}")
+                    raise OperationFailed(Pair(task.name, port.name, party, other).not_reached(why))
 
 
 def _check_programs(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
