@@ -294,15 +294,14 @@ class SpoolExchange:
         self.spool.close(session)
         return counts
 
-    def uncollected_streams(self) -> tuple[tuple[TaskKey, str], ...]:
-        return tuple((_task_of(one), one.incarnation) for one in self.streams.uncollected())
+    def uncollected_streams(self) -> Iterator[StreamsHere]:
+        return map(_streams_of, self.streams.uncollected())
 
-    def collect_streams(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
-        return self.streams.collect(_session(key, incarnation))
+    def collect_streams(self, of: StreamsHere) -> tuple[PortCount, ...]:
+        return self.streams.collect(_session(of.key, of.incarnation))
 
     def with_streams(self) -> Iterator[StreamsHere]:
-        for one in self.streams.sessions():
-            yield StreamsHere(_task_of(one), one.incarnation)
+        return map(_streams_of, self.streams.sessions())
 
     def end_streams(self, of: StreamsHere, why: str) -> None:
         self.streams.end(_session(of.key, of.incarnation), why)
@@ -322,9 +321,9 @@ def _session(key: TaskKey, incarnation: str) -> Session:
     return Session(key.job_id, key.task_id, key.version, incarnation, key.party.role, key.party.party_id)
 
 
-def _task_of(session: Session) -> TaskKey:
-    name = session.task_id.removeprefix(f"{session.job_id}_")
-    return TaskKey(session.job_id, name, session.version, Party(session.role, session.party_id))
+def _streams_of(session: Session) -> StreamsHere:
+    name, party = session.task_id.removeprefix(f"{session.job_id}_"), Party(session.role, session.party_id)
+    return StreamsHere(TaskKey(session.job_id, name, session.version, party), session.incarnation)
 
 
 _OF_JOB = ("job_dsl.json", "job_runtime_conf.json", "train_runtime_conf.json", "pipeline_dsl.json")

@@ -14,7 +14,7 @@ from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import JobKey, TaskKey, Worker
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.services.context.ports import Context, LaunchOrder
+from fate_flow.services.context.ports import Context, LaunchOrder, StreamsHere
 from fate_flow.store.values import Document
 
 _LONGEST_PROBLEM = 4_000        # characters
@@ -54,8 +54,7 @@ class CloseExchange:
 class CollectStreams:
     """Note what streams of this attempt have carried that ended after it was closed."""
 
-    task: TaskKey
-    incarnation: str
+    of: StreamsHere
 
 
 @dataclass(frozen=True)
@@ -132,9 +131,10 @@ def _launch(context: Context, order: LaunchOrder) -> None:
 
 def _note_streams(context: Context, effect: CloseExchange | CollectStreams) -> None:
     """Add what the streams of an attempt have carried to the history of its job, if that is still known."""
-    task, exchange = effect.task, context.exchange
-    end = exchange.close if isinstance(effect, CloseExchange) else exchange.collect_streams
-    counts = end(task, effect.incarnation)
+    if isinstance(effect, CloseExchange):
+        task, counts = effect.task, context.exchange.close(effect.task, effect.incarnation)
+    else:
+        task, counts = effect.of.key, context.exchange.collect_streams(effect.of)
     if not counts or not context.read(lambda tx: bool(tx.jobs_here(task.job_id))):
         return
     now = context.clock()

@@ -248,7 +248,7 @@ class DenyAll:
 
 @dataclass(frozen=True)
 class StreamsHere:
-    """An attempt of a task whose workers here may have streams."""
+    """An attempt of a task whose workers here have, or had, streams."""
 
     key: TaskKey
     incarnation: str
@@ -267,12 +267,12 @@ class Exchange(Protocol):
         """Close it, and return what its streams have carried; nothing if it was closed before."""
         ...
 
-    def uncollected_streams(self) -> tuple[tuple[TaskKey, str], ...]:
-        """Return the attempts, by task and incarnation, with streams that ended after they were closed."""
+    def uncollected_streams(self) -> Iterable[StreamsHere]:
+        """Return the attempts with streams that ended after they were closed. Raises OSError."""
         ...
 
-    def collect_streams(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
-        """Return what such streams have carried, once."""
+    def collect_streams(self, of: StreamsHere) -> tuple[PortCount, ...]:
+        """Return what such streams have carried, once. Raises OSError."""
         ...
 
     def with_streams(self) -> Iterable[StreamsHere]:

@@ -49,8 +49,8 @@ class Maintenance:
         # The sweep comes before this transaction ends a job: if the commit failed, purged messages would be lost.
         with unit.isolated("the sweep of the exchange"):
             sweep_exchange(unit.context, unit.tx)
-            for task, incarnation in unit.context.exchange.uncollected_streams():
-                unit.after_commit(CollectStreams(task, incarnation))
+            for one in unit.context.exchange.uncollected_streams():
+                unit.after_commit(CollectStreams(one))
         self._watch.observe_all(unit)
         jobs = unit.tx.unfinished_jobs()
         heartbeats = unit.tx.heartbeats()

@@ -35,7 +35,7 @@ from fate_flow.core.model.status import TASK_END, JobStatus, SeatStatus, TaskSta
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.engines.local.engine import printed_in
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
-from fate_flow.services.context.ports import Context, Engines, LaunchOrder, Observation, PartyEngine, Rules
+from fate_flow.services.context.ports import Context, Engines, LaunchOrder, Observation, PartyEngine, Rules, StreamsHere
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.limits import Limits
@@ -89,10 +89,10 @@ class FakeExchange:
 
     def close(self, key: TaskKey, incarnation: str) -> None: ...
 
-    def uncollected_streams(self) -> tuple[tuple[TaskKey, str], ...]:
+    def uncollected_streams(self) -> tuple[()]:
         return ()
 
-    def collect_streams(self, key: TaskKey, incarnation: str) -> tuple[()]:
+    def collect_streams(self, of: StreamsHere) -> tuple[()]:
         return ()
 
     def purge(self, job_id: str) -> None: ...

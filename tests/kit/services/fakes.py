@@ -78,7 +78,7 @@ class HandExchange(Calls):
     `late`: attempts with streams that ended after them; `streams`: attempts that have some."""
 
     carried: tuple[PortCount, ...] = ()
-    late: tuple[tuple[TaskKey, str], ...] = ()
+    late: tuple[StreamsHere, ...] = ()
     streams: tuple[StreamsHere, ...] = ()
 
     def open(
@@ -91,11 +91,11 @@ class HandExchange(Calls):
         self.calls.append(("close", key, incarnation))
         return self.carried
 
-    def uncollected_streams(self) -> tuple[tuple[TaskKey, str], ...]:
+    def uncollected_streams(self) -> tuple[StreamsHere, ...]:
         return self.late
 
-    def collect_streams(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
-        self.calls.append(("collect_streams", key, incarnation))
+    def collect_streams(self, of: StreamsHere) -> tuple[PortCount, ...]:
+        self.calls.append(("collect_streams", of))
         return self.carried
 
     def with_streams(self) -> tuple[StreamsHere, ...]:

@@ -15,7 +15,7 @@ from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.gateway.refusals import Refused
 from fate_flow.streams import owners
-from tests.kit.streams.two_gateways import GUEST, HOST, JOB, echo, session_of, side_in, world_in
+from tests.kit.streams.two_gateways import GUEST, HOST, JOB, World, echo, session_of, side_in, world_in
 
 
 def test_bytes_pass_in_both_directions_and_each_ends_for_itself(tmp_path: Path) -> None:
@@ -113,17 +113,22 @@ def test_the_end_of_the_attempt_at_either_party_resets_both_workers(tmp_path: Pa
     asyncio.run(test())
 
 
+async def ended_after(world: World, text: bytes) -> tuple[PortCount, ...]:
+    """A worker of the host writes and ends, and so does its attempt; return what was counted until then."""
+    _, writer = await world.connect()
+    writer.write(text)
+    writer.close()
+    await writer.wait_closed()
+    while not world.application.targets:
+        await asyncio.sleep(0.01)
+    return await asyncio.to_thread(world.host.sessions.close, session_of(HOST).session)
+
+
 def test_what_a_worker_has_sent_arrives_although_its_attempt_is_over(tmp_path: Path) -> None:
     async def test() -> None:
         async with world_in(tmp_path) as world:
             await world.open()
-            _, writer = await world.connect()
-            writer.write(b"the last words")
-            writer.close()
-            await writer.wait_closed()
-            while not world.application.targets:
-                await asyncio.sleep(0.01)
-            await asyncio.to_thread(world.host.sessions.close, session_of(HOST).session)
+            await ended_after(world, b"the last words")
             heard = asyncio.get_running_loop().create_future()
 
             async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -150,13 +155,7 @@ def test_a_stream_that_is_opened_after_the_attempt_of_its_worker_is_counted(tmp_
         async with world_in(tmp_path) as world:
             world.application.refusals = [(425, "the attempt has not begun")] * 2
             await world.open()
-            _, writer = await world.connect()
-            writer.write(b"the last words")
-            writer.close()
-            await writer.wait_closed()
-            while not world.application.targets:
-                await asyncio.sleep(0.01)
-            assert await asyncio.to_thread(world.host.sessions.close, session_of(HOST).session) == ()
+            assert await ended_after(world, b"the last words") == ()
             async with await world.listen(echo):
                 while not (late := world.host.sessions.uncollected()):
                     await asyncio.sleep(0.01)

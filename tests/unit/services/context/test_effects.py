@@ -28,12 +28,13 @@ from fate_flow.services.context.effects import (
     WriteConfs,
     carry_out,
 )
-from fate_flow.services.context.ports import LaunchOrder
+from fate_flow.services.context.ports import LaunchOrder, StreamsHere
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import DOCUMENT
 from tests.kit.values import GUEST, HOST, INCARNATION, JOB_ID, a_job
 
 KEY = TaskKey(JOB_ID, "a", 0, HOST)
+STREAMS = StreamsHere(KEY, INCARNATION)
 WORKER = Worker("w1", KEY, WorkerStatus.CREATED, "local", "/w1")
 ORDER = LaunchOrder(WORKER, "Work", INCARNATION, (("host", "10000"),), {}, (), 1, 60, 5.0, "w1", document="native:ab")
 ARTIFACTS = (Artifact(TABLE, "one"), Artifact(METRIC, "two"))
@@ -46,7 +47,7 @@ CASES: list[tuple[Effect, list[Any]]] = [
     (StopWorker(WORKER, 7.0), ["w1", 7.0]),
     (ForgetWorker(WORKER), ["forgotten", "w1"]),
     (CloseExchange(KEY, INCARNATION), [("close", KEY, INCARNATION)]),
-    (CollectStreams(KEY, INCARNATION), [("collect_streams", KEY, INCARNATION)]),
+    (CollectStreams(STREAMS), [("collect_streams", STREAMS)]),
     (WriteConfs(JOB.key, DOCUMENT), [("write_confs", JOB.key, DOCUMENT)]),
     (RemoveJobFolder(JOB_ID), [("remove_job", JOB_ID)]),
     (RemoveMessages(JOB_ID, (UPLOAD,)), [("purge", JOB_ID), ("remove_artifact", UPLOAD)]),
@@ -126,7 +127,7 @@ def test_the_messages_of_a_job_that_has_begun_again_stay(is_over: bool) -> None:
     assert server.exchange.calls == ([("purge", JOB_ID)] if is_over else [])
 
 
-@pytest.mark.parametrize("effect", [CloseExchange(KEY, INCARNATION), CollectStreams(KEY, INCARNATION)])
+@pytest.mark.parametrize("effect", [CloseExchange(KEY, INCARNATION), CollectStreams(STREAMS)])
 def test_what_streams_have_carried_is_in_the_history(effect: Effect) -> None:
     server = HandServer("10000")
     server.exchange.carried = (PortCount("fl", GUEST, 2, 5, 7, 1.5),)

@@ -11,6 +11,7 @@ from fate_flow.core.model.job import Blocker, Hold, JobKey, TaskKey
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.services.context.ports import StreamsHere
 from fate_flow.store.memory.store import MemoryTransaction
 from tests.kit.services.hand_maintenance import RULES, Watched
 from tests.kit.services.hand_server import HandServer, worker_of
@@ -51,10 +52,10 @@ def row_of(server: HandServer) -> Any:
 
 def test_streams_that_end_after_their_attempt_are_collected() -> None:
     host = host_after(*HOLD)
-    key = TaskKey(JOB_ID, "train", 0, HOST)
-    host.server.exchange.late = ((key, "abcdef01"),)
+    late = StreamsHere(TaskKey(JOB_ID, "train", 0, HOST), "abcdef01")
+    host.server.exchange.late = (late,)
     host.run()
-    assert ("collect_streams", key, "abcdef01") in host.server.exchange.calls
+    assert ("collect_streams", late) in host.server.exchange.calls
 
 
 # ---------------------------------------------------------------------- jobs of others
