@@ -170,7 +170,6 @@ def _heard(context: Context) -> Heard:
     return partial(ContactNotes(keep, now_on_the_wall).note, FROM)
 
 
-
 def steady_now() -> float:
     """Return seconds that only grow."""
     return time.monotonic()

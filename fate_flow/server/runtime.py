@@ -187,7 +187,6 @@ def signature_of(settings: Settings) -> SiteSignature | None:
         ) from error
 
 
-
 def _made_once(path: Path, size: int) -> bytes:
     """Return random bytes, made once for a home; an incomplete file of a crash is made again."""
     found = path.read_bytes() if path.exists() else b""

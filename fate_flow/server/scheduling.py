@@ -123,7 +123,7 @@ class SchedulerLoop:
             Tidier(retention, disk.measure, lambda: self._scheduler.is_in_charge, store.close),
             LogKeeper(settings, self._at_work, store.close),
             ListFetcher(context, inquirer.ask, lambda: self._scheduler.is_in_charge, store.close),
-            StreamWatch(replace(context, specs={}), store.close),
+            *((StreamWatch(replace(context, specs={}), store.close),) if settings.has_gateway else ()),
             *(_of_providers(settings, store.close) if settings.providers else ()),
         )
 

@@ -186,7 +186,8 @@ def _write_result(ours: Mapping[str, Any], folder: Path, path: Path, exit_code: 
 
 def _end_like(number: int) -> None:
     """End by the signal that has ended the component: the server reads from it what happened."""
-    signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
 

@@ -21,6 +21,7 @@ from fate_flow.components.providers.described import FORMAT, description_file
 from fate_flow.components.providers.provider import PACKAGE
 from fate_flow.core.model.modules import ProviderPlace
 from fate_flow.core.text.os_errors import os_error_text
+from fate_flow.engines.local.worker import write_atomically
 from fate_flow.server.periodic.periodic_work import PeriodicWork
 
 LOG = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class Describer(PeriodicWork):
             return
         # Looked at afterwards: the first imports of an environment may write compiled files into it.
         now = self._tried[place.name] = environment_of(place)
-        _write(file, {"format": FORMAT, "environment": now, **found})
+        write_atomically(file, json.dumps({"format": FORMAT, "environment": now, **found}), is_durable=False)
         if why := found.get("why"):
             LOG.error("providers.%s.%s", place.name, why)
         else:
@@ -140,9 +141,3 @@ def _read(file: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return said if isinstance(said, dict) else {}
-
-
-def _write(file: Path, value: Mapping[str, Any]) -> None:
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    draft.write_text(json.dumps(value), encoding="utf-8")
-    os.replace(draft, file)
