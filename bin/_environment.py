@@ -59,9 +59,14 @@ ENVIRONMENTS = {one.lock: one for one in (
         "fate_client", "the genuine FATE client", "fate_client",
         "import flow_client.flow, flow_sdk.client, pipeline.backend.pipeline, pipeline.component, pandas",
     ),
+    Environment(
+        "fate_client_2", "the genuine client of FATE 2", "heavy/fate_client_2",
+        "import fate_client.flow_cli.flow, fate_client.flow_sdk, fate_client.pipeline, pandas, pkg_resources",
+    ),
     Environment("flower", "the newest Flower", "heavy/flower", _OF_FLOWER),
     Environment("flower_1_41", "Flower 1.41", "heavy/flower_1_41", _OF_FLOWER),
     Environment("xgboost", "XGBoost", "heavy/xgboost", "import cryptography.x509, xgboost.federated"),
+    Environment("spu", "SPU", "heavy/spu", "import spu.psi"),
 )}  # fmt: skip
 
 

@@ -7,6 +7,7 @@ The environment is complete when its stamp is there, which is written last; then
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -26,6 +27,7 @@ VERSION = "2.2.0"
 PYTHON = (3, 11)
 NEEDED_MB = 2_500
 """On the disk of the environment while it is made; 1,300 stay."""
+NOT_TO_BE_HAD = 4
 _MODULES = "import fate.components, fate.arch, torch, grpc"
 _FOUND = re.compile(r"Collecting ([\w.-]+==[^\s]+)")
 _SIZE = re.compile(r"Downloading \S+ \(([\d.]+) (kB|MB)\)")
@@ -37,6 +39,13 @@ class Failed(Exception):
 
 def install(folder: Path, python: str) -> Path:
     """Make the environment, unless it is there. Return its Python. Raises Failed."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f".{folder.name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _installed(folder, python)
+
+
+def _installed(folder: Path, python: str) -> Path:
     own, stamp = folder / "bin" / "python", folder / "stamp.json"
     if stamp.exists() and stamp.read_text(encoding="utf-8") == _wanted(folder):
         _say(f"{folder} has FATE {VERSION} already")
@@ -46,7 +55,7 @@ def install(folder: Path, python: str) -> Path:
     listed = _packages()
     _say(f"FATE {VERSION} into {folder}: {len(listed)} packages, about 350 MB to download, 1.3 GB on the disk")
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir()
     with (folder.parent / f"{folder.name}.log").open("w", encoding="utf-8") as log:
         _run([python, "-m", "venv", "--without-pip", str(folder)], log)
         torch = [one for one in listed if one.startswith("torch==")]
@@ -160,13 +169,18 @@ def main(arguments: Sequence[str]) -> int:
     command = commands.add_parser("install", help="make the environment")
     folder = CHECKOUT / ".cache" / f"fate-{VERSION}"
     command.add_argument("--into", type=Path, default=folder, help="its folder (default: %(default)s)")
-    command.add_argument("--python", default="python3.11", help="a Python 3.11 (default: %(default)s)")
+    own = sys.executable if sys.version_info[:2] == PYTHON else "python3.11"
+    command.add_argument("--python", default=own, help="a Python 3.11 (default: %(default)s)")
+    command.add_argument("--json", action="store_true", help="print the path of its Python as JSON, for programs")
     chosen = parser.parse_args(arguments)
     try:
         python = install(Path(os.path.abspath(chosen.into)), chosen.python)
     except (Failed, OSError) as error:
         _say(f"Error: {error}")
-        return 1
+        return NOT_TO_BE_HAD if isinstance(error, Failed) else 1
+    if chosen.json:
+        sys.stdout.write(json.dumps({"python": str(python)}) + "\n")
+        return 0
     _say("Add this to service_conf.yaml and restart the server; flow provider list says when the components are ready:")
     sys.stdout.write(f"providers:\n  fate: {{version: {VERSION}, python: {python}}}\n")
     return 0

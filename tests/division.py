@@ -27,6 +27,7 @@ WITH_SERVERS = ("integration", "genuine", "chaos", "fuzz", "attacks")
 ONE_GROUP = ("genuine", "attacks")
 """Folders whose tests all share the same servers."""
 ON_MARIADB = " on mariadb"
+WITH_FATE = "heavy with fate"
 SECONDS: dict[str, float] = {
     "integration of jobs on sqlite": 242, "integration on mariadb": 172, "integration of servers on sqlite": 165,
     "genuine": 70, "attacks": 65,
@@ -35,15 +36,17 @@ SECONDS: dict[str, float] = {
     "tests/integration/engine/test_engine_stop.py": 8,
     "tests/integration/engine/test_engine_strays.py": 6,
     "tests/integration/engine/test_engine_survival.py": 7,
+    "tests/integration/fate_2/test_real_dags.py": 25,
     "tests/integration/jobs/test_real_clients.py": 6,
     "tests/integration/jobs/test_real_intersection.py": 13,
-    "tests/integration/jobs/test_real_models.py": 8,
+    "tests/integration/jobs/test_real_models.py": 15,
     "tests/integration/jobs/test_real_native.py": 15,
     "tests/integration/jobs/test_real_people.py": 6,
     "tests/integration/jobs/test_real_permissions.py": 7,
-    "tests/integration/jobs/test_real_providers.py": 8,
+    "tests/integration/jobs/test_real_providers.py": 20,
     "tests/integration/jobs/test_real_streams.py": 30,
     "tests/integration/jobs/test_real_writer.py": 10,
+    "tests/integration/runs/test_ended_run.py": 25,
     "tests/integration/servers/test_cluster_command.py": 24,
     "tests/integration/servers/test_installed_wheel.py": 7,
     "tests/integration/servers/test_real_crash_points.py": 15,
@@ -98,6 +101,9 @@ def group_of(nodeid: str) -> str:
     """The tests of a group run in one process, one after the other."""
     file = nodeid.partition("::")[0]
     folder = _folder(file)
+    if folder == "heavy":
+        # Each process has servers, of which only those for these tests import FATE's components.
+        return WITH_FATE if file.startswith("tests/heavy/test_fate") else folder
     if folder == "integration" and _borrows(file):
         # One group for all of SQLite would be the longest by far: everything else ends minutes before it.
         part = file.split("/")[2]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, Flask, request
 
+from fate_flow.api import v2_routes as v2
 from fate_flow.api.between_parties import join, party
 from fate_flow.api.between_parties.envelope import PARTIES
 from fate_flow.api.between_parties.exchange import ExchangeEnvelope, deliver_blueprint
@@ -37,9 +38,9 @@ from fate_flow.api.http.uploads import drop_part, request_class
 from fate_flow.api.v1 import openapi
 from fate_flow.api.v1.envelope import CLIENTS, read_ignored_body
 from fate_flow.api.v1.jobs import board, board_data, jobs, parameters, predict_dsl, queue, results, task_log, tasks
+from fate_flow.api.v1.models import deployments, stored, tags
 from fate_flow.api.v1.party import instances, keys, not_offered, permission, resources, server_info, service_registry
 from fate_flow.api.v1.tables import connectors, data, tables, template, tracking
-from fate_flow.api.v2 import refusal
 from fate_flow.core.access.joined_party import FROM, Contact
 from fate_flow.core.access.site import SiteKey
 from fate_flow.relay.spool import Spool
@@ -70,7 +71,6 @@ def create_public_app(
     app.before_request(PartyConnectionCheck(services.settings.party_id, _heard(services.context)).check)
     plain = PlainPartyCheck(services.settings.party_id, services.settings.plain_parties, listed.has)
     app.before_request(plain.check)
-    refusal.install(app)
     lines = PartyLines(services.context.quotas, steady_now)
     _check_callers(app, services, message_key, listed, lines)
     clients = tuple(_for_clients(services))
@@ -79,7 +79,7 @@ def create_public_app(
         blueprint.before_request(read_ignored_body)
     exchange = () if spool is None else tuple(_for_workers(services, spool))
     register_apis(
-        app, Api(CLIENTS, clients), Api(PARTIES, parties), Api(ExchangeEnvelope(), exchange), refusal.API
+        app, Api(CLIENTS, clients), Api(PARTIES, parties), Api(ExchangeEnvelope(), exchange), v2.api(services)
     )
     app.wsgi_app = AccessLog(app.wsgi_app, services.context.record, lines)  # type: ignore[method-assign]  # Flask's own hook
     return app
@@ -97,7 +97,7 @@ def _for_clients(services: Services) -> Iterator[Blueprint]:
     settings = services.settings
     for module in (
         jobs, tasks, parameters, permission, results, board_data, tables, template, instances, queue, resources, data,
-        tracking, server_info, task_log, keys, connectors,
+        tracking, server_info, task_log, keys, connectors, stored, deployments, tags,
     ):  # fmt: skip
         yield module.blueprint(services)
     yield predict_dsl.blueprint()

@@ -16,6 +16,8 @@ from fate_flow.core.model.spec import JobParameters, JobSpec, Party
 from fate_flow.jobspec import disclosure
 from fate_flow.jobspec.fate_v1 import reader as fate_v1
 from fate_flow.jobspec.fate_v1.blocks import blocks as fate_v1_blocks
+from fate_flow.jobspec.fate_v2 import reader as fate_v2
+from fate_flow.jobspec.fate_v2.reader import FATE_V2
 from fate_flow.jobspec.native import reader as native
 from fate_flow.jobspec.native.blocks import blocks as native_blocks
 from fate_flow.jobspec.text.blocks import Block
@@ -51,6 +53,9 @@ class Format:
 FORMATS: Mapping[str, Format] = {
     FATE_V1: Format(fate_v1.read, fate_v1.completed, fate_v1.as_fate_v1, fate_v1.bound, fate_v1.title, fate_v1_blocks),
     NATIVE: Format(native.read, native.completed, native.as_fate_v1, native.bound, native.title, native_blocks),
+    FATE_V2: Format(
+        fate_v2.read, fate_v2.completed, fate_v2.as_fate_v1, fate_v2.bound, fate_v2.title, fate_v2.blocks
+    ),
 }
 
 

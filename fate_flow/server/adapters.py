@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from fate_flow.components.artifacts.attempt import Attempt, KindOnDisk
+from fate_flow.components.artifacts.data_frames import input_of
 from fate_flow.components.artifacts.on_disk import kept_file, kinds_on_disk
 from fate_flow.components.artifacts.result_file import Reported, read_result
 from fate_flow.components.providers.description import ComponentInfo
 from fate_flow.components.providers.program_order import WORK
 from fate_flow.components.providers.provider import Launch, Start
 from fate_flow.components.providers.table import PROVIDERS, ProviderTable
-from fate_flow.core.model.artifact import FILE_SCHEME, INDEX, METRIC, Artifact, ArtifactInfos
+from fate_flow.core.model.artifact import DATAFRAME, FILE_SCHEME, INDEX, METRIC, TABLE, Artifact, ArtifactInfos
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import JobKey, TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.program import WORK_FOLDERS
@@ -82,7 +83,7 @@ class LocalWorkers:
         launch = self._launch(order, folder, logs[1])
         start = provider.start(component, launch)
         if not launch.config.exists():
-            config = self._config(order, component, folder, start.outputs)
+            config = self._config(order, component, folder, start)
             # Only this user may read it, since it has a token.
             write_atomically(launch.config, yaml_text(config), mode=0o600, is_durable=False)
         start.cwd.mkdir(exist_ok=True)
@@ -145,7 +146,7 @@ class LocalWorkers:
         )
 
     def _config(
-        self, order: LaunchOrder, component: ComponentInfo, folder: Path, outputs: Mapping[str, str]
+        self, order: LaunchOrder, component: ComponentInfo, folder: Path, start: Start
     ) -> dict[str, Any]:
         """Return the task configuration (docs/reference/contracts.md)."""
         key = order.worker.task
@@ -155,13 +156,13 @@ class LocalWorkers:
             "task_id": key.task_id,
             "party_task_id": party_task,
             "task_name": key.name,
-            "component": component.name,
+            "component": start.runs or component.name,
             "role": role,
             "party_id": party_id,
             "stage": order.stage,
-            "parameters": dict(order.parameters),
-            "input_artifacts": _inputs(order, component.inputs),
-            "output_artifacts": self._outputs(order, component, folder, outputs),
+            "parameters": dict(order.parameters if start.parameters is None else start.parameters),
+            "input_artifacts": _inputs(order, component.inputs, folder, start.converts),
+            "output_artifacts": self._outputs(order, component, folder, start.outputs),
             "conf": {**self._conf(order, folder, party_task), **self._storage(order, component)},
         }
 
@@ -173,22 +174,29 @@ class LocalWorkers:
     def _outputs(
         self, order: LaunchOrder, component: ComponentInfo, folder: Path, outputs: Mapping[str, str]
     ) -> dict[str, Any]:
-        """Return the place of each output, with `{index}` in the uri of those that may be several."""
+        """Return the place of each output, with `{index}` in the uri of those that may be several.
+
+        A data frame that becomes a table, too, says which (`as_table`)."""
         attempt, kinds = Attempt(order.worker.task, folder, order.incarnation), self._kinds_on_disk()
-        several = {key for key, one in component.outputs.items() if one.is_multi}
-        return {
-            key: kinds[kind].planned(attempt, f"{key}_{INDEX}" if key in several else key).place
-            for key, kind in {"metric": METRIC, **outputs}.items()
-        }
+        found = {}
+        for key, kind in {"metric": METRIC, **outputs}.items():
+            info = component.outputs.get(key)
+            name = f"{key}_{INDEX}" if info is not None and info.is_multi else key
+            found[key] = kinds[kind].planned(attempt, name).place
+            if kind == DATAFRAME and info is not None and TABLE in info.kinds:
+                found[key]["as_table"] = kinds[TABLE].planned(attempt, name).place
+        return found
 
     def _kinds_on_disk(self) -> Mapping[str, KindOnDisk]:
-        return kinds_on_disk(self.settings.data_dir, self.settings.uploads_dir)
+        return kinds_on_disk(self.settings.data_dir, self.settings.uploads_dir, self.settings.models_dir)
 
     def _conf(self, order: LaunchOrder, folder: Path, party_task: str) -> dict[str, Any]:
         key = order.worker.task
         role, party_id = key.party.role, key.party.party_id
         parties = [{"role": one[0], "partyid": one[1]} for one in order.parties]
-        options = {"data_dir": str(self.settings.data_dir), "task_cores": order.task_cores}
+        options = {
+            "data_dir": str(self.settings.data_dir), "task_cores": order.task_cores, "partitions": order.partitions,
+        }  # fmt: skip
         if order.least_intersection:
             options["least_intersection"] = order.least_intersection
         exchange = {"url": self.exchange_url, "token": worker_token(self.secret, order.speaks_as)}
@@ -253,14 +261,18 @@ class LocalWorkers:
         return f"the handle of worker {worker.worker_id}, {shown(worker.handle)}, is not a folder below {jobs}"
 
 
-def _inputs(order: LaunchOrder, infos: ArtifactInfos) -> dict[str, Any]:
-    """Return the artifacts by input key: a list where the component takes several, and where there are several."""
+def _inputs(order: LaunchOrder, infos: ArtifactInfos, folder: Path, converts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the artifacts by input key: a list where the component takes several, and where there are several.
+
+    One that the worker has to convert or to copy first says from what (`made_from`)."""
     found: dict[str, list[Any]] = {}
     for one in order.collects:
         work = Artifact(_FOLDER, f"{FILE_SCHEME}{one.handle}/{WORK}")
         found.setdefault(WORK_FOLDERS, []).append(work.as_json())
+    attempt = Attempt(order.worker.task, folder, order.incarnation)
     for read in order.inputs:
-        found.setdefault(read.key, []).append(read.as_json())
+        several = found.setdefault(read.key, [])
+        several.append(input_of(attempt, read, converts.get(read.key, ""), len(several)))
     lists = {key for key, one in infos.items() if one.is_multi}
     return {key: every[0] if len(every) == 1 and key not in lists else every for key, every in found.items()}
 
@@ -336,7 +348,7 @@ class JobFiles:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._log_sizes = JobLogSizes(settings.log_dir)
-        self._kinds = kinds_on_disk(settings.data_dir, settings.uploads_dir)
+        self._kinds = kinds_on_disk(settings.data_dir, settings.uploads_dir, settings.models_dir)
 
     def write_confs(self, key: JobKey, document: Document) -> None:
         folder = self.settings.jobs_dir / key.job_id

@@ -112,7 +112,7 @@ class HttpProcesses:
             spool, Forwarder(settings, signature, pinned_parties(settings, store)), settings.worker_threads // 2,
             lambda job_id: wake((job_id,), False, False, "", ()),
             settings.limits.max_request_bytes, store, now_on_the_wall,
-            settings.data_dir,
+            settings.data_dir, settings.limits.metrics_max_bytes,
         )  # fmt: skip
 
 

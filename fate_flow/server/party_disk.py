@@ -25,7 +25,8 @@ _OUTPUTS = "output_"          # with this and the job id, folders of output tabl
 
 
 class PartyDisk:
-    """Measures the folders of the jobs of other parties: of their workers and documents, logs, and output tables."""
+    """Measures the folders of the jobs of other parties: of their workers and documents, logs, output tables, and
+    the models that they have stored. While a job is here, its models count twice: its workers have them, too."""
 
     def __init__(
         self, settings: Settings, context: Context, clock: Callable[[], float] = time.monotonic,
@@ -91,6 +92,9 @@ class PartyDisk:
         for job_id, one in self._sizes.items():
             party_id = self._initiators[job_id]
             uses[party_id] = uses.get(party_id, 0) + one.size
+        for party_id, size in self._context.read(lambda tx: tx.bytes_of_models()).items():
+            if party_id not in (self._context.party_id, PARTY_0):
+                uses[party_id] = uses.get(party_id, 0) + size
         return uses
 
 

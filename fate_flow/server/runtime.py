@@ -46,6 +46,7 @@ from fate_flow.relay.stream_sessions import StreamSessions
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.adapters import JobFiles, LocalWorkers, SpoolExchange
 from fate_flow.server.home_disk import HomeDisk
+from fate_flow.server.model_store import ModelStore
 from fate_flow.server.other_parties.party_routes import RouteUrls
 from fate_flow.server.party_disk import PartyDiskUse
 from fate_flow.server.periodic.log_keeper import bounds_of
@@ -100,6 +101,7 @@ def rules_of(settings: Settings) -> Rules:
         queue_passes=limits.queue_passes,
         queue_ageing=milliseconds(limits.queue_ageing),
         resource_waiting=milliseconds(limits.resource_waiting_timeout),
+        metrics_max_bytes=limits.metrics_max_bytes,
     )
 
 
@@ -206,7 +208,7 @@ def disk_of(settings: Settings) -> HomeDisk:
     file = sqlite_file(settings.database_url, settings.home)
     others = (
         settings.log_dir, *([file.parent] if file else []), settings.jobs_dir, settings.data_dir, settings.spool_dir,
-        settings.uploads_dir,
+        settings.uploads_dir, settings.models_dir,
     )  # fmt: skip
     return HomeDisk(settings.home, settings.limits.least_free, others=others)
 
@@ -280,6 +282,7 @@ def build_context(
         site=settings.site,
         carries_streams=settings.has_gateway,
         why_no_stream=settings.why_no_stream,
+        models=ModelStore(settings.models_dir),
     )
 
 
@@ -453,7 +456,7 @@ def prepare_home(settings: Settings) -> None:
     Raise BadSettings if that fails. Later files of the server's processes are private by their umask. A log folder
     outside the home keeps its mode."""
     own = [settings.run_dir, settings.jobs_dir, settings.data_dir, settings.spool_dir, settings.uploads_dir]
-    own.append(settings.streams_dir)
+    own += [settings.streams_dir, settings.models_dir]
     if settings.log_dir.is_relative_to(settings.home):
         own.append(settings.log_dir)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from fate_flow.core.metrics.form import MOST_BYTES_OF_JOB
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.policy import PolicyAction
 from fate_flow.core.quotas.disk_space import LeastFree
@@ -40,6 +41,7 @@ class Limits:
     max_request_bytes: int = 64 * 1024 * 1024
     upload_max_bytes: int = 4 * 1024 * 1024 * 1024
     spool_max_bytes: int = 4 * 1024 * 1024 * 1024
+    metrics_max_bytes: int = MOST_BYTES_OF_JOB   # of all metrics of one job at this party
     least_free_disk: int | float | None = None   # bytes, or a share below 1; None: as `LeastFree` says
 
     @property

@@ -111,6 +111,11 @@ class Settings:
         return self.home / "providers"
 
     @property
+    def models_dir(self) -> Path:
+        """Return the folder of the store of models."""
+        return self.home / "models"
+
+    @property
     def uploads_dir(self) -> Path:
         return self.home / "uploads"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fate_flow.core.model.document import Disclosure, JobDocument, fate_v1_document
 from fate_flow.core.model.job import TaskKey
-from fate_flow.core.model.spec import Party
+from fate_flow.core.model.spec import ModelReference, Party
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,62 @@ class OutputTable:
 
 @dataclass(frozen=True)
 class Metric:
+    """A metric of a version of a party task, or a piece of one. `core/metrics/form.py` says what its points are."""
+
     task: TaskKey
     namespace: str
     name: str
-    data: tuple[tuple[Any, Any], ...]
+    data: tuple[tuple[Any, ...], ...]
     meta: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class MetricPiece:
+    """A piece of a metric, with its place among all that were saved."""
+
+    number: int
+    metric: Metric
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """This party's part of a model in its store: a file with what one task has made under one key."""
+
+    reference: ModelReference
+    party: Party
+    kind: str
+    sha256: str                      # of the file
+    size: int                        # of the file, in bytes
+    job_id: str                      # of the job that has made it
+    initiator: str                   # the party id of the initiator of that job
+    task_version: int
+    component: str
+    roles: Mapping[str, Any]         # the party ids of that job by role
+    metadata: Mapping[str, Any] = field(default_factory=dict)      # what the component says of it
+    create_time: int = 0
+
+    @property
+    def party_ids(self) -> frozenset[str]:
+        """The parties that took part in the job that has made it."""
+        return frozenset(str(one) for ids in self.roles.values() for one in ids)
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A selection of the tasks of a stored model, with what a prediction needs. Only its party knows it."""
+
+    name: str                        # FATE's `model_version` of the deployed model
+    model_id: str
+    version: int
+    document: Mapping[str, Any]      # dsl: with `pipeline.<task>.<output>`; component_parameters: of the training
+    create_time: int = 0
+
+
+@dataclass(frozen=True)
+class ModelTag:
+    name: str
+    description: str = ""
+    create_time: int = 0
 
 
 @dataclass(frozen=True)

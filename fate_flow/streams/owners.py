@@ -1,4 +1,5 @@
-"""Whose a socket on loopback is: every user of a machine can connect to, and listen at, any loopback address.
+"""Whose a socket on loopback is, since every user of a machine can connect to, and listen at, any loopback address; and
+whether its other end has hung up.
 
 A socket of IPv6 can do both there as well, as gRPC's sockets do: it stands in the other table, with a mapped address.
 """
@@ -13,6 +14,7 @@ from pathlib import Path
 
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LISTENS = "0A"
+_CLOSE_WAIT = 8                            # a state of TCP: the other end has said that it sends no more
 _MAPPED = "0000000000000000FFFF0000"       # ::ffff:0:0/96 in words of this machine, as the kernel prints it
 
 
@@ -41,3 +43,10 @@ def foreign_listener(address: tuple[str, int]) -> bool:
     anywhere = (*_in_tables(("0.0.0.0", port)), f"{0:032X}:{port:04X}")  # noqa: S104  # these reach every address
     wanted = (*_in_tables(address), *anywhere)
     return any(one[3] == _LISTENS and one[1] in wanted and int(one[7]) != os.getuid() for one in _lines())
+
+
+def has_hung_up(sock: socket.socket | None) -> bool:
+    """Return whether the process at the other end sends no more, be it read to the end or not."""
+    with suppress(OSError):
+        return sock is not None and sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _CLOSE_WAIT
+    return False

@@ -28,7 +28,7 @@ from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_sessions import StreamSession, StreamSessions
 from fate_flow.streams.calls import Asked, answer_call
 from fate_flow.streams.ends import LineEnd, WorkerEnd, reset_at_close
-from fate_flow.streams.owners import foreign_listener, is_ours
+from fate_flow.streams.owners import foreign_listener, has_hung_up, is_ours
 from fate_flow.streams.ways import Kept, NotOpened, Opened, Way, Ways, opened
 
 LOG = logging.getLogger(__name__)
@@ -40,15 +40,17 @@ _UNREACHED_SECONDS = 60.0                         # after that, the worker is to
 _BACKLOG = 128
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Open:
-    """What is known of a stream beside its bytes. `way`: None if the other gateway has opened it."""
+    """What is known of a stream beside its bytes. `way`: None if the other gateway has opened it; `worker`: the
+    connection with the worker here, once there is one."""
 
     name: str
     other: Party
     begun: float
     task: asyncio.Task[None] | None
     way: Way | None
+    worker: socket.socket | None = None
 
 
 @dataclass
@@ -165,11 +167,11 @@ class Streams:
 
     def _end(self, attempt: _Attempt) -> None:
         """End an attempt with all its listeners and streams. What workers have sent before they ended still arrives, as
-        on any connection: such a stream ends when the other side has it, or with the attempt there. Streams that are
-        no longer allowed end at once."""
+        on any connection, be it read by now or not: such a stream ends when the other side has it, or with the attempt
+        there. Streams that are no longer allowed end at once."""
         attempt.is_over, why = True, self._why_not_allowed(attempt)
         for stream, one in list(attempt.streams.items()):
-            if stream.is_draining and not why:
+            if (stream.is_draining or has_hung_up(one.worker)) and not why:
                 self._draining.add(stream)
                 attempt.tasks.discard(one.task)
             else:
@@ -222,8 +224,7 @@ class Streams:
                 return
             async with self._carried(attempt, found.connection, found.leftover, one.name, one.to, found.way) as both:
                 stream, line = both
-                worker = await self._worker_end(sock, stream)
-                stream.connected(worker)
+                worker = await self._connected(attempt, stream, sock)
                 await asyncio.wait((worker.over, line.over))
 
     async def _opened(self, attempt: _Attempt, one: Connects) -> Opened:
@@ -273,8 +274,7 @@ class Streams:
                 if sock is None:
                     return
                 with sock:
-                    worker = await self._worker_end(sock, stream)
-                    stream.connected(worker)
+                    worker = await self._connected(attempt, stream, sock)
                     await asyncio.wait((worker.over, line.over))
 
     async def _listening(
@@ -333,10 +333,14 @@ class Streams:
             self._draining.discard(stream)
             self._count(attempt, stream)
 
-    async def _worker_end(self, sock: socket.socket, stream: Stream) -> WorkerEnd:
+    async def _connected(self, attempt: _Attempt, stream: Stream, sock: socket.socket) -> WorkerEnd:
+        """Connect a stream with the worker here, of which `sock` is the connection."""
+        if stream in attempt.streams:
+            attempt.streams[stream].worker = sock
         set_options(sock)
         _, worker = await self._loop.connect_accepted_socket(WorkerEnd, sock)
         worker.stream = stream
+        stream.connected(worker)
         return worker
 
     def _count(self, attempt: _Attempt, stream: Stream) -> None:

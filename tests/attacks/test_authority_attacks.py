@@ -22,6 +22,7 @@ from tests.kit.attacks.attacked_server import (
     task_path,
 )
 from tests.kit.key_lists import signed_list
+from tests.kit.servers.home_files import contents_below
 from tests.kit.site_keys import private_key
 from tests.kit.waiting import eventually
 
@@ -199,7 +200,7 @@ def test_no_command_writes_a_column_of_the_database(attacked: AttackedServer, jo
 
 
 def test_no_party_gets_or_changes_a_key(attacked: AttackedServer) -> None:
-    keys = {path: path.read_bytes() for path in (attacked.home / "keys").rglob("*") if path.is_file()}
+    keys = contents_below(attacked.home / "keys")
     stored = attacked.server.rows("SELECT * FROM t_party_key ORDER BY 1")
     mine = signed_list(HONEST, 9, private_key(7), tls=attacked.parties[HOSTILE]).text()
     body = {"party_id": HONEST, "key": mine, "key_list": mine, "fingerprint": "a"}

@@ -19,6 +19,7 @@ from tests.kit.attacks.attacked_server import (
     reader,
     task_path,
 )
+from tests.kit.servers.home_files import contents_below
 from tests.kit.waiting import eventually
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("kept_connections")]
@@ -158,7 +159,7 @@ def test_no_text_of_a_party_forges_a_line_of_a_log(attacked: AttackedServer, end
     attacked.exchanged(HOSTILE, f"POST /v1/a HTTP/1.1\r\nHost: x\r\nSRC-FATE-VER: {text}\r\n\r\n".encode())
 
     def logged() -> dict[Path, list[str]]:
-        return {path: path.read_bytes().decode().splitlines() for path in (attacked.home / "logs").rglob("*.log")}
+        return {path: content.decode().splitlines() for path, content in contents_below(attacked.home / "logs").items()}
 
     eventually(lambda: any(FORGED in line for lines in logged().values() for line in lines), "what was sent, in a log")
     for path, lines in logged().items():

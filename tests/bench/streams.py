@@ -1,7 +1,7 @@
 """(10) Streams between workers: bytes a second through two gateways, without and with TLS, over one and many streams.
 
 A process stands for each gateway, and this one for both workers. Nothing here asks an application, so the numbers are
-those of the bytes alone.
+those of the bytes alone. Over a dialed connection, the gateway that opens the stream is the server of the TLS.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.streams.stream import Stream
@@ -28,23 +29,32 @@ _MANY = 100
 MEGA = 1_000_000
 
 
+@dataclass(frozen=True)
+class Line:
+    """What is between the two gateways. `parties`: without TLS, None."""
+
+    parties: tuple[TlsParty, TlsParty] | None
+    is_dialed: bool
+
+
 def measure(megabytes: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, over_tls in (("without TLS", False), ("with TLS", True)):
+    for name, over_tls, dialed in (("without TLS", False, False), ("with TLS", True, False), ("dialed", True, True)):
         for streams in (1, _MANY):
-            found[f"{name}, {streams} at once"] = carried(megabytes, streams, over_tls)
+            found[f"{name}, {streams} at once"] = carried(megabytes, streams, over_tls, dialed)
     return {"streams": found}
 
 
-def carried(megabytes: int, streams: int, over_tls: bool) -> dict[str, float]:
+def carried(megabytes: int, streams: int, over_tls: bool, is_dialed: bool) -> dict[str, float]:
     """Send so much over so many streams altogether; return the rate, and what the two gateways used."""
-    parties = (tls_party("9999", clock=_now), tls_party("10000", clock=_now)) if over_tls else None
+    ends = (tls_party("9999", clock=_now), tls_party("10000", clock=_now)) if over_tls else None
+    line = Line(ends, is_dialed)
     with ExitStack() as stack:
         near, far, sink = (stack.enter_context(_listener()) for _ in range(3))
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         children = [
-            _forked(lambda: _gateway(near, far.getsockname(), parties, calls=True)),
-            _forked(lambda: _gateway(far, sink.getsockname(), parties, calls=False)),
+            _forked(lambda: _gateway(near, far.getsockname(), line, calls=True)),
+            _forked(lambda: _gateway(far, sink.getsockname(), line, calls=False)),
         ]
         begun = time.monotonic()
         try:
@@ -108,28 +118,22 @@ def _forked(work: Callable[[], object]) -> int:
     return pid
 
 
-def _gateway(
-    listener: socket.socket, to: tuple[str, int], parties: tuple[TlsParty, TlsParty] | None, *, calls: bool
-) -> None:  # fmt: skip
-    asyncio.run(_serve(listener, to, parties, calls))
+def _gateway(listener: socket.socket, to: tuple[str, int], line: Line, *, calls: bool) -> None:
+    asyncio.run(_serve(listener, to, line, calls))
 
 
-async def _serve(
-    listener: socket.socket, to: tuple[str, int], parties: tuple[TlsParty, TlsParty] | None, calls: bool
-) -> None:  # fmt: skip
+async def _serve(listener: socket.socket, to: tuple[str, int], line: Line, calls: bool) -> None:
     """Carry each connection further; `calls`: it is one of a worker, and the next one leads to a gateway."""
     loop, tasks = asyncio.get_running_loop(), set()
     listener.setblocking(False)
     while True:
         sock, _ = await loop.sock_accept(listener)
-        task = asyncio.create_task(_carry(sock, to, parties, calls))
+        task = asyncio.create_task(_carry(sock, to, line, calls))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
 
-async def _carry(
-    near: socket.socket, to: tuple[str, int], parties: tuple[TlsParty, TlsParty] | None, calls: bool
-) -> None:  # fmt: skip
+async def _carry(near: socket.socket, to: tuple[str, int], between: Line, calls: bool) -> None:
     loop = asyncio.get_running_loop()
     far = socket.socket()
     for sock in (near, far):
@@ -137,10 +141,11 @@ async def _carry(
     await loop.sock_connect(far, to)
     worker_sock, line_sock = (near, far) if calls else (far, near)
     parts = None
-    if parties is not None:
-        own, peer = parties if calls else parties[::-1]
-        make = client_context if calls else server_context
-        tls = TlsStream(line_sock, make(own.own, [peer.peer]), is_client=calls)
+    if between.parties is not None:
+        own, peer = between.parties if calls else between.parties[::-1]
+        is_client = calls is not between.is_dialed
+        make = client_context if is_client else server_context
+        tls = TlsStream(line_sock, make(own.own, [peer.peer]), is_client=is_client)
         await tls.handshake()
         parts = tls.tls
     _, line = await loop.connect_accepted_socket(lambda: LineEnd(parts, loop.time), line_sock)

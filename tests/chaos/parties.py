@@ -92,7 +92,7 @@ class Party:
                 yield of_mariadb
             return
         path = f"{(self.home / 'fate_flow.sqlite').as_uri()}?mode=ro"
-        with closing(sqlite3.connect(path, uri=True, timeout=10)) as connection:
+        with closing(sqlite3.connect(path, uri=True, timeout=60)) as connection:
             connection.row_factory = sqlite3.Row
             yield lambda statement, *values: [dict(row) for row in connection.execute(statement, values)]
 

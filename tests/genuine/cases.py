@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tests.genuine.shapes import Each, Some
 from tests.genuine.world import (
     Given,
     a_configuration_that_changed,
@@ -33,6 +32,7 @@ from tests.genuine.world import (
     nothing_that_is_granted,
     something_that_is_granted,
 )
+from tests.kit.api.shapes import Each, Some
 
 NO_ENVELOPE = -1
 """Instead of a retcode: the client itself refuses, with exit code 2 and its usage."""

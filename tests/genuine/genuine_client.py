@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,8 @@ from urllib.parse import urlsplit
 
 SECONDS = 240.0
 _PACKAGES = ("flow_client", "flow_sdk", "pipeline")
+OF_FATE_2 = ("fate_client",)
+"""The packages of the client of FATE 2."""
 _WITHOUT_TORCH = "Import torch failed"          # its first line, where torch is missing
 _folders = count()
 
@@ -51,14 +53,14 @@ Sdk = Callable[[str, Mapping[str, Any]], Any]
 class GenuineClient:
     """One installation of the client."""
 
-    def __init__(self, python: Path, folder: Path) -> None:
+    def __init__(self, python: Path, folder: Path, packages: Sequence[str] = _PACKAGES) -> None:
         self._python = python
         self.folder = folder
         self._packages = folder / "site packages"
         installed = next(python.parents[1].glob("lib/python*/site-packages"))
-        for name in _PACKAGES:
+        for name in packages:
             shutil.copytree(installed / name, self._packages / name)
-        (folder / "home").mkdir()
+        (folder / "home").mkdir(parents=True, exist_ok=True)
 
     def init(self, url: str, *keys: str) -> Printed:
         """Has `flow` and `pipeline` talk to this server, with these options for its keys."""
@@ -77,14 +79,14 @@ class GenuineClient:
         with self._served_by("sdk_script.py", str(address.hostname), str(address.port), *keys) as ask:
             yield lambda name, arguments: ask([name, arguments])[0]
 
-    def forked_flow(self) -> AbstractContextManager[Flow]:
+    def forked_flow(self, script: str = "flow_forks.py") -> AbstractContextManager[Flow]:
         """`flow`, one command after another, each in a process of its own that is forked from one that has the client
         imported: what is asked and printed is the same, and it takes a tenth of the time."""
-        return self._forked("flow_forks.py")
+        return self._forked(script)
 
-    def forked_pipeline(self) -> AbstractContextManager[Flow]:
-        """The same for the steps of `pipeline_script.py`."""
-        return self._forked("pipeline_script.py")
+    def forked_pipeline(self, script: str = "pipeline_script.py") -> AbstractContextManager[Flow]:
+        """The same for the steps of this script."""
+        return self._forked(script)
 
     @contextmanager
     def _forked(self, script: str) -> Iterator[Flow]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.genuine.cases import GRANTED, JOB_ROW, LOCAL, OUTPUT_ROW, SUBMITTED, TABLE, TASK_ROW, UPLOADED, prefixed
-from tests.genuine.shapes import Each, Some
 from tests.genuine.world import (
     UNKNOWN,
     Given,
@@ -21,6 +20,7 @@ from tests.genuine.world import (
     no_table_of_that_name,
     something_that_is_granted,
 )
+from tests.kit.api.shapes import Each, Some
 from tests.kit.servers.party_servers import GUEST, HOST
 
 RAISED = -1
@@ -52,22 +52,13 @@ SPARE = {"namespace": "it", "table_name": "spare"}
 BIND = {"engine": "PATH", "address": {"path": "{here}"}, "namespace": "it", "name": "fresh", "head": True}
 MODEL = {"model_id": "m", "model_version": "1"}
 OF_A_MODEL = {**MODEL, "role": "guest", "party_id": int(GUEST), "component_name": "a_0"}
-NO_MODELS = (
+NOT_OFFERED = (
     ("model.load", {"config_data": "@model"}),
     ("model.bind", {"config_data": "@model", "job_id": "{job}"}),
-    ("model.import_model", {"config_data": "@model"}),
     ("model.import_model", {"config_data": "@model", "from_database": True}),
     ("model.export_model", {"config_data": "@model", "to_database": True}),
     ("model.migrate", {"config_data": "@model"}),
-    ("model.tag_model", {"job_id": "{job}", "tag_name": "t"}),
-    ("model.tag_model", {"job_id": "{job}", "tag_name": "t", "remove": True}),
-    ("model.tag_list", {"job_id": "{job}"}),
-    ("model.deploy", {**MODEL, "cpn_list": ["a_0"]}),
-    ("model.deploy", {**MODEL, "predict_dsl": {"components": {}}, "components_checkpoint": {"a_0": {}}}),
-    ("model.get_model_info", {**MODEL, "role": "guest", "party_id": int(GUEST), "query_filters": ["create_date"]}),
     ("model.homo_convert", {"config_data": "@model"}), ("model.homo_deploy", {"config_data": "@homo"}),
-    ("tag.create", {"tag_name": "t", "tag_desc": "a tag"}), ("tag.query", {"tag_name": "t", "with_model": True}),
-    ("tag.update", {"tag_name": "t", "new_tag_name": "u"}), ("tag.delete", {"tag_name": "t"}), ("tag.list", {}),
     ("checkpoint.list_checkpoints", OF_A_MODEL), ("checkpoint.get_checkpoint", {**OF_A_MODEL, "step_index": 1}),
     ("checkpoint.get_checkpoint", {**OF_A_MODEL, "step_name": "s"}),
     ("component.hetero_model_merge", {
@@ -76,14 +67,28 @@ NO_MODELS = (
     }),
     ("component.woe_array_extract", OF_A_MODEL), ("component.woe_array_merge", {**OF_A_MODEL, "woe_array": {}}),
 )  # fmt: skip
-NO_MODEL_FILES = (
-    ("model.export_model", {"config_data": "@model"}), ("model.get_predict_dsl", MODEL),
-    ("model.get_predict_conf", MODEL),
+NO_MODEL = (
+    ("model.tag_model", {"job_id": "{job}", "tag_name": "t"}, 101),
+    ("model.tag_model", {"job_id": "{job}", "tag_name": "t", "remove": True}, 101),
+    ("model.tag_list", {"job_id": "{job}"}, 101),
+    ("model.deploy", {**MODEL, "cpn_list": ["a_0"]}, 101),
+    ("model.deploy", {**MODEL, "predict_dsl": {"components": {"a_0": {}}}, "components_checkpoint": {}}, 101),
+    ("model.get_model_info", {**MODEL, "role": "guest", "party_id": int(GUEST), "query_filters": ["create_date"]}, 101),
+    ("model.export_model", {"config_data": "@model"}, 404), ("model.get_predict_dsl", MODEL, 210),
+    ("model.get_predict_conf", MODEL, 210),
 )  # fmt: skip
-SENTENCE = "component here produces a model: run FATE's own server for training jobs"
+TAGS = (
+    Call("tag.create", {"tag_name": " ", "tag_desc": "a tag"}, 101, says="tag_name: is missing or empty"),
+    Call("tag.query", {"tag_name": "nobody", "with_model": True}, 101, says="there is no tag 'nobody'"),
+    Call("tag.update", {"tag_name": "nobody", "new_tag_name": "u"}, 101, says="there is no tag 'nobody'"),
+    Call("tag.list", {}, data={"tags": list, "count": int}),
+    Call("tag.delete", {"tag_name": "nobody"}, 101, says="there is no tag 'nobody'"),
+)
+SENTENCE = "; instead: "
 CALLS = (
-    *(Call(method, arguments, 100, says=SENTENCE) for method, arguments in NO_MODELS),
-    *(Call(method, arguments, 404, says=SENTENCE) for method, arguments in NO_MODEL_FILES),
+    *(Call(method, arguments, 100, says=SENTENCE) for method, arguments in NOT_OFFERED),
+    *(Call(method, arguments, code, says="model") for method, arguments, code in NO_MODEL), *TAGS,
+    Call("model.import_model", {"config_data": "@model"}, 101, says="is not an exported model"),
     Call("component.metric_delete", {"job_id": "{job}"}, data="delete status: True", given=a_job_with_metrics),
     Call("component.metric_delete", {"job_id": UNKNOWN}, 102, says="can not found job"),
     Call("component.metric_delete", {"date": "yesterday"}, 101, says="yesterday"),

@@ -66,7 +66,7 @@ def test_the_genuine_flow_signs(locked: PartyServer, client: GenuineClient, flow
 def test_the_genuine_flow_signs_the_fields_of_a_form(locked: PartyServer, flow: Flow, world: World) -> None:
     flow(*init(locked.url, *KEYS))
     said = flow("model", "import", "-c", str(world.files / "model.json")).document
-    assert (said["retcode"], "does not offer models" in said["retmsg"]) == (100, True)
+    assert (said["retcode"], "is not an exported model" in said["retmsg"]) == (101, True)
     assert not list((locked.home / "uploads").glob("*"))
 
 

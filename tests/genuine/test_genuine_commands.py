@@ -16,10 +16,10 @@ from fate_flow.cli.connection.client import Client
 from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.flow.main import flow as own_flow
 from tests.genuine.cases import CASES, NO_ENVELOPE, Case
-from tests.genuine.checklist import CHECKLIST, OFFERED
+from tests.genuine.checklist import CHECKLIST, OF_MODELS, OFFERED
 from tests.genuine.genuine_client import Flow, Printed
-from tests.genuine.shapes import misfits
 from tests.genuine.world import Facts, World
+from tests.kit.api.shapes import misfits
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -103,10 +103,10 @@ def plain(document: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("line", [
     line for line, priority in CHECKLIST.items()
     if line.startswith("flow ") and (priority != "later" or line in OFFERED)
-    and line not in ("flow init", "flow test toy")
+    and line not in ("flow init", "flow test toy", *OF_MODELS)
 ])
 def test_every_line_has_a_success_and_two_failures(line: str) -> None:
-    """Two of a server are in test_genuine_refusals.py."""
+    """Two of a server are in test_genuine_refusals.py; those of models are in test_genuine_models.py."""
     counted = Counter(case.is_success for case in CASES if case.line == line)
     assert counted[True] >= 1, line
     assert counted[False] >= 2, line

@@ -75,7 +75,7 @@ def test_the_test_that_trains_a_model_ends_with_the_reason(genuine: GenuineClien
     last = printed.err.rstrip().splitlines()[-1]
     assert (printed.code, "'retcode': 103" in last) == (1, True)
     assert "'DataTransform' is not known here" in last
-    assert "components of FATE that train or predict run on FATE's own server" in last
+    assert "the algorithms of FATE 1 do not run here, those of FATE 2.2 do, with a provider" in last
 
 
 def toy_that_ends_badly(genuine: GenuineClient, world: World, end: Callable[[str], object]) -> tuple[str, Printed]:

@@ -61,8 +61,8 @@ def test_a_pipeline_is_fitted_and_read_back(pipeline: Flow, world: World, tmp_pa
     assert fitted["failure"] == ""
     read_back(pipeline, tmp_path / "dump")
     said = run(pipeline, "deploy", tmp_path / "dump")["raised"]
-    assert said.startswith("ValueError: Cannot deploy components, error msg is this server does not offer models")
-    assert "instead: " in said
+    assert said.startswith("ValueError: Cannot deploy components, error msg is no model: model_version")
+    assert "is not in the store of this party" in said
 
 
 def test_a_pipeline_binds_a_file_of_the_server(pipeline: Flow, world: World) -> None:

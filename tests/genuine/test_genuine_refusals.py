@@ -16,7 +16,7 @@ from fate_flow.cli.connection.client import Client
 from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.flow.main import flow as own_flow
 from tests.genuine.cases import CASES
-from tests.genuine.checklist import CHECKLIST, NOT_OFFERED
+from tests.genuine.checklist import CHECKLIST, NOT_OFFERED, OF_MODELS
 from tests.genuine.genuine_client import Flow, GenuineClient, Printed, init
 from tests.genuine.locked import ANOTHER_SECRET, APP_KEY, WRONG
 from tests.genuine.sdk_calls import CALLS, filled
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(900)
 NOBODY = "http://127.0.0.1:1"
 SEAT = "-j {job} -r guest -p {guest} -cpn sum_0"
 COMMANDS = {
-    **NOT_OFFERED,
+    **NOT_OFFERED, **OF_MODELS,
     **{case.line: case.text for case in reversed(CASES) if case.is_success},
     **{f"flow {group} output-model": f"{group} output-model {SEAT}" for group in ("component", "tracking")},
     "flow test toy": "test toy -gid {guest} -hid {host}",

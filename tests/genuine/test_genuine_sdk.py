@@ -9,11 +9,11 @@ import pytest
 
 from tests.genuine.genuine_client import GenuineClient, Sdk
 from tests.genuine.sdk_calls import CALLS, RAISED, Call, filled
-from tests.genuine.shapes import misfits
 from tests.genuine.world import (
     World,
     afterwards_at_rest,
 )
+from tests.kit.api.shapes import misfits
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.genuine.checklist import LINES
-from tests.genuine.shapes import Each, Some, misfits
 from tests.genuine.world import UNKNOWN, World
+from tests.kit.api.shapes import Each, Some, misfits
 from tests.kit.servers.party_servers import GUEST, HOST, PartyServer, toy
 
 pytestmark = pytest.mark.timeout(900)

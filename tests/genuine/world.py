@@ -45,6 +45,15 @@ TRAIN_DSL = {"components": {
     "report_0": {"module": "Evaluation", "input": {"data": {"data": ["lr_0.scores"]}}},
 }}  # fmt: skip
 """Modules that no party here has."""
+FIT_DSL = {
+    "reader_0": {"module": "Reader", "output": {"data": ["data"]}},
+    "fit_0": {
+        "module": "Fit", "input": {"data": {"train_data": ["reader_0.data"]}},
+        "output": {"data": ["data"], "model": ["model"]},
+    },
+}  # fmt: skip
+OF_NUMBERS = {"reader_0": {"table": {"namespace": "it", "name": "numbers"}}}
+TO_TRAIN = {"task_conf": {"fit_0": {"stage": "train"}}}
 WRITTEN = {"namespace": "it", "table_name": "numbers"}
 CONNECTOR = {"connector_name": "downloads", "engine": "PATH", "connector_info": {"path": "downloads"}}
 MYSQL = {"user": "u", "passwd": "p", "host": "127.0.0.1", "port": 3306, "db": "d", "name": "t"}
@@ -242,6 +251,27 @@ def no_table_that_is_disabled(world: World) -> Iterator[Facts]:
 @contextmanager
 def a_job_with_metrics(world: World) -> Iterator[Facts]:
     yield {"job": world.parties.run(toy())}
+
+
+@contextmanager
+def a_trained_model(world: World) -> Iterator[Facts]:
+    """At both parties, which need the tests' provider for it."""
+    job_id = world.parties.run(job_of(FIT_DSL, ROLES, common=OF_NUMBERS, parameters=TO_TRAIN))
+    yield {"job": job_id}
+    for party in (world.guest, world.parties.host):
+        party.post("model/delete", {"model_id": job_id})
+
+
+@contextmanager
+def an_exported_model(world: World) -> Iterator[Facts]:
+    """In a file of the client's machine, and not in the store any more."""
+    with a_trained_model(world) as facts:
+        exported = world.guest.raw("GET", "model/export", json={"model_id": facts["job"]})
+        file = world.files / f"{facts['job']}.zip"
+        file.write_bytes(exported.content)
+        world.guest.ask("model/delete", {"model_id": facts["job"]})
+        yield {**facts, "file": str(file)}
+        file.unlink()
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from __future__ import annotations
 from tests.store_contract.job_changes import JobChangeCases
 from tests.store_contract.job_ends import JobEndCases
 from tests.store_contract.jobs import JobCases
+from tests.store_contract.models import ModelCases
 from tests.store_contract.outbox import MessageCases, OutboxCases
 from tests.store_contract.queue import PendingCases, QueueCases, RoundCases
 from tests.store_contract.resources import ResourceCases
@@ -42,5 +43,6 @@ class StoreContract(
     RetentionCases,
     SubmissionCases,
     ResultCases,
+    ModelCases,
 ):
     """All of it but bindings and moves, which have classes of their own."""

@@ -117,6 +117,22 @@ class ResultCases(Cases):
         assert each.metrics("j1", "reader_0", GUEST) == (newer,)
         assert each.metrics("j1", "reader_0", HOST) == ()
 
+    def test_one_metric_is_removed_from_one_version_of_a_party_task(self, each: Each) -> None:
+        loss = Metric(a_task().key, "train", "loss", ((0, 0.5, 1.5),), {})
+        others = replace(loss, name="auc"), replace(loss, namespace="test"), replace(loss, task=a_task(party=HOST).key)
+        each.save_metrics([loss, *others, loss, replace(loss, task=a_task(version=1).key)], 1)
+        assert each.drop_metric(loss.task, "train", "loss") == 2
+        assert each.drop_metric(loss.task, "train", "loss") == 0
+        assert each.drop_metric(a_task(version=1).key, "train", "loss") == 1
+        assert each.metrics("j1", "reader_0", GUEST) == others[:2]
+        assert each.metrics("j1", "reader_0", HOST) == others[2:]
+
+    def test_the_metrics_of_a_job_have_a_size(self, each: Each) -> None:
+        assert each.metric_size("j1") == 0
+        each.save_metrics([Metric(a_task().key, "train", "loss", ((0, 0.5),), {"unit": "x"})] * 3, 1)
+        assert each.metric_size("j1") == 3 * len('[[0,0.5]]{"unit":"x"}')
+        assert each.metric_size("j2") == 0
+
     def test_the_newest_summary(self, each: Each) -> None:
         assert each.summary("j1", "reader_0", GUEST) is None
         for version, value in ((1, "one"), (0, "nought"), (1, "one again")):

@@ -39,6 +39,9 @@ BRIEF = "tests/integration/engine/test_engine.py"
     ("tests/integration/jobs/test_real_native.py::test_a", OWN),
     ("tests/integration/servers/test_cluster_command.py::test_a", "tests/integration/servers/test_cluster_command.py"),
     ("tests/integration/engine/test_engine.py::test_a", "tests/integration/engine/test_engine.py"),
+    ("tests/heavy/test_fate_ends.py::test_a[x]", "heavy with fate"),
+    ("tests/heavy/fate_client_2/test_toy_2.py::test_a", "heavy"),
+    ("tests/heavy/test_flower.py::test_a", "heavy"),
 ])  # fmt: skip
 def test_tests_that_borrow_the_same_servers_stay_together(nodeid: str, group: str) -> None:
     assert group_of(nodeid) == group

@@ -90,7 +90,7 @@ LEFT_TO_PEERS = {"turn"}
 
 @cache
 def sources() -> dict[str, Path]:
-    found = [*CHECKOUT.glob("fate_flow/**/*.py"), *CHECKOUT.glob("tests/**/*.py"), *CHECKOUT.glob("bin/*.py")]
+    found = [*CHECKOUT.glob("fate_flow/**/*.py"), *CHECKOUT.glob("tests/**/*.py"), *CHECKOUT.glob("bin/**/*.py")]
     return {path.relative_to(CHECKOUT).as_posix(): path for path in sorted(found)}
 
 

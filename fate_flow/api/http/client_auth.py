@@ -40,6 +40,11 @@ NOT_SIGNED = (
     "requests have to be signed: flow init -c CONF on the server's machine; elsewhere flow init --app-key KEY "
     "--secret-key SECRET, with the keys in keys/clients.yaml of the server's home"
 )
+SIGNED_AS_FATE_2 = (
+    "appId: the signature of FATE 2's clients covers neither the path nor the body of a request, so this server does "
+    "not accept it; sign as FATE 1's clients do (flow init --app-key KEY --secret-key SECRET of this server's own "
+    "flow), or let fate_client 2.x ask a server that requires no signatures"
+)
 WRONG_KEY = "APP_KEY: is not the app key of this server's clients; set the right one: flow init --app-key KEY"
 REVOKED = (
     "APP_KEY: this key was revoked; whoever runs this server can make another one: fate_flow client renew NAME, and "
@@ -99,6 +104,8 @@ class ClientAuth:
 
     def _headers(self) -> tuple[str, str, str, str]:
         timestamp, nonce, app_key, signature = (request.headers.get(name, "")[:_MOST_LETTERS] for name in SIGNED_WITH)
+        if not app_key and request.headers.get("appId"):
+            raise NotAuthenticated(SIGNED_AS_FATE_2)
         if not (timestamp and nonce and app_key and signature):
             raise NotAuthenticated(NOT_SIGNED)
         if not (timestamp.isascii() and timestamp.isdigit()):

@@ -168,6 +168,7 @@ EXPLAINED = an_object({
     "pending_policies": a_list(_PENDING_POLICY),
     "unconfirmed_parties": _NAMES,
     "no_space": described(TEXT, "Why this party takes nothing new, messages between workers included; empty: it does."),
+    "newest_metric": described(COUNT, "The number of the last metric that a task here has reported (job/metrics)."),
 }, title="ExplainedJob")  # fmt: skip
 
 MOVE = an_object({
@@ -239,7 +240,7 @@ _PREVIEW: Arguments = {
         "task_cores": COUNT,
         "job_parameters": FREE,
         "tasks": a_list(an_object({
-            "component_name": TEXT, "module": TEXT, "need_run": YES_NO, "after": _NAMES,
+            "component_name": TEXT, "module": TEXT, "stage": TEXT, "need_run": YES_NO, "after": _NAMES,
             "min_available": by_name(COUNT), "parameters": FREE, "values": _SOURCED,
         }, title="PreviewedTask")),
     }, title="PreviewedParty")),

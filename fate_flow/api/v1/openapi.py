@@ -38,7 +38,6 @@ from fate_flow.api.http.json_text import to_json
 from fate_flow.api.http.request_origin import FORBIDDEN, OtherSite
 from fate_flow.api.http.unread import UNREADABLE
 from fate_flow.api.v1.envelope import STATUS_OF, STATUS_OF_NO_FILE, UNCAUGHT, retcode_of_kind
-from fate_flow.api.v2.envelope import RESTRICTED
 from fate_flow.core.access.client_roles import OPEN, names_of
 from fate_flow.core.model import errors
 from fate_flow.core.model.errors import FlowError, PermissionDenied
@@ -88,9 +87,14 @@ def blueprint(is_signed: bool) -> Blueprint:
     return found
 
 
+def is_described(path: str) -> bool:
+    """Return whether a route is for clients, and not below `/v2`."""
+    return is_for_clients(path) and not f"{path}/".startswith("/v2/")
+
+
 def document(app: Flask, *, is_signed: bool) -> dict[str, Any]:
     """Return the document of all routes for clients. Raise Undeclared."""
-    routes = [(rule, _view(app, rule)) for rule in app.url_map.iter_rules() if is_for_clients(rule.rule)]
+    routes = [(rule, _view(app, rule)) for rule in app.url_map.iter_rules() if is_described(rule.rule)]
     undeclared = sorted(f"{view.__qualname__} ({rule.rule})" for rule, view in routes if declaration_of(view) is None)
     if undeclared:
         raise Undeclared(
@@ -147,7 +151,7 @@ def _operation(rule: Rule, method: str, view: Callable[..., Any], is_signed: boo
         found["responses"].setdefault(str(status), {"$ref": f"#/components/responses/{_shared_name(status)}"})
     if method == "head":
         found["responses"] = {status: {"description": "Like GET, without a body."} for status in found["responses"]}
-    if (body := _body(declaration)) and (method not in ("get", "head") or declaration.needs):
+    if (body := _body(declaration)) and (method not in ("get", "head") or declaration.needs or declaration.either):
         found["requestBody"] = body
     return found
 
@@ -222,10 +226,6 @@ def _shared_responses() -> dict[str, Any]:
     allow = {"description": "The methods that the path has.", "required": True, "schema": TEXT}
     return {
         "UnknownPath": _envelope("There is no such path. The HTTP status is 200.", unknown),
-        "OtherApi": _envelope(
-            "This server does not have the API of FATE Flow 2. The HTTP status is 200.",
-            an_object({"code": {"const": RESTRICTED}, "message": TEXT}),
-        ),
         "MethodNotAllowed": {
             **_envelope("The path does not have this method. The HTTP status is 405.", _error(405)),
             "headers": {"Allow": allow},

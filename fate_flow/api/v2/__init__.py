@@ -1,1 +1,1 @@
-"""FATE Flow 2's API, which this server does not have: its envelope, and a refusal of every path."""
+"""The API of FATE Flow 2 for clients: its envelope, its way to read arguments, and its routes."""

@@ -7,6 +7,7 @@ do not use these routes, they leave a result file; the routes are for workers th
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,13 +21,14 @@ from fate_flow.components.artifacts.attempt import ArtifactError
 from fate_flow.components.artifacts.table_files import TableFiles
 from fate_flow.components.base.errors import ComponentError
 from fate_flow.components.tables.table import NoSuchTable, Table
-from fate_flow.core.model.errors import BadRequest, NotFound, PermissionDenied
+from fate_flow.core.model.errors import BadRequest, NotFound, OperationFailed, PermissionDenied
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_result import Refusal
 from fate_flow.relay.spool_session import Session
+from fate_flow.services.artifacts.metrics import too_many
 from fate_flow.store.contract.transaction import Store, Transaction
 from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.values import Metric, OutputTable, TableMeta
@@ -36,9 +38,11 @@ Record = Callable[[Transaction, TaskKey, Mapping[str, Any]], Any]
 _MODELS = "this server does not store models: leave the result of a task as an output table"
 
 
-def blueprint(spool: Spool, store: Store, clock: Callable[[], int], data_dir: Path) -> Blueprint:
+def blueprint(
+    spool: Spool, store: Store, clock: Callable[[], int], data_dir: Path, most_metric_bytes: int
+) -> Blueprint:
     """The routes below `/v1/tracker/<job>/<component>/<task>/<version>/<role>/<party>/`."""
-    records = _Records(clock, data_dir)
+    records = _Records(clock, data_dir, most_metric_bytes)
     retry = Retry()
     tracker = Blueprint("tracker", __name__, url_prefix="/v1/tracker")
 
@@ -86,9 +90,16 @@ def session_of_worker(spool: Spool) -> Session:
     return session
 
 
+def refuse_too_many(tx: Transaction, job_id: str, more: int, most: int) -> None:
+    """Raise OperationFailed if the metrics of the job would take more than this party allows."""
+    if tx.metric_size(job_id) + more > most:
+        raise OperationFailed(too_many(job_id, most))
+
+
 class _Records:
-    def __init__(self, clock: Callable[[], int], data_dir: Path) -> None:
+    def __init__(self, clock: Callable[[], int], data_dir: Path, most_metric_bytes: int) -> None:
         self._clock = clock
+        self._most_metric_bytes = most_metric_bytes
         self._tables = TableFiles(data_dir)
         self.by_path: Mapping[str, Record] = {
             "metric_data/save": self._metric_data,
@@ -115,6 +126,7 @@ class _Records:
     ) -> None:  # fmt: skip
         """Save a piece of a metric; earlier pieces are kept: data and meta come in separate calls, and in pieces."""
         namespace, name = _text(body, "metric_namespace"), _text(body, "metric_name")
+        refuse_too_many(tx, key.job_id, len(json.dumps([data, dict(meta)])), self._most_metric_bytes)
         tx.save_metrics([Metric(key, namespace, name, data, meta)], self._clock())
 
     def _table_create(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> None:

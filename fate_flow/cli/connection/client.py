@@ -10,6 +10,7 @@ requests is imported at the first request: it is half of the start of `flow --he
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -100,8 +101,12 @@ class Client:
         with closing(self._send("POST", f"{path}?{query}", data=body, headers=headers)) as response:
             return self._answer(response)
 
-    def download(self, method: str, path: str, body: Any, target: Target) -> ServerReply | None:
-        """Write the file that the server sends to `target`; return None, or the answer if it is not a file."""
+    def download(
+        self, method: str, path: str, body: Any, target: Target, tell_name: Callable[[str], object] = str
+    ) -> ServerReply | None:
+        """Write the file that the server sends to `target`; return None, or the answer if it is not a file.
+
+        `tell_name` is given the name that the server has for the file, without folders; empty if it has none."""
         response = self._send(method, path, json=body)
         with closing(response), self._errors_as_text():
             if response.status_code != 200:
@@ -112,6 +117,7 @@ class Client:
                     return self._answer(response, body)
                 target.write(body)
                 return None
+            tell_name(_file_name(response.headers.get("Content-Disposition", "")))
             for chunk in response.iter_content(_CHUNK):
                 target.write(chunk)
         return None
@@ -191,6 +197,14 @@ def data_of(answer: ServerReply) -> Mapping[str, Any]:
     if not answer.is_success:
         raise CallFailed(answer.message, answer.envelope)
     return answer.data if isinstance(answer.data, Mapping) else {}
+
+
+def _file_name(disposition: str) -> str:
+    found = _NAMED_FILE.search(disposition)
+    return found[1] if found else ""
+
+
+_NAMED_FILE = re.compile(r'filename="?([A-Za-z0-9_][A-Za-z0-9_.-]{0,199})')
 
 
 def _json_object(body: bytes) -> dict[str, Any]:

@@ -168,9 +168,9 @@ def output_data_table(client: Client, as_json: bool | None, **body: Any) -> None
 @options.one_seat
 @with_client
 def output_model(client: Client, **body: Any) -> None:
-    """Show the model of a component. The answer is always `no data`: no component of this server produces a model.
+    """Show the models of a component, by its outputs; of a folder, only its digest and size (flow model export).
 
-    Example: flow component output-model -j 202601011200000000000 -r guest -p 9999 -cpn sum_0
+    Example: flow component output-model -j 202601011200000000000 -r guest -p 9999 -cpn train_0
     """
     show(client.post("tracking/component/output/model", body))
 

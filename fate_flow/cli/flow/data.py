@@ -40,7 +40,8 @@ def upload(client: Client, conf_path: str, verbose: bool, drop: bool, is_watched
     """Upload a CSV file as a table.
 
     The file is on this machine; with "use_local_data": 0 in the configuration, it is on the server's machine. If
-    several rows have the same id, the last one is kept; with "duplicate_ids": "refuse", the file is refused.
+    several rows have the same id, the last one is kept; with "duplicate_ids": "refuse", the file is refused. For
+    components of FATE 2, "meta" says what the columns are, such as {"label_name": "y", "dtype": "float64"}.
 
     \b
     Example: flow data upload -c upload.json --drop

@@ -21,6 +21,7 @@ from fate_flow.cli.flow.data import data
 from fate_flow.cli.flow.init import init
 from fate_flow.cli.flow.job import job
 from fate_flow.cli.flow.key import key
+from fate_flow.cli.flow.model import model, tag
 from fate_flow.cli.flow.not_offered import add_not_offered
 from fate_flow.cli.flow.party import party
 from fate_flow.cli.flow.privilege import privilege
@@ -36,8 +37,8 @@ from fate_flow.cli.flow.toy import test
 from fate_flow.cli.group import HELP, EdgeGroup, verbose_option
 
 _COMMANDS = (
-    init, job, task, queue, resource, data, table, component, tracking, provider, privilege, key, party, server_group,
-    service, template, test, completion,
+    init, job, task, queue, resource, data, table, component, tracking, model, tag, provider, privilege, key, party,
+    server_group, service, template, test, completion,
 )  # fmt: skip
 
 

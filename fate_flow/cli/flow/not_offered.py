@@ -22,17 +22,8 @@ COMMANDS: Mapping[str, Mapping[str, Paths]] = {
     },
     "provider": {"register": "provider/register"},
     "model": {
-        "load": "model/load", "bind": "model/bind", "migrate": "model/migrate", "deploy": "model/deploy",
-        "import": {"": "model/import", "--from-database": "model/restore"},
-        "export": {"": "model/export", "--to-database": "model/store"},
-        "tag-model": {"": "model/model_tag/create", "--remove": "model/model_tag/remove"},
-        "tag-list": "model/model_tag/retrieve", "get-predict-dsl": "model/get/predict/dsl",
-        "get-predict-conf": "model/get/predict/conf", "get-model-info": "model/query",
+        "load": "model/load", "bind": "model/bind", "migrate": "model/migrate",
         "homo-convert": "model/homo/convert", "homo-deploy": "model/homo/deploy",
-    },
-    "tag": {
-        "create": "model/tag/create", "query": "model/tag/retrieve", "update": "model/tag/update",
-        "delete": "model/tag/destroy", "list": "model/tag/list",
     },
     "checkpoint": {"list": "checkpoint/list", "get": "checkpoint/get"},
 }  # fmt: skip

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fate_flow.cli.console.display import one_line, printable, tell
+from fate_flow.cli.output.curves import Curve, sparkline, value_text
 from fate_flow.cli.output.watch import JobView, PartyTask, Screen, changes, unchanged
 
 _STYLES = {
@@ -23,7 +24,8 @@ _STYLES = {
 }  # fmt: skip
 _FIRST_REMINDER = 5.0             # seconds without a change before a reminder; the next one takes twice as long
 _TROUBLES = 3                     # at most this many failures are shown below the table
-_FRAME_LINES = 8 + _TROUBLES      # lines around the rows of tasks
+_CURVES = 4                       # at most this many curves
+_FRAME_LINES = 8 + _TROUBLES + _CURVES      # lines around the rows of tasks
 
 
 def open_screen() -> Screen:
@@ -107,7 +109,16 @@ def render(view: JobView, seconds: int, height: int) -> RenderableType:
         parts.append(_table(view.tasks, height))
     troubled = [task for task in view.tasks if task.status in ("failed", "timeout") and task.message]
     lines = (one_line(f"{task.component} {task.party}: {task.message}") for task in troubled[:_TROUBLES])
+    parts += [_curve_line(curve) for curve in view.curves[-_CURVES:]]
     return Group(*parts, *(Text(line, style="red") for line in lines))
+
+
+def _curve_line(curve: Curve) -> Text:
+    """Return a curve in a line: its course, and its last value."""
+    step, value = curve.points[-1][:2]
+    line = Text(f"{curve.component} {curve.party} {curve.name} ", no_wrap=True, overflow="ellipsis")
+    line.append(f"{sparkline(curve.points)} ", style="cyan")
+    return line.append(f"{value_text(value)} ({curve.axis} {step})")
 
 
 def chosen(tasks: Sequence[PartyTask], height: int) -> list[str]:

@@ -90,7 +90,10 @@ def print_plan(data: Mapping[str, Any]) -> None:
         click.echo(one_line(f"{party_name(party)}: {counted(party.get('cores') or 0, 'core')}{memory}"))
         if party.get("asked") not in (None, "accepts"):
             click.echo(one_line(f"{party['asked']}: {party.get('message')}"))
-        print_table(("task", "module", "parameters"), map(_planned, party.get("tasks") or ()))
+        tasks = party.get("tasks") or ()
+        shows_stage = any(task.get("stage") not in (None, "default") for task in tasks)
+        headers = ("task", "module", *(("stage",) if shows_stage else ()), "parameters")
+        print_table(headers, (_planned(task, shows_stage) for task in tasks))
         click.echo("")
         if values := list(_values(party)):
             print_table(("value", "of", "is", "from"), values)
@@ -188,10 +191,11 @@ def _worker_rows(share: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
             yield "", "", f"  {name}", worker.get("status"), "", said
 
 
-def _planned(task: Mapping[str, Any]) -> tuple[object, ...]:
-    does_not_run = task.get("need_run") is False
+def _planned(task: Mapping[str, Any], shows_stage: bool) -> tuple[object, ...]:
     parameters = json.dumps(task.get("parameters") or {}, ensure_ascii=False)
-    return task.get("component_name"), task.get("module"), "does not run" if does_not_run else parameters
+    stage = (task.get("stage"),) if shows_stage else ()
+    does = "does not run" if task.get("need_run") is False else parameters
+    return task.get("component_name"), task.get("module"), *stage, does
 
 
 def _values(party: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:

@@ -1,7 +1,8 @@
 """Follow a job until it ends: poll, compare with the last state, show the changes.
 
-Each poll asks `job/explain` once and makes a `JobView`. If the server does not answer or is too busy, the poll is
-repeated for a minute, since the job runs on without it. Nothing here changes the job.
+Each poll asks `job/explain` once and makes a `JobView`; if tasks have reported metrics since, also `job/metrics`. If
+the server does not answer or is too busy, the poll is repeated for a minute, since the job runs on without it. Nothing
+here changes the job.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 from fate_flow.cli.connection.client import CallFailed, Client, NoAnswer
 from fate_flow.cli.console.display import one_line, show, tell
 from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.console.wording import duration, job_title, party_name, reason_of, without_seconds
+from fate_flow.cli.output.curves import Curve, Curves, new_points
 from fate_flow.core.model.status import JOB_END, TASK_END, JobStatus, TaskStatus
 from fate_flow.core.text.phrases import ordinal
 
@@ -52,6 +54,8 @@ class JobView:
     waits_for: str = ""
     tasks: tuple[PartyTask, ...] = ()
     name: str = ""
+    newest_metric: int = 0         # its number at the server
+    curves: tuple[Curve, ...] = ()
 
     @classmethod
     def of(cls, job_id: str, data: Mapping[str, Any]) -> Self:
@@ -59,7 +63,8 @@ class JobView:
         tasks = tuple(_party_tasks(data.get("tasks") or ()))
         status = str(data.get("status", ""))
         waits_for = "" if status in _ENDED else why_it_waits(data)
-        return cls(job_id, status, reason_of(data), waits_for, tasks, one_line(data.get("name") or ""))
+        newest, name = int(data.get("newest_metric") or 0), one_line(data.get("name") or "")
+        return cls(job_id, status, reason_of(data), waits_for, tasks, name, newest)
 
     @property
     def is_final(self) -> bool:
@@ -114,9 +119,11 @@ def follow_submitted(client: Client, answer: ServerReply, screen: Screen) -> Non
 
 def watch(client: Client, job_id: str, screen: Screen) -> JobView:
     """Show the job until it ends; return its final state. Raise CallFailed if the server cannot give its state."""
+    curves = Curves(client, job_id)
     with screen:
         while True:
             view = _fetch(client, job_id, screen)
+            view = replace(view, curves=curves.up_to(view.newest_metric))
             screen.show(view)
             if view.is_final:
                 return view
@@ -131,7 +138,8 @@ def changes(before: JobView | None, after: JobView) -> Iterator[str]:
         line for task in after.tasks
         for line in _task_changes(f"job {after.job_id}", known.get((task.component, task.party)), task)
     ]  # fmt: skip
-    yield from of_tasks + of_job if after.is_final else of_job + of_tasks
+    points = list(new_points(after.job_id, before.curves if before else None, after.curves))
+    yield from points + of_tasks + of_job if after.is_final else of_job + of_tasks + points
 
 
 def _job_changes(before: JobView | None, after: JobView) -> Iterator[str]:

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from fate_flow.components.artifacts.attempt import ArtifactError, Attempt
-from fate_flow.core.model.artifact import DATAFRAME, Artifact
+from fate_flow.core.model.artifact import DATAFRAME, TABLE, Artifact
 from fate_flow.core.model.grammar import check_output_name, shown
 
 FRAMES = "frames"
 _SCHEME = "standalone://"
 _INDEXED = re.compile("_[0-9]+$")        # of several outputs under one key
+_INPUTS = "_inputs"                      # ends the namespace of what a worker makes of its inputs
 _KEPT = ("metadata", "name", "namespace", "source")
 
 
@@ -48,6 +49,15 @@ class DataFrames:
 
     def remove(self, artifact: Artifact) -> None:
         """Leave the frame: it goes with the folder of its job."""
+
+
+def input_of(attempt: Attempt, read: Artifact, converted_to: str, index: int = 0) -> dict[str, Any]:
+    """Return an input of a task configuration. A table that its worker converts to a kind becomes a data frame of this
+    worker's own; `made_from` has the table."""
+    if read.kind != TABLE or not converted_to:
+        return read.as_json()
+    place = f"{_folder_of(attempt)}/{_namespace_of(attempt)}{_INPUTS}/{read.key}_{index}"
+    return {"uri": f"{_SCHEME}{place}", "type_name": converted_to, "metadata": {}, "made_from": read.as_json()}
 
 
 def _folder_of(attempt: Attempt) -> Path:

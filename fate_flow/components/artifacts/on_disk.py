@@ -9,14 +9,17 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fate_flow.components.artifacts.attempt import ArtifactError, Attempt, KindOnDisk
 from fate_flow.components.artifacts.data_frames import DataFrames
+from fate_flow.components.artifacts.packed_model import PACKED, TAR, Packed
 from fate_flow.components.artifacts.table_files import TableFiles
 from fate_flow.components.base.regular_file import open_regular
+from fate_flow.core.metrics.form import Kept, read_metrics
 from fate_flow.core.model.artifact import (
     DATAFRAME,
     FILE,
@@ -29,21 +32,23 @@ from fate_flow.core.model.artifact import (
     Artifact,
 )
 from fate_flow.core.model.grammar import check_output_name, shown
-from fate_flow.core.text.phrases import sanitized
+from fate_flow.core.text.os_errors import os_error_text
 
 OUTPUTS = "outputs"          # the folder, in that of the worker, with the files that are kept
 MODELS = "models"            # the folder, in that of the worker, with the models that it makes
 METRICS = "metric.json"
 MOST_METRIC_BYTES = 32 * 1024 * 1024
-_LONGEST_NAME = 180
+_MOST_SAID = 1_000
+_NOWHERE = Path("/nonexistent")
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
-def kinds_on_disk(data_dir: Path, uploads_dir: Path) -> Mapping[str, KindOnDisk]:
+def kinds_on_disk(data_dir: Path, uploads_dir: Path, models_dir: Path = _NOWHERE) -> Mapping[str, KindOnDisk]:
     """Return every kind of artifact by its name, for a party with these folders."""
     return {
         TABLE: TableFiles(data_dir), FILE: KeptFiles(uploads_dir), METRIC: MetricFiles(),
-        JSON_MODEL: KeptModels(JSON_MODEL), MODEL_DIRECTORY: KeptModels(MODEL_DIRECTORY), DATAFRAME: DataFrames(),
+        JSON_MODEL: KeptModels(JSON_MODEL, models_dir), MODEL_DIRECTORY: KeptModels(MODEL_DIRECTORY, models_dir),
+        DATAFRAME: DataFrames(),
     }  # fmt: skip
 
 
@@ -89,9 +94,11 @@ def kept_file(folder: Path, key: str) -> Path | None:
 class KeptModels:
     """Models, a file or a folder each, in the folder `models` of their worker. Metadata: what the component says.
 
-    They never leave their party, and are removed with the folder of their job."""
+    They never leave their party, and are removed with the folder of their job. Beside them, in the folder `packed`, the
+    worker has packed each into one file, for the store in `models_dir`; only there they are removed by themselves."""
 
     kind: str
+    models_dir: Path
     section = MODEL
 
     def planned(self, attempt: Attempt, key: str) -> Artifact:
@@ -107,10 +114,37 @@ class KeptModels:
         if not is_there or Path(os.path.realpath(path)) != real:
             raise ArtifactError(f"uri: {shown(uri)} has no {self.kind}")
         said = entry.get("metadata") or {}
-        return Artifact(self.kind, uri, {name: one for name, one in said.items() if name not in _OVERVIEWS}, key)
+        packed = packed_in(attempt.folder, name) or Packed("", 0)
+        kept = {name: one for name, one in said.items() if name not in _OVERVIEWS}
+        return Artifact(self.kind, uri, kept, key, packed.sha256, packed.size)
 
     def remove(self, artifact: Artifact) -> None:
-        """Leave the model: it goes with the folder of its job."""
+        path = Path(artifact.uri.removeprefix(FILE_SCHEME))
+        if path.is_relative_to(self.models_dir) and path.suffix == TAR and ".." not in path.parts:
+            path.unlink(missing_ok=True)
+            _remove_empty(path.parent, self.models_dir)
+
+
+def packed_in(folder: Path, name: str) -> Packed | None:
+    """Return what a worker has said of the file into which it has packed a model; None if there is no such file."""
+    place = folder / PACKED
+    try:
+        with open_regular(place / f"{name}.json") as file:
+            said = json.loads(file.read(_MOST_SAID))
+        found = Packed(str(said["sha256"]), said["bytes"])
+        with open_regular(place / f"{name}{TAR}") as file:
+            size = os.fstat(file.fileno()).st_size
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return found if _SHA256.fullmatch(found.sha256) and found.size == size else None
+
+
+def _remove_empty(folder: Path, root: Path) -> None:
+    """Remove a folder and those above it, up to the root, while they are empty."""
+    with suppress(OSError):
+        while folder != root:
+            folder.rmdir()
+            folder = folder.parent
 
 
 _INDEXED = re.compile("_[0-9]+$")
@@ -121,7 +155,8 @@ _OVERVIEWS = frozenset({"model_overview", "data_overview"})      # FATE's, for p
 class MetricFiles:
     """The file with the metrics of a task, anywhere in the folder of its worker.
 
-    Metadata: `metrics`, a list of `{namespace, name, data, meta}`. It is removed with the folder of its job."""
+    Metadata: `metrics`, a list of `{namespace, name, data, meta}`, and `left_out`, what is wrong with the others: a bad
+    metric fails no task. The file is removed with the folder of its job."""
 
     section = "metric"
 
@@ -133,24 +168,23 @@ class MetricFiles:
         path = os.path.realpath(uri.removeprefix(FILE_SCHEME))
         if not Path(path).is_relative_to(os.path.realpath(attempt.folder)):
             raise ArtifactError(f"uri: {shown(uri)} is not in the folder of the worker")
-        return Artifact(METRIC, uri, {"metrics": [_metric(one) for one in _listed(Path(path))]}, key)
+        metrics, left_out = read_metric_file(Path(path))
+        return Artifact(METRIC, uri, {"metrics": metrics, "left_out": left_out}, key)
 
     def remove(self, artifact: Artifact) -> None:
         """Leave the file: it goes with the folder of its job."""
 
 
-def _listed(path: Path) -> list[Any]:
-    """Return what the file lists; nothing if it is missing, not JSON, or larger than MOST_METRIC_BYTES."""
+def read_metric_file(path: Path) -> tuple[list[Kept], list[str]]:
+    """Return the metrics of a file, and what is wrong with it, or with some of them."""
     try:
         with open_regular(path) as file:
             text = file.read(MOST_METRIC_BYTES + 1)
-        return list(json.loads(text)) if len(text) <= MOST_METRIC_BYTES else []
-    except (OSError, ValueError, RecursionError):
-        return []
-
-
-def _metric(one: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "namespace": sanitized(one["namespace"], _LONGEST_NAME), "name": sanitized(one["name"], _LONGEST_NAME),
-        "data": [[pair[0], pair[1]] for pair in one["data"]], "meta": dict(one.get("meta", {})),
-    }  # fmt: skip
+        said = json.loads(text) if len(text) <= MOST_METRIC_BYTES else None
+    except (OSError, ValueError, RecursionError) as error:
+        return [], [os_error_text(error, path) if isinstance(error, OSError) else f"{path.name} is not JSON"]
+    if said is None:
+        return [], [f"{path.name} has more than {MOST_METRIC_BYTES} bytes"]
+    if not isinstance(said, list):
+        return [], [f"{path.name}: {shown(said)} is not a list of metrics"]
+    return read_metrics(said)

@@ -14,6 +14,8 @@ from fate_flow.components.worker.task import Metric, Outcome, TaskContext
 
 log = logging.getLogger(__name__)
 
+METRIC = "metric"           # the key of the output that every component has
+
 
 def run(task: TaskContext) -> Outcome:
     """Return the named table itself as output."""
@@ -25,4 +27,5 @@ def run(task: TaskContext) -> Outcome:
         "reader_namespace", "reader_name", [("count", table.count)],
         {"name": "reader", "metric_type": "data_info", "table_info": info},
     )
-    return Outcome({"data": table.uri}, [metric], {"table_info": info})
+    key = next((one for one in task.outputs if one != METRIC), "data")       # a provider's own reader has another
+    return Outcome({key: table.uri}, [metric], {"table_info": info})

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from fate_flow.components.base.errors import shown
 from fate_flow.components.tables.csv_source import BadCsv, CsvFormat, CsvSource, lines_of
-from fate_flow.components.tables.table import DuplicateId, Row, Table, TableExists, TableWriter, table_exists
+from fate_flow.components.tables.frame_meta import frame_columns
+from fate_flow.components.tables.table import DuplicateId, Row, Schema, Table, TableExists, TableWriter, table_exists
 from fate_flow.components.worker.task import Metric, Outcome, TaskContext
 from fate_flow.core.model.grammar import LAST
 
@@ -44,7 +47,7 @@ def _make_table(task: TaskContext, source: Path, uri: str, *, overwrite: bool) -
     with (
         CsvSource(source, _layout(task)) as csv,
         TableWriter(
-            uri, csv.schema, made_by=task.task_id, overwrite=overwrite, keeps_last=_keeps_last(task)
+            uri, _with_meta(task, csv.schema), made_by=task.task_id, overwrite=overwrite, keeps_last=_keeps_last(task)
         ) as writer,
     ):
         try:
@@ -58,6 +61,13 @@ def _make_table(task: TaskContext, source: Path, uri: str, *, overwrite: bool) -
             ) from error
 
 
+def _with_meta(task: TaskContext, schema: Schema) -> Schema:
+    """Return the schema with the given `meta`. Raises ComponentError if it names a column that is not there."""
+    meta = task.parameters.get("meta") or {}
+    frame_columns(schema.sid, schema.header, meta)
+    return replace(schema, meta=meta)
+
+
 def _keeps_last(task: TaskContext) -> bool:
     return (task.parameters.get("duplicate_ids") or LAST) == LAST
 
@@ -69,9 +79,14 @@ def _layout(task: TaskContext) -> CsvFormat:
         has_header=bool(given.get("head", 1)),
         generates_sid=bool(given.get("extend_sid")),
         counts_sid=bool(given.get("auto_increasing_sid")),
-        id_column=given.get("id_column"),
+        id_column=given.get("id_column") or _sample_id(given),
         feature_column=given.get("feature_column"),
     )
+
+
+def _sample_id(given: Mapping[str, Any]) -> str | None:
+    """Return the id column that the `meta` names; with `extend_sid` it names what is generated."""
+    return None if given.get("extend_sid") else (given.get("meta") or {}).get("sample_id_name")
 
 
 def _logged(rows: Iterator[Row]) -> Iterator[Row]:

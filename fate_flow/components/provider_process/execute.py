@@ -1,9 +1,9 @@
 """The worker of a provider's component: `PYTHON -I execute.py MODULE CONFIG RESULT [SOCKET]`.
 
 The Python of the provider runs this file. A child becomes the component, of this process or of the warm process that
-listens at SOCKET (`warm.py`). This process serves FATE's transport to it (`transport.py`), and makes our result file
-from that of the component. The component ends with this process. Its own child is forked first: a process with the
-threads of gRPC must not fork.
+listens at SOCKET (`warm.py`). This process serves FATE's transport to it (`transport.py`), takes its metrics
+(`metrics.py`), and makes our result file from that of the component. The component ends with this process. Its own
+child is forked first: a process with threads must not fork.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import importlib
 import importlib.util
 import json
 import logging
+import logging.config
 import os
 import signal
 import socket
@@ -43,18 +44,29 @@ class Component(Protocol):
 def main(module: str, config: str, result: str, warm: str = "") -> int:
     """Run the component to its end, and return the exit code: 0 if it succeeded."""
     folder = Path(config).parent
+    sys.modules["_fate_flow_execute"] = sys.modules[__name__]      # the component will be `__main__`: _run_as_main
+    _reach_this_machine_directly()
     component: Component = _warm(warm, folder) or Forked(module, folder)
     _make_our_package_importable()
     with open(config, encoding="utf-8") as file:
         ours = json.load(file)
-    server = _prepare(ours, folder)
+    _log_as(ours["conf"].get("logger", {}).get("config", {"version": 1}))
+    received, receiver = _receiver(ours)
+    server = _prepare(ours, folder, receiver.uri)
     component.begin()
     exit_code = component.exit_code()
+    receiver.close()
     if server is not None:
         server.stop(None)
     if exit_code < 0:
         _end_like(-exit_code)
-    return _write_result(ours, folder, Path(result), exit_code)
+    return _write_result(ours, folder, Path(result), exit_code, received)
+
+
+def _reach_this_machine_directly() -> None:
+    """Keep the component's requests to this process away from a proxy that the environment of the server names."""
+    for name in ("no_proxy", "NO_PROXY"):
+        os.environ[name] = ",".join(filter(None, [os.environ.get(name), "127.0.0.1"]))
 
 
 class Forked:
@@ -130,21 +142,42 @@ def _imported(name: str, path: Path, folders: list[str] | None = None) -> Module
     if spec is None or spec.loader is None:
         raise RuntimeError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
-    if folders:
-        sys.modules[name] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
 
-def _prepare(ours: Mapping[str, Any], folder: Path) -> Any:
+def _log_as(config: Mapping[str, Any]) -> None:
+    """Log into the files of the component; to stderr if that is not possible."""
+    lasting = importlib.import_module("fate_flow.components.base.log_file")
+    try:
+        logging.config.dictConfig(lasting.with_lasting_files(config))
+    except (ValueError, TypeError, AttributeError, OSError):
+        logging.basicConfig()
+        log.exception("the log files of the component cannot be used")
+
+
+def _receiver(ours: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return what collects the metrics of the component, and the address to which it sends them."""
+    metrics = importlib.import_module("fate_flow.components.provider_process.metrics")
+    received = metrics.received_for(ours["conf"]["federation"]["metadata"]["exchange"])
+    return received, metrics.Receiver(received)
+
+
+def _prepare(ours: Mapping[str, Any], folder: Path, metrics: str) -> Any:
     """Write the configuration of the component; return the service that it talks to, None without gRPC."""
     files = importlib.import_module("fate_flow.components.provider_process.task_files")
+    models = importlib.import_module("fate_flow.components.provider_process.models")
+    ours = {**ours, "input_artifacts": models.with_unpacked(ours["input_artifacts"], folder)}
     server, port = _served(ours["conf"]["federation"]["metadata"])
     (folder / files.RESULT).touch(mode=0o600)          # FATE asks that the file exists
     for one in ours["output_artifacts"].values():
         if one["uri"].startswith("file://"):
             Path(one["uri"].removeprefix("file://")).parent.mkdir(exist_ok=True)
-    files.write_whole(folder / files.CONFIG, json.dumps(files.provider_config(ours, folder, port)))
+    files.write_whole(folder / files.CONFIG, json.dumps(files.provider_config(ours, folder, port, metrics)))
+    for name, wanted in ((files.INPUTS, files.inputs_to_make(ours)), (files.TABLES, files.tables_to_write(ours))):
+        if wanted:
+            files.write_whole(folder / name, json.dumps(wanted))
     return server
 
 
@@ -168,15 +201,24 @@ def _served(federation: Mapping[str, Any]) -> tuple[Any, int | None]:
     return serve(Bridge(channel, federation["federation_id"], me, others), grpc)
 
 
-def _write_result(ours: Mapping[str, Any], folder: Path, path: Path, exit_code: int) -> int:
+def _write_result(ours: Mapping[str, Any], folder: Path, path: Path, exit_code: int, received: Any) -> int:
     """Make our result file from that of the component, if it has left one."""
-    from fate_flow.components.provider_process import task_files
+    from fate_flow.components.provider_process import metrics, models, task_files
 
     try:
+        if failed := task_files.failure_of_inputs(folder):
+            task_files.write_whole(path, json.dumps(failed))
+            return exit_code or _FAILED
         text = (folder / task_files.RESULT).read_text(encoding="utf-8")
         if not text:
             return exit_code or _FAILED
-        result = task_files.our_result(json.loads(text), ours, folder)
+        said = json.loads(text)
+        for written in task_files.metric_files(said, folder):
+            metrics.add_file(received, written)
+        result = task_files.our_result(said, ours, received.metrics)
+        models.pack_made(result, ours, folder)
+        if result["status"]["code"] == 0:
+            task_files.add_tables(result, folder)
     except (OSError, LookupError, TypeError, ValueError, AttributeError):
         log.exception("the result file of the component cannot be used")
         return exit_code or _FAILED

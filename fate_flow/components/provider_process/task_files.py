@@ -8,12 +8,22 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-CONFIG, RESULT, METRICS = "provider_task.yaml", "provider_result.json", "provider_metric.json"
+from fate_flow.core.metrics.form import Kept
+
+CONFIG, RESULT = "provider_task.yaml", "provider_result.json"
 """The names of the provider's files in the folder of the worker."""
+
+INPUTS, INPUT_ERROR = "provider_inputs.json", "provider_input_error.txt"
+"""The inputs that have to be made before the component begins, and in one line why that failed."""
+
+TABLES, TABLES_MADE = "provider_tables.json", "provider_tables_made.json"
+"""Where each data frame that is an output becomes a table, too, by the key of the output; and the tables."""
+_MADE_FROM, _AS_TABLE = "made_from", "as_table"
 
 MESSAGE_BYTES = 4 * 1024 * 1024
 """How much FATE puts into one message of a partition."""
@@ -23,14 +33,16 @@ _ERROR = re.compile(r"^([A-Za-z_][\w.]*)(: |$)")
 _OVERVIEWS = ("data_overview", "model_overview")
 
 
-def provider_config(ours: Mapping[str, Any], folder: Path, port: int | None) -> dict[str, Any]:
+def provider_config(ours: Mapping[str, Any], folder: Path, port: int | None, metrics: str) -> dict[str, Any]:
     """Return the task configuration for the component of a provider.
 
-    `port`: of FATE's transport on loopback. Without one (None), the component gets the exchange, as ours do."""
+    `port`: of FATE's transport on loopback. Without one (None), the component gets the exchange, as ours do. `metrics`:
+    the address to which it sends its metrics."""
     conf = {key: value for key, value in ours["conf"].items() if key != "storage"}
-    outputs = dict(ours["output_artifacts"])
+    inputs = {key: _for_component(one) for key, one in ours["input_artifacts"].items()}
+    outputs = {key: _for_component(one) for key, one in ours["output_artifacts"].items()}
     if "metric" in outputs:
-        outputs["metric"] = {**outputs["metric"], "uri": f"file://{folder / METRICS}"}
+        outputs["metric"] = {**outputs["metric"], "uri": metrics}
     conf["task_final_meta_path"] = str(folder / RESULT)
     if frames := _frames_folder(ours):
         computing = conf["computing"]["metadata"]
@@ -38,14 +50,45 @@ def provider_config(ours: Mapping[str, Any], folder: Path, port: int | None) -> 
         conf["computing"] = {**conf["computing"], "metadata": {**computing, "options": options}}
     if port is not None:
         conf["federation"] = _over_transport(conf["federation"]["metadata"], port)
-    return {**ours, "output_artifacts": outputs, "conf": conf}
+    return {**ours, "input_artifacts": inputs, "output_artifacts": outputs, "conf": conf}
+
+
+def _for_component(put: Any) -> Any:
+    """Return an artifact, or a list of them, without what only this wrapper reads."""
+    if isinstance(put, list):
+        return [_for_component(one) for one in put]
+    return {key: value for key, value in put.items() if key not in (_MADE_FROM, _AS_TABLE)}
+
+
+def inputs_to_make(ours: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the inputs that are made from others, each with its key and, in a list, its index."""
+    found = []
+    for key, put in ours["input_artifacts"].items():
+        for index, one in enumerate(put if isinstance(put, list) else [put]):
+            if _MADE_FROM in one:
+                found.append({**one, "key": key, "index": index if isinstance(put, list) else None})
+    return found
+
+
+def tables_to_write(ours: Mapping[str, Any]) -> dict[str, str]:
+    """Return the uri of the table for each output that is a data frame."""
+    return {key: one[_AS_TABLE]["uri"] for key, one in ours["output_artifacts"].items() if _AS_TABLE in one}
+
+
+def failure_of_inputs(folder: Path) -> dict[str, Any] | None:
+    """Return our result file of a worker whose inputs could not be made; None if they were, or if there are none."""
+    try:
+        text = (folder / INPUT_ERROR).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    return {"status": {"code": -1, "exceptions": text}, "io_meta": {"inputs": {}, "outputs": _NOTHING}}
 
 
 def _frames_folder(ours: Mapping[str, Any]) -> str:
     """Return the folder with the data frames of this seat; empty if the task has none. FATE takes all from one."""
     puts = [*ours["input_artifacts"].values(), *ours["output_artifacts"].values()]
     for one in (one for put in puts for one in (put if isinstance(put, list) else [put])):
-        if one["type_name"] == "dataframe":
+        if one["type_name"] == "dataframe" or _MADE_FROM in one:
             return str(one["uri"]).removeprefix("standalone://").rsplit("/", 2)[0]
     return ""
 
@@ -56,11 +99,11 @@ def _over_transport(metadata: Mapping[str, Any], port: int) -> dict[str, Any]:
     return {"type": "osx", "metadata": {**kept, "osx_config": osx}}
 
 
-def our_result(said: Mapping[str, Any], ours: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def our_result(said: Mapping[str, Any], ours: Mapping[str, Any], metrics: Sequence[Kept]) -> dict[str, Any]:
     """Return the result file for our server, and write the metrics where it looks for them.
 
-    `said`: the result file of the component. Raises LookupError, TypeError, ValueError or AttributeError if it is
-    malformed."""
+    `said`: the result file of the component; `metrics`: what it has reported. Raises LookupError, TypeError, ValueError
+    or AttributeError if the file is malformed."""
     status = said["status"]
     if status["code"] != 0:
         text = cause(str(status.get("exceptions") or ""), str(ours["task_name"]))
@@ -71,10 +114,21 @@ def our_result(said: Mapping[str, Any], ours: Mapping[str, Any], folder: Path) -
         for section in ("data", "model")
     }
     metric = ours["output_artifacts"].get("metric")
-    outputs["metric"] = {"metric": [{**metric, "metadata": {}}]} if metric and _write_metrics(folder, metric) else {}
+    outputs["metric"] = {}
+    if metric and metrics:
+        write_whole(Path(str(metric["uri"]).removeprefix("file://")), json.dumps(list(metrics)))
+        outputs["metric"] = {"metric": [{**metric, "metadata": {}}]}
     return {
         "status": {"code": 0, "exceptions": None}, "io_meta": {"inputs": {}, "outputs": outputs}, "summary": {},
     }  # fmt: skip
+
+
+def add_tables(result: Mapping[str, Any], folder: Path) -> None:
+    """Add the tables that were made of data frames to our result file, each beside its data frame."""
+    with suppress(FileNotFoundError):
+        made = json.loads((folder / TABLES_MADE).read_text(encoding="utf-8"))
+        for key, tables in made.items():
+            result["io_meta"]["outputs"]["data"].setdefault(key, []).extend(tables)
 
 
 _NOTHING: Mapping[str, Any] = {"data": {}, "model": {}, "metric": {}}
@@ -88,6 +142,15 @@ def _entries(said: Any) -> Iterator[dict[str, Any]]:
             yield {"uri": one["uri"], "type_name": one["type_name"], "metadata": metadata}
 
 
+def metric_files(said: Mapping[str, Any], folder: Path) -> Iterator[Path]:
+    """Yield the files with metrics that a result file names, in the folder of the worker. Raises as `our_result`."""
+    for entry in said.get("io_meta", {}).get("outputs", {}).get("metric", {}).values():
+        for one in entry if isinstance(entry, list) else [entry]:
+            path = Path(str(one.get("uri", "")).removeprefix("file://"))
+            if path.is_absolute() and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+                yield path
+
+
 def cause(trace: str, name: str) -> str:
     """Return one line for other parties: the type of an error and its place, since its text may contain a value."""
     place, kind, is_due = "", "", True
@@ -97,32 +160,6 @@ def cause(trace: str, name: str) -> str:
         elif is_due and (error := _ERROR.match(line)):       # the first line after the frames; others are of its text
             kind, is_due = error[1], False
     return f"{name} failed: {kind or 'an error'}{place}; this party's log has the traceback"[:_LONGEST]
-
-
-def _write_metrics(folder: Path, metric: Mapping[str, Any]) -> bool:
-    """Write the metrics in our form. Return False if the component has written none."""
-    try:
-        said = json.loads((folder / METRICS).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return False
-    write_whole(Path(str(metric["uri"]).removeprefix("file://")), json.dumps([_metric(one) for one in said]))
-    return True
-
-
-def _metric(one: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a metric of FATE 2 in our form: pairs of a step, or of a key, and its value."""
-    groups = "/".join(str(group.get("name", "")) for group in one.get("groups") or ())
-    data, meta = one.get("data"), {"metric_type": one.get("type"), "step_axis": one.get("step_axis")}
-    return {"namespace": groups or "default", "name": str(one["name"]), "data": list(_pairs(data)), "meta": meta}
-
-
-def _pairs(data: Any) -> Iterator[list[Any]]:
-    if isinstance(data, Mapping):
-        yield from ([key, value] for key, value in data.items())
-    else:
-        for number, one in enumerate(data if isinstance(data, list) else [data]):
-            is_step = isinstance(one, Mapping) and {"metric", "step"} <= one.keys()
-            yield [one["step"], one["metric"]] if is_step else [number, one]
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -8,6 +8,7 @@ it ended. The guard does not need this process any more, so workers outlive it. 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import importlib.util
 import json
 import os
@@ -17,18 +18,22 @@ import socket
 import struct
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
 _PR_SET_PDEATHSIG = 1
 _MOST_BYTES = 1_000_000
+_IMPORTED_LATE = ("torch._dynamo",)
+"""Modules that a library which is there imports at its first use: torch with the first optimizer, for two seconds."""
 _CREDENTIALS = struct.Struct("3i")
 
 
 def main(module: str, path: str) -> int:
     """Import the provider, then serve until the input ends, with the process that holds its other end."""
     _die_with_parent()                                   # also during the imports
+    sys.modules["_fate_flow_warm"] = sys.modules[__name__]        # components will be `__main__`: _run_as_main
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)        # guards are nobody's to wait for
     _import_all(module)
     listener = _listen(Path(path))
@@ -46,6 +51,10 @@ def _import_all(module: str) -> None:
     describe = _neighbour("describe")
     for name in describe.names(describe.said(module, "component", "list")):
         describe.said(module, "component", "desc", "--name", name)
+    for late in _IMPORTED_LATE:
+        if late.partition(".")[0] in sys.modules:
+            with suppress(ImportError):                  # of another release
+                importlib.import_module(late)
 
 
 def _neighbour(name: str) -> ModuleType:
@@ -53,7 +62,7 @@ def _neighbour(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"_fate_flow_{name}", Path(__file__).with_name(f"{name}.py"))
     if spec is None or spec.loader is None:
         raise RuntimeError(f"{name}.py is missing")
-    found = importlib.util.module_from_spec(spec)
+    found = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found)
     return found
 

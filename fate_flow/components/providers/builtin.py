@@ -12,6 +12,7 @@ from fate_flow.components.base.errors import shown
 from fate_flow.components.providers import intersection_parameters as intersection
 from fate_flow.components.providers.description import BOUND, ONE_TABLE, ComponentInfo, Parameter
 from fate_flow.components.providers.provider import Launch, OwnProvider, Start, component_run
+from fate_flow.components.tables import frame_meta
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import (
     DUPLICATE_IDS,
@@ -115,6 +116,10 @@ _TABLE = Parameter(
     required=True, keys=(*_NAMES, *_OUTPUT),
 )
 _DUPLICATE_IDS = Parameter(f"one of {', '.join(DUPLICATE_IDS)}", lambda value: value in DUPLICATE_IDS)
+_META = Parameter(
+    f"an object with {', '.join(frame_meta.KEYS)}: what the columns are in a data frame of FATE",
+    lambda value: isinstance(value, Mapping),
+)
 _ID_COLUMN = _text("the name of a column")
 _FEATURE_COLUMN = _text("names of columns, between commas")
 _PRECISION = Parameter(f"a whole number of decimals from 0 to {MAX_PRECISION}", _is_whole(0, MAX_PRECISION))
@@ -123,7 +128,8 @@ _PRECISION = Parameter(f"a whole number of decimals from 0 to {MAX_PRECISION}", 
 def _problems_of_upload(parameters: Mapping[str, object]) -> list[str]:
     if parameters.get("id_column") and parameters.get("extend_sid"):
         return [f"id_column: {shown(parameters['id_column'])} excludes extend_sid, which generates the ids"]
-    return []
+    meta = parameters.get("meta")
+    return [f"meta.{problem}" for problem in frame_meta.problems_of(meta)] if isinstance(meta, Mapping) else []
 
 
 def _problems_of_writer(parameters: Mapping[str, object]) -> list[str]:
@@ -163,6 +169,7 @@ UPLOAD = ComponentInfo(
         "feature_column": _FEATURE_COLUMN,
         "duplicate_ids": _DUPLICATE_IDS,
         "remove_source": _FLAG,
+        "meta": _META,
         "is_bound": _FLAG,
     },
     made_at=_NAMES,

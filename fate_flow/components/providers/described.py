@@ -10,13 +10,22 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fate_flow.components.providers.description import ComponentInfo, Parameter
-from fate_flow.core.model.artifact import DATA, DEFAULT_STAGE, MODEL, ArtifactInfo
+from fate_flow.core.model.artifact import (
+    DATA,
+    DATAFRAME,
+    DEFAULT_STAGE,
+    MODEL,
+    TABLE,
+    UNRESOLVED,
+    ArtifactInfo,
+    ArtifactInfos,
+)
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.modules import ProviderInfo, ProviderPlace
 
@@ -96,9 +105,10 @@ def component_info(provider: ProviderInfo, document: Mapping[str, Any]) -> Compo
     Raises LookupError, TypeError, AttributeError or ValueError if the document has another form."""
     name = str(document["name"])
     inputs, outputs = (_artifacts(document.get(key) or {}) for key in ("input_artifacts", "output_artifacts"))
+    inputs, outputs = ({key: _also_table(one) for key, one in puts.items()} for puts in (inputs, outputs))
     stages = frozenset(stage for one in [*inputs.values(), *outputs.values()] for stage in one.stages) or _DEFAULT
     is_of_one_stage = stages == _DEFAULT     # otherwise it is not said which stage has a parameter
-    return ComponentInfo(
+    info = ComponentInfo(
         provider=provider,
         module=f"{provider.name}.{name}",
         name=name,
@@ -113,6 +123,35 @@ def component_info(provider: ProviderInfo, document: Mapping[str, Any]) -> Compo
         },
         refuses_unknown=True,
         exchanges_messages=True,
+        ignores_least_intersection=True,
+    )
+    return _table_by_name(info) if _only_names_a_table(info) else info
+
+
+def _also_table(one: ArtifactInfo) -> ArtifactInfo:
+    """Return a data frame as a table of ours, too: the worker makes frames of tables that it reads, and tables of
+    frames that it has made."""
+    is_for_frames = DATAFRAME in one.kinds and TABLE not in one.kinds
+    return replace(one, kinds=(*one.kinds, TABLE)) if is_for_frames else one
+
+
+def _only_names_a_table(info: ComponentInfo) -> bool:
+    """Return whether all that it does is to name a table by its parameters, as FATE's `reader`."""
+    outputs: ArtifactInfos = info.outputs
+    kinds = [one.kinds for one in outputs.values()]
+    return kinds == [(UNRESOLVED,)] and not info.inputs and info.parameters.keys() == {"namespace", "name"}
+
+
+def _table_by_name(info: ComponentInfo) -> ComponentInfo:
+    """Return the component with the named table as its output. Tables are of guests and hosts."""
+    return replace(
+        info,
+        roles=info.roles & {"guest", "host"},
+        outputs={key: replace(one, kinds=(TABLE,)) for key, one in info.outputs.items()},
+        reads_by_name=True,
+        hands_on=lambda _, columns: columns,
+        exchanges_messages=False,
+        ignores_least_intersection=False,
     )
 
 
@@ -158,6 +197,29 @@ class _Check:
         if not isinstance(self._schema, Mapping):
             return lambda _: True
         try:
-            return Draft7Validator(dict(self._schema), offline=True).is_valid
+            return Draft7Validator(_lenient(self._schema), offline=True).is_valid
         except ValueError:       # no schema that this library reads: the provider decides
             return lambda _: True
+
+
+def _lenient(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema with keys of objects that may be null, and lists there that may be a single value.
+
+    FATE takes both, and its description does not say so."""
+    found = {key: _within(value) for key, value in schema.items()}
+    if isinstance(properties := schema.get("properties"), Mapping):
+        found["properties"] = {key: _or_nothing(one) for key, one in properties.items()}
+    return found
+
+
+def _within(value: object) -> object:
+    if isinstance(value, Mapping):
+        return _lenient(value)
+    return [_within(one) for one in value] if isinstance(value, list) else value
+
+
+def _or_nothing(schema: object) -> object:
+    if not isinstance(schema, Mapping):
+        return schema
+    single = [_within(schema.get("items", True))] if schema.get("type") == "array" else []
+    return {"anyOf": [_lenient(schema), {"type": "null"}, *single]}

@@ -62,6 +62,7 @@ class ComponentInfo:
     column_parameters: tuple[str, ...] = ()                  # parameters with a column of the table that it reads
     hands_on: Callable[[Mapping[str, object], tuple[str, ...]], tuple[str, ...]] | None = None    # output columns
     exchanges_messages: bool = False               # its workers at several parties exchange messages
+    ignores_least_intersection: bool = False       # it exchanges messages and does not know that limit of grants
     tolerates_missing_roles: frozenset[str] = frozenset()    # roles whose shares may break while the others run
     starts_without_roles: frozenset[str] = frozenset()       # roles whose parties may be missing from the start
 

@@ -64,6 +64,9 @@ class Start:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)      # added to the server's own
     files: tuple[File, ...] = ()
     outputs: Mapping[str, str] = field(default_factory=dict)    # kinds by key, if it makes any besides metrics
+    converts: Mapping[str, str] = field(default_factory=dict)   # by input: the kind that the worker makes of tables
+    runs: str = ""                       # the component in the task configuration, if it is not the task's own
+    parameters: Mapping[str, Any] | None = None       # in the task configuration, if they are not the task's own
     imports: tuple[str, ...] = ()        # modules that a fork needs; the spawner keeps them for later forks
 
 

@@ -4,8 +4,8 @@ A writer fills a file under a temporary name, syncs it and renames it. From then
 open it as immutable, without locks or journal. During the writing, the writer holds a lock on the file (`flock`, which
 the kernel releases when the process dies), so that a sweep recognises the files of killed writers. `rows` keeps the
 order of insertion (rowid) and is indexed by `sid`. Its value columns are called v0, v1, ..., because names in a header
-may differ only in case, and SQLite treats these as the same column. `meta` has the real names, and the number of rows
-that were replaced by a later one with the same id.
+may differ only in case, and SQLite treats these as the same column. `meta` has the real names, the number of rows that
+were replaced by a later one with the same id, and what the columns are in a data frame.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import logging
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from urllib.parse import quote
 
 from fate_flow.components.base.errors import ComponentError, shown
@@ -55,13 +55,14 @@ class DuplicateId(ComponentError):
 
 @dataclass(frozen=True)
 class Schema:
-    """The names of the value columns, and the name of the id column."""
+    """The names of the value columns and of the id column, and what they are in a data frame (`frame_meta.py`)."""
 
     header: tuple[str, ...] = ()
     sid: str = "id"
+    meta: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, object]:
-        return {"header": list(self.header), "sid": self.sid}
+        return {"header": list(self.header), "sid": self.sid, **({"meta": dict(self.meta)} if self.meta else {})}
 
 
 def table_exists(uri: str) -> bool:
@@ -128,7 +129,7 @@ class Table:
         self.name = address.name
         self._connection = sqlite3.connect(f"file:{quote(str(address.path))}?mode=ro&immutable=1", uri=True)
         meta = dict(self._connection.execute("SELECT key, value FROM meta"))
-        self.schema = Schema(tuple(json.loads(meta["header"])), meta["sid"])
+        self.schema = Schema(tuple(json.loads(meta["header"])), meta["sid"], json.loads(meta.get("meta", "{}")))
         self.count = int(meta["count"])
         self.replaced = int(meta.get("replaced", 0))     # rows that a later one with the same id replaced
         self.made_by: str = meta["made_by"]
@@ -272,6 +273,7 @@ class TableWriter:
             ("format", "1"),
             ("header", json.dumps(self._schema.header)),
             ("sid", self._schema.sid),
+            ("meta", json.dumps(self._schema.meta)),
             ("count", str(count)),
             ("replaced", str(self._replaced)),
             ("made_by", self._made_by),

@@ -18,6 +18,9 @@ JSON_MODEL, MODEL_DIRECTORY = "json_model", "model_directory"
 DATAFRAME = "dataframe"
 """Tables as FATE 2's components read and write them."""
 
+UNRESOLVED = "data_unresolved"
+"""An output of FATE 2's `reader`, which only names a table: the table itself takes its place."""
+
 INDEX = "{index}"
 """Stands in the uri of outputs that may be several; the worker puts 0, 1, ... there."""
 
@@ -39,6 +42,9 @@ class Artifact:
     uri: str                                                      # empty: its content was removed
     metadata: Mapping[str, Any] = field(default_factory=dict)
     key: str = ""                                                 # of the input or the output of the task
+    sha256: str = ""              # of a model: the digest of the file into which it is packed; empty if it is not
+    size: int = 0                 # of that file, in bytes
+    is_packed: bool = False       # `uri` is that file, in the store of models
 
     @property
     def place(self) -> dict[str, Any]:
@@ -46,8 +52,10 @@ class Artifact:
         return {"uri": self.uri, "type_name": self.kind}
 
     def as_json(self) -> dict[str, Any]:
-        """Its form in task configurations and result files: `{uri, type_name, metadata}`."""
-        return {**self.place, "metadata": dict(self.metadata)}
+        """Its form in task configurations and result files: `{uri, type_name, metadata}`, and `stored` with the digest
+        if the worker has to unpack it."""
+        stored = {"stored": {"sha256": self.sha256, "bytes": self.size}} if self.is_packed else {}
+        return {**self.place, "metadata": dict(self.metadata), **stored}
 
 
 def file_at(path: str) -> Artifact:

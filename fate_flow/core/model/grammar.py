@@ -24,6 +24,7 @@ _TASK_ID = re.compile(rf"{_JOB_ID.pattern}_{_COMPONENT.pattern}")
 _PORT = re.compile(r"[a-z][a-z0-9]{0,19}")                  # a part of names of variables, without their separator
 _LONGEST_TABLE_PIECE = 200                                  # for a file name, with room for a suffix
 _PLAIN_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
+_MODEL_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.#-]{0,99}")
 _HEX_ID = re.compile(r"[0-9a-f]{8,64}")
 _DIGEST = re.compile(r"[0-9a-f]{32}(?:[0-9a-f]{32})?")
 _VERSION = re.compile(r"[0-9]{1,10}")
@@ -77,6 +78,17 @@ def check_text(value: str, key: str) -> str:
     except UnicodeEncodeError:
         raise BadRequest(f"{key}: {shown(value)} is not text: it has half of a character") from None
     return value
+
+
+def check_model_id(value: object, key: str = "model_id") -> str:
+    """Check the id of a stored model, which is also the name of a folder."""
+    what = "the id of a model (1 to 100 letters, digits, _ . # and -, a letter, digit or _ first)"
+    return _match(_MODEL_ID, _as_text(value), key, what, value)
+
+
+def check_model_version(value: object, key: str = "model_version") -> int:
+    """Check the version of a stored model: a whole number."""
+    return check_version(value, key)
 
 
 LAST, REFUSE = "last", "refuse"

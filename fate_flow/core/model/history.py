@@ -1,4 +1,5 @@
-"""The history of a job at one party: one entry for each change of a status, and for the streams of an attempt."""
+"""The history of a job at one party: one entry for each change of a status, for each model that was stored
+or read, and for the streams of an attempt."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ class HistoryLevel(Enum):
     TASK = "task"                  # the federated status, over all parties
     PARTY_TASK = "party task"
     WORKER = "worker"
+    MODEL = "model"                # no status: which model was stored or read, by its digest
     STREAM = "stream"              # no status: what the streams of an attempt with one other party have carried
 
 

@@ -85,6 +85,14 @@ class ExchangesMessages(Protocol):
 
 
 @runtime_checkable
+class KnowsLimits(Protocol):
+    """A module that declares whether its workers look at the least intersection that a party's grants ask for."""
+
+    @property
+    def ignores_least_intersection(self) -> bool: ...
+
+
+@runtime_checkable
 class WarnsOfParameters(Protocol):
     """A module that can warn, for example, of parameters that it does not know."""
 

@@ -37,15 +37,31 @@ class Source:
     alias: str
 
 
+@dataclass(frozen=True, order=True)
+class ModelReference:
+    """A model in the stores of the parties: what a task of an earlier job has made. Each party reads its own part."""
+
+    model_id: str
+    version: int
+    task: str
+    output: str
+
+    def __str__(self) -> str:
+        return f"{self.task}.{self.output} of model {self.model_id} version {self.version}"
+
+
 @dataclass(frozen=True)
 class Input:
     """One named input of a task. `kind` is data, model, isometric_model or cache; `key` names it inside its kind
-    (`data`, `train_data`, `input_model`, ...; equal to the kind where a DSL gives models and caches without a key)."""
+    (`data`, `train_data`, `input_model`, ...; equal to the kind where a DSL gives models and caches without a key).
+
+    Its artifacts are those of its sources, then the stored models."""
 
     kind: str
     key: str
     sources: tuple[Source, ...]
     parties: frozenset[Party] | None = None     # that read it; None: all parties of the task
+    models: tuple[ModelReference, ...] = ()     # of the store; only an input of kind model has some
 
     def is_read_at(self, party: Party) -> bool:
         return self.parties is None or party in self.parties
@@ -67,6 +83,21 @@ class NamedOutput:
 
     def __str__(self) -> str:
         return f"{self.task}.{self.data_name} of job {self.job_id}"
+
+
+@dataclass(frozen=True)
+class NamedTable:
+    """A table of the party that reads it."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"table {self.namespace}.{self.name}"
+
+
+Stored = NamedTable | NamedOutput
+"""What an input reads that no task of the job makes."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +141,7 @@ class TaskSpec:
     goes_on_without: frozenset[str] = frozenset()       # roles whose shares may break while the others run
     programs: Mapping[Party, ProgramSpec] = field(default_factory=dict)    # what its workers run, if the job names it
     ports: tuple[Port, ...] = ()                # streams between its workers, by name
+    stored: Mapping[Party, Mapping[str, tuple[Stored, ...]]] = field(default_factory=dict)    # by key; not in `inputs`
     reads_by_name: bool = False                 # its parameters name a table at their top level, not in `table`
 
     @property
@@ -121,6 +153,10 @@ class TaskSpec:
     def upstream(self) -> frozenset[str]:
         """The tasks that must succeed before it starts: its producers and those in `after`."""
         return self.producers | self.after
+
+    def models_at(self, party: Party) -> tuple[ModelReference, ...]:
+        """Return the stored models that this party reads for it."""
+        return tuple(model for one in self.inputs if one.is_read_at(party) for model in one.models)
 
     def table_at(self, party: Party) -> tuple[str, str] | None:
         """Return namespace and name of the table that its parameters at this party name; None if they name none."""
@@ -135,6 +171,10 @@ class TaskSpec:
         if not table or "namespace" in table or not {"job_id", "component_name", "data_name"} <= table.keys():
             return None
         return NamedOutput(str(table["job_id"]), str(table["component_name"]), str(table["data_name"]))
+
+    def stored_at(self, party: Party) -> tuple[Stored, ...]:
+        """Return everything that its inputs at this party read and no task of the job makes."""
+        return tuple(one for several in self.stored.get(party, {}).values() for one in several)
 
     def _table_named_at(self, party: Party) -> Mapping[str, Any]:
         given = self.parameters.get(party, {})
@@ -172,6 +212,15 @@ CONF_PARTS = ("job_parameters", "component_parameters")
 
 
 @dataclass(frozen=True)
+class InheritedModels:
+    """The models that a job takes over from another one, with the tasks that have made them there."""
+
+    model_id: str
+    version: int
+    tasks: frozenset[str]
+
+
+@dataclass(frozen=True)
 class JobSpec:
     initiator: Party
     parties: tuple[Party, ...]                      # in the order of the document
@@ -185,6 +234,9 @@ class JobSpec:
     max_failed_workers: int | None = None           # over all its tasks and parties; None: no limit
     ttl_seconds: int | None = None                  # from its end until its data is removed; None: each party's setting
     stage: str = "default"
+    model_id: str = ""                              # of the models that its tasks make; empty: the id of the job
+    model_version: int = 0                          # of those that its first run makes; each rerun makes the next one
+    inherited: InheritedModels | None = None        # of the tasks that do not run, since another job has run them
     warnings: tuple[str, ...] = ()                  # what was ignored, for `data.warnings`
     dsl: Mapping[str, Any] = field(default_factory=dict)    # the job as a v1 DSL: `f_dsl`
     conf: Mapping[str, Any] = field(default_factory=dict)   # as a v1 runtime conf, completed: `f_runtime_conf`

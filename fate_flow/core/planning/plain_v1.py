@@ -20,6 +20,10 @@ def objection(spec: JobSpec, party: Party, modules: Mapping[str, ModuleInfo]) ->
     """Return why the job cannot run with this party if it speaks plain v1; empty if it can."""
     if staged := [f"{task.name} (stage {task.stage})" for task in spec.tasks_of(party) if task.stage != DEFAULT_STAGE]:
         return f"speaks plain FATE v1, which has no stages: {', '.join(staged)}"
+    if stored := [f"{task.name} reads {one}" for task in spec.tasks_of(party) for one in task.models_at(party)]:
+        return f"speaks plain FATE v1, which does not have our stored models: {', '.join(stored)}"
+    if reading := [task.name for task in spec.tasks_of(party) if task.stored_at(party)]:
+        return f"speaks plain FATE v1, where an input is always an output of the job: {', '.join(reading)}"
     named = [f"{task.name} ({task.module})" for task in spec.tasks_of(party) if _needs_messages(task, party, modules)]
     if not named:
         return ""

@@ -54,7 +54,7 @@ def in_order(components: tuple[Component, ...], parameters: JobParameters, commo
 
 def _check_names(after: Mapping[str, frozenset[str]], known: Mapping[str, Component], common: Node) -> None:
     for name, others in after.items():
-        for other in _place(common, name).elements():
+        for other in _place(common, name).elements() if others else ():     # none: its form may be wrong
             if other.value in others - known.keys():
                 nearest = other.nearest(other.value, known) or f"; the components are: {', '.join(known)}"
                 other.wrong(f"there is no component {shown(other.value)}{nearest}")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from fate_flow.core.model.artifact import MODEL
 from fate_flow.core.model.dag import topological_order
 from fate_flow.core.model.errors import BadDocument
 from fate_flow.core.model.grammar import check_component_name, check_output_name, shown
 from fate_flow.core.model.modules import DescribesArtifacts, ModuleInfo, find_module
 from fate_flow.core.model.spec import DeclaredOutput, Input, Source
+from fate_flow.jobspec.fate_v1.model_document import read_reference
 from fate_flow.jobspec.text.document import Node
 
 MAX_COMPONENTS = 1000
@@ -92,8 +94,8 @@ def _read_module(node: Node, provider: str, modules: Collection[str]) -> str:
     if found:
         return found
     node.wrong(
-        f"{shown(node.value)} is not known here; known: {', '.join(sorted(modules))}; components of FATE that train or "
-        "predict run on FATE's own server"
+        f"{shown(node.value)} is not known here; known: {', '.join(sorted(modules))}; the algorithms of FATE 1 do not "
+        "run here, those of FATE 2.2 do, with a provider (docs/reference/fate-components.md)"
     )
     return ""
 
@@ -129,26 +131,34 @@ class _Inputs:
         for kind in _PRODUCED_AS:
             if kind != "data":
                 found += self._without_data(node.at(kind), kind)
-        return tuple(one for one in found if one.sources)
+        return tuple(one for one in found if one.sources or one.models)
 
     def _without_data(self, node: Node, kind: str) -> list[Input]:
         """Return the inputs of another kind: FATE's list, or models by the component's keys for them."""
         if kind != "model" or not isinstance(node.value, Mapping):
-            return [Input(kind, kind, self._sources(node, kind))]
+            return [self._input(kind, kind, node)]
         return [
-            Input(kind, key, self._sources(inside, kind))
+            self._input(kind, key, inside)
             for key, inside in node.members().items()
             if replace(inside, value=key).checked(check_output_name) is not None
         ]
 
+    def _input(self, kind: str, key: str, node: Node) -> Input:
+        """Return an input with sources and stored models; a stored model is an object, not text."""
+        stored = [read_reference(one) for one in node.elements() if _is_stored(one, kind)]
+        return Input(kind, key, self._sources(node, kind), models=tuple(one for one in stored if one is not None))
+
     def _sources(self, node: Node, kind: str) -> tuple[Source, ...]:
-        found = [self._source(one, kind) for one in node.elements()]
+        found = [self._source(one, kind) for one in node.elements() if not _is_stored(one, kind)]
         return tuple(one for one in found if one is not None)
 
     def _source(self, node: Node, kind: str) -> Source | None:
         parts = node.value.split(".") if isinstance(node.value, str) else []
         if kind == "model" and len(parts) == 3 and parts[0] == "pipeline":
-            node.wrong(f"{shown(node.value)} is a stored model, and there is no store of models yet")
+            node.wrong(
+                f"{shown(node.value)} is a stored model without its id: submit a job of job_type predict with "
+                'model_id and model_version, or name {"model": {"id": ..., "version": ..., "task": ..., "output": ...}}'
+            )
             return None
         if len(parts) != 2:
             node.wrong(f"{shown(node.value)} is not <component>.<output>")
@@ -179,6 +189,10 @@ def output_aliases(component: Component, module: ModuleInfo | None, kind: str) -
         return names
     keys = [key for key, one in module.outputs.items() if one.section == kind]
     return keys if set(names) <= set(keys) else names
+
+
+def _is_stored(node: Node, kind: str) -> bool:
+    return kind == MODEL and isinstance(node.value, Mapping)
 
 
 def _is_data_key(key: str, node: Node, module: ModuleInfo | None) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from fate_flow.core.model.artifact import DATA, MODEL, ArtifactInfo, keys_of
+from fate_flow.core.model.artifact import DATA, MODEL, TABLE, ArtifactInfo, ArtifactInfos, keys_of
 from fate_flow.core.model.modules import DescribesArtifacts, ModuleInfo, ReadsAndMakesTables, output_names
-from fate_flow.core.model.spec import Input, Party, Source, TaskSpec
+from fate_flow.core.model.spec import Input, Party, Source, Stored, TaskSpec
 from fate_flow.jobspec.fate_v1.dsl import Component
 from fate_flow.jobspec.text.document import Node
 
@@ -34,11 +34,31 @@ def inputs_read(
             one = replace(one, key=models[0])
         info = module.inputs.get(one.key)
         if info is not None and not (module.takes_other_keys and one.kind == DATA):
-            one = replace(one, parties=frozenset(party for party in parties if info.counts(party.role, stage)))
+            counted = (party for party in parties if info.counts(party.role, stage) and one.is_read_at(party))
+            one = replace(one, parties=frozenset(counted))
         elif one.kind == MODEL:
             one = replace(one, parties=_NOBODY)
         found.append(one)
     return tuple(found)
+
+
+StoredInputs = Mapping[Party, Mapping[str, tuple[Stored, ...]]]
+
+
+def stored_read(stored: StoredInputs, module: ModuleInfo, stage: str) -> StoredInputs:
+    """Return what parties read from their stores, without inputs that only others of them have in this stage."""
+    infos = module.inputs if isinstance(module, DescribesArtifacts) else {}
+    elsewhere = {
+        key for key, info in infos.items() if any(info.counts(one.role, stage) for one in stored if key in stored[one])
+    }
+    found = {
+        party: {
+            key: several for key, several in inputs.items()
+            if key not in elsewhere or infos[key].counts(party.role, stage)
+        }
+        for party, inputs in stored.items()
+    }  # fmt: skip
+    return {party: inputs for party, inputs in found.items() if inputs}
 
 
 @dataclass(frozen=True)
@@ -54,24 +74,64 @@ class InputRules:
             running = [party for party in task.parties if party not in task.passed_at]
             if not running or not _has_stage(module, task):      # the problem of the stage is already reported
                 continue
+            self._check_stored(one, task, module, running)
             if isinstance(module, DescribesArtifacts) and not module.takes_other_keys:
                 wrong = {put for put in task.inputs if self._is_wrong_key(put, one, task, module, running)}
                 self._check_missing(one, task, module, running)
                 _check_outputs(one, task, module)
                 self._check_sources(one, replace(task, inputs=tuple(put for put in task.inputs if put not in wrong)))
             elif isinstance(module, ReadsAndMakesTables):
-                self._check_needed(one, module)
+                self._check_needed(one, task, module, running)
                 self._check_sources(one, task)
 
     # ------------------------------------------------------------------ keys
 
-    def _check_needed(self, component: Component, module: ReadsAndMakesTables) -> None:
+    def _check_stored(
+        self, component: Component, task: TaskSpec, module: ModuleInfo, running: list[Party]
+    ) -> None:
+        """Add a problem for each input that a party would read from its store, and that the module does not take so."""
+        infos = module.inputs if isinstance(module, DescribesArtifacts) else {}
+        data, problems = component.node.at("input").at(DATA), dict[tuple[str, str], None]()
+        for party in running:
+            for key, several in task.stored.get(party, {}).items():
+                if problem := self._why_not_stored(key, several, infos, task, party):
+                    problems[key, problem] = None
+        for key, problem in problems:
+            data.at(key).wrong(problem)
+
+    def _why_not_stored(
+        self, key: str, several: tuple[Stored, ...], infos: ArtifactInfos, task: TaskSpec, party: Party
+    ) -> str:
+        info, known = infos.get(key), keys_of(infos, DATA, task.stage)
+        if info is None or info.section != DATA:
+            return f"{task.module} has no such data input; in stage {task.stage} it has: {', '.join(known) or 'none'}"
+        if not info.counts(party.role, task.stage):
+            return f"{task.module} reads it {_where(info, task.stage)}"
+        if TABLE not in info.kinds:
+            return f"{several[0]} is a table; {task.module} reads {' or '.join(info.kinds)}"
+        if len(several) > 1 and not info.is_multi:
+            return f"names {len(several)} tables; {task.module} takes one"
+        if any(one.key == key and one.is_read_at(party) for one in task.inputs if one.kind == DATA):
+            return f"is given twice at {party}: as an output of this job, and as a table that is there already"
+        return ""
+
+    def _without(self, task: TaskSpec, key: str, needing: Iterable[Party]) -> list[Party]:
+        """Return the parties that do not read this input from their store, as far as that is known here."""
+        return [one for one in needing if one not in self.withheld and key not in task.stored.get(one, {})]
+
+    def _check_needed(
+        self, component: Component, task: TaskSpec, module: ReadsAndMakesTables, running: list[Party]
+    ) -> None:
         data = component.node.at("input").at("data")
-        given = {one.key: one.sources for one in component.inputs if one.kind == "data"}
+        given = {one.key for one in component.inputs if one.kind == DATA}
         for key in module.needed_inputs:
-            if key in given and len(given[key]) > 1:
-                data.at(key).wrong(f"names {len(given[key])} tables; {component.module} takes one")
-            elif key not in given and not data.at(key).is_given:     # else its problem is already reported
+            read = {party: _count_at(party, task, key) for party in running}
+            if (most := max(read.values(), default=0)) > 1:
+                data.at(key).wrong(f"names {most} tables; {component.module} takes one")
+            elif key in given and (without := self._without(task, key, (one for one in read if not read[one]))):
+                data.at(key).wrong(f"is missing at {_named(without)}; {component.module} needs a table there")
+            elif key not in given and not data.at(key).is_given and self._without(task, key, running):
+                # otherwise its problem is already reported
                 data.at(key).wrong(f"is missing; {component.module} needs a table, such as reader_0.data")
 
     def _is_wrong_key(
@@ -85,8 +145,8 @@ class InputRules:
             node.wrong(f"{component.module} takes it as {info.section}, not as {one.kind}")
         elif not any(info.counts(party.role, task.stage) for party in running):
             node.wrong(f"{component.module} reads it {_where(info, task.stage)}")
-        elif len(one.sources) > 1 and not info.is_multi:
-            node.wrong(f"names {len(one.sources)} outputs; {component.module} takes one")
+        elif (count := len(one.sources) + len(one.models)) > 1 and not info.is_multi:
+            node.wrong(f"names {count} outputs; {component.module} takes one")
         else:
             return False
         return True
@@ -94,14 +154,18 @@ class InputRules:
     def _check_missing(
         self, component: Component, task: TaskSpec, module: DescribesArtifacts, running: list[Party]
     ) -> None:
-        given = {one.key for one in task.inputs}
         for key, info in module.inputs.items():
-            needing = [party for party in running if info.counts(party.role, task.stage)]
+            given = [one for one in task.inputs if one.key == key]
+            needing = [
+                party for party in running
+                if info.counts(party.role, task.stage) and not any(one.is_read_at(party) for one in given)
+            ]  # fmt: skip
             node = component.node.at("input").at(info.section)
             is_reported = node.at(key).is_given or (info.section == MODEL and isinstance(node.value, list))
-            if needing and not info.is_optional and key not in given and not is_reported:
+            without = self._without(task, key, needing)
+            if without and not info.is_optional and (given or not is_reported):
                 node.at(key).wrong(
-                    f"is missing; {component.module} needs it in stage {task.stage} at {_named(needing)}: "
+                    f"is missing; {component.module} needs it in stage {task.stage} at {_named(without)}: "
                     f"an output of kind {' or '.join(info.kinds)}{self._such_as(component, info)}"
                 )
 
@@ -186,6 +250,11 @@ class InputRules:
         module = self.modules[producer.module]
         given = producer.parameters.get(party, {})
         return not isinstance(module, ReadsAndMakesTables) or module.makes_table(given, party.role)
+
+
+def _count_at(party: Party, task: TaskSpec, key: str) -> int:
+    """Return how many outputs of tasks a party reads for a data input."""
+    return sum(len(one.sources) for one in task.inputs if one.kind == DATA and one.key == key and one.is_read_at(party))
 
 
 def _has_stage(module: ModuleInfo, task: TaskSpec) -> bool:

@@ -14,13 +14,18 @@ from fate_flow.core.model.retry import UNSAID, RetryEvent
 from fate_flow.core.model.spec import MOST_PRIORITY, JobParameters
 from fate_flow.jobspec.fate_v1.after_document import read_after
 from fate_flow.jobspec.fate_v1.minimum_document import read_minimum
+from fate_flow.jobspec.fate_v1.model_document import read_model_name
 from fate_flow.jobspec.fate_v1.policy_document import read_policies
 from fate_flow.jobspec.fate_v1.ports_document import read_ports
 from fate_flow.jobspec.fate_v1.retry_document import read_retry
+from fate_flow.jobspec.fate_v1.seats_document import INPUT_PARTIES, PARTIES, read_input_parties, read_parties
 from fate_flow.jobspec.text.document import MAX_WHOLE, Node
 
 _OURS = ("retry", "policies", "min_available", "stop_duration", "priority")      # of the job and of a component
-_OF_THE_DAG = ("after", "ports", "stage")                                        # of a component
+_OF_THE_DAG = ("after", "ports", "stage", PARTIES, INPUT_PARTIES)                # of a component
+
+PREDICT = "predict"
+_OF_PREDICTION = ("model_id", "model_version")      # of the deployed model; the DSL names what is read of it
 
 LEAST_TTL = 60
 """Seconds: a client that waits for the end of a job needs time to read its result."""
@@ -45,6 +50,8 @@ def job_block(node: Node, names: Collection[str]) -> dict[str, Any]:
     block: dict[str, Any] = {}
     for key, inside in node.members().items():
         if not inside.is_given:
+            continue
+        if key in _OF_PREDICTION and node.at("job_type").value == PREDICT:
             continue
         if key not in _JOB_PARAMETERS:
             _note_other_parameter(key, inside)
@@ -84,7 +91,7 @@ def check_places(node: Node, initiators: Collection[str]) -> None:
     Our keys are problems. FATE's keys are warnings, except in the blocks of `initiators`, which the initiator uses."""
     for below in node.at("role").members().values():
         for block in below.members().values():
-            _refuse_ours(block, "job_parameters.common", (*_OURS, "max_failed_workers", "ttl"))
+            _refuse_ours(block, "job_parameters.common", (*_OURS, "max_failed_workers", "ttl", "model"))
             for name, conf in block.at("task_conf").members().items():
                 _refuse_ours(conf, f"job_parameters.common.task_conf.{shown_key(name)}", (*_OURS, *_OF_THE_DAG))
             for key in OF_THE_JOB if block.path not in initiators else ():
@@ -176,16 +183,6 @@ def _one_of(*choices: str) -> Callable[[Node], str | None]:
     return read
 
 
-def _job_type(node: Node) -> str | None:
-    if node.value == "train":
-        return "train"
-    if node.value == "predict":
-        node.wrong("'predict' is not offered yet: it needs a store of deployed models; only train jobs run here")
-    else:
-        node.wrong(f"{shown(node.value)} is not train")
-    return None
-
-
 def _text(node: Node) -> str | None:
     if isinstance(node.value, str):
         return node.value
@@ -230,7 +227,7 @@ class _Key:
 
 
 _JOB_PARAMETERS: Mapping[str, _Key] = {
-    "job_type": _Key(_job_type, "job_type"),
+    "job_type": _Key(_one_of("train", PREDICT), "job_type"),
     "task_cores": _Key(_above_zero, "task_cores"),
     "task_parallelism": _Key(_above_zero, "task_parallelism"),
     "task_memory": _Key(_zero_or_more, "task_memory"),
@@ -248,6 +245,7 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
     "priority": _Key(_priority),
     "max_failed_workers": _Key(_zero_or_more),
     "ttl": _Key(_ttl),
+    "model": _Key(read_model_name),
     "task_conf": _Key(_task_conf),
     "eggroll_run": _Key(_eggroll_run),
     "spark_run": _Key(_object),
@@ -264,7 +262,7 @@ _INHERITANCE = "inheritance_info"
 _OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {
     "timeout": _zero_or_more, "stop_duration": _seconds, "retry": read_retry, "policies": read_policies,
     "priority": _priority, "min_available": read_minimum, "after": read_after,
-    "ports": read_ports, "stage": _one_of(*STAGES),
+    "ports": read_ports, "stage": _one_of(*STAGES), PARTIES: read_parties, INPUT_PARTIES: read_input_parties,
 }
 _LAUNCHER_OPTIONS = ("launcher", "world_size")
 _SET_BY_SERVERS = frozenset({

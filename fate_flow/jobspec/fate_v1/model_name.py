@@ -13,7 +13,10 @@ def model_id_of(roles: Mapping[str, Sequence[int]]) -> str:
 
 
 def with_model(conf: Mapping[str, Any], roles: Mapping[str, Sequence[int]], job_id: str) -> dict[str, Any]:
-    """Return a completed runtime conf with the model of this job, which FATE's initiators write over any other."""
+    """Return a completed runtime conf with the model of this job, which FATE's initiators write over any other; a job
+    that predicts has a model already."""
     parameters = conf["job_parameters"]
+    if parameters["common"].get("job_type") == "predict":
+        return dict(conf)
     common = {**parameters["common"], "model_id": model_id_of(roles), "model_version": job_id}
     return {**conf, "job_parameters": {**parameters, "common": common}}

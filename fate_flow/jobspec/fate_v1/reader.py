@@ -148,6 +148,8 @@ class _Reading:
             policies=policies_for(parameters[initiator]),
             max_failed_workers=parameters[initiator].extra.get("max_failed_workers"),
             ttl_seconds=parameters[initiator].extra.get("ttl"),
+            model_id=parameters[initiator].extra.get("model", {}).get("id", ""),
+            model_version=parameters[initiator].extra.get("model", {}).get("version", 0),
             warnings=self.findings.short_warnings(),
             dsl=self.dsl.value,
             conf=_completed(self.conf.value, parties, initiator, base, layers),

@@ -17,14 +17,17 @@ from fate_flow.core.model.modules import (
 )
 from fate_flow.core.model.policy import Policy, PolicyAction, may_restart_task
 from fate_flow.core.model.program import ProgramSpec, counted_program, problems_of_counts
-from fate_flow.core.model.spec import JobParameters, Party, Port, TaskSpec
+from fate_flow.core.model.spec import JobParameters, Party, Port, Stored, TaskSpec
 from fate_flow.jobspec.fate_v1.after_document import after_of
 from fate_flow.jobspec.fate_v1.dsl import Component
-from fate_flow.jobspec.fate_v1.input_rules import InputRules, inputs_read
+from fate_flow.jobspec.fate_v1.input_rules import InputRules, inputs_read, stored_read
 from fate_flow.jobspec.fate_v1.minimum_document import Minimums, goes_on_without
 from fate_flow.jobspec.fate_v1.policy_document import policies_for
 from fate_flow.jobspec.fate_v1.ports_document import ports_of
 from fate_flow.jobspec.fate_v1.retry_document import rule_for
+from fate_flow.jobspec.fate_v1.seats_document import parties_of, read_by_parties
+from fate_flow.jobspec.fate_v1.stored_inputs import KEY as STORED_INPUTS
+from fate_flow.jobspec.fate_v1.stored_inputs import read_stored
 from fate_flow.jobspec.text.document import Node
 
 MAX_PARTY_TASKS = 20_000
@@ -72,12 +75,17 @@ class Tasks:
             present = ", ".join(dict.fromkeys(party.role for party in self.parties))
             component.node.at("module").wrong(
                 f"{shown(component.module)} runs at {', '.join(sorted(roles))}; the job has only {present}")
-        return found
+        return parties_of(self.parameters[self.initiator], component.name, found, self._task_conf)
+
+    @property
+    def _task_conf(self) -> Node:
+        return self.conf.at("job_parameters").at("common").at("task_conf")
 
     def _task(self, component: Component, parties: tuple[Party, ...]) -> TaskSpec:
         given = {party: self.given[party].get(component.name, {}) for party in parties}
         passed = frozenset(party for party in parties if given[party].get("need_run") is False)
         parameters = {party: _own_parameters(given[party]) for party in parties}
+        stored = {party: self._stored(component, party, given[party]) for party in parties if party not in passed}
         checked = {
             party: self._check_parameters(component, party, parameters[party])
             for party in parties if party not in passed
@@ -88,11 +96,14 @@ class Tasks:
         limit = _task_timeout(self.parameters[self.initiator], component.name)
         limits = {party: _task_timeout(self.parameters[party], component.name) for party in parties}
         module, stage = self.modules[component.module], self._stage(component)
+        given_inputs = read_by_parties(
+            component.inputs, self.parameters[self.initiator], component.name, parties, self._task_conf
+        )
         return TaskSpec(
             name=component.name,
             module=component.module,
             parties=parties,
-            inputs=inputs_read(component.inputs, module, parties, stage),
+            inputs=inputs_read(given_inputs, module, parties, stage),
             stage=stage,
             after=after_of(self.parameters[self.initiator], component.name),
             outputs=component.outputs,
@@ -105,25 +116,35 @@ class Tasks:
             goes_on_without=goes_on_without(module),
             programs={party: program for party, program in checked.items() if program is not None},
             ports=self._ports(component, [party for party in parties if party not in passed]),
+            stored=stored_read(stored, module, stage),
             reads_by_name=isinstance(module, ReadsNamedTable) and module.reads_by_name,
             stop_seconds=_stop_duration(self.parameters[self.initiator], component.name),
             priority=_of_task(self.parameters[self.initiator], component.name).get("priority", 0),
             party_timeouts={party: own for party, own in limits.items() if own != limit},
         )
 
+    def _stored(
+        self, component: Component, party: Party, given: Mapping[str, Any]
+    ) -> Mapping[str, tuple[Stored, ...]]:
+        """Return the inputs of a party that no component of the job makes; add their problems."""
+        found, problems = read_stored(given.get(STORED_INPUTS))
+        for problem in problems:
+            self._parameters_of(component, party).wrong(problem)
+        return found
+
     def _stage(self, component: Component) -> str:
         """Return the stage of a task; add a problem if its module does not have it."""
         given = _of_task(self.parameters[self.initiator], component.name).get("stage")
         stage, module = given or DEFAULT_STAGE, self.modules[component.module]
         known = module.stages if isinstance(module, DescribesArtifacts) else frozenset()
-        node = self.conf.at("job_parameters").at("common").at("task_conf").at(component.name).at("stage")
+        node = self._task_conf.at(component.name).at("stage")
         if known and stage not in known and not (given is None and node.is_given):     # its problem is reported then
             what = "is missing" if given is None else f"{shown(given)} is not a stage of {component.module}"
             node.wrong(f"{what}; {component.module} has {' and '.join(one for one in STAGES if one in known)}")
         return stage
 
     def _ports(self, component: Component, running: list[Party]) -> tuple[Port, ...]:
-        task_conf = self.conf.at("job_parameters").at("common").at("task_conf")
+        task_conf = self._task_conf
         ports = ports_of(self.parameters[self.initiator], component.name, running, task_conf)
         if ports and not self.modules[component.module].provider.has_replicas:
             task_conf.at(component.name).at("ports").wrong(
@@ -225,8 +246,8 @@ class Tasks:
 
 
 def _own_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters for the component itself; `need_run` is for the coordinator."""
-    return {key: value for key, value in given.items() if key != "need_run"}
+    """Return the parameters for the component itself; the others are for the coordinator."""
+    return {key: value for key, value in given.items() if key not in ("need_run", STORED_INPUTS)}
 
 
 def _task_timeout(parameters: JobParameters, name: str) -> int:

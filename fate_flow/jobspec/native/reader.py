@@ -7,8 +7,8 @@ documents checks it; `FilePaths` translates the places in messages back into pat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from fate_flow.core.model.artifact import DATA, ArtifactInfos
@@ -19,10 +19,14 @@ from fate_flow.core.model.spec import JobParameters, JobSpec, Party
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
 from fate_flow.jobspec.fate_v1.model_name import with_model
+from fate_flow.jobspec.fate_v1.placing import CONF, COPIED, JOB_PARAMETERS, PathsElsewhere, Placing, path_of
 from fate_flow.jobspec.fate_v1.reader import read_documents
+from fate_flow.jobspec.fate_v1.seats_document import INPUT_PARTIES, PARTIES
+from fate_flow.jobspec.fate_v1.stored_inputs import KEY as STORED_INPUTS
+from fate_flow.jobspec.fate_v1.stored_inputs import OUTPUT, TABLE
 from fate_flow.jobspec.native.schema import JOB, LIFECYCLE, LONGEST_DESCRIPTION, LONGEST_NAME
+from fate_flow.jobspec.native.sources import FROM, read_by_some
 from fate_flow.jobspec.text.document import Findings, Node, size_of
-from fate_flow.jobspec.text.lines import upwards
 from fate_flow.jobspec.text.shape import Shape
 
 _SHAPE = Shape(JOB)
@@ -114,17 +118,8 @@ class _WholeFile(Paths):
         return place or THE_FILE
 
 
-@dataclass
-class FilePaths(Paths):
+class FilePaths(PathsElsewhere):
     """The paths in the file of places in FATE v1's documents."""
-
-    known: dict[str, str] = field(default_factory=dict)
-
-    def of(self, place: str) -> str:
-        for known in upwards(place):
-            if known in self.known:
-                return (self.known[known] + place[len(known):]).removeprefix(".") or THE_FILE
-        return place
 
     def of_parameters(self, task: str, party: str = "") -> str:
         return f"tasks.{shown_key(task)}.parameters" + (f": at {party}" if party else "")
@@ -132,18 +127,21 @@ class FilePaths(Paths):
 
 # ---------------------------------------------------------------------- the translation
 
-_RESOURCES = {"cores": "task_cores", "memory": "task_memory", "parallelism": "task_parallelism"}
-_CONF, _JOB_PARAMETERS, _COPIED = "job_runtime_conf", "job_parameters", "component_parameters"
+_RESOURCES = {
+    "cores": "task_cores", "memory": "task_memory", "parallelism": "task_parallelism",
+    "partitions": "computing_partitions",
+}  # fmt: skip
+_CONF, _JOB_PARAMETERS, _COPIED = CONF, JOB_PARAMETERS, COPIED
+_LIMITS = _CONF, _JOB_PARAMETERS, "common", "task_conf"
 
 
-class Translation:
+class Translation(Placing):
     """Puts each value of a file of the right shape into its place in the documents, and records its path."""
 
     def __init__(self, file: Node, defaults: Mapping[str, Any], modules: Mapping[str, ModuleInfo]) -> None:
+        super().__init__(FilePaths(THE_FILE))
         self._file = file
         self._modules = modules
-        self.paths = FilePaths()
-        self._documents: dict[str, Any] = {_CONF: {"dsl_version": 2}, "dsl": {}}
         if defaults:
             self._documents[_CONF][_JOB_PARAMETERS] = {"common": dict(defaults)}
         for node, *place in (
@@ -151,73 +149,84 @@ class Translation:
             (file.at("parties"), _CONF, "role"), (file.at("tasks"), "dsl"), (file.at("tasks"), "dsl", "components"),
             (file.at("tasks"), _CONF, _COPIED),
         ):  # fmt: skip
-            self._came(node, *place)
-
-    @property
-    def dsl(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._documents["dsl"]
-        return found
-
-    @property
-    def runtime_conf(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._documents[_CONF]
-        return found
+            self.came(node, *place)
 
     def translate(self) -> None:
         """Add a problem for each block that is for no party of the job."""
         file, common = self._file, (_CONF, _JOB_PARAMETERS, "common")
         self._seats()
         self._job_parameters(file, common)
-        self._put(file.at("timeout"), *common, "timeout")
-        for key in ("ttl", "max_failed_workers", *LIFECYCLE):
-            self._put(file.at(key), *common, key)
+        self.put(file.at("timeout"), *common, "timeout")
+        for key in ("ttl", "max_failed_workers", "model", *LIFECYCLE):
+            self.put(file.at(key), *common, key)
         for at, block in self._at(file):
             self._job_parameters(block, (_CONF, _JOB_PARAMETERS, "role", *at))
         for name, task in file.at("tasks").members().items():
             self._task(name, task)
+        self._stage(file)
 
     def _seats(self) -> None:
         file = self._file
         for role, ids in file.at("parties").members().items():
-            self._put(ids, _CONF, "role", role)
+            self.put(ids, _CONF, "role", role)
         role, _, party_id = str(file.at("initiator").value).partition(" ")
-        self._put(file.at("initiator"), _CONF, "initiator", "role", value=role)
-        self._put(file.at("initiator"), _CONF, "initiator", "party_id", value=party_id)
-        self._came(file.at("initiator"), _CONF, "initiator")
+        self.put(file.at("initiator"), _CONF, "initiator", "role", value=role)
+        self.put(file.at("initiator"), _CONF, "initiator", "party_id", value=party_id)
+        self.came(file.at("initiator"), _CONF, "initiator")
 
     def _job_parameters(self, block: Node, place: tuple[str, ...]) -> None:
         for key, known in _RESOURCES.items():
-            self._came(block.at("resources").at(key), *place, known)        # a message may name it if it is missing
-            self._put(block.at("resources").at(key), *place, known)
-        self._put(block.at("task_timeout"), *place, "task_timeout")
+            self.came(block.at("resources").at(key), *place, known)        # a message may name it if it is missing
+            self.put(block.at("resources").at(key), *place, known)
+        self.put(block.at("task_timeout"), *place, "task_timeout")
 
     def _task(self, name: str, task: Node) -> None:
         component = ("dsl", "components", name)
-        self._came(task, *component)
-        self._put(task.at("component"), *component, "module")
-        self._inputs(task, *component, "input")
-        self._put(task.at("outputs"), *component, "output")
-        limits = (_CONF, _JOB_PARAMETERS, "common", "task_conf", name)
-        for key in ("stage", "timeout", "after", "ports", *LIFECYCLE):
-            self._put(task.at(key), *limits, key)
-        self._came(task, *limits)
+        self.came(task, *component)
+        self.put(task.at("component"), *component, "module")
         self._copy(task, _CONF, _COPIED, "common", name)
+        self._inputs(name, task, *component, "input")
+        self.put(task.at("outputs"), *component, "output")
+        limits = (*_LIMITS, name)
+        for key in ("stage", "timeout", "after", PARTIES, "ports", *LIFECYCLE):
+            self.put(task.at(key), *limits, key)
+        self.came(task, *limits)
         for at, block in self._at(task):
-            self._put(block.at("timeout"), _CONF, _JOB_PARAMETERS, "role", *at, "task_conf", name, "timeout")
+            self.put(block.at("timeout"), _CONF, _JOB_PARAMETERS, "role", *at, "task_conf", name, "timeout")
             self._copy(block, _CONF, _COPIED, "role", *at, name)
+            for key, one in block.at("inputs").members().items():
+                self.put(one, _CONF, _COPIED, "role", *at, name, STORED_INPUTS, key)
 
-    def _inputs(self, task: Node, *place: str) -> None:
-        """Put the inputs of a task below their sections. The file has them there too, or by the component's keys."""
+    def _stage(self, file: Node) -> None:
+        """Give the stage of the job to each task that names none and whose component has it."""
+        stage, tasks = file.at("stage"), file.at("tasks").members()
+        if not stage.is_given:
+            return
+        unnamed = [name for name, task in tasks.items() if not task.at("stage").is_given]
+        taking = [name for name in unnamed if stage.value in self._stages_of(tasks[name])]
+        if not taking and all(task.at("stage").value != stage.value for task in tasks.values()):
+            stage.wrong(f"no component of this job has a stage {stage.value}")
+        for name in taking:
+            self.put(stage, *_LIMITS, name, "stage")
+
+    def _stages_of(self, task: Node) -> frozenset[str]:
+        module = self._modules.get(str(task.at("component").value))
+        return module.stages if isinstance(module, DescribesArtifacts) else frozenset()
+
+    def _inputs(self, name: str, task: Node, *place: str) -> None:
+        """Put the inputs of a task below their sections. The file has them there too, or by the component's keys.
+
+        Those that no task of the job makes are beside the parameters."""
         inputs, module = task.at("inputs"), self._modules.get(str(task.at("component").value))
         infos: ArtifactInfos = module.inputs if isinstance(module, DescribesArtifacts) else {}
-        self._came(inputs, *place)
-        self._put(inputs, *place, value={})
+        self.came(inputs, *place)
+        self.put(inputs, *place, value={})
         flat = {key: one for key, one in inputs.members().items() if not _is_section(key, one)}
         for section in {one.section for one in infos.values()} if flat or not inputs.is_given else ():
-            self._came(inputs, *place, section)                     # a message may name one that is missing
+            self.came(inputs, *place, section)                     # a message may name one that is missing
         for section in inputs.value or {}:
             if section not in flat:
-                self._section(inputs.at(section), *place, section)
+                self._section(name, inputs.at(section), *place, section)
         is_described = isinstance(module, DescribesArtifacts) and not module.takes_other_keys
         for key, one in flat.items():
             if is_described and key not in infos:
@@ -225,6 +234,8 @@ class Translation:
                 one.wrong(f"{task.at('component').value} has no such input{one.nearest(key, infos) or known}")
                 continue
             section = infos[key].section if key in infos else DATA
+            if self._is_stored(one, name, key, section):
+                continue
             beside = inputs.at(section)
             if section in inputs.value and section not in flat and key in (beside.value or ()):
                 one.wrong(f"is given twice, also below {section}")
@@ -233,29 +244,59 @@ class Translation:
             else:
                 self._sources(one, *place, section, key)
 
-    def _section(self, node: Node, *place: str) -> None:
+    def _is_stored(self, node: Node, name: str, key: str, section: str) -> bool:
+        """Return whether the input is data that is there already; put it where it belongs then."""
+        several = node.value if isinstance(node.value, list) else [node.value]
+        stored = [isinstance(one, Mapping) and not one.keys().isdisjoint((TABLE, OUTPUT)) for one in several]
+        if not any(stored):
+            return False
+        beside = [one.at(PARTIES) for one in _several(node) if isinstance(one.value, Mapping)]
+        if given := next((one for one in beside if one.is_given), None):
+            given.wrong("is for outputs of tasks and stored models; below at, a party has data of its own")
+        elif not all(stored):
+            node.wrong("has outputs of tasks and what is there already; use one form of both")
+        elif section != DATA:
+            node.wrong("is a model; tables and outputs of other jobs are data")
+        else:
+            self.put(node, _CONF, _COPIED, "common", name, STORED_INPUTS, key)
+        return True
+
+    def _section(self, name: str, node: Node, *place: str) -> None:
         if not isinstance(node.value, Mapping):
             self._sources(node, *place)
             return
-        self._put(node, *place, value={})
+        self.put(node, *place, value={})
         for key, one in node.members().items():
-            self._sources(one, *place, key)
+            if not self._is_stored(one, name, key, place[-1]):
+                self._sources(one, *place, key)
 
     def _sources(self, node: Node, *place: str) -> None:
-        """Put a list of sources, or a list of the only one."""
-        if isinstance(node.value, str):
-            self._put(node, *place, value=[node.value])
-            self.paths.known[f"{self._path(place)}[0]"] = node.path
+        """Put a list of sources, or a list of the only one: text, or an object for a stored model."""
+        several = _several(node)
+        by_some = read_by_some(several)
+        if by_some is not None:
+            values, readers = by_some
+            places = (*_LIMITS, place[2], INPUT_PARTIES, ".".join(place[-2:]))
+            self.put(node, *place, value=values)
+            self.put(node, *places, value=readers)
+            for number, one in enumerate(several):
+                source = one.at(FROM) if one.at(FROM).is_given else one
+                self.paths.known[f"{path_of(place)}[{number}]"] = source.path
+                self.paths.known[f"{path_of(places)}[{number}]"] = one.at(PARTIES).path
+        elif isinstance(node.value, str | Mapping):
+            self.put(node, *place, value=[node.value])
+            self.paths.known[f"{path_of(place)}[0]"] = node.path
         else:
-            self._put(node, *place)
+            self.put(node, *place)
 
     def _copy(self, block: Node, *place: str) -> None:
         """Copy the parameters of a component, with FATE's need_run among them."""
         parameters = block.at("parameters")
-        if parameters.at("need_run").is_given:
-            parameters.at("need_run").wrong("cannot be set here; use run, below at")
-        self._put(parameters, *place, value=dict(parameters.value or {}))
-        self._put(block.at("run"), *place, "need_run")
+        for key, instead in (("need_run", "run, below at"), (STORED_INPUTS, "inputs")):
+            if parameters.at(key).is_given:
+                parameters.at(key).wrong(f"cannot be set here; use {instead}")
+        self.put(parameters, *place, value=dict(parameters.value or {}))
+        self.put(block.at("run"), *place, "need_run")
 
     def _at(self, node: Node) -> Iterator[tuple[tuple[str, str], Node]]:
         """Yield the blocks for roles and parties, each with FATE's role and index."""
@@ -278,22 +319,9 @@ class Translation:
             block.wrong(f"is none of parties.{role}: {', '.join(ids)}")
         return None
 
-    def _put(self, node: Node, *place: str, value: Any = None) -> None:
-        """Put the value of the node, or the given value, at this place; do nothing if there is none."""
-        if not node.is_given and not value:
-            return
-        inside = self._documents
-        for key in place[:-1]:
-            inside = inside.setdefault(key, {})
-        inside[place[-1]] = node.value if value is None else value
-        self._came(node, *place)
 
-    def _came(self, node: Node, *place: str) -> None:
-        self.paths.known[self._path(place)] = node.path
-
-    @staticmethod
-    def _path(place: Sequence[str]) -> str:
-        return ".".join((place[0], *map(shown_key, place[1:])))
+def _several(node: Node) -> list[Node]:
+    return node.elements() if isinstance(node.value, list) else [node]
 
 
 def _is_section(key: str, node: Node) -> bool:

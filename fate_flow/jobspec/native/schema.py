@@ -17,6 +17,10 @@ from fate_flow.core.model.program import PARAMETERS as COMMAND_PARAMETERS
 from fate_flow.core.model.retry import Backoff, RetryEvent, RetryRule
 from fate_flow.core.model.spec import MOST_PRIORITY
 from fate_flow.jobspec.fate_v1.reader import MAX_PARTIES
+from fate_flow.jobspec.fate_v1.seats_document import PARTIES
+from fate_flow.jobspec.native.sources import FROM
+from fate_flow.jobspec.native.unchosen_models import CHOICES
+from fate_flow.jobspec.text.document import MAX_WHOLE
 from fate_flow.jobspec.text.json_schema import Schema, a_list, a_number, a_text, a_whole, an_object, by_pattern
 
 VERSION = 1
@@ -40,6 +44,13 @@ _PARAMETERS = {
 }
 _RULE, _BACKOFF = RetryRule(), Backoff()
 
+_MODEL_ID = a_text(
+    "The id of a model: that of the job that has made it, unless this job names another one.",
+    "^[A-Za-z0-9_][A-Za-z0-9_.#-]{0,99}$",
+    "the id of a model (1 to 100 letters, digits, _ . # and -, a letter, digit or _ first)",
+)
+_MODEL_VERSION = a_whole("Its version: 0 is that of the first run, each rerun makes the next one.", 0)
+
 _PARTY_IDS = a_list(
     {
         "type": ["integer", "string"], "minimum": 0, "maximum": 10**10 - 1, "pattern": f"^{_ID}$",
@@ -47,13 +58,81 @@ _PARTY_IDS = a_list(
     },
     "The ids of the parties in this role.", minItems=1, uniqueItems=True,
 )  # fmt: skip
+_PLACES = a_list(
+    a_text("A role or a party of the task.", f"^{_ROLE}( {_ID})?$", "a role or a party, such as host or host 10001"),
+    "Roles and parties.", minItems=1, uniqueItems=True,
+)  # fmt: skip
 _SOURCE = a_text("An output of another task.", f"^{_NAME}\\.{_NAME}$", "<task>.<output>")
 _SOURCES = a_list(_SOURCE, "Outputs that it reads, in order.", minItems=1)
+_STORED = an_object(
+    "A model that a task of an earlier job has made, in the store of each party.",
+    ("model",),
+    model=an_object(
+        "Its id and version, or a deployment, and the output of the task that has made it.", ("task", "output"),
+        id=_MODEL_ID,
+        version={
+            "description": "Its version, from 0; latest: the newest one; deployed: the one that was deployed last. The "
+            "server that takes the job chooses among its own.",
+            "type": ["integer", "string"], "minimum": 0, "maximum": MAX_WHOLE, "pattern": f"^({'|'.join(CHOICES)})$",
+            "patternErrorMessage": f"is not a whole number, {' or '.join(CHOICES)}",
+        },
+        deployment={
+            "description": "A deployed model, instead of id and version: the model_version that flow model deploy "
+            "returns.", "type": ["integer", "string"], "minimum": 0, "minLength": 1,
+        },
+        task=a_text("The task that has made it.", f"^{_NAME}$", f"a name {_NAMED}"),
+        output=a_text("The output of that task.", f"^{_NAME}$", f"a name {_NAMED}"),
+    ),
+)  # fmt: skip
+_FOR_SOME: Mapping[str, Schema] = {
+    FROM: _SOURCE, PARTIES: {**_PLACES, "description": "The roles and parties that read it; all by default."},
+}
+"""A source that some parties of the task read; its reader checks what goes together."""
+_NAMED_TABLE = an_object(
+    "A table by its name.", ("namespace", "name"), namespace=a_text("Its namespace.", minLength=1),
+    name=a_text("Its name.", minLength=1),
+)  # fmt: skip
+_NAMED_OUTPUT = an_object(
+    "What a task of another job has made at the party.", ("job_id", "task", "output"),
+    job_id=a_text("The job.", minLength=1), task=a_text("The task.", minLength=1),
+    output=a_text("The output of the task.", minLength=1),
+)  # fmt: skip
+_THERE: Schema = {
+    "properties": {"table": {"$ref": "#/$defs/table"}, "output": {"$ref": "#/$defs/output"}},
+    "additionalProperties": False, "minProperties": 1,
+}
+"""What is there already: exactly one of these, which the reader of FATE's documents checks."""
+_DATA_THERE = {
+    **_THERE, "items": {"type": "object", **_THERE}, "minItems": 1, "type": ["array", "object"],
+    "description": "A table of the party, or an output of another job there; or several.",
+}  # fmt: skip
+_DATA_READ: Schema = {**_THERE, "properties": {**_THERE["properties"], **_FOR_SOME}}
+_DATA = {
+    **_DATA_THERE, **_SOURCE, **_DATA_READ, "type": ["array", "string", "object"],
+    "items": {**_SOURCE, **_DATA_READ, "type": ["string", "object"], "description": "One of several."},
+    "description": "An output of another task, a table of the party, an output of another job there; or several.",
+}  # fmt: skip
+_ANYTHING: Schema = {**_THERE, "properties": {**_STORED["properties"], **_DATA_READ["properties"]}}
 _ONE_OR_MORE = {
-    **_SOURCES, **_SOURCE, "type": ["array", "string"], "description": "An output of another task, or several.",
+    **_DATA, **_ANYTHING, "items": {**_DATA["items"], **_ANYTHING},
+    "description": "Outputs of other tasks, one or several; what is there already is an object.",
+}  # fmt: skip
+_MODEL_OF_ALL = {
+    **_STORED, **_SOURCE, "type": ["string", "object"], "description": "A model of a task, or a stored one.",
+}  # fmt: skip
+_MODEL = {
+    **_MODEL_OF_ALL, "properties": {**_STORED["properties"], **_FOR_SOME}, "required": [], "minProperties": 1,
+}  # fmt: skip
+_MODELS = {
+    **_MODEL, **a_list(_MODEL, "", minItems=1), "type": ["array", "string", "object"],
+    "description": "Outputs of other tasks, one or several; a stored model is an object.",
 }  # fmt: skip
 _SECTION = {
-    "items": _SOURCE, "minItems": 1, **by_pattern(f"^{_NAME}$", f"a name {_NAMED}", _ONE_OR_MORE, ""),
+    "items": _SOURCE, "minItems": 1, **by_pattern(f"^{_NAME}$", f"a name {_NAMED}", _DATA, ""),
+    "type": ["object", "array", "string"],
+}  # fmt: skip
+_MODEL_SECTION = {
+    **_SECTION, "items": _MODEL_OF_ALL, **by_pattern(f"^{_NAME}$", f"a name {_NAMED}", _MODELS, ""),
     "type": ["object", "array", "string"],
 }  # fmt: skip
 _OUTPUTS = a_list(a_text("The name of an output.", f"^{_NAME}$", f"a name {_NAMED}"), "Names, in order.",
@@ -113,12 +192,9 @@ _RESOURCES = an_object(
     cores=a_whole("Cores of a task.", 1),
     memory=a_whole("Memory of a task in MB.", 0),
     parallelism=a_whole("Number of tasks that run at the same time; cores and memory are reserved for all of them.", 1),
+    partitions=a_whole("Parts of each data frame that is made of a table; by default the cores of a task.", 1),
 )
 _TASK_TIMEOUT = a_whole("Maximum seconds of one attempt; 0: no limit.", 0)
-_PLACES = a_list(
-    a_text("A role or a party of the task.", f"^{_ROLE}( {_ID})?$", "a role or a party, such as host or host 10001"),
-    "Roles and parties.", minItems=1, uniqueItems=True,
-)  # fmt: skip
 _WHERE = f"^{_ROLE}( {_ID})?$", "a role or a party, such as host or host 10001"
 
 _TASK = an_object(
@@ -129,17 +205,18 @@ _TASK = an_object(
         **an_object(
             "Outputs of other tasks that it reads, by the component's input keys; or below these sections, as in FATE.",
             data={**_SECTION, "description": "Data, by the component's input key."},
-            model={**_SECTION, "description": "Models, by the component's input key, or a list."},
+            model={**_MODEL_SECTION, "description": "Models, by the component's input key, or a list."},
             isometric_model=_SOURCES, cache=_SOURCES,
         ),
         "additionalProperties": _ONE_OR_MORE,
     },
     outputs=an_object("The names of its outputs, for other tasks.", data=_OUTPUTS, model=_OUTPUTS, cache=_OUTPUTS),
-    stage={"description": "What it does with its component; default by default.", "enum": list(STAGES)},
+    stage={"description": "What it does with its component; by default the job's, else default.", "enum": list(STAGES)},
     after=a_list(
         a_text("The name of another task.", f"^{_NAME}$", f"a name {_NAMED}"),
         "Tasks that must succeed before it begins, although it reads none of their outputs.", uniqueItems=True,
     ),
+    parties={**_PLACES, "description": "Where it runs; by default all parties with a role of the component."},
     ports=by_pattern(
         "^[a-z][a-z0-9]{0,19}$", "a name of 1 to 20 lower case letters and digits, a letter first",
         an_object(
@@ -154,6 +231,10 @@ _TASK = an_object(
         an_object(
             "Values that differ there.",
             parameters={**_PARAMETERS, "description": "Override those for all; objects are merged key by key."},
+            inputs=by_pattern(
+                f"^{_NAME}$", f"a name {_NAMED}", _DATA_THERE,
+                "Data that is there already, by the component's input keys.",
+            ),
             run={"description": "Whether the task runs there.", "type": "boolean", "default": True},
             timeout=_TASK_TIMEOUT,
         ),
@@ -180,8 +261,13 @@ JOB: Schema = {
         resources={"$ref": "#/$defs/resources"},
         timeout=a_whole("Seconds from the submit until the job is stopped; by default, the initiator's setting.", 1),
         task_timeout=_TASK_TIMEOUT,
+        stage={"description": "The stage of tasks that name none, where the component has it.", "enum": [*STAGES[1:]]},
         ttl=a_whole(
             "Seconds from the end until every party removes the job; by default, each party's own setting.", 60
+        ),
+        model=an_object(
+            "The id and the version of the models that its tasks make; by default the id of the job, and 0.", ("id",),
+            id=_MODEL_ID, version=_MODEL_VERSION,
         ),
         max_failed_workers=a_whole("Number of workers that may fail before the job does; no limit by default.", 0),
         at=by_pattern(
@@ -195,5 +281,8 @@ JOB: Schema = {
         },
         **LIFECYCLE,
     ),
-    "$defs": {"task": _TASK, "retry": _RETRY, "policies": _POLICIES, "resources": _RESOURCES},
+    "$defs": {
+        "task": _TASK, "retry": _RETRY, "policies": _POLICIES, "resources": _RESOURCES, "table": _NAMED_TABLE,
+        "output": _NAMED_OUTPUT,
+    },
 }  # fmt: skip

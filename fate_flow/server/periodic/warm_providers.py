@@ -86,7 +86,8 @@ class WarmProviders(PeriodicWork):
 
     def _start(self, provider: ExternalProvider, of: int) -> None:
         place, path = provider.place, warm_socket(self._folder, provider.place)
-        argv = ("nice", place.python, "-I", str(WARM), place.module, str(path))
+        # Not with `nice`: workers are forked from it, and could not take that back.
+        argv = (place.python, "-I", str(WARM), place.module, str(path))
         with (self._logs / f"{place.name}.log").open("ab") as output:
             process = subprocess.Popen(      # its input ends with this process
                 argv, cwd=self._folder, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True

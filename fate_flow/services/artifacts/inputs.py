@@ -10,8 +10,8 @@ from typing import Any
 from fate_flow.core.access.permission import Reads, Thing
 from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.job import TaskKey
-from fate_flow.core.model.modules import ModuleInfo, output_names
-from fate_flow.core.model.spec import Input, JobSpec, Party, Source, TaskSpec
+from fate_flow.core.model.modules import DescribesArtifacts, ModuleInfo, output_names
+from fate_flow.core.model.spec import Input, JobSpec, ModelReference, Party, Source, TaskSpec
 from fate_flow.services.artifacts.kinds import Kinds
 from fate_flow.store.contract.transaction import Transaction
 
@@ -34,6 +34,7 @@ class Upstream:
     modules: Mapping[str, ModuleInfo]
     reported: Callable[[str], tuple[Artifact, ...]]      # by the task's newest worker here; given the name of the task
     why_unknown: Callable[[str], str]                    # why this party cannot know that; empty if it can
+    stored: Callable[[ModelReference], Artifact | str]   # in the store of models, or text that says why it is not
 
     def inputs_of(self, key: TaskKey, is_own: bool) -> TaskInputs | str:
         """Return the inputs of a party task that starts, or text about what is missing. `is_own`: of this party's
@@ -45,17 +46,42 @@ class Upstream:
                 missing = f"{source.producer}.{source.alias} has no {' or '.join(nouns)} at {key.party}"
                 return f"input {one.kind}.{one.key}: {self.why_unknown(source.producer) or missing}"
             found += [replace(artifact, key=one.key) for artifact in artifacts]
+        for one in task.inputs:
+            for reference in one.models if one.is_read_at(key.party) else ():
+                model = self.stored(reference)
+                if isinstance(model, str):
+                    return f"input {one.kind}.{one.key}: {model}"
+                found.append(replace(model, key=one.key))
         if problem := why_unreadable(self.kinds, self.tx, task, key.party, is_own):
             return problem
+        found += self._stored(key, task)
         parameters = task.parameters.get(key.party, {})
         for kind in self.kinds.values():
             parameters = kind.parameters(self.tx, task, key.party, parameters)
         return TaskInputs(tuple(found), parameters)
 
+    def _stored(self, key: TaskKey, task: TaskSpec) -> Iterator[Artifact]:
+        """Yield what the inputs read from the store of this party; that it is there was checked."""
+        for name, several in task.stored.get(key.party, {}).items():
+            for one in several:
+                found = (kind.stored(self.tx, one, key.party) for kind in self.kinds.values())
+                yield from (replace(artifact, key=name) for artifact in found if artifact is not None)
+
     def _sources(self, key: TaskKey, task: TaskSpec) -> Iterator[tuple[Input, Source, tuple[Artifact, ...]]]:
         for one, source in _read_by(self.kinds, task, key.party):
-            published = _published(self.kinds, self.tx, key, one, source)
+            kept = tuple(self._reported(one, source)) if self._prefers_kept(task, one) else ()
+            published = kept or _published(self.kinds, self.tx, key, one, source)
             yield one, source, published or tuple(self._reported(one, source))
+
+    def _prefers_kept(self, task: TaskSpec, one: Input) -> bool:
+        """Return whether the input takes, before others, a kind that stays with its worker: a data frame of which there
+        is a table, too."""
+        module = self.modules.get(task.module)
+        info = module.inputs.get(one.key) if isinstance(module, DescribesArtifacts) else None
+        return info is not None and len(info.kinds) > 1 and self._stays(info.kinds[0])
+
+    def _stays(self, name: str) -> bool:
+        return name in self.kinds and self.kinds[name].stays_with_worker
 
     def _reported(self, one: Input, source: Source) -> Iterator[Artifact]:
         """Yield what the source is, of kinds that stay with their worker."""

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.access.permission import Thing
+from fate_flow.core.metrics.form import MOST_BYTES_OF_JOB
 from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.modules import ModuleInfo
-from fate_flow.core.model.spec import Party, TaskSpec
+from fate_flow.core.model.spec import Party, Stored, TaskSpec
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Scope
 
@@ -24,6 +25,7 @@ class Maker:
     spec: TaskSpec | None                # None: its document is not known any more
     module: ModuleInfo | None
     at: int                              # milliseconds since the epoch
+    most_metric_bytes: int = MOST_BYTES_OF_JOB      # of all metrics of the job
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -57,12 +59,15 @@ class ArtifactKind:
     port = ""           # the kind of input that takes them ("data", as in a DSL); empty: no task reads them
     noun = "artifact"   # in messages
     has_rows = False    # it has rows of its own, which `clear` removes and counts
+    is_stored = False   # the store of models keeps what the worker has packed
     stays_with_worker = False   # tasks read what the worker has reported, as long as its folder is there
 
     # ------------------------------------------------------------------ when a task has ended
 
-    def publish(self, tx: Transaction, maker: Maker, artifacts: Sequence[Artifact]) -> None:
-        """Store what a party task made. Every kind is called once for each task, also without artifacts."""
+    def publish(self, tx: Transaction, maker: Maker, artifacts: Sequence[Artifact]) -> str | None:
+        """Store what a party task made. Every kind is called once for each task, also without artifacts.
+
+        Returns what could not be stored, for the log of this party."""
 
     def in_summary(self, artifacts: Sequence[Artifact]) -> Mapping[str, Any]:
         """Return what the summary of the task says of them."""
@@ -96,6 +101,10 @@ class ArtifactKind:
     def grants(self, task: TaskSpec, party: Party) -> Iterator[Thing]:
         """Yield what a job of another party has to be granted in order to read what the parameters name."""
         return iter(())
+
+    def stored(self, tx: Transaction, one: Stored, party: Party) -> Artifact | None:
+        """Return what an input of this kind reads from the store of this party; None if it is not there."""
+        return None
 
     # ------------------------------------------------------------------ removal
 

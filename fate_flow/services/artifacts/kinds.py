@@ -18,10 +18,10 @@ from fate_flow.core.model.artifact import (
     Artifact,
 )
 from fate_flow.core.model.spec import Party
-from fate_flow.services.artifacts.kind import ArtifactKind, Maker, Removed
+from fate_flow.services.artifacts.kind import ArtifactKind
+from fate_flow.services.artifacts.metrics import MetricKind
 from fate_flow.services.artifacts.tables import TableKind
 from fate_flow.store.contract.transaction import Transaction
-from fate_flow.store.values import Metric, Scope
 
 _IN_SUMMARY = "files"
 
@@ -36,10 +36,12 @@ class FileKind(ArtifactKind):
 
 
 class ModelKind(ArtifactKind):
-    """Models, which stay in the folder of their worker, and at their party. The summary of the task lists them."""
+    """Models. Tasks of the same job read them in the folder of their worker, others in the store; both are at this
+    party. The summary of the task lists them."""
 
     port = MODEL
     noun = "model"
+    is_stored = True
     stays_with_worker = True
 
     def in_summary(self, artifacts: Sequence[Artifact]) -> Mapping[str, Any]:
@@ -58,25 +60,6 @@ def files_of(tx: Transaction, job_id: str, task: str, party: Party) -> Mapping[s
     """Return what is stored about the published files of a party task, by the names of its outputs."""
     summary = tx.summary(job_id, task, party) or {}
     return summary.get(_IN_SUMMARY) or {}
-
-
-class MetricKind(ArtifactKind):
-    """Metrics: rows of `t_tracking_metric`."""
-
-    noun = "metric"
-    has_rows = True
-
-    def publish(self, tx: Transaction, maker: Maker, artifacts: Sequence[Artifact]) -> None:
-        listed = [one for artifact in artifacts for one in artifact.metadata["metrics"]]
-        tx.save_metrics((_metric(maker, one) for one in listed), maker.at)
-
-    def clear(self, tx: Transaction, scope: Scope) -> Removed:
-        return Removed(rows=tx.drop_metrics(scope))
-
-
-def _metric(maker: Maker, one: Mapping[str, Any]) -> Metric:
-    data = tuple((pair[0], pair[1]) for pair in one["data"])
-    return Metric(maker.task, one["namespace"], one["name"], data, one["meta"])
 
 
 Kinds = Mapping[str, ArtifactKind]

@@ -13,7 +13,7 @@ from fate_flow.core.access.permission import Kind, Thing
 from fate_flow.core.model.artifact import DATA, TABLE, Artifact
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.modules import DescribesArtifacts, KeepsTables, output_names
-from fate_flow.core.model.spec import Party, TaskSpec
+from fate_flow.core.model.spec import NamedOutput, NamedTable, Party, Stored, TaskSpec
 from fate_flow.services.artifacts.kind import ArtifactKind, Kept, Maker, Removed
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import READ, OutputTable, Scope, TableMeta
@@ -56,6 +56,9 @@ class TableKind(ArtifactKind):
 
         For a job of this party, the caller looks for a named table that is missing. Other parties only see the names
         that they wrote themselves, and not whether a table is missing or disabled."""
+        for one in task.stored_at(party):
+            if problem := _why_not_stored(tx, one, party, is_own, may_come):
+                return problem
         output, named = task.output_at(party), task.table_at(party)
         table = table_named(tx, task, party) if output is None else table_of_output(tx, task, party)
         if is_own:
@@ -78,7 +81,14 @@ class TableKind(ArtifactKind):
             namespace, name = table
             yield Thing(Kind.DATASET, name, namespace)
         if (output := task.output_at(party)) is not None:
-            yield Thing(Kind.DATASET, f"{output.task}.{output.data_name}", f"output_{output.job_id}")
+            yield _thing_of(output)
+        for one in task.stored_at(party):
+            yield Thing(Kind.DATASET, one.name, one.namespace) if isinstance(one, NamedTable) else _thing_of(one)
+
+    def stored(self, tx: Transaction, one: Stored, party: Party) -> Artifact | None:
+        """Return the table, which may be one that a task made of a data frame."""
+        table = tx.table(one.namespace, one.name) if isinstance(one, NamedTable) else table_of(tx, one, party)
+        return _as_input(table) if isinstance(table, TableMeta) else None
 
     # ------------------------------------------------------------------ removal
 
@@ -132,6 +142,10 @@ def _as_published(tx: Transaction, made: OutputTable) -> Artifact:
     table = tx.table(made.namespace, made.name)
     if table is None:
         return Artifact(TABLE, "", {"namespace": made.namespace, "name": made.name})
+    return _as_input(table)
+
+
+def _as_input(table: TableMeta) -> Artifact:
     metadata = {"namespace": table.namespace, "name": table.name, "schema": dict(table.schema)}
     return Artifact(TABLE, table.uri, metadata)
 
@@ -160,10 +174,34 @@ def table_of_output(tx: Transaction, task: TaskSpec, party: Party) -> TableMeta 
     """Return the table of the other job's output that the parameters name, or text that says why there is none."""
     output = task.output_at(party)
     assert output is not None, "the parameters name an output"
+    return table_of(tx, output, party)
+
+
+def table_of(tx: Transaction, output: NamedOutput, party: Party) -> TableMeta | str:
+    """Return the table of another job's output at this party, or text that says why there is none."""
     made = {one.data_name: one for one in tx.outputs(output.job_id, output.task, party)}
     found = made.get(output.data_name)
     table = tx.table(found.namespace, found.name) if found else None
     return table or f"{output} has no table at {party} (flow component output-data-table, there, shows what there is)"
+
+
+def _why_not_stored(tx: Transaction, one: Stored, party: Party, is_own: bool, may_come: bool) -> str:
+    """Return why an input cannot be read from the store of this party. Others do not hear whether it is missing or
+    disabled."""
+    table = tx.table(one.namespace, one.name) if isinstance(one, NamedTable) else table_of(tx, one, party)
+    if isinstance(table, TableMeta) and not table.is_disabled:
+        return ""
+    if isinstance(one, NamedTable) and table is None and may_come:
+        return ""
+    if not is_own:
+        return f"{one} is missing or disabled at {party} (flow table info, there, says which)"
+    if isinstance(table, TableMeta):
+        return _disabled(table, party)
+    return table or f"there is no {one} at {party} (flow data upload, there)"
+
+
+def _thing_of(output: NamedOutput) -> Thing:
+    return Thing(Kind.DATASET, f"{output.task}.{output.data_name}", f"output_{output.job_id}")
 
 
 def _disabled(table: TableMeta | None, party: Party) -> str:
@@ -215,10 +253,13 @@ def _as_kept(table: TableMeta, origin: str, given: Mapping[str, Any]) -> TableMe
 
 
 def _read_by(maker: Maker) -> list[OutputTable]:
-    """Return the table that the task read by its parameters, so that it is known what its own were made from.
+    """Return the table that the task read by its name, so that it is known what its own were made from.
 
     A table in the parameter `table` needs no entry: the task hands it on as its output."""
-    if maker.spec is None or not maker.spec.reads_by_name:
+    if maker.spec is None:
         return []
-    table = maker.spec.table_at(maker.task.party)
+    table = maker.spec.table_at(maker.task.party) if maker.spec.reads_by_name else None
+    stored = [one for one in maker.spec.stored_at(maker.task.party) if isinstance(one, NamedTable)]
+    if table is None and stored:         # a row for each task: of several tables, the first one
+        table = stored[0].namespace, stored[0].name
     return [OutputTable(maker.task, READ, *table)] if table else []

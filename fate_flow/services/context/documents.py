@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, replace
 
 from fate_flow.core.model.document import JobDocument, fate_v1_document
+from fate_flow.core.model.errors import BadDocument
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.jobspec import formats
 from fate_flow.jobspec.formats import FORMATS, parse
@@ -22,6 +23,7 @@ class ParsedJob:
 
     document: Document
     spec: JobSpec
+    chosen: tuple[str, ...] = ()         # which versions of stored models were chosen, for the history of the job
 
 
 def digest_of(document: Document) -> str:
@@ -51,6 +53,14 @@ def spec_in_row(context: Context, document: Document) -> JobSpec:
         spec = parse_document(context, document.content)
         remember_accepted(context, digest, spec)
     return spec
+
+
+def readable_spec(context: Context, document: Document | None) -> JobSpec | None:
+    """Return what a stored document says; None if it is gone, or names what this party has not any more."""
+    try:
+        return None if document is None else spec_in_row(context, document)
+    except BadDocument:
+        return None
 
 
 def parse_document(context: Context, document: JobDocument) -> JobSpec:

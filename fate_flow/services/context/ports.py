@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from fate_flow.core.access.permission import PermissionRule
 from fate_flow.core.access.site import SiteRule
+from fate_flow.core.metrics.form import MOST_BYTES_OF_JOB
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.job import Command, EngineState, JobKey, TaskKey, Worker, WorkerPlace
@@ -28,6 +29,7 @@ from fate_flow.core.streams.counts import PortCount
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.kinds import KINDS, Kinds
+from fate_flow.services.context.model_files import ModelFiles, NoModels
 from fate_flow.store.contract.transaction import Store, Transaction
 from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.values import Document
@@ -64,6 +66,7 @@ class LaunchOrder:
     speaks_as: str                               # the worker whose token all workers of the party task use
     least_intersection: int = 0                  # ids or rows below which nothing computed of them may leave; 0: any
     stage: str = "default"
+    partitions: int = 1                          # of what the worker makes of the rows of a table
     program: Program | None = None               # None: the component's own code
     collects: tuple[Worker, ...] = ()            # for the collector: the workers of the program, by rank
     document: str = ""                           # its name for other parties; empty: it is not compared with theirs
@@ -353,6 +356,7 @@ class Rules:
     resource_waiting: int = 0
     scheduler_silence: int = 10_000
     copy_check: int = 60_000         # between two checks of other parties' jobs that wait here
+    metrics_max_bytes: int = MOST_BYTES_OF_JOB
 
 
 @dataclass(frozen=True)
@@ -409,6 +413,7 @@ class Context:
     carries_streams: bool = True                      # whether other parties reach a gateway of this one
     why_no_stream: Callable[[str], str] = lambda _: ""          # can be opened to a party, by its id; empty: one can
     kinds: Kinds = field(default_factory=lambda: KINDS)
+    models: ModelFiles = field(default_factory=NoModels)         # of the store of models
     fresh_salt: Callable[[], str] = field(default=lambda: secrets.token_hex(32))     # that nobody can guess
 
     def read(self, observe: Callable[[Transaction], T]) -> T:

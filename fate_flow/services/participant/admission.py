@@ -30,6 +30,7 @@ from fate_flow.services.context.documents import (
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.space import check_space_for_party
 from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.models.lookup import why_models_are_missing, why_name_is_taken
 from fate_flow.services.participant.rows import plain_v1_incarnation
 from fate_flow.services.workers.allowed import above_ceilings, check_cores_quota, granted_programs, not_granted
 from fate_flow.services.workers.tables import TablesAtSubmit
@@ -48,14 +49,17 @@ class Admitted:
     bound: JobBinding | None        # what the job id is bound to here
 
 
-def accept(unit: UnitOfWork, spec: JobSpec) -> None:
+def accept(unit: UnitOfWork, spec: JobSpec, job_id: str = "") -> None:
     """Check that all seats of this party can take part in the job; if one cannot, none does.
 
+    `job_id`: of the job, which may have stored models already.
+
     Raises Refused, naming all limits that the job exceeds; PermissionDenied, naming what its initiator was not
-    granted; OperationFailed for a table that is missing or disabled, a missing column, or a program that this party
-    does not run; OperationFailed as in `request`; TooMany for more cores than all jobs of the initiator may hold."""
+    granted; OperationFailed for a table that is missing or disabled, a missing column, a stored model that is missing,
+    or a program that this party does not run; OperationFailed as in `request`; TooMany for more cores than all jobs of
+    the initiator may hold."""
     for seat in own_seats(unit.context, spec):
-        _accept(unit, spec, seat)
+        _accept(unit, spec, seat, job_id)
 
 
 def own_seats(context: Context, spec: JobSpec) -> tuple[Party, ...]:
@@ -65,7 +69,7 @@ def own_seats(context: Context, spec: JobSpec) -> tuple[Party, ...]:
     return tuple(seat for seat in spec.parties if seat.party_id in here)
 
 
-def _accept(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
+def _accept(unit: UnitOfWork, spec: JobSpec, party: Party, job_id: str) -> None:
     # Checked first, so that a party without a grant learns nothing else about this party.
     if why := not_granted(unit, spec, party):
         raise PermissionDenied(why)
@@ -73,6 +77,8 @@ def _accept(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
         raise Refused(why)
     _check_streams(unit.context, spec, party)
     _check_tables(unit, spec, party)
+    if why := why_models_are_missing(unit, spec, party) or why_name_is_taken(unit, spec, party, job_id):
+        raise OperationFailed(why)
     _check_programs(unit, spec, party)
     request(unit, spec, party)
     check_cores_quota(unit, spec)
@@ -207,7 +213,7 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
     check_own_seats(unit.context, create.document, spec)
     check_none_is_revoked(unit, spec)
     _check_keys(unit, command.to, spec)
-    accept(unit, spec)
+    accept(unit, spec, command.job_id)
     if statement is CommandKind.CREATE:
         remember_accepted(unit.context, digest, spec)
     return Admitted(create, for_rows(create.document, spec, create.name, create.description), spec, offered, bound)

@@ -89,7 +89,7 @@ def change_parameters(
     terms = _Terms(revision, revised.document, revised.spec, revised.components, changed)
     bound = unit.binding(job.job_id)
     assert bound is not None, "a job row has its binding"
-    accept(unit, revised.spec)
+    accept(unit, revised.spec, job.job_id)
     _revise(unit, bound, terms)
     nodes = unit.context.engines.default_size.nodes
     conf, disclosure = revised.spec.changeable_conf, revised.document.disclosure
@@ -121,7 +121,7 @@ def take_parameters(unit: UnitOfWork, job: Job, given: Parameters) -> Answer:
     spec = parse_document(unit.context, document.content)
     check_own_seats(unit.context, document.content, spec)
     components = tuple(name for name in spec.tasks if name in given.components)
-    accept(unit, spec)
+    accept(unit, spec, job.job_id)
     remember_accepted(unit.context, offered.digest, spec)
     _revise(unit, bound, _Terms(revision, document, spec, components))
     return Answer()

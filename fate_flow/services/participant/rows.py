@@ -8,11 +8,12 @@ from dataclasses import replace
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Answer, Command, Job, Task, TaskKey
 from fate_flow.core.model.spec import JobSpec
-from fate_flow.core.model.status import TASK_END, TaskStatus
+from fate_flow.core.model.status import TASK_END, JobStatus, TaskStatus
 from fate_flow.core.planning.actions import NO_WHY, MoveJob, MoveTask, Why
 from fate_flow.core.wire.v1.endings import read_task_end
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.models.storing import carry_over
 from fate_flow.services.workers.moves import exit_text, note_version
 
 OK = Answer()
@@ -73,5 +74,7 @@ def move_job(unit: UnitOfWork, job: Job, move: MoveJob, caused_by: str = "") -> 
             message=move.message,
             caused_by=caused_by, exit_status=exit_text(move.exit_code),
         )  # fmt: skip
+        if move.new is JobStatus.SUCCESS:
+            carry_over(unit, job)
     unit.note(Event.JOB_STATUS_WRITTEN if done else Event.JOB_STATUS_UNCHANGED, job_id=job.job_id)
     return done

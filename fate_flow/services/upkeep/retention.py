@@ -17,16 +17,17 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
-from fate_flow.core.model.artifact import file_at
+from fate_flow.core.model.artifact import JSON_MODEL, file_at
 from fate_flow.core.model.errors import Conflict, JobNotFound, StorageUnavailable
 from fate_flow.core.model.job import JobKey
+from fate_flow.core.model.spec import ModelReference, Party
 from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.kind import ArtifactKind, Kept
 from fate_flow.services.context.documents import spec_in_row
 from fate_flow.services.context.ports import Context, Keep
 from fate_flow.store.contract.transaction import Transaction
-from fate_flow.store.values import Document, Scope
+from fate_flow.store.values import Document, Scope, StoredModel
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ T = TypeVar("T")
 _AT_ONCE = 20
 _LEFT_OVER_SECONDS = 3_600.0      # cleaning up after a crash is not urgent, and it has to read folders
 _UPLOAD_GRACE = 3_600_000         # ms; the row of the job that uploads the file may come later
+_MODEL_GRACE = 3_600_000          # ms; the row of a model comes after its file
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,8 @@ class RetentionSweeper:
     # ------------------------------------------------------------------ after a crash
 
     def left_over(self) -> Pieces:
-        """Yield repairs after a crash: folders and uploads without a job, missing files of unfinished jobs.
+        """Yield repairs after a crash: folders and uploads without a job, files of models without a row, missing files
+        of unfinished jobs. Models are never removed otherwise.
 
         Left-over messages are removed by every poll (`Maintenance`)."""
         files = self._context.files
@@ -240,6 +243,8 @@ class RetentionSweeper:
             yield [Piece("folder of no job", job_id, _bound(self._remove_folder, job_id)) for job_id in some]
         for paths in _few(files.uploads_before(self._context.clock() - _UPLOAD_GRACE)):
             yield [Piece("upload of no job", path, _bound(self._drop_upload, path)) for path in paths]
+        for models in _few(self._context.models.kept_before(self._context.clock() - _MODEL_GRACE)):
+            yield [Piece("model of no row", f"{of}, {at}", _bound(self._drop_model, of, at)) for of, at in models]
         yield from self._unused_bindings()
         for keys in _few(self._context.read(lambda tx: tx.open_seats())):
             yield [Piece("written again: files of", str(key), _bound(self._write_confs, key)) for key in keys]
@@ -266,6 +271,15 @@ class RetentionSweeper:
         if any(path in texts for texts in self._open_jobs().values()):
             return False
         self._context.files.remove_artifact(file_at(path))
+        return True
+
+    def _drop_model(self, reference: ModelReference, party: Party) -> bool:
+        """Remove the file of a model that has no row: its transaction failed, or a crash came after its removal."""
+        context = self._context
+        if context.read(lambda tx: tx.model(reference, party)) is not None:
+            return False
+        nothing = StoredModel(reference, party, JSON_MODEL, "", 0, "", "", 0, "", {})
+        context.files.remove_artifact(context.models.artifact(nothing))
         return True
 
     def _write_confs(self, key: JobKey) -> bool:

@@ -30,6 +30,7 @@ from fate_flow.services.context.space import check_space_for_client
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.unanswered import unanswered_text
+from fate_flow.services.models.storing import note_chosen
 from fate_flow.services.participant.admission import accept, check_early, own_seats
 from fate_flow.services.participant.stream_calls import StreamCalls
 from fate_flow.services.use_cases.units import Units
@@ -117,6 +118,7 @@ class Submits:
         if known == job_id and not is_begun_anew:
             unit.note(Event.SUBMIT_ASKED, job_id=known, body=_summary(parsed.document))
             note_who_asked(unit, known, "submitted", by)
+            note_chosen(unit, known, parsed.chosen, parsed.spec.initiator)
             self._initiator.advance(unit, known)
         return known
 

@@ -12,6 +12,7 @@ from fate_flow.services.participant.participant import Participant
 from fate_flow.services.participant.stream_calls import StreamCalls
 from fate_flow.services.use_cases.approvals import Approvals
 from fate_flow.services.use_cases.jobs import Jobs
+from fate_flow.services.use_cases.models import StoredModels
 from fate_flow.services.use_cases.party_commands import PartyCommands
 from fate_flow.services.use_cases.permissions import Permissions
 from fate_flow.services.use_cases.queue import Queue
@@ -44,4 +45,5 @@ class UseCases:
         self.permissions = Permissions(units)
         self.tables = Tables(units)
         self.results = Results(units)
+        self.models = StoredModels(units)
         self.streams = StreamChecks(units)

@@ -4,15 +4,16 @@ starts (docs/explanation/authority.md)."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fate_flow.core.access.authority import PARTY_0
 from fate_flow.core.access.limits import DAY, Grants, TableUse
 from fate_flow.core.access.permission import missing
 from fate_flow.core.model.job import JobKey, TaskKey
+from fate_flow.core.model.modules import KnowsLimits
 from fate_flow.core.model.resources import request_of
-from fate_flow.core.model.spec import JobSpec, Party
+from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.text.phrases import counted
 from fate_flow.jobspec.ceilings import refusals
 from fate_flow.services.artifacts.inputs import named_things
@@ -35,12 +36,22 @@ def not_granted(unit: UnitOfWork, spec: JobSpec, party: Party, task: str = "") -
         return f"{party} has granted nothing to party {initiator} (flow privilege grant, there)"
     use = TableUse(spec, party, unit.context.modules, named_things(unit.context.kinds))
     found = [*map(str, missing(rule, spec, party, grants.things, use.reads, task)), *_cores_beyond(unit, spec, grants)]
+    if grants.limits.least_intersection:
+        found += _unlimited(unit, [one for one in tasks if task in ("", one.name)])
     for one in tasks if grants.tables else ():
         if task in ("", one.name):
             found += use.beyond(one, grants)
     if not task:
         found += _uses_beyond(unit, use, grants)
     return _refusal(party, initiator, list(dict.fromkeys(found)))
+
+
+def _unlimited(unit: UnitOfWork, tasks: Iterable[TaskSpec]) -> Iterator[str]:
+    """Yield the components that would let something leave of an intersection of any size."""
+    for one in tasks:
+        module = unit.context.modules.get(one.module)
+        if isinstance(module, KnowsLimits) and module.ignores_least_intersection:
+            yield f"component {one.module}, which does not look at least_intersection"
 
 
 def _refusal(party: Party, initiator: str, found: list[str]) -> str:

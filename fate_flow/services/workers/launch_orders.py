@@ -14,6 +14,7 @@ from fate_flow.services.artifacts.inputs import Upstream
 from fate_flow.services.context.named_document import named_document
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.models.lookup import stored_input
 from fate_flow.services.workers.allowed import granted_programs, least_intersection
 from fate_flow.services.workers.ending import stop_seconds
 from fate_flow.services.workers.outputs import reported_by, why_not_reported
@@ -28,6 +29,7 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
     inputs = Upstream(
         unit.context.kinds, unit.tx, spec, unit.context.modules,
         partial(reported_by, unit, key.job_id, key.party), partial(why_not_reported, unit, key.job_id, key.party),
+        partial(stored_input, unit, spec, key),
     ).inputs_of(key, is_own)  # fmt: skip
     if isinstance(inputs, str):
         return inputs
@@ -41,6 +43,7 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         parameters=inputs.parameters,
         inputs=inputs.artifacts,
         task_cores=parameters.task_cores,
+        partitions=parameters.computing_partitions,
         timeout_seconds=unit.context.ceilings.timeout_of(task_spec.timeout_at(key.party)),
         stop_seconds=stop_seconds(unit, key),
         speaks_as=task.worker_id or worker.worker_id,

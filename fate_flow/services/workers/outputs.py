@@ -17,6 +17,8 @@ from fate_flow.services.artifacts.kind import Maker
 from fate_flow.services.context.effects import RemoveArtifacts
 from fate_flow.services.context.ports import TaskOutputs
 from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.models.storing import store_models
+from fate_flow.store.views.metrics import joined, summary_of
 
 
 def settle_outputs(unit: UnitOfWork, job_id: str, move: MoveTask) -> None:
@@ -106,20 +108,31 @@ def _go_on_without(unit: UnitOfWork, task: Task, why: str) -> None:
 def publish_outputs(unit: UnitOfWork, task: Task) -> str:
     """Store what the worker made: its artifacts, each as its kind says, and the summary.
 
-    Returns why that is not known, and stores nothing then; empty otherwise."""
+    Returns why that is not known, and stores nothing then; empty otherwise. Raises StorageFailed."""
     worker = _maker(unit, task)
     if why := _why_unknown(unit, task, worker):
         return why
     made, spec = _made_by(unit, worker), unit.spec(task.key.job_id)
     task_spec = spec.tasks[task.key.name] if spec is not None else None
-    maker = Maker(task.key, task_spec, unit.context.modules.get(task.module), unit.now)
-    summary, listed = dict(made.summary), dict[str, Any]()
+    most = unit.context.rules.metrics_max_bytes
+    maker = Maker(task.key, task_spec, unit.context.modules.get(task.module), unit.now, most)
+    listed = dict[str, Any]()
     for name, kind in unit.context.kinds.items():
         artifacts = [one for one in made.artifacts if one.kind == name]
-        kind.publish(unit.tx, maker, artifacts)
+        if text := kind.publish(unit.tx, maker, artifacts):
+            unit.note(Event.JOB_WARNING, job_id=task.key.job_id, text=text)
+        if kind.is_stored:
+            store_models(unit, task, artifacts)
         for key, said in kind.in_summary(artifacts).items():
             listed[key] = {**listed[key], **said} if key in listed else said      # kinds may share a key
-    summary.update(listed)
+    summary = {**(made.summary or _from_metrics(unit, task)), **listed}
     if summary:
         unit.tx.save_summary(task.key, summary, unit.now)
     return ""
+
+
+def _from_metrics(unit: UnitOfWork, task: Task) -> dict[str, Any]:
+    """Return the summary of a task whose component gives none: from the metrics of this version."""
+    key = task.key
+    pieces = unit.tx.metrics(key.job_id, key.name, key.party)
+    return summary_of(joined(one for one in pieces if one.task == key))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.modules import KnowsColumns, MakesNamedTable, ModuleInfo
-from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
+from fate_flow.core.model.spec import JobSpec, NamedTable, Party, TaskSpec
 from fate_flow.jobspec.text.document import nearest
 from fate_flow.services.artifacts.inputs import why_unreadable
 from fate_flow.services.artifacts.kinds import Kinds
@@ -47,7 +47,9 @@ class TablesAtSubmit:
 
     def _unreadable(self, task: TaskSpec) -> str:
         named = task.table_at(self.party)
-        may_come = self._is_spared(task) or named in self._made_here()
+        stored = [(one.namespace, one.name) for one in task.stored_at(self.party) if isinstance(one, NamedTable)]
+        made_here = self._made_here() if stored or named else set()
+        may_come = self._is_spared(task) or any(one in made_here for one in (named, *stored) if one is not None)
         problem = why_unreadable(self.kinds, self.tx, task, self.party, self._is_own, may_come)
         if problem or may_come or named is None or self.tx.table(*named) is not None:
             return problem

@@ -13,6 +13,7 @@ from fate_flow.core.planning.participant.share_steps import LaunchStep, is_to_en
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Observation, seen_without_engine
 from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.models.storing import models_text
 from fate_flow.services.workers.ending import stop_worker
 from fate_flow.services.workers.launching import continue_share, launch_later
 from fate_flow.services.workers.moves import (
@@ -90,6 +91,8 @@ class WorkerWatch:
         reason, message = how_it_ended(task, seen)
         exit_worker(unit, worker, task, reason, message, _exit_text(observation))
         unit.context.launch_problems.pop(worker.worker_id, None)
+        if reason is Reason.DONE:
+            message = message or models_text(unit, task, observation.made.artifacts)
         if task.is_over_here:
             return          # the job did not wait for it, so its outputs do not count
         if reason is not Reason.DONE and not is_to_end(worker, task):

@@ -1,4 +1,4 @@
-"""The store contract for tables, metrics and summaries."""
+"""The store contract for tables, metrics and summaries, and for connectors to database servers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
-from fate_flow.store.values import Metric, OutputTable, Scope, TableMeta
+from fate_flow.store.values import Connector, Metric, OutputTable, Scope, TableMeta
 
 
 class Results(Protocol):
@@ -30,7 +30,14 @@ class Results(Protocol):
 
     def save_metrics(self, metrics: Iterable[Metric], at: int) -> None: ...
 
-    def metrics(self, job_id: str, task: str, party: Party) -> tuple[Metric, ...]: ...
+    def metrics(self, job_id: str, task: str, party: Party) -> tuple[Metric, ...]:
+        """Return the metrics of the newest version that has any, in pieces, as they were saved."""
+
+    def metric_size(self, job_id: str) -> int:
+        """Return about how many bytes the metrics of a job take."""
+
+    def drop_metric(self, key: TaskKey, namespace: str, name: str) -> int:
+        """Remove the pieces of one metric of a version of a party task; return the number of rows."""
 
     def save_summary(self, key: TaskKey, summary: Mapping[str, Any], at: int) -> None: ...
 
@@ -48,3 +55,8 @@ class Results(Protocol):
     def drop_metrics(self, scope: Scope) -> int: ...
 
     def disabled_tables(self, limit: int) -> tuple[TableMeta, ...]: ...
+
+    def save_connector(self, connector: Connector, at: int) -> None:
+        """Save a connector; it replaces one with the same name."""
+
+    def connector(self, name: str) -> Connector | None: ...

@@ -13,9 +13,9 @@ from typing import Protocol
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.store.contract.bindings import Bindings
-from fate_flow.store.contract.connectors import Connectors
 from fate_flow.store.contract.history import History
 from fate_flow.store.contract.jobs import Jobs
+from fate_flow.store.contract.models import Models
 from fate_flow.store.contract.old_jobs import OldJobs
 from fate_flow.store.contract.outbox import Outbox
 from fate_flow.store.contract.party_keys import KeysOfParties
@@ -32,7 +32,7 @@ from fate_flow.store.values import OutputTable, TableMeta
 
 
 class Transaction(
-    Bindings, Connectors, History, Jobs, KeysOfParties, OldJobs, Outbox, Peers, Permissions, Queue, Resources, Results,
+    Bindings, History, Jobs, KeysOfParties, Models, OldJobs, Outbox, Peers, Permissions, Queue, Resources, Results,
     Seats, Submissions, Tasks, Workers, Protocol,
 ):  # fmt: skip
     """One unit of work. Times are milliseconds since the epoch; `retry_at` is steady time (see `steady`)."""

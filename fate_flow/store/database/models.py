@@ -25,6 +25,7 @@ from fate_flow.store.database.access_models import (
     TableUseRow,
 )
 from fate_flow.store.database.base import Base
+from fate_flow.store.database.model_rows import DeploymentRow, ModelTagRow, StoredModelRow, TaggedModelRow
 
 
 class JobRow(Base):
@@ -477,4 +478,8 @@ MODELS = (
     OutputRow,
     MetricRow,
     SummaryRow,
+    StoredModelRow,
+    DeploymentRow,
+    ModelTagRow,
+    TaggedModelRow,
 )

@@ -1,4 +1,4 @@
-"""The results of tasks, in memory; the counterpart of `sql/results.py`."""
+"""The results of tasks and connectors, in memory; the counterpart of `sql/results.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fate_flow.store.contract.changes import newest_version
 from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.memory.tables import BY_JOB, BY_MAKER, as_json
 from fate_flow.store.memory.unit import MemoryUnitOfWork
-from fate_flow.store.values import READ, Metric, OutputTable, Scope, TableMeta
+from fate_flow.store.values import READ, Connector, Metric, OutputTable, Scope, TableMeta
 
 
 class Results(MemoryUnitOfWork):
@@ -48,7 +48,7 @@ class Results(MemoryUnitOfWork):
     def save_metrics(self, metrics: Iterable[Metric], at: int) -> None:  # noqa: ARG002
         for one in metrics:
             pairs = from_json(to_json({"data": [list(pair) for pair in one.data]}))["data"]
-            kept = changed(one, data=tuple((pair[0], pair[1]) for pair in pairs), meta=as_json(one.meta))
+            kept = changed(one, data=tuple(map(tuple, pairs)), meta=as_json(one.meta))
             number = next(self._rows.metric_ids)
             self._rows.metrics.put(number, (number, kept))
 
@@ -56,6 +56,17 @@ class Results(MemoryUnitOfWork):
         rows = [row for _, row in sorted(self._rows.metrics.of(BY_MAKER, (job_id, task, party)), key=_number)]
         newest = newest_version(row.task for row in rows)
         return tuple(row for row in rows if row.task.version == newest)
+
+    def metric_size(self, job_id: str) -> int:
+        every = [one for _, one in self._rows.metrics.rows.values() if one.task.job_id == job_id]
+        return sum(len(to_json([list(pair) for pair in one.data])) + len(to_json(dict(one.meta))) for one in every)
+
+    def drop_metric(self, key: TaskKey, namespace: str, name: str) -> int:
+        rows = self._rows.metrics.rows.items()
+        gone = [
+            number for number, (_, one) in rows if (one.task, one.namespace, one.name) == (key, namespace, name)
+        ]
+        return sum(self._rows.metrics.drop(number) for number in gone)
 
     def results_of(self, job_id: str) -> tuple[OutputTable, ...]:
         made = self._rows.outputs.of(BY_JOB, job_id)
@@ -79,6 +90,12 @@ class Results(MemoryUnitOfWork):
     def disabled_tables(self, limit: int) -> tuple[TableMeta, ...]:
         hidden = [one for one in self._rows.tables.rows.values() if one.is_disabled]
         return tuple(sorted(hidden, key=lambda one: (one.namespace, one.name)))[:limit]
+
+    def save_connector(self, connector: Connector, at: int) -> None:  # noqa: ARG002  # only SQL stores the time
+        self._rows.connectors.put(connector.name, changed(connector, info=as_json(connector.info)))
+
+    def connector(self, name: str) -> Connector | None:
+        return self._rows.connectors.rows.get(name)
 
     def save_summary(self, key: TaskKey, summary: Mapping[str, Any], at: int) -> None:  # noqa: ARG002
         self._rows.summaries.put(key, (key, as_json(summary)))

@@ -11,8 +11,8 @@ import threading
 from contextlib import AbstractContextManager
 
 from fate_flow.store.memory.bindings import Bindings
-from fate_flow.store.memory.connectors import Connectors
 from fate_flow.store.memory.history import History
+from fate_flow.store.memory.models import Models
 from fate_flow.store.memory.old_jobs import OldJobs
 from fate_flow.store.memory.outbox import Outbox
 from fate_flow.store.memory.party_keys import KeysOfParties
@@ -43,7 +43,7 @@ class MemoryStore:
 
 class MemoryTransaction(
     Workers, Tasks, Seats, Queue, History, OldJobs, Bindings, Permissions, KeysOfParties, Outbox,
-    Peers, Submissions, Results, Connectors,
+    Peers, Submissions, Results, Models,
 ):  # fmt: skip
     """One unit of work. `contract.Transaction` documents the methods."""
 

@@ -20,9 +20,19 @@ from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Command, EngineState, Hold, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.peer import PeerTrouble
-from fate_flow.core.model.spec import Party
+from fate_flow.core.model.spec import ModelReference, Party
 from fate_flow.store.database.json_text import from_json, to_json
-from fate_flow.store.values import Connector, Document, Metric, OutputTable, Submission, TableMeta
+from fate_flow.store.values import (
+    Connector,
+    Deployment,
+    Document,
+    Metric,
+    ModelTag,
+    OutputTable,
+    StoredModel,
+    Submission,
+    TableMeta,
+)
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -156,6 +166,10 @@ class Rows:
         self.submissions: Table[str, Submission] = Table(journal, job=lambda one: one.job_id)
         self.tables: Table[tuple[str, str], TableMeta] = Table(journal)
         self.connectors: Table[str, Connector] = Table(journal)
+        self.models: Table[tuple[ModelReference, Party], StoredModel] = Table(journal)
+        self.deployments: Table[str, Deployment] = Table(journal)
+        self.model_tags: Table[str, ModelTag] = Table(journal)
+        self.tagged_models: Table[tuple[str, str], str] = Table(journal)     # by tag and model id
         self.outputs: Table[tuple[TaskKey, str], OutputTable] = Table(
             journal, maker=lambda one: _maker(one.task), job=lambda one: one.task.job_id
         )

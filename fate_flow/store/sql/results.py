@@ -1,4 +1,4 @@
-"""The results of tasks: tables, metrics, summaries."""
+"""The results of tasks: tables, metrics, summaries; and connectors to database servers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from peewee import fn
+
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.store.database.json_text import from_json, to_json
-from fate_flow.store.database.models import MetricRow, OutputRow, StorageTableRow, SummaryRow
+from fate_flow.store.database.models import ConnectorRow, MetricRow, OutputRow, StorageTableRow, SummaryRow
 from fate_flow.store.database.prepared import insert
 from fate_flow.store.database.queries import hit
 from fate_flow.store.sql.unit import SqlUnitOfWork
-from fate_flow.store.values import READ, Metric, OutputTable, Scope, TableMeta
+from fate_flow.store.values import READ, Connector, Metric, OutputTable, Scope, TableMeta
 
 
 class Results(SqlUnitOfWork):
@@ -83,14 +85,16 @@ class Results(SqlUnitOfWork):
     def metrics(self, job_id: str, task: str, party: Party) -> tuple[Metric, ...]:
         rows = list(MetricRow.select().where(_made_by(MetricRow, job_id, task, party)).order_by(MetricRow.f_id))
         newest = max((row.f_task_version for row in rows), default=0)
-        return tuple(
-            Metric(
-                TaskKey(job_id, task, newest, party), row.f_metric_namespace, row.f_metric_name,
-                tuple((pair[0], pair[1]) for pair in json.loads(row.f_data)), from_json(row.f_meta),
-            )
-            for row in rows
-            if row.f_task_version == newest
-        )  # fmt: skip
+        return tuple(metric_of(row) for row in rows if row.f_task_version == newest)
+
+    def metric_size(self, job_id: str) -> int:
+        size = fn.SUM(fn.LENGTH(MetricRow.f_data) + fn.LENGTH(MetricRow.f_meta))
+        return int(MetricRow.select(size).where(MetricRow.f_job_id == job_id).scalar() or 0)
+
+    def drop_metric(self, key: TaskKey, namespace: str, name: str) -> int:
+        is_version = _made_by(MetricRow, key.job_id, key.name, key.party) & (MetricRow.f_task_version == key.version)
+        is_it = (MetricRow.f_metric_namespace == namespace) & (MetricRow.f_metric_name == name)
+        return int(MetricRow.delete().where(is_version & is_it).execute())
 
     def results_of(self, job_id: str) -> tuple[OutputTable, ...]:
         row = OutputRow
@@ -115,6 +119,16 @@ class Results(SqlUnitOfWork):
         query = row.select().where(row.f_disable == True).order_by(row.f_namespace, row.f_name)  # noqa: E712
         return tuple(_table_of(one) for one in query.limit(limit))
 
+    def save_connector(self, connector: Connector, at: int) -> None:
+        ConnectorRow.replace(
+            f_name=connector.name, f_engine=connector.engine, f_connector_info=to_json(dict(connector.info)),
+            f_create_time=at,
+        ).execute()  # fmt: skip
+
+    def connector(self, name: str) -> Connector | None:
+        row = ConnectorRow.get_or_none(ConnectorRow.f_name == name)
+        return None if row is None else Connector(row.f_name, row.f_engine, from_json(row.f_connector_info))
+
     def save_summary(self, key: TaskKey, summary: Mapping[str, Any], at: int) -> None:
         SummaryRow.replace(
             f_job_id=key.job_id, f_role=key.party.role, f_party_id=key.party.party_id, f_component_name=key.name,
@@ -125,6 +139,12 @@ class Results(SqlUnitOfWork):
         query = SummaryRow.select(SummaryRow.f_summary).where(_made_by(SummaryRow, job_id, task, party))
         row = query.order_by(SummaryRow.f_task_version.desc()).tuples().first()
         return from_json(row[0]) if row else None
+
+
+def metric_of(row: MetricRow) -> Metric:
+    key = TaskKey(row.f_job_id, row.f_component_name, row.f_task_version or 0, Party(row.f_role, row.f_party_id))
+    data = tuple(map(tuple, json.loads(row.f_data)))
+    return Metric(key, row.f_metric_namespace, row.f_metric_name, data, from_json(row.f_meta))
 
 
 def _table_is(namespace: str, name: str) -> Any:

@@ -13,8 +13,8 @@ from peewee import Database
 from fate_flow.store.database.models import MODELS, JobRow
 from fate_flow.store.database.refusals import REFUSALS, drop_if_lost, first_refusal, reading_refused, refusal_of
 from fate_flow.store.sql.bindings import Bindings
-from fate_flow.store.sql.connectors import Connectors
 from fate_flow.store.sql.history import History
+from fate_flow.store.sql.models import Models
 from fate_flow.store.sql.old_jobs import OldJobs
 from fate_flow.store.sql.outbox import Outbox
 from fate_flow.store.sql.party_keys import KeysOfParties
@@ -101,6 +101,6 @@ class SqlStore:
 
 class SqlTransaction(
     Workers, Tasks, Seats, Queue, History, OldJobs, Bindings, Permissions, KeysOfParties, Outbox,
-    Peers, Submissions, Results, Connectors,
+    Peers, Submissions, Results, Models,
 ):  # fmt: skip
     """One unit of work. `contract.Transaction` documents the methods."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from peewee import fn
+
 from fate_flow.core.model.job import Hold, Job, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus, TaskStatus
-from fate_flow.store.database.models import JobRow, SeatRow
+from fate_flow.store.database.models import JobRow, MetricRow, SeatRow
 from fate_flow.store.database.queries import IN_QUEUE, waiting_here
 from fate_flow.store.database.rows import JOB_COLUMNS, SEAT_COLUMNS, job_of, seat_of
 from fate_flow.store.sql.store import SqlTransaction
@@ -32,6 +34,7 @@ class JobSnapshot:
     name: str = ""
     troubles: Mapping[str, PeerTrouble] = field(default_factory=dict)     # with connections to other parties, by id
     digest: str = ""                 # of the document, if this party has to approve the job
+    newest_metric: int = 0           # the number of the last piece of a metric that a task here has reported; 0: none
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,8 @@ def snapshot_of(tx: SqlTransaction, job_id: str) -> JobSnapshot | None:
     name = names_of([job_id]).get(job_id, "")
     seats, steady, troubles = tx.seats(job_id), tx.steady(), tx.peer_troubles()
     digest = digests_of(tx, [job_id]).get(job_id, "") if own.consent is not None else ""
-    return JobSnapshot(tuple(jobs), seats, tasks, place, steady, known, workers, name, troubles, digest)
+    metric = MetricRow.select(fn.MAX(MetricRow.f_id)).where(MetricRow.f_job_id == job_id).scalar() or 0
+    return JobSnapshot(tuple(jobs), seats, tasks, place, steady, known, workers, name, troubles, digest, metric)
 
 
 def queue_page(tx: SqlTransaction, limit: int, offset: int) -> QueuePage:

@@ -23,8 +23,9 @@ from fate_flow.store.database.models import EngineRow, JobRow, MetricRow, Output
 from fate_flow.store.database.queries import job_is
 from fate_flow.store.database.refusals import reading_refused
 from fate_flow.store.sql.resources import COMPUTING
+from fate_flow.store.sql.results import metric_of
 from fate_flow.store.sql.store import SqlTransaction
-from fate_flow.store.values import READ, Document, Metric, OutputTable, TableMeta
+from fate_flow.store.values import READ, Document, Metric, MetricPiece, OutputTable, TableMeta
 from fate_flow.store.views.columns import Row, column_of, read_rows
 from fate_flow.store.views.count_cache import CountCache
 from fate_flow.store.views.filters import NO_INDEX, Filters, conditions
@@ -45,6 +46,7 @@ from fate_flow.store.views.lists import (
     read_page,
     shape_of,
 )
+from fate_flow.store.views.metrics import in_fate_2, joined
 from fate_flow.store.views.snapshots import JobSnapshot, QueuePage, queue_page, snapshot_of
 from fate_flow.store.views.wait_reasons import WAIT_FIELDS, with_wait_reasons
 
@@ -196,8 +198,21 @@ class Views:
 
     @_read_again
     def metrics(self, job_id: str, task: str, party: Party) -> tuple[Metric, ...]:
+        """Return the metrics of the newest version of a party task that has any; each once, as far as it has come."""
         with self._reading() as tx:
-            return tx.metrics(job_id, task, party)
+            return joined(tx.metrics(job_id, task, party))
+
+    def metrics_in_fate_2(self, job_id: str, task: str, party: Party) -> list[dict[str, Any]]:
+        """Return the same as FATE 2's list `{name, type, groups, step_axis, data}`."""
+        return in_fate_2(self.metrics(job_id, task, party))
+
+    @_read_again
+    def metric_pieces(self, job_id: str, after: int, limit: int = MOST_ROWS) -> tuple[MetricPiece, ...]:
+        """Return what was saved here of the metrics of a job behind the piece with the number `after`, in order."""
+        where = (MetricRow.f_job_id == job_id) & (MetricRow.f_id > after)
+        with self._reading():
+            rows = MetricRow.select().where(where).order_by(MetricRow.f_id).limit(min(limit, MOST_ROWS))
+            return tuple(MetricPiece(row.f_id, metric_of(row)) for row in rows)
 
     @_read_again
     def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None:

@@ -6,7 +6,9 @@ import json
 from forking import serve
 from pipeline.backend.pipeline import PipeLine
 from pipeline.component import Intersection, Reader
-from pipeline.interface import Data
+from pipeline.component.component_base import FateComponent
+from pipeline.interface import Data, Input, Output
+from pipeline.runtime.entity import JobParameters
 
 
 def upload(file, table):
@@ -74,5 +76,41 @@ def deploy(dump):
     return {}
 
 
-DOES = {"upload": upload, "bind": bind, "fit": fit, "follow": follow, "read": read, "deploy": deploy}
+class Fit(FateComponent):
+    """A component that trains, as the classes of FATE's are written."""
+
+    def __init__(self, **kwargs):
+        FateComponent.__init__(self, **kwargs)
+        self.input = Input(self.name, data_type="multi")
+        self.output = Output(self.name, data_type="single")
+        self._module_name = "Fit"
+
+
+def train_and_predict(guest, host, table):
+    """Trains, deploys, and predicts by another pipeline with a reader of its own."""
+    guest, host = int(guest), int(host)
+
+    def piped(name):
+        pipeline = PipeLine().set_initiator(role="guest", party_id=guest).set_roles(guest=guest, host=host)
+        reader = Reader(name=name)
+        for role, party_id in (("guest", guest), ("host", host)):
+            at = reader.get_party_instance(role=role, party_id=party_id)
+            at.component_param(table={"name": table, "namespace": "trial"})
+        return pipeline.add_component(reader), reader
+
+    training, reader = piped("reader_0")
+    fit_0 = Fit(name="fit_0")
+    training.add_component(fit_0, data=Data(train_data=reader.output.data))
+    training.compile()
+    training.fit(JobParameters(task_conf={"fit_0": {"stage": "train"}}))
+    training.deploy_component([fit_0])
+    predicting, reader = piped("reader_1")
+    rows = {training.fit_0.input.data.test_data: reader.output.data}
+    predicting.add_component(training, data=Data(predict_input=rows))
+    predicting.predict()
+    return {"trained": training.get_train_job_id(), "predicted": predicting.get_predict_job_id()}
+
+
+DOES = {"upload": upload, "bind": bind, "fit": fit, "follow": follow, "read": read, "deploy": deploy,
+        "train_and_predict": train_and_predict}
 serve(lambda argv: print("\n" + json.dumps(DOES[argv[0]](*argv[1:]))))

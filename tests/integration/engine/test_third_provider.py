@@ -28,6 +28,13 @@ from tests.kit.waiting import eventually
 KEY = TaskKey("2026010112000000000001234", "a", 0, Party("guest", "9999"))
 
 
+@pytest.fixture(autouse=True)
+def behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server's environment names a proxy, which does not answer: requests on this machine do not go to it."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+
 def test_a_worker_of_a_third_provider_runs_and_its_result_is_read(site: Site) -> None:
     settings = replace(Settings("9999", site.home), log_dir=site.home / "logs")
     workers = LocalWorkers(settings, site.engine, "http://x", b"secret", lambda _: None, THREE)
@@ -86,11 +93,13 @@ def test_a_worker_of_an_external_provider_runs_with_its_own_python(workers: Loca
     seen = workers.observe(well)
     assert (seen.succeeded, seen.exit_code, seen.message) == (True, 0, ""), printed_by(workers, well)
     [metrics] = seen.made.artifacts
-    assert metrics.metadata["metrics"] == [{
-        "namespace": "said", "name": "times", "data": [[0, 3]],
-        "meta": {"metric_type": "repeats", "step_axis": "iterations"},
-    }]  # fmt: skip
-    assert f"the worker of say runs\nimported by {imported_by}\n" in printed_by(workers, well)
+    loss, summary = metrics.metadata["metrics"]
+    assert (loss["namespace"], loss["name"]) == ("said", "said_loss")
+    assert loss["data"] == [[step, 1 / (step + 1), 1.5] for step in range(3)]
+    assert (summary["name"], summary["data"]) == ("summary", [["words", 1]])
+    printed = printed_by(workers, well)
+    assert f"the worker of say runs\nimported by {imported_by}\n" in printed
+    assert "callers without a module: []\n" in printed, "FATE lists its callers at each step of a computation"
     failed = workers.observe(badly)
     assert (failed.succeeded, failed.exit_code) == (False, 1)
     assert failed.message == "a failed: ValueError; this party's log has the traceback"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.servers.home_files import paths_below
 from tests.kit.servers.party_servers import (
     EVERYBODY,
     GUEST,
@@ -254,7 +255,7 @@ def test_a_csv_that_is_no_table_fails_its_job_and_leaves_no_table_and_no_file(
 @pytest.mark.parametrize("name", ["a b&c", "../z", "\u00fcn\u00ef#1", "%2e%2e"])
 def test_a_table_may_have_any_printable_name(cluster: Cluster, name: str) -> None:
     guest, data = cluster.guest, cluster.guest.home / "data"
-    before = sorted(data.rglob("*"))
+    before = set(paths_below(data))
     guest.has_table(name, csv_text(["id", "x"], {"a": [1], "b": [2]}))
     table = {"namespace": "it", "table_name": name}
     assert guest.ask("table/table_info", table)["count"] == 2
@@ -262,7 +263,7 @@ def test_a_table_may_have_any_printable_name(cluster: Cluster, name: str) -> Non
     assert guest.ask("table/table_info", table)["exist"] == 0
 
     def left() -> list[Path]:
-        return [path for path in sorted(data.rglob("*")) if path not in before and path.is_file()]
+        return [path for path in sorted(paths_below(data)) if path not in before and path.is_file()]
 
     # The answer follows the commit, and so does the removal of the file, in a thread of its own.
     eventually(lambda: not left(), lambda: f"the file of the table to go: {left()}")

@@ -13,6 +13,7 @@ import requests
 import yaml
 
 from fate_flow.cli.connection.signature import Signature
+from tests.kit.servers.home_files import contents_below
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, PartyServer, running_cluster, toy
 from tests.kit.servers.warm import WARM
 from tests.kit.waiting import eventually
@@ -98,9 +99,9 @@ def test_each_may_do_what_the_roles_say(parties: Cluster, tmp_path: Path, docume
     assert "is over already" in bob.flow("job", "stop", "-j", job_id)
     assert carl.refused("job", "log", "-j", job_id, "-o", tmp_path)["retcode"] == 403
     anna.flow("job", "log", "-j", job_id, "-o", tmp_path)
-    logs = [path for path in (parties.guest.home / "logs").rglob("*") if path.is_file()]
+    logs = contents_below(parties.guest.home / "logs")
     assert len(logs) > 5
-    assert [path for path in logs if anna.keys["secret_key"] in path.read_text(errors="replace")] == []
+    assert [path for path, content in logs.items() if anna.keys["secret_key"].encode() in content] == []
     served = parties.guest.log("fate_flow", "fate_flow_access.log")
     for name, path in (("anna", "data/upload"), ("bob", "job/stop"), ("carl", "job/list/job")):
         assert [line for line in served if f" - {name} [" in line and path in line], (name, path)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from fate_flow.engines.local.worker import RUNNER, Started
+from tests.kit.servers.home_files import contents_below
 from tests.kit.servers.lending import PARTIES, Servers, a_root
 from tests.kit.servers.party_servers import (
     BASE_PORT,
@@ -234,6 +235,25 @@ def test_an_example_trains_over_three_parties(servers: Cluster) -> None:
     assert ends == [f"rank {rank} of 4 has learned 3.00 -2.00" for rank in (2, 3)]
     ranks = [(row["f_slot"], row["f_rank"], row["f_exit_status"]) for row in workers(servers.parties[OTHER], job_id)]
     assert ranks == [(0, 0, "exit code 0"), (1, 1, "exit code 0")]
+    losses = {party_id: losses_of(servers.parties[party_id], job_id) for party_id in (GUEST, OTHER)}
+    assert {party_id: list(each) for party_id, each in losses.items()} == {
+        GUEST: ["default"], OTHER: ["default/rank-0", "default/rank-1"],
+    }, "of each rank by itself, and at its own party alone"
+    for each in losses.values():
+        for points in each.values():
+            assert [step for step, _ in points] == list(range(12))
+            assert points[0][1] > 100 * points[-1][1] > 0
+    watched = servers.guest.flow("job", "watch", "-j", job_id).err
+    assert f"task train guest-{GUEST}: loss {losses[GUEST]['default'][-1][1]:.6g} (rounds 11)\n" in watched
+    assert f"host-{OTHER}: rank-0/loss" not in watched
+
+
+def losses_of(party: PartyServer, job_id: str) -> dict[str, list[Any]]:
+    """The points of the loss that the workers of this party have reported, by group."""
+    role = "guest" if party.party_id == GUEST else "host"
+    seat = {"job_id": job_id, "role": role, "party_id": party.party_id, "component_name": "train"}
+    said = party.ask("tracking/component/metric/all", seat)
+    return {namespace: metrics["loss"]["data"] for namespace, metrics in sorted(said.items())}
 
 
 def test_an_example_runs_one_task_after_the_other(servers: Cluster) -> None:
@@ -296,7 +316,7 @@ def test_a_program_has_the_secret_of_its_party_and_nothing_else_holds_it(servers
     assert printed(servers.host, job_id) == f"{hashlib.sha256(SECRET.encode()).hexdigest()}\n"
     for party in (servers.guest, servers.host):
         assert SECRET not in "".join(party.flow("job", "history", "--table", "-j", job_id).out)
-        holding = [path for path in party.home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+        holding = [path for path, content in contents_below(party.home).items() if SECRET.encode() in content]
         assert holding == []
 
 

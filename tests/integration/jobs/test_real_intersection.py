@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.servers.home_files import contents_below
 from tests.kit.servers.party_servers import (
     BASE_PORT,
     GUEST,
@@ -162,7 +163,7 @@ def test_no_id_and_no_value_crossed_in_any_disguise(run: Run) -> None:
 def test_a_party_keeps_nothing_about_an_id_that_it_does_not_hold(run: Run) -> None:
     for party, _, table in party_cases(run):
         own = {person.encode() for person in table}
-        found = {person for path in party.home.rglob("*") if path.is_file() for person in ID.findall(path.read_bytes())}
+        found = {person for content in contents_below(party.home).values() for person in ID.findall(content)}
         assert found
         assert found <= own
 

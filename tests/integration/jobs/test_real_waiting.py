@@ -313,8 +313,12 @@ def test_while_the_next_attempt_is_far_off_others_have_the_cores(with_numbers: C
     assert set(cluster.wait(cluster.submit(toy()), "success")) == {GUEST, HOST}
     rows = cluster.wait(job_id, "failed")
     assert {row["f_run"] for row in rows.values()} == {0}
-    described = cluster.guest.flow("job", "history", "-j", job_id, "--json").document["data"]
-    assert described["parties"] == [{"party_id": HOST, "asked": "answered", "message": ""}]
+    def history() -> dict[str, Any]:
+        data: dict[str, Any] = cluster.guest.flow("job", "history", "-j", job_id, "--json").document["data"]
+        return data
+
+    both = [{"party_id": HOST, "asked": "answered", "message": ""}]
+    described = eventually(lambda: found if (found := history())["parties"] == both else None, lambda: str(history()))
     drained = {GUEST: [("running", "stopping"), ("stopping", "failed")], HOST: [("running", "failed")]}
     for party_id, ends in drained.items():
         seen = [one for one in described["moves"] if one["seen_by"] == party_id]

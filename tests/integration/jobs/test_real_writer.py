@@ -19,6 +19,7 @@ from fate_flow.components.tables.table import Schema, Table, TableExists, TableW
 from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.components.worker.task import TaskContext
 from fate_flow.core.model.spec import Party
+from tests.kit.servers.home_files import contents_below
 from tests.kit.servers.mariadb import mariadb_url, open_mariadb
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, Cluster, csv_text, running_cluster
 
@@ -318,7 +319,7 @@ def test_a_table_is_written_and_the_password_told_to_the_worker_alone(party: Clu
     connector = guest.ask("table/connector/query", {"connector_name": "warehouse"})
     assert connector.keys() == {"connector_name", "engine", "host", "port", "db"}
     assert "hidden" not in str([connector, guest.ask("server/service/get"), guest.job(answer["jobId"])])
-    described = [path for path in guest.home.rglob("*") if path.is_file() and b"hidden" in path.read_bytes()]
+    described = [path for path, content in contents_below(guest.home).items() if b"hidden" in content]
     assert {path.name for path in described} == {"config.yaml", "local.service_conf.yaml"}
     assert {stat.S_IMODE(path.stat().st_mode) for path in described if path.name == "config.yaml"} == {0o600}
 

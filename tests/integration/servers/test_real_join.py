@@ -9,6 +9,7 @@ import pytest
 
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.invitation import read_invitation
+from tests.kit.servers.home_files import contents_below
 from tests.kit.servers.party_servers import GUEST, HOST, OTHER, Cluster, PartyServer, toy
 from tests.kit.servers.strangers import PARTIES, SECONDS, Strangers, strangers_at
 from tests.kit.waiting import eventually
@@ -68,12 +69,10 @@ def test_two_commands_join_two_servers_that_run(strangers: Strangers) -> None:
     assert again.err.splitlines()[-1].startswith("Error: ")
     assert "Traceback" not in again.err
     for party_id in PARTIES:
-        for path in strangers.servers[party_id].home.rglob("*"):
-            if path.is_file() and not path.is_socket():
-                content = path.read_bytes()
-                assert text.strip().encode() not in content, path
-                assert secret not in content, path
-                assert secret.hex().encode() not in content, path
+        for path, content in contents_below(strangers.servers[party_id].home).items():
+            assert text.strip().encode() not in content, path
+            assert secret not in content, path
+            assert secret.hex().encode() not in content, path
 
 
 def submitted(guest: PartyServer, **roles: list[int]) -> dict[str, object] | None:

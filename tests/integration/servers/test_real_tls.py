@@ -22,6 +22,7 @@ from fate_flow.core.access.key_list import TLS, key_id_of, read_key_list
 from fate_flow.peers.key_changes import own_tls
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.peers.tls import PeerKey, client_context, load_tls_key, public_pem
+from tests.kit.servers.home_files import contents_below
 from tests.kit.servers.party_servers import (
     BASE_PORT,
     GUEST,
@@ -148,7 +149,7 @@ def test_nobody_between_the_servers_reads_the_rows_of_an_intersection(joined: Jo
 
     # The host gets its own parameters alone; both are bound to one document, whose digest people can compare.
     home = joined.cluster.parties[HOST].home
-    held = {path: path.read_bytes() for path in home.rglob("*") if path.is_file() and not path.is_socket()}
+    held = contents_below(home)
     assert [path for path, content in held.items() if names[GUEST].encode() in content] == []
     assert any(names[HOST].encode() in content for content in held.values())
     seats = {one: {"job_id": job_id, "role": role, "party_id": one} for role, one in roles}

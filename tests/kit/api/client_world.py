@@ -24,7 +24,7 @@ from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.components.tables.table import Schema, TableWriter
 from fate_flow.components.tables.table_uri import format_uri, parse_uri
 from fate_flow.core.access.site import SiteRule
-from fate_flow.core.model.artifact import Artifact
+from fate_flow.core.model.artifact import FILE_SCHEME, Artifact
 from fate_flow.core.model.grammar import LAST
 from fate_flow.core.model.job import Answer, Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.modules import ModuleInfo
@@ -35,6 +35,7 @@ from fate_flow.core.model.status import TASK_END, JobStatus, SeatStatus, TaskSta
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.engines.local.engine import printed_in
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
+from fate_flow.server.model_store import ModelStore
 from fate_flow.services.context.ports import Context, Engines, LaunchOrder, Observation, PartyEngine, Rules, StreamsHere
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.settings.client_keys import ClientKeys
@@ -113,7 +114,7 @@ class FakeFiles:
         return job_id in self.written
 
     def remove_artifact(self, artifact: Artifact) -> None:
-        parse_uri(artifact.uri).path.unlink()
+        (Path(artifact.uri.removeprefix(FILE_SCHEME)) if artifact.is_packed else parse_uri(artifact.uri).path).unlink()
 
 
 @dataclass
@@ -304,7 +305,7 @@ def make_world(
         files=FakeFiles(), record=record, modules=modules,
         defaults=JobParameters(), rules=Rules(), routes=frozenset({"10000"}),
         clock=lambda: next(clock), fresh_id=lambda: f"{next(fresh):032x}", ceilings=ceilings, site=site,
-        quotas=quotas or Quotas("9999"),
+        quotas=quotas or Quotas("9999"), models=ModelStore(home / "models"),
     )  # fmt: skip
     use_cases = UseCases(context, lambda jobs, *_: rung.append(jobs), 4, settings.limits.submit_timeout)
     peers = FakePeers()

@@ -13,9 +13,8 @@ from jsonschema.exceptions import ValidationError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.test import TestResponse
 
-from fate_flow.api.http.client_auth import ClientAuth, is_for_clients
-from fate_flow.api.v1.openapi import document, path_of
-from fate_flow.api.v2.refusal import API as V2
+from fate_flow.api.http.client_auth import ClientAuth
+from fate_flow.api.v1.openapi import document, is_described, path_of
 
 HOW = "say what it answers in @declared above its handler; larger answers are in fate_flow/api/http/shapes.py"
 
@@ -99,15 +98,13 @@ def _is_signed(app: Flask) -> bool:
 
 
 def _path(app: Flask, path: str, method: str) -> str:
-    """As the document has it, or the name of its answer to what is no operation; empty for what is not for clients."""
-    if V2.has(path):
-        return "OtherApi"
+    """As the document has it, or the name of its answer to what is no operation; empty for what is not v1's."""
     try:
         rule, _ = app.url_map.bind("localhost").match(path, method, return_rule=True)
     except MethodNotAllowed:
-        return "MethodNotAllowed" if is_for_clients(path) else ""
+        return "MethodNotAllowed" if is_described(path) else ""
     except NotFound:
-        return "UnknownPath" if is_for_clients(path) else ""
+        return "UnknownPath" if is_described(path) else ""
     except HTTPException:           # a redirect
         return ""
-    return path_of(rule) if is_for_clients(rule.rule) else ""
+    return path_of(rule) if is_described(rule.rule) else ""

@@ -9,15 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fate_flow.components.artifacts.packed_model import pack
 from fate_flow.components.tables.table import Schema, TableWriter, table_exists
 from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.core.access.permission import Kind, Thing
 from fate_flow.core.access.site import SiteKey
+from fate_flow.core.model.artifact import JSON_MODEL
 from fate_flow.core.model.job import Answer, Hold, TaskKey, Worker
+from fate_flow.core.model.spec import ModelReference
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.peers.site_key import read_public_key
-from fate_flow.store.values import Connector, Metric, TableMeta
+from fate_flow.store.values import Connector, Deployment, Metric, ModelTag, StoredModel, TableMeta
 from tests.kit.api.client_world import GUEST, HOST, LOCAL, START, World
 
 UPLOAD_DSL = {"components": {"upload_0": {"module": "Upload"}}}
@@ -33,6 +36,9 @@ MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
 """
 KEY = SiteKey("10000", read_public_key(_PEM).key_id, _PEM)
 WAITING, RUNNING, DONE, CANCELED, ASKED, HELD = (f"2026010112000000000{number:02d}" for number in range(90, 96))
+
+
+DEPLOYED = "20260101120000000000555"
 
 
 def known(world: World) -> Iterator[dict[str, Any]]:
@@ -53,6 +59,8 @@ def known(world: World) -> Iterator[dict[str, Any]]:
         "output_namespace": "copies", "delimiter": ";",
         "train_dsl": TRAIN_DSL, "cpn_str": ["reader_0"], "version": "2",
         "key": KEY.pem, "replaces": KEY.key_id, "key_name": "public",
+        "model_id": DONE, "model_version": DEPLOYED, "task_name": "toy_0", "output_key": "m", "tag_name": "good",
+        "new_tag_name": "best", "cpn_list": ["toy_0"],
         "engine_name": "STANDALONE", "module": "FATE", "provider_name": "fate_flow",
     }  # fmt: skip
     for job_id in (WAITING, RUNNING, DONE, CANCELED, ASKED, HELD):
@@ -60,6 +68,7 @@ def known(world: World) -> Iterator[dict[str, Any]]:
     yield {"job_id": DONE}
     yield {"job_id": DONE, **rest, "name": "a job", "job_dsl": UPLOAD_DSL, "job_runtime_conf": upload_conf(example)}
     yield {"job_id": DONE, **rest, "filename": "a.json", "log_type": "jobSchedule", "limit": 1, "bytes": 5}
+    yield {"job_id": DONE, **rest, "tag_name": "new"}
     yield {"job_id": DONE, **rest, "address": {"connector_name": "exports", "path": "downloads/b.csv"}}
     yield {"job_id": DONE, **rest, "storage_engine": None, "address": None}
     yield {"job_id": DONE, **rest, "address": {"path": "downloads/b.csv"}}
@@ -93,6 +102,7 @@ class Filled:
         self._world.peers.answers = dict(_ANSWERS)
         for name in _TABLES:
             _table(self._world, name)
+        _model(self._world)
         self._copy.backup(self._world.store.database.connection())
 
     def close(self) -> None:
@@ -123,6 +133,12 @@ def _fill(world: World) -> None:
         tx.add_site_key(KEY, START)
         tx.save_metrics([Metric(key, "train", "loss", ((0, 1.5),), {"name": "loss"})], START)
         tx.save_metrics([Metric(key, "upload", "data_access", (), _UPLOADED)], START)
+        tx.save_model(_model(world))
+        deployed = {"dsl": TRAIN_DSL, "component_parameters": {}, "role": {}}
+        tx.save_deployment(Deployment(DEPLOYED, DONE, 0, deployed, START))
+        for name in ("good", "old"):
+            tx.save_model_tag(ModelTag(name, "of models", START))
+        tx.tag_model("good", DONE)
         tx.save_summary(key, {"sum": 2000, "files": {"report": {"size": 2}}}, START)
         tx.hold_intake(Hold("maintenance", "operator", START, 0))
         for number, (job_id, slot) in enumerate(((RUNNING, 0), (DONE, 0), (DONE, COLLECTOR))):
@@ -130,6 +146,10 @@ def _fill(world: World) -> None:
 
 
 _TABLES = ("site_a", "site_d")
+_MODEL = StoredModel(
+    ModelReference(DONE, 0, "toy_0", "m"), GUEST, JSON_MODEL, "", 0, DONE, "9999", 0, "Fit", {"guest": [9999]},
+    {"rows": 2}, START,
+)  # fmt: skip
 _TASKS = {WAITING: "waiting", HELD: "waiting", CANCELED: "canceled", RUNNING: "running", DONE: "success"}
 _ENDS = {
     "success": {"f_end_time": START, "f_reason": "done"},
@@ -149,9 +169,21 @@ _OUTPUT_TABLES = Answer(data=[{"table_name": "t", "table_namespace": "n", "data_
 _ANSWERS = {"/task/log": _PRINTED, "/output/table": _OUTPUT_TABLES}
 
 
+def _model(world: World) -> StoredModel:
+    """The model of a job that has ended, with its file."""
+    made, packed = world.home / "made" / "m", world.home / "made" / "m.tar"
+    made.parent.mkdir(exist_ok=True)
+    made.write_text('{"w": 1}', encoding="utf-8")
+    digest = pack(made, packed, {})
+    model = replace(_MODEL, sha256=digest.sha256, size=digest.size)
+    with packed.open("rb") as file:
+        world.services.context.models.take(model, file)
+    return model
+
+
 def add_files(world: World) -> None:
     """Logs, what workers printed and left, and a CSV file."""
-    for folder in ("examples", "downloads"):
+    for folder in ("examples", "downloads", "uploads"):
         (world.home / folder).mkdir()
     (world.home / "examples" / "a.csv").write_text("id,x\n1,2\n", encoding="utf-8")
     for job_id in (RUNNING, DONE):

@@ -38,6 +38,7 @@ from tests.kit.peers.handshakes import TlsParty, tls_party
 from tests.kit.peers.hostile_server import HostileServer, Script, answer, once
 from tests.kit.peers.tls_peer import TlsPeer
 from tests.kit.servers.changing_proxy import ChangingProxy
+from tests.kit.servers.home_files import paths_below
 from tests.kit.servers.party_servers import Answer, PartyServer, csv_text, job_of
 from tests.kit.servers.warm import WARM, start_server
 from tests.kit.site_keys import private_key
@@ -282,7 +283,7 @@ class AttackedServer:
 
     def files(self) -> set[str]:
         """All files below the home but those that come and go by themselves."""
-        found = {path.relative_to(self.home).as_posix() for path in self.home.rglob("*")}
+        found = {path.relative_to(self.home).as_posix() for path in paths_below(self.home)}
         return {name for name in found if not name.startswith(_COME_AND_GO)}
 
     def await_nothing_new(self, before: set[str]) -> None:

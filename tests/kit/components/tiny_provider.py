@@ -32,9 +32,11 @@ json.dump(result, open(sys.argv[2], "w"))
 
 FIT = """
 import json, os, sys
+from pathlib import Path
+from fate_flow.components.provider_process.models import pack_made, with_unpacked
 from fate_flow.components.tables.table import Schema, Table, TableWriter
-config = json.load(open(sys.argv[1]))
-inputs, outputs = config["input_artifacts"], config["output_artifacts"]
+config, folder = json.load(open(sys.argv[1])), Path(sys.argv[1]).parent
+inputs, outputs = with_unpacked(config["input_artifacts"], folder), config["output_artifacts"]
 data, model = {}, {}
 def path(one):
     return one["uri"].removeprefix("file://")
@@ -55,6 +57,7 @@ else:
         data["test_output_data"] = [{"uri": uri, "type_name": "table", "metadata": table.metadata()}]
 summary = {"inputs": inputs, "outputs": sorted(outputs), "stage": config["stage"]}
 result = {"status": {"code": 0}, "io_meta": {"outputs": {"data": data, "model": model}}, "summary": summary}
+pack_made(result, config, folder)
 json.dump(result, open(sys.argv[2], "w"))
 """
 

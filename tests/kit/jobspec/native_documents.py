@@ -33,27 +33,44 @@ FULL: Mapping[str, Any] = {
     "version": 1, "name": "full", "description": "all keys",
     "initiator": "guest 9001",
     "parties": {"guest": [9001], "host": [9002, 9004], "arbiter": [9003], "local": [0]},
-    "resources": {"cores": 3, "memory": 512, "parallelism": 2},
-    "timeout": 600, "task_timeout": 100, "ttl": 86_400, "max_failed_workers": 9,
+    "resources": {"cores": 3, "memory": 512, "parallelism": 2, "partitions": 11},
+    "timeout": 600, "task_timeout": 100, "stage": "train", "ttl": 86_400, "max_failed_workers": 9,
+    "model": {"id": "m", "version": 1},
     **LIFECYCLE,
     "at": {
-        "host": {"resources": {"cores": 5, "memory": 6, "parallelism": 7}, "task_timeout": 101},
+        "host": {"resources": {"cores": 5, "memory": 6, "parallelism": 7, "partitions": 12}, "task_timeout": 101},
         "host 9004": {"resources": {"cores": 8, "memory": 9, "parallelism": 10}, "task_timeout": 102},
     },
     "tasks": {
         "fit": {
             "component": "HeteroLR",
             "inputs": {
-                "data": {"data": ["read.raw"]}, "model": {"input_model": ["read.m"]}, "isometric_model": ["read.m"],
-                "cache": ["read.c"], "eval_data": "read.raw",
+                "data": {
+                    "data": ["read.raw"], "named": {"table": {"namespace": "n", "name": "t"}},
+                    "made": {"output": {"job_id": "2026", "task": "f", "output": "o"}},
+                    "own": {"from": "read.raw", "parties": ["guest"]},
+                },
+                "isometric_model": ["read.m"], "cache": ["read.c"],
+                "eval_data": "read.raw",
+                "model": {
+                    "input_model": ["read.m"],
+                    "old": {"model": {"id": "1", "version": 2, "task": "f", "output": "m"}},
+                    "others": {"from": "read.m", "parties": ["host 9004"]},
+                },
             },
             "stage": "train",
             "outputs": {"data": ["scores"], "model": ["weights"], "cache": ["kept"]},
             "after": ["read"],
+            "parties": ["guest", "host"],
             "ports": {"fl": {"listen": ["guest"], "connect": ["host 9002"]}},
             "parameters": {"alpha": {"beta": [1, 2]}},
             "at": {
-                "guest": {"parameters": {"label": "y"}, "run": True, "timeout": 11},
+                "guest": {
+                    "parameters": {"label": "y"}, "run": True, "timeout": 11, "inputs": {
+                        "named": {"table": {"namespace": "n2", "name": "t2"}},
+                        "made": {"output": {"job_id": "2027", "task": "f2", "output": "o2"}},
+                    },
+                },
                 "host 9004": {"parameters": {"gamma": 2}, "run": False, "timeout": 12},
             },
             "timeout": 13,

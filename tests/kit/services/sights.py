@@ -20,7 +20,7 @@ def a_table(name: str, namespace: str = "out", key: str = "data", count: int = 3
 def made(name: str, namespace: str = "out") -> Observation:
     """A worker that succeeded and made a table and a metric."""
     metric = {"namespace": "train", "name": "work", "data": [["loss", 1]], "meta": {}}
-    metrics = Artifact(METRIC, "file:///w/metric.json", {"metrics": [metric]}, "metric")
+    metrics = Artifact(METRIC, "file:///w/metric.json", {"metrics": [metric], "left_out": []}, "metric")
     return with_outputs(a_table(name, namespace), metrics, rows=3)
 
 

@@ -187,6 +187,20 @@ def test_a_plan_is_told_per_party(flow, stub, files):
     )
 
 
+def test_a_plan_with_stages_tells_them(flow, stub, files):
+    tasks = [{"component_name": "read", "module": "Reader", "stage": "default"},
+             {"component_name": "fit", "module": "fate.psi", "stage": "train", "parameters": {"x": 1}}]
+    parties = [{"role": "guest", "party_id": "9999", "cores": 1, "tasks": tasks}]
+    stub.answers({"retcode": 0, "retmsg": "success", "data": {"parties": parties}})
+    assert flow("job", "validate", "--table", *files).stdout == (
+        "guest-9999: 1 core\n"
+        "  task   module     stage     parameters\n"
+        "  read   Reader     default   {}\n"
+        '  fit    fate.psi   train     {"x": 1}\n'
+        "\n"
+    )
+
+
 def value(what, source, where):
     return {"value": what, "from": source, "where": where}
 

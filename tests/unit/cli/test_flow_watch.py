@@ -12,6 +12,7 @@ from rich.console import Console
 from fate_flow.cli.connection.client import Client
 from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.flow.main import flow as flow_command
+from fate_flow.cli.output.curves import sparkline
 from fate_flow.cli.output.progress import LiveScreen, PlainScreen, chosen
 from fate_flow.cli.output.watch import JobView, PartyTask, changes, follow
 from tests.kit.cli.stub_server import Reply
@@ -223,3 +224,75 @@ def test_a_long_job_shows_what_moves():
         ["success"] * 30 + ["running"] * 2 + ["waiting"] * 30 + ["failed"])]
     assert chosen(tasks, 5) == ["t30", "t31", "t32", "t33", "t62"]
     assert len(chosen(tasks, 100)) == 63
+
+
+# ---------------------------------------------------------------------- metrics
+
+
+def some_points(last, *points, name="loss", **more):
+    """What job/metrics answers, up to the number `last`."""
+    curve = {"component_name": "lr_0", **GUEST, "task_version": 0, "namespace": "default", "name": name,
+             "axis": "iterations", "points": [[*point, 1.5] for point in points], **more}
+    return {"retcode": 0, "retmsg": "success", "data": {"curves": [curve] if points else [], "next": last}}
+
+
+def lr_runs(newest, status="running"):
+    return a_look(status, ("lr_0", status, status), newest_metric=newest)
+
+
+def test_the_loss_of_each_iteration_is_a_line_on_a_pipe(flow, stub):
+    stub.answers(
+        lr_runs(0), lr_runs(2), some_points(2, (0, 0.69314718), (1, [0.5])), lr_runs(2), lr_runs(3),
+        some_points(3, (2, "NaN")), lr_runs(5, "success"), some_points(4, (3, 0.25), namespace="default/fold-1"),
+        some_points(5, (0, 0.69314718), (1, [0.5]), (2, "NaN"), (3, 0.125)),
+    )  # fmt: skip
+    result = flow("job", "watch", "-j", "42")
+    assert [line for line in result.stderr.splitlines() if "loss" in line or "success" in line] == [
+        "job 42 task lr_0 guest-9999: loss 0.693147, 0.5 (iterations 0 to 1)",
+        "job 42 task lr_0 guest-9999: loss NaN (iterations 2)",
+        "job 42 task lr_0 guest-9999: fold-1/loss 0.25 (iterations 3)",
+        "job 42 task lr_0 guest-9999: loss 0.125 (iterations 3)",
+        "job 42 task lr_0 guest-9999: running -> success",
+        "job 42 task lr_0 host-10000: running -> success",
+        "job 42: running -> success",
+        "job 42: success",
+    ], "points that are said again are not shown again"
+    after = [one.json["after"] for one in stub.asked if one.path == "/v1/job/metrics"]
+    assert after == [0, 2, 3, 4]
+
+
+def test_of_a_job_that_has_run_for_long_the_last_point_is_shown_and_of_many_the_last_ones(flow, stub):
+    stub.answers(
+        lr_runs(1), some_points(1, *((step, step / 4) for step in range(50))), lr_runs(2),
+        some_points(2, *((50 + step, step) for step in range(9))), lr_runs(2, "success"),
+    )  # fmt: skip
+    lines = [line for line in flow("job", "watch", "-j", "42").stderr.splitlines() if "loss" in line]
+    assert lines == [
+        "job 42 task lr_0 guest-9999: loss 12.25 (iterations 49)",
+        "job 42 task lr_0 guest-9999: loss ..., 1, 2, 3, 4, 5, 6, 7, 8 (iterations 50 to 58)",
+    ]
+
+
+@pytest.mark.parametrize("answer", [
+    {"retcode": 404, "retmsg": "no such path"}, Reply(503, {"retcode": 503, "retmsg": "too busy"}),
+    {"retcode": 0, "retmsg": "success", "data": {"curves": [], "next": 0}},
+])  # fmt: skip
+def test_a_job_is_watched_on_without_its_metrics(flow, stub, answer):
+    stub.answers(lr_runs(1), answer, lr_runs(1, "success"), answer)
+    result = flow("job", "watch", "-j", "42")
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (0, "job 42: success")
+
+
+def test_a_terminal_shows_the_course_of_a_curve_and_its_last_value(stub, pauses):
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=80, height=20, color_system=None)
+    stub.answers(lr_runs(1), some_points(1, *((step, 1 - step / 7) for step in range(8))), lr_runs(1, "success"))
+    follow(Client(lambda: Address(stub.url), pause=pauses.append), "42", LiveScreen(console, clock=lambda: 0.0))
+    assert "lr_0 guest-9999 loss █▇▆▅▄▃▂▁ 0 (iterations 7)" in output.getvalue()
+
+
+@pytest.mark.parametrize(("values", "bars"), [
+    ([1], ""), ([1, "NaN"], ""), ([2, 2, 2], "▁▁▁"), ([0, 7], "▁█"), (range(38), "▁▁▁▂▂▂▂▃▃▃▃▄▄▄▄▅▅▅▅▆▆▆▆▇▇▇▇███"),
+])  # fmt: skip
+def test_a_sparkline_shows_the_last_values(values, bars):
+    assert sparkline([(step, value) for step, value in enumerate(values)]) == bars

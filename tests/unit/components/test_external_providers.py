@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.components.providers.described import description_file
+from fate_flow.components.providers.described import component_info, description_file
+from fate_flow.components.providers.external import ExternalProvider
 from fate_flow.components.providers.table import ProviderTable, provider_table
 from fate_flow.core.access.permission import PermissionRule, missing
 from fate_flow.core.model.artifact import ArtifactInfo
@@ -67,9 +68,9 @@ def test_components_are_described_by_their_own_python_and_have_the_name_of_the_p
     assert (say.name, say.description, say.roles) == ("say", "says a text", {"guest", "host"})
     assert (train.stages, say.stages) == ({"train", "predict", "cross_validation"}, {"default"})
     assert train.inputs == {
-        "train_data": ArtifactInfo("data", ("dataframe",), frozenset({"guest", "host"}), frozenset({"train"})),
+        "train_data": ArtifactInfo("data", ("dataframe", "table"), frozenset({"guest", "host"}), frozenset({"train"})),
         "cv_data": ArtifactInfo(
-            "data", ("dataframe",), frozenset({"guest", "host"}), frozenset({"cross_validation"}), True, True
+            "data", ("dataframe", "table"), frozenset({"guest", "host"}), frozenset({"cross_validation"}), True, True
         ),
         "input_model": ArtifactInfo("model", ("json_model",), frozenset({"guest"}), frozenset({"predict"})),
     }
@@ -90,6 +91,38 @@ def test_parameters_are_checked_as_the_provider_describes_them(folder: Path, pyt
         "times: 0 is not a value of the type 'ConstrainedIntValue'",
         "tims: is not known; did you mean times",
     ]
+
+
+@pytest.mark.parametrize(("value", "is_right"), [
+    ({"metrics": ["iv"], "threshold": [0.1]}, True),
+    ({"metrics": "iv", "threshold": 0.1, "seed": None, "he": {"kind": None}}, True),
+    ({"metrics": 1}, False),
+    ({"threshold": "high"}, False),
+    ({"seed": "x"}, False),
+    ({"he": {"kind": 1}}, False),
+    (["iv"], False),
+])  # fmt: skip
+def test_inside_an_object_a_value_may_stand_for_a_list_of_one_and_null_for_nothing(
+    python: Path, tmp_path: Path, value: object, is_right: bool
+) -> None:
+    """As in FATE's own examples: its readers take that, and its description has the lists alone."""
+    schema = {
+        "type": "object", "definitions": {"HE": {"type": "object", "properties": {"kind": {"type": "string"}}}},
+        "properties": {
+            "metrics": {"type": "array", "items": {"type": "string"}}, "seed": {"type": "integer"},
+            "threshold": {"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "integer"}]}},
+            "he": {"$ref": "#/definitions/HE"},
+        },
+    }  # fmt: skip
+    parameters = {
+        "filter": {"type": "Filter", "optional": True, "type_meta": schema},
+        "columns": {"type": "List", "optional": True, "type_meta": {"type": "array", "items": {"type": "string"}}},
+    }
+    info = component_info(ExternalProvider(place_of(python), tmp_path), {
+        "name": "choose", "roles": ["guest"], "parameters": parameters,
+    })  # fmt: skip
+    assert (info.check({"filter": value}, "guest") == []) is is_right
+    assert info.check({"columns": "iv"}, "guest") == ["columns: 'iv' is not a value of the type 'List'"]
 
 
 def test_a_parameter_of_some_stage_may_be_missing_from_another_one(folder: Path, python: Path) -> None:
@@ -230,7 +263,8 @@ def test_clients_see_providers_and_the_descriptions_of_their_components(world: W
     said = world.ask("component/describe", {"component": "Foreign.say"})["data"]
     assert (said["module"], said["component"]["parameters"]["text"]["type"]) == ("foreign.say", "str")
     assert world.ask("component/describe", {"component": "intersection"})["data"]["module"] == "Intersection"
-    for name, why in (("foreign.x", "has no component 'x'"), ("Nothing", "'Nothing' is not known here")):
+    mistyped = ("Intersecton", "did you mean Intersection; known: Command,")
+    for name, why in (("foreign.x", "has no component 'x'"), mistyped):
         refused = world.post("component/describe", {"component": name})
         assert (refused.status_code, why in refused.get_json()["retmsg"]) == (404, True)
 

@@ -132,7 +132,7 @@ def a_config(folder: Path) -> dict[str, Any]:
 
 def test_a_component_gets_the_transport_instead_of_the_token_of_the_exchange(tmp_path: Path) -> None:
     ours = a_config(tmp_path)
-    theirs = task_files.provider_config(ours, tmp_path, 4711)
+    theirs = task_files.provider_config(ours, tmp_path, 4711, "http://127.0.0.1:1/x")
     assert "secret" not in json.dumps(theirs)
     assert "storage" not in theirs["conf"]
     assert theirs["conf"]["federation"] == {"type": "osx", "metadata": {
@@ -141,27 +141,21 @@ def test_a_component_gets_the_transport_instead_of_the_token_of_the_exchange(tmp
     }}  # fmt: skip
     assert theirs["conf"]["computing"]["metadata"]["options"]["data_dir"] == "/home/jobs/j/guest/9999/frames"
     assert theirs["conf"]["task_final_meta_path"] == f"{tmp_path}/provider_result.json"
-    assert theirs["output_artifacts"]["metric"]["uri"] == f"file://{tmp_path}/provider_metric.json"
+    assert theirs["output_artifacts"]["metric"] == {"uri": "http://127.0.0.1:1/x", "type_name": "json_metric"}
     assert theirs["output_artifacts"]["output_model"] == ours["output_artifacts"]["output_model"]
-    without = task_files.provider_config(ours, tmp_path, None)
+    without = task_files.provider_config(ours, tmp_path, None, "http://127.0.0.1:1/x")
     assert without["conf"]["federation"] == ours["conf"]["federation"], "without gRPC it may speak to the exchange"
 
 
 def test_the_result_of_a_component_becomes_ours(tmp_path: Path) -> None:
-    metrics = [
-        {"name": "lr_loss", "type": "loss", "groups": [{"name": "train", "index": None}], "step_axis": "iterations",
-         "data": [{"metric": 0.7, "step": 0, "timestamp": 1}, {"metric": 0.6, "step": 1, "timestamp": 2}]},
-        {"name": "summary", "groups": [], "data": {"auc": 0.9}},
-        {"name": "scalar", "data": 3},
-    ]  # fmt: skip
-    (tmp_path / task_files.METRICS).write_text(json.dumps(metrics))
+    metrics = [{"namespace": "train", "name": "lr_loss", "data": [[0, 0.7, 1], [1, 0.6, 2]], "meta": {}}]
     model = {"uri": f"file://{tmp_path}/outputs/output_model", "type_name": "json_model", "consumed": True,
              "metadata": {"metadata": {}, "model_overview": {"big": 1}, "source": {"task_id": "t"}}}  # fmt: skip
     unused = {"uri": "standalone:///d/n/m", "type_name": "dataframe", "consumed": False, "metadata": {}}
     said = {"status": {"code": 0}, "io_meta": {"outputs": {
         "data": {"output_data": unused}, "model": {"output_model": model}, "metric": {"metric": {}},
     }}}  # fmt: skip
-    result = task_files.our_result(said, a_config(tmp_path), tmp_path)
+    result = task_files.our_result(said, a_config(tmp_path), metrics)
     assert result["status"] == {"code": 0, "exceptions": None}
     outputs = result["io_meta"]["outputs"]
     assert outputs["data"] == {"output_data": []}
@@ -169,13 +163,21 @@ def test_the_result_of_a_component_becomes_ours(tmp_path: Path) -> None:
         "uri": model["uri"], "type_name": "json_model", "metadata": {"metadata": {}, "source": {"task_id": "t"}},
     }]  # fmt: skip
     assert outputs["metric"]["metric"][0]["uri"] == f"file://{tmp_path}/metric.json"
-    assert json.loads((tmp_path / "metric.json").read_text()) == [
-        {"namespace": "train", "name": "lr_loss", "data": [[0, 0.7], [1, 0.6]],
-         "meta": {"metric_type": "loss", "step_axis": "iterations"}},
-        {"namespace": "default", "name": "summary", "data": [["auc", 0.9]],
-         "meta": {"metric_type": None, "step_axis": None}},
-        {"namespace": "default", "name": "scalar", "data": [[0, 3]], "meta": {"metric_type": None, "step_axis": None}},
-    ]  # fmt: skip
+    assert json.loads((tmp_path / "metric.json").read_text()) == metrics
+    assert task_files.our_result(said, a_config(tmp_path), [])["io_meta"]["outputs"]["metric"] == {}
+
+
+def test_only_files_with_metrics_in_the_folder_of_the_worker_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "w"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path / "else")
+    entries = [{"uri": one} for one in (
+        "http://127.0.0.1:1/x", f"file://{tmp_path}/else", f"file://{folder}/link", f"file://{folder}/m", "file://m",
+        "",
+    )]  # fmt: skip
+    said = {"io_meta": {"outputs": {"metric": {"metric": entries, "one": entries[3]}}}}
+    assert list(task_files.metric_files(said, folder)) == [folder / "m", folder / "m"]
+    assert list(task_files.metric_files({}, folder)) == []
 
 
 def test_a_failure_names_its_type_and_place_but_no_value(tmp_path: Path) -> None:
@@ -183,7 +185,7 @@ def test_a_failure_names_its_type_and_place_but_no_value(tmp_path: Path) -> None
         'Traceback (most recent call last):\n  File "/env/lib/fate/ml/psi.py", line 33, in run\n    raise E(x)\n'
         "fate.E: the id 4711 of ann\nann\nbob: 1\n"
     )
-    result = task_files.our_result({"status": {"code": -1, "exceptions": trace}}, a_config(tmp_path), tmp_path)
+    result = task_files.our_result({"status": {"code": -1, "exceptions": trace}}, a_config(tmp_path), [])
     assert result["status"] == {
         "code": -1,
         "exceptions": "psi_0 failed: fate.E at fate/ml/psi.py line 33; this party's log has the traceback",

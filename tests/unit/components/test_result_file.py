@@ -99,7 +99,8 @@ def test_what_lies_where_it_may_is_read(disk: Disk) -> None:
         "job_id": KEY.job_id,
     }  # fmt: skip
     assert (found[FILE].key, found[FILE].metadata) == ("x", {"bytes": 4, "sha256": DIGEST})
-    assert found[METRIC].metadata == {"metrics": [{"namespace": "n", "name": "m", "data": [["k", 1]], "meta": {}}]}
+    metric = {"namespace": "n", "name": "m", "data": [["k", 1]], "meta": {}}
+    assert found[METRIC].metadata == {"metrics": [metric], "left_out": []}
 
 
 def test_the_outputs_that_a_worker_is_to_make_are_where_they_may_lie(disk: Disk) -> None:
@@ -112,7 +113,24 @@ def test_the_outputs_that_a_worker_is_to_make_are_where_they_may_lie(disk: Disk)
 
 def test_metrics_in_a_pipe_are_none(disk: Disk) -> None:
     [found] = disk.read({"metric": {"m": [{"uri": f"file://{disk.folder}/pipe", "type_name": METRIC}]}}).artifacts
-    assert found.metadata == {"metrics": []}
+    assert found.metadata["metrics"] == []
+    assert "pipe" in found.metadata["left_out"][0]
+
+
+@pytest.mark.parametrize(("text", "names", "why"), [
+    ("{", [], "bad.json is not JSON"), ("7", [], "bad.json: 7 is not a list of metrics"),
+    ('[{"name": "a", "data": {}}, {"name": 3, "data": []}, 5]', ["a"], "name: 3 is not a text; 5 is not an object"),
+    ('[{"name": "a", "data": 1}]', [], "metric a: data: 1 is neither a list nor an object"),
+    ('[{"namespace": "n", "name": "a", "data": [[1]]}]', [], "metric a: data: a list is not a list of [key, value]"),
+])
+def test_bad_metrics_are_left_out_and_fail_no_task(disk: Disk, text: str, names: list[str], why: str) -> None:
+    path = disk.folder / "bad.json"
+    path.write_text(text)
+    said = disk.read({"metric": {"m": [{"uri": f"file://{path}", "type_name": METRIC}]}})
+    path.unlink()
+    [found] = said.artifacts
+    assert (said.succeeded, [one["name"] for one in found.metadata["metrics"]]) == (True, names)
+    assert "; ".join(found.metadata["left_out"]).startswith(why)
 
 
 def test_models_are_files_and_folders_of_the_worker_that_are_there(disk: Disk) -> None:

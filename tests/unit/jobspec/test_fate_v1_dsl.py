@@ -38,8 +38,8 @@ def test_a_wrong_dsl_is_refused_with_the_path(dsl, message):
 def test_an_unknown_module_is_refused_and_the_known_ones_are_named():
     assert message_of(a_dsl(x={"module": "Foo"})) == (
         "dsl.components.x.module: 'Foo' is not known here; known: DataTransform, Evaluation, Fussy, HeteroLR, "
-        "HeteroSecureBoost, Intersection, Reader, SecureAddExample, Upload; components of FATE that train or "
-        "predict run on FATE's own server")
+        "HeteroSecureBoost, Intersection, Reader, SecureAddExample, Upload; the algorithms of FATE 1 do not run here, "
+        "those of FATE 2.2 do, with a provider (docs/reference/fate-components.md)")
 
 
 @pytest.mark.parametrize("name", ["x", "A-1_b", "_", "0", "a" * 30])
@@ -84,7 +84,8 @@ def _after(**inputs):
     ({"isometric_model": ["x.c"]}, "input.isometric_model[0]: 'x.c': the model outputs of x are: m"),
     ({"cache": ["x.m"]}, "input.cache[0]: 'x.m': the cache outputs of x are: c"),
     ({"model": ["pipeline.x.m"]},
-     "input.model[0]: 'pipeline.x.m' is a stored model, and there is no store of models yet"),
+     "input.model[0]: 'pipeline.x.m' is a stored model without its id: submit a job of job_type predict with model_id "
+     'and model_version, or name {"model": {"id": ..., "version": ..., "task": ..., "output": ...}}'),
     ({"data": {"a b": ["x.raw"]}}, "input.data.'a b': 'a b' is not an output name "
      "(1 to 30 of letters, digits, _ and -, no - first; FATE's own tables have room for 30)"),
     ({"data": {"data": ["y.raw"]}}, "input.data.data[0]: 'y.raw': the data outputs of y are: none"),

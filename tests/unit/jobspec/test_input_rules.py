@@ -9,9 +9,9 @@ import pytest
 
 from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.model.document import JobDocument
-from fate_flow.core.model.spec import Input, JobParameters, JobSpec, Party, Source
+from fate_flow.core.model.spec import Input, JobParameters, JobSpec, NamedOutput, NamedTable, Party, Source
 from fate_flow.core.planning.plain_v1 import objection
-from fate_flow.jobspec.formats import NATIVE, parse, parse_or_problems
+from fate_flow.jobspec.formats import NATIVE, as_given_to, parse, parse_or_problems, with_disclosure
 from tests.kit.components.tiny_provider import THREE
 from tests.kit.jobspec.parsing import parse as parse_documents
 from tests.kit.jobspec.parsing import problems
@@ -237,6 +237,19 @@ def test_a_stage_is_of_all_parties_and_known() -> None:
         assert found[0].startswith(problem)
 
 
+def test_the_stage_of_the_job_is_for_tasks_without_one_whose_component_has_it() -> None:
+    spec = spec_of({**a_job(train={"stage": None}), "stage": "train"})
+    assert [(task.name, task.stage) for task in spec.tasks.values()] == [
+        ("read", "default"), ("train", "train"), ("score", "predict"), ("match", "default")
+    ]  # fmt: skip
+    assert spec.tasks == spec_of(a_job()).tasks
+    assert problems_of({**a_job(), "stage": "cross_validation"}) == [
+        "stage: no component of this job has a stage cross_validation"
+    ]
+    wrong = problems_of({**a_job(score={"stage": None}), "stage": "train"})
+    assert wrong[0] == "tasks.score.inputs.test_data: Fit reads it in stage predict, not in stage train"
+
+
 def test_a_plain_v1_party_knows_no_stages() -> None:
     spec = spec_of(a_job())
     assert objection(spec, ARBITER, THREE.components) == (
@@ -244,3 +257,102 @@ def test_a_plain_v1_party_knows_no_stages() -> None:
     )
     without = {name: task for name, task in TASKS.items() if name == "read"}
     assert objection(spec_of({**a_job(), "tasks": without}), HOST, THREE.components) == ""
+
+
+# ---------------------------------------------------------------------- what is there already
+
+OLD_JOB = "2026010112000000000001234"
+OF_JOB = {"output": {"job_id": OLD_JOB, "task": "match", "output": "common"}}
+ALONE = {"module": "Intersection", "output": {"data": ["data"]}}
+
+
+def test_an_input_may_be_a_table_of_each_party_or_an_output_of_another_job() -> None:
+    components = {"components": {"match_0": ALONE}}
+    conf = {
+        "dsl_version": 2, "initiator": {"role": "guest", "party_id": 9001}, "role": {"guest": [9001], "host": [9002]},
+        "component_parameters": {
+            "common": {"match_0": {"stored_inputs": {"data": TABLE}, "only_output_key": True}},
+            "role": {"host": {"0": {"match_0": {"stored_inputs": {"data": {"table": {"name": "others"}}}}}}},
+        },
+    }  # fmt: skip
+    task = parse_documents(components, conf, modules=CATALOGUE, defaults=JobParameters(), strict=True).tasks["match_0"]
+    assert task.stored == {
+        GUEST: {"data": (NamedTable("demo", "people"),)}, HOST: {"data": (NamedTable("demo", "others"),)},
+    }  # fmt: skip
+    assert task.parameters[GUEST] == task.parameters[HOST] == {"only_output_key": True}
+    train = spec_of(a_job(train={"inputs": {"train_data": OF_JOB}})).tasks["train"]
+    assert train.stored_at(GUEST) == train.stored_at(HOST) == (NamedOutput(OLD_JOB, "match", "common"),)
+    assert train.producers == frozenset()
+
+
+def test_a_job_file_has_inputs_of_a_party_below_at() -> None:
+    spec = spec_of(a_job(train={
+        "inputs": None,
+        "at": {"guest": {"inputs": {"train_data": TABLE}}, "host 9002": {"inputs": {"train_data": OF_JOB}}},
+    }))
+    assert spec.tasks["train"].stored == {
+        GUEST: {"train_data": (NamedTable("demo", "people"),)},
+        HOST: {"train_data": (NamedOutput(OLD_JOB, "match", "common"),)},
+    }
+    again = parse_documents(spec.dsl, spec.conf, modules=THREE.components, defaults=JobParameters(), strict=True)
+    assert again.tasks == spec.tasks
+    several = spec_of(a_job(halves={"component": "Halves", "inputs": {"input_datas": [TABLE, OF_JOB]}}))
+    assert len(several.tasks["halves"].stored_at(GUEST)) == 2
+    section = spec_of(a_job(match={"inputs": {"data": {"data": TABLE}}})).tasks["match"]
+    assert section.stored_at(HOST) == (NamedTable("demo", "people"),)
+
+
+def test_what_others_give_their_share_is_not_known_and_not_missed() -> None:
+    document = JobDocument(NATIVE, a_job(train={
+        "inputs": None, "at": {"guest": {"inputs": {"train_data": OF_JOB}}, "host": {"inputs": {"train_data": TABLE}}},
+    }))  # fmt: skip
+    at_host = as_given_to(with_disclosure(document, (), lambda: "ab" * 32), HOST.party_id)
+    assert (OLD_JOB in str(document.body), OLD_JOB in str(at_host.body)) == (True, False)
+    spec, found = parse_or_problems(at_host, modules=THREE.components, defaults=JobParameters(), strict=True)
+    assert found == []
+    assert spec is not None
+    assert (spec.withheld, spec.tasks["train"].stored.keys()) == ({GUEST}, {HOST})
+
+
+@pytest.mark.parametrize(("inputs", "problem"), [
+    ({"data": [TABLE, TABLE]}, "dsl.components.match_0.input.data.data: names 2 tables; Intersection takes one"),
+    ({"data": TABLE, "date": TABLE},
+     "dsl.components.match_0.input.data.date: Intersection has no such data input; in stage default it has: data"),
+    ({"data": "a.b"}, "stored_inputs.data: 'a.b' is not {\"table\": {\"namespace\", \"name\"}} or "),
+    ({"data": {**TABLE, **OF_JOB}}, "stored_inputs.data: an object is not {\"table\": "),
+    ({"data": {"table": {"name": "x"}}}, "data: table: an object is not an object with namespace and name"),
+    ({"data": {"output": {"job_id": "x", "task": "a", "output": "b"}}}, "data: output.job_id: 'x' is not "),
+    ([TABLE], "stored_inputs: a list is not an object with inputs by their keys"),
+])
+def test_a_wrong_input_that_is_there_already_is_named(inputs: Any, problem: str) -> None:
+    found = wrong_with({"match_0": ALONE}, match_0={"stored_inputs": inputs})
+    assert any(problem in one for one in found), found
+
+
+@pytest.mark.parametrize(("tasks", "problem"), [
+    ({"train": {"at": {"host": {"inputs": {"train_data": TABLE}}}}},
+     "tasks.train.inputs.train_data: is given twice at host 9002: as an output of this job, and as a table that is"),
+    ({"train": {"inputs": None, "at": {"host": {"inputs": {"train_data": TABLE}}}}},
+     "tasks.train.inputs.train_data: is missing; Fit needs it in stage train at guest 9001: an output of kind table"),
+    ({"train": {"inputs": {"train_data": TABLE, "test_data": TABLE}}},
+     "tasks.train.inputs.test_data: Fit reads it in stage predict, not in stage train"),
+    ({"score": {"inputs": {**SCORE, "input_model": TABLE}}},
+     "tasks.score.inputs.input_model: is a model; tables and outputs of other jobs are data"),
+    ({"train": {"inputs": {"train_data": ["read.rows", TABLE]}}},
+     "tasks.train.inputs.train_data: has outputs of tasks and what is there already; use one form of both"),
+    ({"train": {"inputs": {"train_data": {"table": {"namespace": "demo"}}}}},
+     "tasks.train.inputs.train_data.table.name: is missing"),
+    ({"train": {"inputs": {"train_data": {"tabel": {}}}}}, "tasks.train.inputs.train_data.tabel: is not known"),
+    ({"train": {"parameters": {"stored_inputs": {}}}},
+     "tasks.train.parameters.stored_inputs: cannot be set here; use inputs"),
+])  # fmt: skip
+def test_a_wrong_input_of_a_job_file_that_is_there_already_is_named(tasks: dict[str, Any], problem: str) -> None:
+    [found] = problems_of(a_job(**tasks))
+    assert found.startswith(problem)
+
+
+def test_a_plain_v1_party_reads_outputs_of_the_job_alone() -> None:
+    without = {"read": TASKS["read"], "match": {"component": "Intersection", "inputs": {"data": {"data": TABLE}}}}
+    assert objection(spec_of({**a_job(), "tasks": without}), HOST, THREE.components) == (
+        "speaks plain FATE v1, where an input is always an output of the job: match"
+    )

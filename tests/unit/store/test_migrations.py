@@ -12,6 +12,7 @@ RELEASED = {
     5: "323149f4d94f3aa81ec823e57bdb224c7983f418bdb5883778f1930651afcfb9",
     6: "53c66867c15bb7bf8fd2fae463b8c6be3f80822045b053ca15484dd98f4f7b48",
     7: "13e4bc4c0d5d4dec311f13305447b6a47fd7d812069e2683c955fff5da168898",
+    8: "3971310278b09f67b92419f580ac73e1dc13807b7a4f5527c7e8d1a0a5ce2c02",
 }
 """The digests of the migrations that users' databases have had: none of them may ever change."""
 

@@ -6,8 +6,10 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,6 +146,42 @@ def test_what_a_worker_has_sent_arrives_although_its_attempt_is_over(tmp_path: P
             [count] = world.host.sessions.collect(late[0])
             assert replace(count, seconds=0.0) == PortCount("fl", GUEST, 1, len(b"the last words"), 0)
             assert world.host.sessions.collect(late[0]) == world.host.sessions.uncollected() == ()
+
+    asyncio.run(test())
+
+
+def test_what_nobody_has_read_when_the_attempt_ends_arrives_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """A worker may end when the other gateway has just answered, before its own gateway reads what it has sent."""
+
+    async def test() -> None:
+        answered, has_ended, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
+        connect = loop.connect_accepted_socket
+
+        async def held(kind: Callable[[], Any], sock: socket.socket, **options: Any) -> Any:
+            if sock.getsockname()[0] == world.connects_at.host:
+                answered.set()
+                await has_ended.wait()
+            return await connect(kind, sock, **options)
+
+        async with world_in(tmp_path) as world:
+            monkeypatch.setattr(loop, "connect_accepted_socket", held)
+            await world.open()
+            _, writer = await world.connect()
+            writer.write(b"the last words")
+            writer.close()
+            await answered.wait()
+            await asyncio.to_thread(world.host.sessions.close, session_of(HOST).session)
+            has_ended.set()
+            heard = asyncio.get_running_loop().create_future()
+
+            async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                heard.set_result(await reader.read())
+                writer.close()
+
+            async with await world.listen(listen):
+                assert await heard == b"the last words"
 
     asyncio.run(test())
 

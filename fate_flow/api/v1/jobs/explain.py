@@ -97,6 +97,7 @@ def explained(
         "pending_policies": _pending_policies(snapshot, spec),
         "unconfirmed_parties": list(job.unconfirmed),
         "no_space": no_space,
+        "newest_metric": snapshot.newest_metric,
     }
 
 
@@ -472,6 +473,7 @@ def _preview_task(task: TaskSpec, party: Party) -> dict[str, Any]:
     return {
         "component_name": task.name,
         "module": task.module,
+        "stage": task.stage,
         "need_run": party not in task.passed_at,
         "after": sorted(task.upstream),
         "min_available": dict(task.min_available),

@@ -54,6 +54,7 @@ from fate_flow.api.v1.jobs.history import federated_history
 from fate_flow.api.v1.jobs.job_log import logs_of
 from fate_flow.api.v1.jobs.list_arguments import BAD_FILTER, PAGE, PART, read_choices, read_page, read_part
 from fate_flow.api.v1.jobs.queue import AUTHOR, MESSAGE, read_author, read_message
+from fate_flow.api.v1.jobs.rerun import rerun_at_initiator
 from fate_flow.api.v1.jobs.submission import (
     IDEMPOTENCY_KEY,
     REQUEST_ID,
@@ -76,11 +77,9 @@ from fate_flow.api.v1.rendering.statuses import meant_statuses
 from fate_flow.core.access.client_roles import APPROVE, AUDIT, OPERATE, READ, SUBMIT
 from fate_flow.core.model.errors import FlowError, JobNotFound, NotFound
 from fate_flow.core.model.grammar import ROLES, check_digest
-from fate_flow.core.model.job import Command, CommandKind, JobKey
-from fate_flow.core.model.spec import MOST_PRIORITY, JobSpec, Party
+from fate_flow.core.model.job import JobKey
+from fate_flow.core.model.spec import MOST_PRIORITY, JobSpec
 from fate_flow.core.model.status import JobStatus
-from fate_flow.core.wire.v1.initiator_bodies import read_rerun
-from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.jobspec.sources import Sources
 from fate_flow.services.context.disclosure import with_disclosure
 from fate_flow.services.context.documents import spec_in_row
@@ -177,22 +176,8 @@ class _JobRoutes:
     )
     def rerun(self) -> Response:
         body = arguments("job_id")
-        job_id = read_job_id(body)
-        initiator = self._initiator_elsewhere(job_id)
-        if initiator is None:
-            self._jobs.rerun(job_id, body, caller())
-            return ok(retmsg="rerun job success")
-        asked = Command(CommandKind.ASK_RERUN, job_id, initiator, body=read_rerun(body).as_body(job_id))
-        answer = self._services.ask_party(initiator, endpoint_of(asked), asked.body)
-        if not answer.is_ok:
-            return reply(answer)
-        self._jobs.note_rerun_elsewhere(job_id, caller())
-        return ok(retmsg="rerun job success")
-
-    def _initiator_elsewhere(self, job_id: str) -> Party | None:
-        """Return the initiator of a known job of another party; None if this server answers the request itself."""
-        rows = self._services.context.read(lambda tx: tx.jobs_here(job_id))
-        return None if not rows or any(row.is_initiator for row in rows) else rows[0].initiator
+        answer = rerun_at_initiator(self._services, read_job_id(body), body)
+        return ok(retmsg="rerun job success") if answer.is_ok else reply(answer)
 
     @declared("Continue a canceled job where it was stopped.", SUBMIT | OPERATE, needs=JOB)
     def resume(self) -> Response:

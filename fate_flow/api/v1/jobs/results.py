@@ -1,8 +1,9 @@
-"""Notes on a job, and the removal of its tables and metrics (client-api-v1, 3.1 and 3.4)."""
+"""Notes on a job, its new metrics, and the removal of its tables and metrics (client-api-v1, 3.1 and 3.4)."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from flask import Blueprint, Response
 
@@ -15,17 +16,31 @@ from fate_flow.api.http.arguments import (
     read_job_id,
     read_party,
     read_text,
+    read_whole,
+    whole,
 )
 from fate_flow.api.http.caller import caller
-from fate_flow.api.http.declared import COUNT, NOTHING, TEXT, Arguments, Schema, a_list, an_object, declared, described
+from fate_flow.api.http.declared import (
+    ANYTHING,
+    COUNT,
+    NOTHING,
+    TEXT,
+    Arguments,
+    Schema,
+    a_list,
+    an_object,
+    declared,
+    described,
+)
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok
-from fate_flow.core.access.client_roles import OPERATE, SUBMIT
+from fate_flow.core.access.client_roles import OPERATE, READ, SUBMIT
+from fate_flow.core.metrics.form import axis_of, is_curve
 from fate_flow.core.model.artifact import METRIC, TABLE
 from fate_flow.core.model.errors import BadRequest, JobNotFound, OperationFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import JobKey
-from fate_flow.store.values import Scope
+from fate_flow.store.values import Metric, Scope
 from fate_flow.store.views.lists import MOST_ROWS
 
 _LONGEST_NOTES = 4_000
@@ -46,6 +61,10 @@ _JOB_OR_DAY: Arguments = {
 }  # fmt: skip
 _ONE_OF_BOTH = tuple({"required": [key], "properties": {key: one}} for key, one in _JOB_OR_DAY.items())
 _TABLES = a_list(an_object({"namespace": TEXT, "table_name": TEXT}))
+_CURVE = an_object({
+    "component_name": COMPONENT_NAME, **SEAT, "task_version": COUNT, "namespace": TEXT, "name": TEXT, "axis": TEXT,
+    "points": a_list(a_list(ANYTHING), description="[step, value], or [step, value, seconds since the epoch]"),
+}, title="Curve")  # fmt: skip
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -54,6 +73,7 @@ def blueprint(services: Services) -> Blueprint:
     for path, view in {
         "/job/clean": routes.clean_job,
         "/job/update": routes.describe_job,
+        "/job/metrics": routes.new_points,
         "/tracking/component/metric/delete": routes.delete_metrics,
         "/table/disable/delete": routes.delete_disabled_tables,
     }.items():
@@ -64,7 +84,7 @@ def blueprint(services: Services) -> Blueprint:
 class _ResultRoutes:
     def __init__(self, services: Services) -> None:
         self._use_cases = services.use_cases
-        self._context = services.context
+        self._context, self._views = services.context, services.views
 
     @declared(
         "Delete the results of an ended job's tasks here: tables, metrics, summaries.", SUBMIT | OPERATE,
@@ -85,6 +105,20 @@ class _ResultRoutes:
             raise BadRequest(f"notes: has {len(notes)} characters; {_LONGEST_NOTES} is the most")
         self._use_cases.jobs.describe(JobKey(read_job_id(body), read_party(body)), notes)
         return ok(retmsg="update job success")
+
+    @declared(
+        "Show the new points of the curves that the tasks of a job report at this party, such as a loss.", READ,
+        needs=JOB, takes={"after": whole("Only what came after the number `next` of an earlier answer.", 0, default=0)},
+        data=an_object({"curves": a_list(_CURVE), "next": COUNT}),
+    )
+    def new_points(self) -> Response:
+        body = arguments("job_id")
+        after = read_whole(body, "after", 0)
+        pieces = self._views.metric_pieces(read_job_id(body), after)
+        return ok({
+            "curves": [_curve(one.metric) for one in pieces if is_curve(one.metric.data, one.metric.meta)],
+            "next": max((one.number for one in pieces), default=after),
+        })  # fmt: skip
 
     @declared(
         "Delete the metrics of an ended job, or of all ended jobs of a day.", OPERATE,
@@ -117,6 +151,14 @@ class _ResultRoutes:
     def delete_disabled_tables(self) -> Response:
         dropped = self._use_cases.tables.drop_disabled_tables(caller())
         return ok([_named(one.namespace, one.name) for one in dropped])
+
+
+def _curve(metric: Metric) -> dict[str, Any]:
+    key = metric.task
+    return {
+        "component_name": key.name, "role": key.party.role, "party_id": key.party.party_id, "task_version": key.version,
+        "namespace": metric.namespace, "name": metric.name, "axis": axis_of(metric.meta), "points": metric.data,
+    }  # fmt: skip
 
 
 def _done_or_nothing(is_done: bool) -> Response:

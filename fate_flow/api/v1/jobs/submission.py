@@ -27,12 +27,17 @@ from fate_flow.core.wire.v1.plain_v1 import has_no_such_route
 from fate_flow.core.wire.v1.queries import intake_query, preview_data, validate_body
 from fate_flow.jobspec.fate_v1.job_parameters import REMOVED_KEYS_WARNING
 from fate_flow.jobspec.fate_v1.model_name import model_id_of
+from fate_flow.jobspec.fate_v2.reader import FATE_V2
+from fate_flow.jobspec.fate_v2.submitted import as_submitted
 from fate_flow.jobspec.formats import NATIVE, has_private_parts_not_for, parse_or_problems
 from fate_flow.jobspec.text.lines import Lines
 from fate_flow.services.context.disclosure import as_given_to
 from fate_flow.services.context.documents import ParsedJob, completed
 from fate_flow.services.context.ports import Context
 from fate_flow.services.initiator.submission import create_body
+from fate_flow.services.models.choosing import Chosen, with_chosen_models
+from fate_flow.services.models.inheriting import with_inheritance
+from fate_flow.services.models.predicting import is_prediction, prediction
 from fate_flow.services.participant.admission import effective_here
 from fate_flow.settings.settings import Settings
 from fate_flow.store.values import Document
@@ -57,7 +62,9 @@ SUBMISSION: Arguments = {
     "runtime_conf": described(FREE, "Another name of job_runtime_conf."),
     "name": described(TEXT, "The first 500 characters are kept."),
     "notes": TEXT,
-    "job_file": described(TEXT, "A native job file in YAML, instead of the documents; see /v1/schema/job.json."),
+    "job_file": described(
+        TEXT, "A native job file in YAML, instead of the documents; see /v1/schema/job.json. Or a DAG of FATE 2."
+    ),
 }
 SUBMISSION_NEEDS: tuple[Schema, ...] = (
     {
@@ -107,24 +114,33 @@ class SentJob:
 
 
 def read_job(body: Mapping[str, Any], context: Context) -> SentJob:
-    """Parse the job of a body: a native file, which is read strictly, or FATE's two documents.
+    """Parse the job of a body: a native file, which is read strictly, a DAG of FATE 2, or FATE 1's two documents.
 
-    Raise BadRequest; with a native file, its `data.problems` has all problems."""
+    Raise BadRequest; with a file, its `data.problems` has all problems."""
     text = body.get("job_file")
     if text is None:
-        return parse_job(_read_document(body), context)
+        return parse_job(_read_document(body, context), context)
     if not isinstance(text, str):
         raise BadRequest(f"job_file: {shown(text)} is not the text of a file")
     if any(body.get(name) is not None for name in _DOCUMENTS):
         raise BadRequest(f"job_file: contains the whole job; {' and '.join(_DOCUMENTS[:2])} cannot be sent with it")
     reading = read_yaml(text)
     lines = Lines(reading.lines)
-    file = JobDocument(NATIVE, reading.value)
-    spec, problems = _parsed(file, context, strict=True)
+    # Only a DAG has `dag` at its top, of which FATE ignores keys that it does not know.
+    if isinstance(reading.value, Mapping) and "dag" in reading.value:
+        chosen = Chosen(reading.value)
+        dag = as_submitted(reading.value, context.party_id, context.modules)
+        file = JobDocument(FATE_V2, with_inheritance(context, dag))
+    else:
+        chosen = with_chosen_models(context, reading.value)
+        file = JobDocument(NATIVE, chosen.file)
+    spec, problems = _parsed(file, context, strict=file.format == NATIVE)
+    if chosen.problems:
+        spec, problems = None, [one.message for one in chosen.problems]
     if spec is None:
         wrong = [*map(lines.in_message, problems[:_MOST_PROBLEMS]), *_and_more(len(problems))]
         raise BadRequest(wrong[0], data={"problems": wrong})
-    return SentJob(ParsedJob(Document(spec.dsl, spec.stated_conf, {}, own=file), spec), (), lines)
+    return SentJob(ParsedJob(Document(spec.dsl, spec.stated_conf, {}, own=file), spec, chosen.texts), (), lines)
 
 
 _MOST_PROBLEMS = 100
@@ -149,9 +165,12 @@ def _parsed(
     return parse_or_problems(document, modules=context.modules, defaults=context.defaults, strict=strict)
 
 
-def _read_document(body: Mapping[str, Any]) -> Document:
-    """Return the two documents of a job, under the names that the CLI or a server uses. Raise BadRequest."""
+def _read_document(body: Mapping[str, Any], context: Context) -> Document:
+    """Return the two documents of a job, under the names that the CLI or a server uses; of a job that
+    predicts, those of its deployed model. Raise BadRequest."""
     dsl, conf = (_either(body, f"job_{name}", name) for name in ("dsl", "runtime_conf"))
+    if isinstance(conf, dict) and is_prediction(conf):
+        dsl, conf = prediction(context, conf)
     require({"job_dsl": dsl, "job_runtime_conf": conf}, "job_dsl", "job_runtime_conf")
     for key, value in (("job_dsl", dsl), ("job_runtime_conf", conf)):
         if not isinstance(value, dict):

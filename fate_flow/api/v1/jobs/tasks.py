@@ -16,6 +16,10 @@ from fate_flow.api.v1.rendering import task
 from fate_flow.core.access.client_roles import READ
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import ROLES
+from fate_flow.core.model.spec import Party
+from fate_flow.jobspec.fate_v1.reader import component_parameters_on
+from fate_flow.services.context.documents import readable_spec
+from fate_flow.store.views.columns import Row
 
 _FILTERS = filter_schemas(task.TASK)
 _LIST_FILTERS = ("component_name", "job_id", "party_id", "role")
@@ -69,4 +73,16 @@ class _TaskRoutes:
         rows = self._views.tasks(task.TASK, read_filters(body, task.TASK), page)
         if not rows:
             raise NotFound("find task failed")
+        self._add_parameters(rows)
         return ok(list(map(task.rendered_task, with_conditions_of_tasks(self._context, rows))))
+
+    def _add_parameters(self, rows: list[Row]) -> None:
+        """Set the parameters of each task, as far as this party knows them: they are in the document of the job."""
+        jobs = sorted({row["job_id"] for row in rows})
+        specs = {job_id: readable_spec(self._context, self._views.document(job_id)) for job_id in jobs}
+        for row in rows:
+            spec, party = specs[row["job_id"]], Party(row["role"], row["party_id"])
+            of_task = None if spec is None else spec.tasks.get(row["component_name"])
+            if spec is None or of_task is None or party in spec.withheld or party not in of_task.parties:
+                continue
+            row["component_parameters"] = component_parameters_on(spec, of_task, party)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from flask import Blueprint, Response, request
 
-from fate_flow.api.http.declared import TEXT, declared
+from fate_flow.api.http.declared import declared
 from fate_flow.api.http.file_routes import file_follows
 from fate_flow.api.v1.envelope import error_response, failed
 from fate_flow.components.providers.command import COMMAND
@@ -16,11 +16,16 @@ from fate_flow.core.model.grammar import shown
 _RETCODE = 100
 _AS_FILE = 404               # for routes whose HTTP 200 means that a file follows
 
-_NO_MODELS = "no component here produces a model: run FATE's own server for training jobs"
+_NO_SERVING = "there is no FATE-Serving here: a job predicts with a deployed model (job_type predict)"
+_NO_CONVERSION = "flow model export gives the files of a model as its component has written them"
+_OWN_STORE = "flow model export and flow model import take models from one home to another"
+_NO_MIGRATION = "a model names the parties of its job, and each keeps its own part: train it with the other parties"
+_NO_CHECKPOINTS = "a rerun of the job makes the next version of the whole model"
+_NO_MERGE = "no party has the parts of others, and none is sent"
 _NO_BOARD = "flow job watch and flow job explain show a job"
-_OWN_PROGRAM = (
-    f"a task of {COMMAND.module} runs a program of your own at each party that allows it (docs/reference/programs.md); "
-    "components are those of the release, the same in every process and at every party"
+_CONFIGURED = (
+    "whoever runs the server names providers in its configuration (providers; docs/reference/configuration.md); a task "
+    f"of {COMMAND.module} runs a program of your own at each party that allows it (docs/reference/programs.md)"
 )
 _BUILT_IN = "component/get lists what this server can run"
 _PARTIES = "party/list shows the parties that this server knows, and whether they answer"
@@ -29,19 +34,25 @@ _OWN_WORKERS = "a worker asks where its task configuration says"
 
 _LATER = {
     "table/schema/update": ("a change of a table's schema", "data/upload with drop"),
-    "component/hetero/merge": ("merging models", _NO_MODELS),
-    "component/woe_array/extract": ("woe arrays", _NO_MODELS),
-    "component/woe_array/merge": ("woe arrays", _NO_MODELS),
+    "component/hetero/merge": ("merging models", _NO_MERGE),
+    "component/woe_array/extract": ("woe arrays", _NO_CONVERSION),
+    "component/woe_array/merge": ("woe arrays", _NO_CONVERSION),
     "component/validate": ("checking single components", "job/validate checks a whole job"),
     "component/<name>/get": ("asking about a single component", _BUILT_IN),
-    "model/<path:rest>": ("models", _NO_MODELS),
-    "checkpoint/<path:rest>": ("checkpoints of models", _NO_MODELS),
+    "model/load": ("the loading of models into FATE-Serving", _NO_SERVING),
+    "model/bind": ("the binding of models to FATE-Serving", _NO_SERVING),
+    "model/migrate": ("the migration of models to other parties", _NO_MIGRATION),
+    "model/store": ("databases of models", _OWN_STORE),
+    "model/restore": ("databases of models", _OWN_STORE),
+    "model/homo/convert": ("the conversion of models", _NO_CONVERSION),
+    "model/homo/deploy": ("KFServing", _NO_SERVING),
+    "checkpoint/<path:rest>": ("checkpoints of models", _NO_CHECKPOINTS),
     "server/<name>/get": ("a registry of servers", _SECTIONS),
     "server/<name>/register": ("a registry of servers", _SECTIONS),
     "service/<path:rest>": ("the registration of services", _SECTIONS),
-    "provider/register": ("the registration of providers", _OWN_PROGRAM),
+    "provider/register": ("the registration of providers", _CONFIGURED),
     "provider/registry/get": ("the registration of providers", _BUILT_IN),
-    "provider/update": ("the registration of providers", _OWN_PROGRAM),
+    "provider/update": ("the registration of providers", _CONFIGURED),
     "info/fateboard": ("a board for jobs", _NO_BOARD),
     "info/eggroll": ("EggRoll", "resource/query shows this server's own engine"),
     "forward/<path:rest>": ("forwarding to other parties", _PARTIES),
@@ -49,13 +60,8 @@ _LATER = {
     "operation/<path:rest>": ("what workers ask, but on a port of their own", _OWN_WORKERS),
     "worker/config/load": ("requests of workers of other versions", _OWN_WORKERS),
 }
-_LATER_AS_DATA = {"model/deploy": ("models", _NO_MODELS)}
-"""For this route, FATE's pipeline shows only `data` of a refusal."""
 _LATER_AS_FILE = {
     "table/download": ("the download of a table", "data/download"),
-    "model/export": ("models", _NO_MODELS),
-    "model/get/predict/dsl": ("models", _NO_MODELS),
-    "model/get/predict/conf": ("models", _NO_MODELS),
 }
 """By path below `/v1`: what is not offered, and what to use instead."""
 
@@ -63,21 +69,15 @@ _LATER_AS_FILE = {
 def blueprint() -> Blueprint:
     later = Blueprint("not_offered", __name__, url_prefix="/v1")
     for table, answer, code, methods in (
-        (_LATER, failed, _RETCODE, ["POST"]), (_LATER_AS_DATA, _failed_in_data, _RETCODE, ["POST"]),
-        (_LATER_AS_FILE, error_response, _AS_FILE, ["GET", "POST"]),
+        (_LATER, failed, _RETCODE, ["POST"]), (_LATER_AS_FILE, error_response, _AS_FILE, ["GET", "POST"]),
     ):  # fmt: skip
         for path, (what, instead) in table.items():
             name = f"{path.replace('/', '_')}".translate({ord(one): None for one in "<>:"})
             refuse = _refusal(answer, code, f"{what} ({{path}}); instead: {instead}")
-            data = TEXT if answer is _failed_in_data else None
-            view = declared(f"Not offered: {what}. Instead: {instead}.", READ, never=code, refused=data)(refuse)
+            view = declared(f"Not offered: {what}. Instead: {instead}.", READ, never=code)(refuse)
             view = file_follows(view) if answer is error_response else view
             later.add_url_rule(f"/{path}", name, view, methods=methods)
     return later
-
-
-def _failed_in_data(code: int, message: str) -> Response:
-    return failed(code, message, message)
 
 
 def _refusal(answer: Callable[[int, str], Response], code: int, what: str) -> Callable[..., Response]:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import platform
-import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ import fate_flow
 from fate_flow.api.http.arguments import (
     COMPONENT_NAME,
     JOB,
+    MOST_PAGES,
     SEAT,
     read_component,
     read_job_id,
@@ -43,6 +41,15 @@ from fate_flow.api.http.declared import (
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import HttpError, arguments, ok, silent_json
 from fate_flow.api.v1.party import instances
+from fate_flow.api.v1.party.log_lines import (
+    LEVELS,
+    MOST_LINES,
+    SCHEDULE,
+    SCHEDULE_ERROR,
+    count_lines,
+    log_name,
+    numbered,
+)
 from fate_flow.core.access.client_roles import AUDIT, OPERATE, READ, SUBMIT
 from fate_flow.core.access.permission import without_case
 from fate_flow.core.model.errors import BadRequest, OperationFailed
@@ -51,6 +58,7 @@ from fate_flow.core.model.modules import KnowsProviders, ModuleInfo, find_module
 from fate_flow.core.wire.v1.envelope import FATE_VERSION
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
 from fate_flow.jobspec.native.schema import schema_text
+from fate_flow.jobspec.text.document import nearest
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.services.context.space import no_space
 from fate_flow.services.use_cases.key_ends import key_warnings
@@ -60,14 +68,9 @@ from fate_flow.settings.settings import Settings
 API_VERSION = "v1"
 _UNUSED = ("FATEBoard", "EGGROLL", "CENTOS", "UBUNTU", "MAVEN", "JDK", "SPARK")
 
-_MOST_LINES = 10_000
-_MOST_LINE = 10_000             # characters
-_MOST_TEXT = 4_000_000
-_IPV4 = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
-
-_JOB_LOGS = {"jobSchedule": "fate_flow_schedule.log", "jobScheduleError": "fate_flow_schedule_error.log"}
-_PARTY_LOGS = {f"party{level.capitalize()}": f"{level}.log" for level in ("ERROR", "WARNING", "INFO", "DEBUG")}
-_COMPONENT_LOGS = {f"component{level.capitalize()}": f"{level}.log" for level in ("ERROR", "WARNING", "INFO", "DEBUG")}
+_JOB_LOGS = {"jobSchedule": SCHEDULE, "jobScheduleError": SCHEDULE_ERROR}
+_PARTY_LOGS = {f"party{level.capitalize()}": log_name(level) for level in LEVELS}
+_COMPONENT_LOGS = {f"component{level.capitalize()}": log_name(level) for level in LEVELS}
 
 _PROVIDERS = by_name(by_name(an_object(
     {"path": TEXT, "class_path": FREE, "components": a_list(TEXT)},
@@ -87,7 +90,7 @@ _WHOSE = {
     **dict.fromkeys(SEAT, described(ANYTHING, "For the logs of a party.")),
     "component_name": described(ANYTHING, "For the logs of a component."),
 }
-_LINES = {"begin": whole("The first line.", default=1), "end": whole(f"The last line; {_MOST_LINES} at most.")}
+_LINES = {"begin": whole("The first line.", default=1), "end": whole(f"The last line; {MOST_LINES} at most.")}
 _SIZE = an_object({"size": COUNT})
 _COMPONENTS = by_name(an_object({
     "alias": a_list(TEXT), "default_provider": TEXT, "support_provider": a_list(TEXT), "description": TEXT,
@@ -223,7 +226,8 @@ class _ServerRoutes:
         module = next((one for one in modules if without_case(one) == without_case(name)), None)
         if module is None or not isinstance(modules, KnowsProviders):
             _, why_not = find_module(modules, "", name)
-            raise HttpError(404, f"component: {why_not or f'{shown(name)} is not known here'}")
+            known = f"{nearest(name, modules)}; known: {', '.join(sorted(modules))}"
+            raise HttpError(404, f"component: {why_not or f'{shown(name)} is not known here{known}'}")
         return ok({"module": module, **modules.document_of(module)})
 
     @declared(
@@ -251,18 +255,15 @@ class _ServerRoutes:
     )
     def log_lines(self) -> Response:
         body = arguments("log_type", "job_id")
-        begin = read_whole(body, "begin", 1, 0)
-        end = read_whole(body, "end", begin + _MOST_LINES - 1, 0)
-        count = min(end - max(begin, 1) + 1, _MOST_LINES)
-        return ok(list(_numbered(_log_file(self._settings, body), max(begin, 1), max(count, 0))))
+        begin, end = read_whole(body, "begin", 1, 0), read_whole(body, "end", MOST_PAGES, 0)
+        return ok(list(numbered(_log_file(self._settings, body), begin, end)))
 
     @declared(
         "Show the number of lines of such a log.", SUBMIT | OPERATE | AUDIT,
         needs=_LOG, takes=_WHOSE, either=_OF_WHAT, data=_SIZE,
     )
     def log_size(self) -> Response:
-        path = _log_file(self._settings, arguments("log_type", "job_id"))
-        return ok({"size": sum(1 for _ in _lines(path))})
+        return ok({"size": count_lines(_log_file(self._settings, arguments("log_type", "job_id")))})
 
 
 def _versions() -> dict[str, str]:
@@ -300,21 +301,3 @@ def _log_file(settings: Settings, body: dict[str, Any]) -> Path:
     party = read_party(body)
     folder = folder / party.role / party.party_id
     return folder / _PARTY_LOGS[kind] if kind in _PARTY_LOGS else folder / read_component(body) / _COMPONENT_LOGS[kind]
-
-
-def _numbered(path: Path, begin: int, count: int) -> Iterator[dict[str, Any]]:
-    """Yield up to `count` lines from line `begin` on, as long as the answer stays small; IP addresses are masked."""
-    left = _MOST_TEXT
-    for number, line in enumerate(islice(_lines(path), begin - 1, begin - 1 + count), begin):
-        content = _IPV4.sub("xxx.xxx.xxx.xxx", line.decode("utf-8", "replace").rstrip("\n")[:_MOST_LINE])
-        left -= len(content)
-        if left < 0:
-            return
-        yield {"line_num": number, "content": content}
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file, none if it does not exist; a very long line comes in pieces."""
-    with suppress(FileNotFoundError), path.open("rb") as file:
-        while line := file.readline(1024 * 1024):
-            yield line

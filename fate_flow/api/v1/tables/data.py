@@ -30,6 +30,7 @@ from fate_flow.api.http.caller import caller
 from fate_flow.api.http.client_auth import check_fields_are_signed
 from fate_flow.api.http.declared import (
     ANYTHING,
+    FREE,
     NOTHING,
     TEXT,
     Arguments,
@@ -47,8 +48,9 @@ from fate_flow.api.http.uploads import is_upload, received
 from fate_flow.api.v1.envelope import UploadMisses, arguments, note_sent, ok, require, silent_json
 from fate_flow.api.v1.jobs.submission import Submitted, hand_over, parse_job, submit_data
 from fate_flow.api.v1.tables.connectors import ADDRESS, ENGINE, FILES, PATH, SERVERS, file_of, read_engine
+from fate_flow.api.v1.tables.local_job import local_job
 from fate_flow.components.providers.builtin import DOWNLOAD, FETCH, MYSQL_NAME, MYSQL_TABLE, UPLOAD, WRITER
-from fate_flow.components.providers.description import ComponentInfo
+from fate_flow.components.tables import frame_meta
 from fate_flow.core.access.client_roles import GRANT, OPERATE, READ, SUBMIT
 from fate_flow.core.model.errors import BadRequest, Conflict, NotFound
 from fate_flow.core.model.grammar import DUPLICATE_IDS, shown
@@ -58,7 +60,7 @@ from fate_flow.store.views.lists import MOST_ROWS
 
 _UPLOAD_NEEDS = ("namespace", "table_name", "file", "head", "partition")
 _WITHOUT_EFFECT = (
-    "storage_engine", "storage_address", "with_meta", "meta", "schema", "block_size", "eggroll_run", "spark_run",
+    "storage_engine", "storage_address", "with_meta", "schema", "block_size", "eggroll_run", "spark_run",
     "in_serialized", "options",
 )  # fmt: skip
 _MOST_PARTITIONS = 10_000
@@ -80,20 +82,41 @@ _OPTIONS: Arguments = {
     ),
     "id_column": described(TEXT, "The column of the ids; the first by default. Not with extend_sid, which adds ids."),
     "feature_column": described(TEXT, "The other columns in their order, separated by commas; all by default."),
+    "meta": {**FREE, "description": "What the columns are in a data frame of FATE 2; with with_meta it is FATE 1's."},
     "task_cores": whole("Cores of the job.", 1),
     **dict.fromkeys(_WITHOUT_EFFECT, described(ANYTHING, "No effect here; data.warnings says so.")),
 }
 _FILE: Arguments = {"file": {"type": "string", "format": "binary"}}
 _TABLE_ONLY = an_object({"namespace": TEXT, "table_name": TEXT})
 _COLUMNS = ("id_column", "feature_column")
-_OF_FILES = ("head", "id_delimiter", "extend_sid", "auto_increasing_sid", *sorted(_WITHOUT_EFFECT))
+_OF_FILES = ("head", "id_delimiter", "extend_sid", "auto_increasing_sid", "meta", *sorted(_WITHOUT_EFFECT))
 _OF_SERVER: Arguments = {"connector_name": TEXT, "name": {"type": "string", "pattern": f"^{MYSQL_NAME}$"}}
 _SERVER_ADDRESS: Schema = {"type": "object", "properties": _OF_SERVER, "required": list(_OF_SERVER)}
 _ADDRESS: Schema = {"type": "object", "description": (
     f"The path of a file; for {SERVERS}, one of connectors in service_conf.yaml (connector_name) and a table (name)."
 )}
+_NAMES: Schema = {"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": TEXT}, {"type": "null"}]}
+_TYPES = [*frame_meta.TYPES, None]
+_OF_FRAMES: Schema = {
+    "type": "object", "additionalProperties": False,
+    "properties": {
+        **dict.fromkeys(frame_meta.KEYS, ANYTHING),
+        **{key: {"type": ["string", "null"], "minLength": 1} for key in frame_meta.COLUMNS},
+        **{key: {"enum": _TYPES} for key in frame_meta.OF_TYPES},
+        "dtype": {"anyOf": [{"enum": _TYPES}, {"type": "object", "additionalProperties": {"enum": _TYPES[:-1]}}]},
+        **dict.fromkeys(frame_meta.LISTS, _NAMES),
+        "input_format": {"enum": ["dense", None]}, "tag_with_value": {"enum": [False, None]},
+    },
+}  # fmt: skip
+_OF_FATE_1: Mapping[str, Schema] = {
+    "with_meta": {"not": {"enum": [False, None, 0, "", [], {}]}},
+    "meta": {"type": "object", "additionalProperties": ANYTHING},
+}
+_UPLOADED: tuple[Schema, ...] = (
+    {"properties": {"meta": _OF_FRAMES}}, {"properties": _OF_FATE_1, "required": ["with_meta"]},
+)  # fmt: skip
 _BOUND_TO: tuple[Schema, ...] = (
-    {"properties": {"engine": ENGINE, "address": ADDRESS}},
+    *({**one, "properties": {"engine": ENGINE, "address": ADDRESS, **one["properties"]}} for one in _UPLOADED),
     {"properties": {"engine": {"const": SERVERS}, "address": _SERVER_ADDRESS}},
 )
 _BOUND: Arguments = {
@@ -159,13 +182,13 @@ class _DataRoutes:
         "Start a local job that makes a table of a CSV file: the `file` of a form, or a file on the server's machine. "
         "With a form, its fields or the query string have the other keys; the query string may be one JSON object.",
         SUBMIT,
-        needs=TABLE | {"file": PATH} | _HEAD | _PARTITION, takes=_OPTIONS, form=_FILE,
+        needs=TABLE | {"file": PATH} | _HEAD | _PARTITION, takes=_OPTIONS, form=_FILE, either=_UPLOADED,
         idle=("verbose", "use_local_data"),
         data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
     )
     def upload(self) -> Response:
         check_space_for_client(self._services.context, incoming=request.content_length or 0)
-        conf = _json_conf()
+        conf = json_conf()
         if not is_upload():
             said = silent_json() or conf or request.args.to_dict()
             note_sent(said)
@@ -191,9 +214,10 @@ class _DataRoutes:
         return self._submit_upload(conf, {**parameters, "file": str(path), **bound})
 
     def _submit_upload(self, conf: Body, parameters: Mapping[str, Any]) -> Response:
-        submitted = self._hand_over(_local_job(UPLOAD, parameters, _task_cores(conf)))
+        submitted = self._hand_over(local_job(UPLOAD, parameters, _task_cores(conf)))
         data = submit_data(self._services, submitted)
-        data["warnings"] += [f"{key}: has no effect on this server" for key in _WITHOUT_EFFECT if conf.get(key)]
+        ignored = (*_WITHOUT_EFFECT, *(["meta"] if conf.get("with_meta") else []))
+        data["warnings"] += [f"{key}: has no effect on this server" for key in ignored if conf.get(key)]
         if parameters["auto_increasing_sid"] and not parameters["extend_sid"]:
             data["warnings"].append("auto_increasing_sid: has no effect without extend_sid")
         table = {"table_name": parameters["name"], "namespace": parameters["namespace"]}
@@ -224,7 +248,7 @@ class _DataRoutes:
         path = writable_file(self._settings, read_text(body, "output_path"), "output_path")
         delimiter = {"delimiter": text} if (text := read_text(body, "delimiter")) else {}
         parameters = {"namespace": namespace, "name": name, "output_path": str(path), **delimiter}
-        submitted = self._hand_over(_local_job(DOWNLOAD, parameters, {}))
+        submitted = self._hand_over(local_job(DOWNLOAD, parameters))
         table = {"table_name": name, "namespace": namespace}
         return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
 
@@ -241,7 +265,7 @@ class _DataRoutes:
         parameters = {**source, **self._written_outside(body), **self._table_to_write(body, source)}
         if parameters == source:
             raise BadRequest("address: is missing, and so is output_name: name a file or a table to write to")
-        submitted = self._hand_over(_local_job(WRITER, parameters, {}))
+        submitted = self._hand_over(local_job(WRITER, parameters))
         table = {"table_name": name, "namespace": namespace}
         return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
 
@@ -366,7 +390,7 @@ class _DataRoutes:
         if conf.get("duplicate_ids") is not None:       # the server's default is for files, whose rows have an order
             kept["duplicate_ids"] = parameters["duplicate_ids"]
         given = {"connector": name, "source": source, **kept}
-        submitted = self._hand_over(_local_job(FETCH, given, _task_cores(conf)))
+        submitted = self._hand_over(local_job(FETCH, given, _task_cores(conf)))
         data = submit_data(self._services, submitted)
         data["warnings"] += [f"{key}: has no effect with {SERVERS}" for key in _OF_FILES if body.get(key)]
         return ok({**data, "table_name": kept["name"], "namespace": kept["namespace"]}, jobId=submitted.job_id)
@@ -380,7 +404,7 @@ class _DataRoutes:
 # ---------------------------------------------------------------------- parameters of an upload
 
 
-def _json_conf() -> dict[str, Any] | None:
+def json_conf() -> dict[str, Any] | None:
     """Return the conf of an upload if the whole query string is one JSON object, as the genuine client sends it.
 
     That client does not escape `&`, `=` and `+` in the JSON, so the string must not be split first. It does not escape
@@ -418,7 +442,26 @@ def _upload_parameters(conf: Body, duplicate_ids: str) -> dict[str, Any]:
         "auto_increasing_sid": read_flag(conf, "auto_increasing_sid"),
         "duplicate_ids": _read_duplicate_ids(conf, duplicate_ids),
         **{key: text for key in _COLUMNS if (text := read_text(conf, key))},
+        **({"meta": meta} if (meta := _read_meta(conf)) else {}),
     }
+
+
+def _read_meta(conf: Body) -> Mapping[str, Any]:
+    """Return what the columns are in a data frame, in FATE 2's words. With `with_meta` the words are FATE 1's, which
+    have no effect here."""
+    given = conf.get("meta")
+    if not given or conf.get("with_meta"):
+        return {}
+    if isinstance(given, str):           # a field of a form
+        try:
+            given = json.loads(given)
+        except ValueError as error:
+            raise BadRequest(f"meta: {shown(given)} is not JSON") from error
+    if not isinstance(given, Mapping):
+        raise BadRequest(f"meta: {shown(given)} is not an object, such as {{\"label_name\": \"y\"}}")
+    for problem in frame_meta.problems_of(given):
+        raise BadRequest(f"meta.{problem}")
+    return given
 
 
 def _read_duplicate_ids(conf: Body, default: str) -> str:
@@ -430,21 +473,6 @@ def _read_duplicate_ids(conf: Body, default: str) -> str:
 
 def _task_cores(conf: Body) -> dict[str, Any]:
     return {"task_cores": read_whole(conf, "task_cores", 0, 1)} if conf.get("task_cores") is not None else {}
-
-
-def _local_job(
-    component: ComponentInfo, parameters: Mapping[str, Any], job_parameters: Mapping[str, Any]
-) -> Document:
-    """Return the job of one local component (client-api-v1, section 4.6)."""
-    name = f"{component.name}_0"
-    conf = {
-        "dsl_version": 2,
-        "initiator": {"role": "local", "party_id": 0},
-        "role": {"local": [0]},
-        "job_parameters": {"common": {"federated_mode": "SINGLE", **job_parameters}},
-        "component_parameters": {"role": {"local": {"0": {name: dict(parameters)}}}},
-    }
-    return Document({"components": {name: {"module": component.module}}}, conf, {}, federated_mode="SINGLE")
 
 
 # ---------------------------------------------------------------------- information about a table

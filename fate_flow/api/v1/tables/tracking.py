@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from flask import Blueprint, Response
@@ -23,26 +22,32 @@ from fate_flow.api.http.arguments import (
     read_whole,
     whole,
 )
-from fate_flow.api.http.declared import ANYTHING, FREE, TEXT, a_list, an_object, by_name, declared, described
+from fate_flow.api.http.declared import ANYTHING, COUNT, FREE, TEXT, a_list, an_object, by_name, declared, described
 from fate_flow.api.http.file_routes import file_follows
 from fate_flow.api.http.json_text import to_json
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import OUTPUT_TABLES
 from fate_flow.api.v1.envelope import HttpError, arguments, attached, failed, ok, reply
 from fate_flow.components.tables.table import NoSuchTable
-from fate_flow.core.access.client_roles import READ, SUBMIT
+from fate_flow.core.access.client_roles import OPERATE, READ, SUBMIT
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.paths import output_table_path
 from fate_flow.jobspec.fate_v1.reader import component_parameters_on
 from fate_flow.services.context.documents import spec_in_row
-from fate_flow.store.values import Metric, TableMeta
+from fate_flow.store.values import Metric, StoredModel, TableMeta
+from fate_flow.store.views.metrics import for_fate_1
 
 NO_DATA = 210
 _NEEDED = ("job_id", "role", "party_id", "component_name")
 
 _NO_DATA = {NO_DATA: "There is no data."}
 _SUMMARY = {**FREE, "not": {"required": ["retcode", "retmsg"]}, "description": "A file with only the summary."}
+_MODEL = an_object({
+    "module_name": TEXT, "model_id": TEXT, "model_version": COUNT, "type_name": TEXT, "sha256": TEXT, "bytes": COUNT,
+    "metadata": FREE,
+})  # fmt: skip
+_MOST_SHOWN = 4 * 1024 * 1024
 _ALL = an_object({"data": a_list(ANYTHING), "meta": FREE}, title="Metric")
 
 
@@ -68,6 +73,7 @@ class _TrackingRoutes:
     def __init__(self, services: Services) -> None:
         self._context = services.context
         self._views = services.views
+        self._models = services.use_cases.models
         self._own = services.settings.party_id
         self._ask_party = services.ask_party
 
@@ -130,7 +136,7 @@ class _TrackingRoutes:
 
     def _metrics(self) -> tuple[Metric, ...]:
         job_id, party, name, _ = _component()
-        return _whole(self._views.metrics(job_id, name, party))
+        return tuple(map(for_fate_1, self._views.metrics(job_id, name, party)))
 
     # ------------------------------------------------------------------ outputs
 
@@ -177,12 +183,17 @@ class _TrackingRoutes:
         )
 
     @declared(
-        "Answer no data: no component here produces a model.", READ, needs=COMPONENT, data={**FREE, "maxProperties": 0},
+        "Show the models of a component, by their outputs: the content of those that are one file of JSON.",
+        SUBMIT | OPERATE, needs=COMPONENT, data=by_name(ANYTHING), beside={"meta": by_name(_MODEL)},
     )
     def output_model(self) -> Response:
-        """Answer "no data", which clients do not take for an error: no component here produces a model."""
-        _component()
-        return ok({}, "no data")
+        """Return what the newest run has stored in the store of models of this party."""
+        job_id, party, name, _ = _component()
+        made = self._models.made_by(job_id, party, name)
+        if not made:
+            return ok({}, "no data", meta={})
+        data = {one.reference.output: self._models.value(one, _MOST_SHOWN) for one in made}
+        return ok(data, meta={one.reference.output: _about(one) for one in made})
 
     def _output_tables_at(self, party: Party, job_id: str, name: str) -> Response:
         """Ask the party itself: only it knows its tables."""
@@ -212,19 +223,15 @@ def _component() -> tuple[str, Party, str, dict[str, Any]]:
     return read_job_id(body), read_party(body), read_component(body), body
 
 
+def _about(model: StoredModel) -> dict[str, Any]:
+    return {
+        "module_name": model.component, "model_id": model.reference.model_id, "model_version": model.reference.version,
+        "type_name": model.kind, "sha256": model.sha256, "bytes": model.size, "metadata": dict(model.metadata),
+    }  # fmt: skip
+
+
 def _members(tables: list[tuple[str, TableMeta]], limit: int, has_head: bool) -> Iterator[Member]:
     for data_name, table in tables:
         columns = [table.schema.get("sid", "id"), *table.schema.get("header", ())]
         yield csv_of(table.uri, data_name, limit, has_head)
         yield text_member(f"{data_name}.meta", to_json({"header": columns}))
-
-
-def _whole(pieces: tuple[Metric, ...]) -> tuple[Metric, ...]:
-    """Join the pieces of each metric: a worker may save it in pieces, and its meta apart from its data."""
-    found: dict[tuple[str, str], Metric] = {}
-    for one in pieces:
-        known = found.get((one.namespace, one.name))
-        if known is not None:
-            one = replace(known, data=known.data + one.data, meta={**known.meta, **one.meta})
-        found[one.namespace, one.name] = one
-    return tuple(found.values())

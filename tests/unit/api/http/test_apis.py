@@ -79,16 +79,16 @@ def answer_of(response: TestResponse) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize(("error", "expected"), [
-    (BadRequest("x"), {"clients": (200, 101), "parties": (200, 101), "exchange": (400, 400), "v2": (200, 6000)}),
-    (NotFound("x"), {"clients": (200, 101), "workers": (200, 101), "exchange": (500, 500), "v2": (200, 6000)}),
+    (BadRequest("x"), {"clients": (200, 101), "parties": (200, 101), "exchange": (400, 400), "v2": (200, 5001)}),
+    (NotFound("x"), {"clients": (200, 101), "workers": (200, 101), "exchange": (500, 500), "v2": (200, 6003)}),
     (NotOffered("x"), {"clients": (200, 100), "exchange": (500, 500), "v2": (200, 6001)}),
-    (PermissionDenied("x"), {"clients": (200, 108), "workers": (200, 108), "exchange": (403, 403), "v2": (200, 6000)}),
-    (NotAuthenticated("x"), {"clients": (200, 109), "parties": (200, 109), "exchange": (403, 403)}),
-    (OtherSite("x"), {"clients": (403, 403), "parties": (403, 403), "workers": (403, 403), "exchange": (403, 403)}),
-    (PeerUnreachable("x"), {"clients": (200, 104), "exchange": (502, 502), "v2": (200, 6000)}),
+    (PermissionDenied("x"), {"clients": (200, 108), "workers": (200, 108), "exchange": (403, 403), "v2": (200, 5005)}),
+    (NotAuthenticated("x"), {"clients": (200, 109), "parties": (200, 109), "exchange": (403, 403), "v2": (200, 5004)}),
+    (OtherSite("x"), {"clients": (403, 403), "parties": (403, 403), "exchange": (403, 403), "v2": (403, 5005)}),
+    (PeerUnreachable("x"), {"clients": (200, 104), "exchange": (502, 502), "v2": (200, 6002)}),
     (Busy("x"), {"clients": (503, 503), "parties": (503, 503), "exchange": (503, 503), "v2": (200, 6000)}),
     (StorageFailed("x"), {"clients": (500, 500), "workers": (500, 500), "exchange": (500, 500), "v2": (200, 6000)}),
-    (NoMoreData(), {"clients": (400, 400), "parties": (400, 400), "workers": (400, 400), "exchange": (400, 400)}),
+    (NoMoreData(), {"clients": (400, 400), "parties": (400, 400), "exchange": (400, 400), "v2": (400, 5001)}),
 ])  # fmt: skip
 def test_each_api_has_its_own_table(error: Exception, expected: dict[str, tuple[int, int]]) -> None:
     client = app_that_raises(error).test_client()

@@ -32,10 +32,10 @@ WITHOUT_CHECKS = {
 }
 NOT_BOUNDARIES = ("/v1/job/query", "/v1/job/task/query", "/v1/job/report", "/v1/table/bind")
 """Each column is a filter there, and `job/data/view/query` goes the same way with fewer; `table/add` is the same."""
-NEEDS_MORE = {"POST /v1/server/reload": "a configuration file"}
+NEEDS_MORE = {"POST /v1/server/reload": "a configuration file", "POST /v1/model/import": "a file of an export"}
 READ_AS_A_WHOLE = {
     f"POST /v1/{path}" for path in ("job/query", "job/task/query", "job/report", "job/data/view/query", "job/list/task",
-                                    "table/add", "table/bind")
+                                    "table/add", "table/bind", "model/import")
 }  # fmt: skip
 PIECES = {"{name}": "fate_flow", "{party_id}": "10000"}
 

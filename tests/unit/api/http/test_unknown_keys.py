@@ -120,9 +120,10 @@ def test_a_secret_in_a_connector_is_refused(world: World, key: str) -> None:
 @pytest.mark.parametrize("path", ["table/bind", "table/add"])
 def test_of_a_file_that_becomes_a_table_also_within_its_address(world: World, path: str) -> None:
     address = {"path": str(world.home.parent / "here.csv"), "host": "here"}
-    said = world.ask(path, {"engine": "PATH", "address": address, "namespace": "n", "name": "t", "magic": 1, "meta": 1})
+    body = {"engine": "PATH", "address": address, "namespace": "n", "name": "t", "magic": 1, "schema": 1}
+    said = world.ask(path, body)
     assert said["data"]["warnings"] == [
-        "meta: has no effect on this server", "address.host: is not known; it is ignored", *MAGIC,
+        "schema: has no effect on this server", "address.host: is not known; it is ignored", *MAGIC,
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -176,15 +175,15 @@ tracking/component/parameters tracking/component/metrics tracking/component/metr
 tracking/component/output/data/table tracking/component/summary/download server/version/get version/get info/version
 table/add table/bind tracking/component/output/model server/reload job/url/get job/report
 tracking/component/metric_data
+model/import model/model_tag/create model/model_tag/remove model/model_tag/retrieve model/deploy model/query model/list
+model/show model/delete model/tag/create model/tag/retrieve model/tag/update model/tag/destroy model/tag/list
 info/common server/config/job/default server/service/get component/get provider/get provider/fate_flow/get log/cat
 log/size
 """
 NOT_OFFERED = """
 component/hetero/merge
-component/woe_array/extract component/woe_array/merge component/intersection/get model/load model/bind model/import
-model/restore model/store model/migrate model/model_tag/create model/model_tag/remove model/model_tag/retrieve
-model/deploy model/query model/homo/convert model/homo/deploy
-model/tag/create model/tag/list
+component/woe_array/extract component/woe_array/merge component/intersection/get model/load model/bind
+model/restore model/store model/migrate model/homo/convert model/homo/deploy
 server/toy/get provider/register
 provider/registry/get checkpoint/list checkpoint/get operation/job_config/get
 tracker/2026010112000000000001/a_0/2026010112000000000001_a_0/0/guest/9999/summary/save
@@ -205,13 +204,7 @@ def test_the_route_says_that_it_is_not_offered(world: World, path: str) -> None:
     assert (said["retcode"], "this server does not offer" in refusal, bool(instead)) == (100, True, True)
 
 
-@pytest.mark.parametrize("path", [
-    "table/download", "model/get/predict/dsl", "model/get/predict/conf",
-])
+@pytest.mark.parametrize("path", ["table/download"])
 def test_a_file_that_is_not_offered_does_not_come_with_status_200(world: World, path: str) -> None:
     response = world.post(path, {})
     assert (response.status_code, "does not offer" in response.json["retmsg"]) == (404, True)
-
-
-def test_model_export_is_asked_with_get(world: World) -> None:
-    assert "does not offer" in json.loads(world.get("model/export", {}).data)["retmsg"]

@@ -291,7 +291,11 @@ def test_a_task_query_shows_the_newest_version_only(world: World) -> None:
     row = rows[0]
     assert (row["f_party_status"], row["f_party_status_detail"], row["f_error_report"]) == (
         "running", "stopping", "it broke")  # fmt: skip
-    assert row["f_component_parameters"] == {}
+    assert row["f_component_parameters"] == {
+        "module": "SecureAddExample", "ComponentParam": {"data_num": 10, "need_run": True},
+        "role": {"guest": [9999], "host": [10000]}, "initiator": {"role": "guest", "party_id": 9999},
+        "local": {"role": "guest", "party_id": 9999},
+    }  # fmt: skip
     running = world.ask("job/task/query", {"job_id": job_id, "status": "running", "role": "guest", "party_id": 9999})
     assert [row["f_component_name"] for row in running["data"]] == ["toy_0"]
     assert world.ask("job/task/query", {"job_id": job_id, "status": "failed"})["retcode"] == 101

@@ -156,3 +156,25 @@ def test_of_very_many_problems_the_first_are_told(world: World) -> None:
     assert (len(problems), problems[-1]) == (101, "... and 200 more")
     assert problems[99].startswith("x99: is not known; known here: version, name, ")
     assert problems[99].endswith(" (line 108)")
+
+
+def test_a_dag_of_fate_2_is_a_job_file_as_well(world: World) -> None:
+    (world.home / "downloads").mkdir()
+    world.add_table("a", "b", [])
+    text = """\
+schema_version: 2.2.0
+dag:
+  parties: [{role: local, party_id: ["0"]}]
+  conf: {cores: 1, engine: {}}
+  tasks:
+    download_0:
+      component_ref: download
+      parameters: {namespace: a, name: b, output_path: "%s"}
+""" % (world.home / "downloads" / "b.csv")
+    said = world.ask("job/submit", {"job_file": text})
+    assert (said["retcode"], said["data"]["warnings"]) == (0, ["dag.conf.engine: is not known; it is ignored (line 4)"])
+    [row] = world.ask("job/query", {"job_id": said["jobId"]})["data"]
+    assert row["f_format"] == "fate_v2"
+    checked = world.ask("job/validate", {"job_file": text.replace("download\n", "dowload\n")})
+    assert checked["data"]["problems"] == [checked["retmsg"]]
+    assert checked["retmsg"].startswith("dag.tasks.download_0.component_ref: 'dowload' is not known; did you mean")

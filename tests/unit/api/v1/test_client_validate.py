@@ -18,8 +18,8 @@ def test_validate_shows_what_each_party_would_run(world: World) -> None:
     (task,) = host["tasks"]
     del task["values"]
     assert task == {
-        "component_name": "toy_0", "module": "SecureAddExample", "need_run": True, "after": [], "min_available": {},
-        "parameters": {"data_num": 10},
+        "component_name": "toy_0", "module": "SecureAddExample", "stage": "default", "need_run": True, "after": [],
+        "min_available": {}, "parameters": {"data_num": 10},
     }
     assert host["job_parameters"]["task_cores"] == 2
     assert said["data"]["warnings"] == []

@@ -181,6 +181,19 @@ def test_the_worker_of_this_party_gets_its_own_limit() -> None:
     assert [order.least_intersection for order in host.engine.launched] == [100, 7], "as it is when a worker starts"
 
 
+def test_a_component_that_does_not_know_the_limit_is_refused() -> None:
+    host = limited(PartyLimits(least_intersection=100))
+    work = host.context.modules["Work"]
+    of_a_provider = type("OfAProvider", (), {
+        "ignores_least_intersection": True, "__getattr__": lambda _, name: getattr(work, name),
+    })()  # fmt: skip
+    object.__setattr__(host.context, "modules", {**host.context.modules, "Work": of_a_provider})
+    answer = host.handle(create(document=reading("a")))
+    assert "has not granted party 9999: component Work, which does not look at least_intersection" in answer.retmsg
+    GrantFiles(host.context).apply({"9999": Grants(frozenset({Thing(Kind.COMPONENT, "Work"), TABLE}))}, "ada")
+    assert host.handle(create(document=reading("a"))).is_ok
+
+
 # ------------------------------------------------------------------ programs
 
 

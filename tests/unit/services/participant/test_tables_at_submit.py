@@ -215,3 +215,49 @@ def test_a_table_is_named_in_full(table: dict[str, str]) -> None:
     (problem,) = CATALOGUE["Reader"].check({"table": table}, "guest")
     assert problem.startswith("table: ")
     assert '{"job_id", "component_name", "data_name"}' in problem
+
+
+# ---------------------------------------------------------------------- inputs that are there already
+
+THERE = {"stored_inputs": {"data": NAMED}}
+MADE = {"stored_inputs": {"data": {"output": {"job_id": OLD_JOB, "task": "match_0", "output": "joined"}}}}
+ALONE = {"b": {"module": "Intersection", "output": {"data": ["data"]}}}
+
+
+def test_a_table_that_an_input_names_is_missed_at_the_submit(host: HandServer) -> None:
+    answer = host.handle(create(document=a_document(ALONE, b=THERE)))
+    assert answer.retmsg == f"b (Intersection): table demo.people {UNUSABLE}"
+    own = host.handle(create(document=a_document(ALONE, "host", b=THERE)), "10000")
+    assert own.retmsg == "b (Intersection): there is no table demo.people at host 10000 (flow data upload, there)"
+    have(host)
+    assert host.handle(create(document=a_document(ALONE, b=THERE))).is_ok
+    have(host, replace(PEOPLE, is_disabled=True))
+    again = host.handle(replace(create(document=a_document(ALONE, b=THERE)), job_id=OLD_JOB))
+    assert again.retmsg == f"b (Intersection): table demo.people {UNUSABLE}"
+
+
+@pytest.mark.parametrize(("named", "name"), [(THERE, ("demo", "people")), (MADE, (f"output_{OLD_JOB}", "t"))])
+def test_a_worker_gets_the_table_that_an_input_names(
+    named: dict[str, Any], name: tuple[str, str], host: HandServer
+) -> None:
+    have(host)
+    have_output(host)
+    for one in (create(document=a_document(ALONE, b=named)), *RUN[1:], task_command(K.TASK_START, "b")):
+        answer = host.handle(one)
+        assert answer.is_ok, answer
+    [order] = host.engine.launched
+    [read] = order.inputs
+    assert (read.key, read.kind, read.uri, read.metadata["schema"]) == ("data", "table", PEOPLE.uri, PEOPLE.schema)
+    assert (read.metadata["namespace"], read.metadata["name"]) == name
+    assert "stored_inputs" not in order.parameters
+
+
+def test_what_an_input_names_has_to_be_granted() -> None:
+    rule = PermissionRule(datasets=True)
+    for named, thing in (
+        (THERE, Thing(Kind.DATASET, "people", "demo")),
+        (MADE, Thing(Kind.DATASET, "match_0.joined", f"output_{OLD_JOB}")),
+    ):
+        document = a_document(ALONE, b=named)
+        spec = parse(document.dsl, document.runtime_conf, modules=CATALOGUE, defaults=JobParameters())
+        assert missing(rule, spec, Party("host", "10000"), frozenset(), named_things(KINDS)) == [thing]

@@ -1,0 +1,1 @@
+"""Jobs and their tasks, for clients of FATE Flow 2."""

@@ -1,0 +1,1 @@
+"""What tasks leave, for clients of FATE Flow 2."""

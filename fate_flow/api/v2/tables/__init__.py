@@ -1,0 +1,1 @@
+"""Upload, download, show and delete tables, for clients of FATE Flow 2."""

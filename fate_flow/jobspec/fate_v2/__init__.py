@@ -1,0 +1,1 @@
+"""The DAG of FATE 2, as its clients submit it."""

@@ -1,0 +1,79 @@
+"""Looking up the stored models that a task reads at this party."""
+
+from __future__ import annotations
+
+from fate_flow.core.access.authority import PARTY_0
+from fate_flow.core.model.artifact import MODEL, Artifact
+from fate_flow.core.model.job import TaskKey
+from fate_flow.core.model.modules import DescribesArtifacts
+from fate_flow.core.model.spec import Input, JobSpec, ModelReference, Party, TaskSpec
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.models.storing import READ, note_model
+from fate_flow.store.values import StoredModel
+
+
+def stored_input(unit: UnitOfWork, spec: JobSpec, key: TaskKey, reference: ModelReference) -> Artifact | str:
+    """Return a stored model as the artifact that a worker reads, or text that says why it cannot; note its digest in
+    the history of the job."""
+    found = _readable(unit, spec, spec.tasks[key.name], key.party, reference)
+    if isinstance(found, str):
+        return found
+    note_model(unit, key, READ, found)
+    return unit.context.models.artifact(found)
+
+
+def why_models_are_missing(unit: UnitOfWork, spec: JobSpec, party: Party) -> str:
+    """Return text about the first stored model that a task would read at this party and cannot; empty if there is
+    none."""
+    for task in spec.tasks_of(party):
+        for one in task.inputs if party not in task.passed_at else ():
+            for reference in one.models if one.is_read_at(party) else ():
+                found = _readable(unit, spec, task, party, reference)
+                why = found if isinstance(found, str) else _why_not_taken(unit, task, one, found)
+                if why:
+                    return why
+    return ""
+
+
+def _readable(
+    unit: UnitOfWork, spec: JobSpec, task: TaskSpec, party: Party, reference: ModelReference
+) -> StoredModel | str:
+    model = unit.tx.model(reference, party)
+    initiator = spec.initiator.party_id
+    if initiator not in (unit.context.party_id, PARTY_0):
+        # The other party learns only of models in whose making all these parties took part.
+        readers = {initiator, *(one.party_id for one in task.parties)}
+        if model is None or not readers <= model.party_ids:
+            return (
+                f"{party} has no part of {reference} for this job: it has none, or a party of {task.name} did not take "
+                "part in making it (flow model list, there)"
+            )
+    if model is None:
+        return f"{party} has no part of {reference} in its store (flow model list, there)"
+    if not unit.context.models.has(model):
+        return f"{party}: the file of {reference} is missing or has another size (flow model import, there)"
+    return model
+
+
+def _why_not_taken(unit: UnitOfWork, task: TaskSpec, one: Input, model: StoredModel) -> str:
+    module = unit.context.modules.get(task.module)
+    info = module.inputs.get(one.key) if isinstance(module, DescribesArtifacts) else None
+    if info is None or info.section != MODEL or model.kind in info.kinds:
+        return ""
+    return f"{model.party}: {model.reference} is of kind {model.kind}; {task.module} reads {' or '.join(info.kinds)}"
+
+
+def why_name_is_taken(unit: UnitOfWork, spec: JobSpec, party: Party, job_id: str) -> str:
+    """Return text if another job has stored models under the name that this job gives to its own; empty if none has."""
+    if not spec.model_id:
+        return ""
+    for one in unit.tx.models(spec.model_id):
+        is_same = one.party == party and one.reference.version >= spec.model_version
+        if is_same and one.job_id != job_id:
+            newest = max(each.reference.version for each in unit.tx.models(spec.model_id))
+            place = spec.paths.of("job_runtime_conf.job_parameters.common.model.version")
+            return (
+                f"{party} has version {one.reference.version} of model {spec.model_id}, made by another job: "
+                f"{place}: {newest + 1} is free, or remove it there (flow model delete)"
+            )
+    return ""
