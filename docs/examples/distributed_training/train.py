@@ -1,5 +1,6 @@
 """Distributed training without a framework: every worker has its own rows and computes their gradient. In each round,
-rank 0 adds up the gradients and sends the new weights back. Only gradients leave a party, rows do not.
+rank 0 adds up the gradients and sends the new weights back. Only gradients leave a party, rows do not. Each worker
+reports the loss on its rows, which stays at its party; `flow job watch` shows it there.
 """
 
 import json
@@ -9,6 +10,7 @@ import sys
 
 sys.path.append(os.environ["FATE_FLOW_PYTHON_PATH"])
 from fate_flow.components.gang import join
+from fate_flow.components.metrics import reporter
 
 ROUNDS, RATE = int(os.environ.get("ROUNDS", "15")), 1.5
 TRUTH = (3.0, -2.0)
@@ -21,15 +23,18 @@ def rows_of(rank):
 
 
 def gradient(weights, rows):
+    """Return the gradient, and the loss of these weights."""
     errors = [(weights[0] * x + weights[1] - y, x) for x, y in rows]
-    return [sum(e * x for e, x in errors) / len(rows), sum(e for e, _ in errors) / len(rows)]
+    mine = [sum(e * x for e, x in errors) / len(rows), sum(e for e, _ in errors) / len(rows)]
+    return mine, sum(e * e for e, _ in errors) / len(rows)
 
 
 def main():
-    gang = join()
+    gang, metrics = join(), reporter()
     rows, weights = rows_of(gang.rank), [0.0, 0.0]
     for round_number in range(ROUNDS):
-        mine = gradient(weights, rows)
+        mine, loss = gradient(weights, rows)
+        metrics.step("loss", loss, round_number, axis="rounds")
         if gang.rank == 0:
             parts = [mine] + [json.loads(gang.receive(rank)) for rank in range(1, gang.size)]
             total = [sum(column) / gang.size for column in zip(*parts, strict=True)]
