@@ -10,12 +10,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.kit.fate.jobs import Fate
+from tests.kit.fate.rows import BANK, LABEL, NAMESPACE, OF_BANK, OF_TELECOM, TELECOM, csv_of, everybody, give
+from tests.kit.fate.servers import described, fate_cluster
 from tests.kit.servers.heavy import EXAMPLES
 from tests.kit.servers.lending import PARTIES, Servers, a_root
 from tests.kit.servers.party_servers import BASE_PORT, Cluster, processes_of, running_cluster
 from tests.kit.waiting import eventually
 
-COMMANDS = ("flower-python", "xgboost-python")
+COMMANDS = ("flower-python", "spu-python", "xgboost-python")
 """Programs that the examples find in the PATH of a party's server; each party has its own."""
 
 
@@ -58,7 +61,7 @@ def parties(heavy_servers: Servers, request: pytest.FixtureRequest) -> Iterator[
         yield found
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def python_of() -> Callable[[str], Path]:
     """The Python of an environment of `bin/_environment.py`, by its name."""
 
@@ -69,6 +72,42 @@ def python_of() -> Callable[[str], Path]:
         return Path(python)
 
     return found
+
+
+@pytest.fixture(scope="session")
+def description_of_fate(python_of: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return described(python_of("fate"), tmp_path_factory.mktemp("description") / "of fate")
+
+
+@pytest.fixture(scope="session")
+def fate_servers(
+    python_of: Callable[[str], Path], description_of_fate: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Servers]:
+    python = python_of("fate")
+
+    def start() -> AbstractContextManager[Cluster]:
+        root = a_root(tmp_path_factory)
+        return fate_cluster(root, PARTIES, python, description_of_fate, BASE_PORT + 100, over_tls=True)
+
+    with Servers(start) as servers:
+        yield servers
+
+
+@pytest.fixture
+def fate(fate_servers: Servers, request: pytest.FixtureRequest, python_of: Callable[[str], Path]) -> Iterator[Fate]:
+    """Parties with FATE's components."""
+    with fate_servers.lent(request.node.nodeid) as found:
+        yield Fate(found, python_of("fate"))
+
+
+@pytest.fixture
+def by_columns(fate: Fate) -> Fate:
+    """A bank and a telecom company that have 120 of 200 customers in common."""
+    guest, host = fate.parties.guest, fate.parties.host
+    if not guest.ask("table/table_info", {"namespace": NAMESPACE, "table_name": "bank"})["exist"]:
+        give(guest, "bank", csv_of(everybody(), (LABEL, *BANK), OF_BANK), label_name=LABEL)
+        give(host, "telecom", csv_of(everybody(), TELECOM, OF_TELECOM))
+    return fate
 
 
 @pytest.fixture

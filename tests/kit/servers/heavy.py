@@ -25,12 +25,15 @@ def submitted(cluster: Cluster, text: str) -> str:
     return str(answer["jobId"])
 
 
-def succeeded(cluster: Cluster, job_id: str, seconds: float = 300.0) -> None:
+def succeeded(cluster: Cluster, job_id: str, seconds: float = 300.0, task: str = "train") -> None:
     """Wait until the job has succeeded at every party. Frameworks say in their output alone why they fail."""
     try:
         cluster.wait(job_id, "success", seconds=seconds)
     except pytest.fail.Exception as failure:
-        said = [f"{name}:\n{printed(party, job_id, 'stderr')[-3000:]}" for name, party in cluster.parties.items()]
+        here = {name: party for name, party in cluster.parties.items() if party.tasks(job_id, task)}
+        said = [
+            f"{name}:\n{printed(party, job_id, 'stderr', component_name=task)[-3000:]}" for name, party in here.items()
+        ]
         pytest.fail("\n".join([str(failure), *said]))
 
 

@@ -1,0 +1,1 @@
+"""The genuine client of FATE 2 against real servers."""
