@@ -36,21 +36,31 @@ CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
 BEFORE_VARIABLE = "FATE_FLOW_TEST_BEFORE"
 """What failed before a run (.ci/run): the run says it, too, and fails."""
-HEAVY = {"flower": "FLOWER", "flower_1_41": "FLOWER 1.41", "xgboost": "XGBOOST"}
-"""Environments of bin/_environment.py, and what a banner calls them. The tests find the path of the Python of each in
-FATE_FLOW_TEST_<NAME>."""
-HEAVY_TESTS = ("--maxfail", "2", "tests/heavy")
-"""After two failures the others are left out: each might wait for its deadline, and a run has a quarter of an hour."""
+HEAVY = {
+    "fate": ("FATE", "_fate_provider.py", "install", "--json"),
+    "fate_client_2": ("FATE CLIENT 2", "_environment.py", "fate_client_2"),
+    "flower": ("FLOWER", "_environment.py", "flower"),
+    "flower_1_41": ("FLOWER 1.41", "_environment.py", "flower_1_41"),
+    "xgboost": ("XGBOOST", "_environment.py", "xgboost"),
+    "spu": ("SPU", "_environment.py", "spu"),
+}  # fmt: skip
+"""Environments of packages: what a banner calls each, and the script that makes it. The tests find the path of its
+Python in FATE_FLOW_TEST_<NAME>."""
+HEAVY_TESTS = ("-n", "2", "--maxfail", "2", "tests/heavy")
+"""One process has the tests with FATE's components, the other one all others (tests/division.py). After two failures
+the rest is left out: each test might wait for its deadline, and a run has a quarter of an hour."""
 SIDE_BY_SIDE = ("-n", "5")
 """Four processes mostly wait for servers, the other one computes: tests/division.py."""
 FAST = ("-n", "4", "-m", "not long", "--hypothesis-profile", "quick", "tests/unit", "tests/simulation")
 """The tests for a developer's loop: none needs a database server or another environment. Tests that make up values make
 up fewer (tests/conftest.py)."""
-SCRIPTS = sorted(f"bin/{path.name}" for path in CHECKOUT.glob("bin/*.py"))
+SCRIPTS = sorted(str(path.relative_to(CHECKOUT)) for path in CHECKOUT.glob("bin/**/*.py"))
 KEEP_VARIABLE = "FATE_FLOW_TEST_KEEP"
 _KEPT = "all" if os.environ.get(KEEP_VARIABLE) else "failed"
 """Which folders of tests stay until the end of the run: to remove all of them at its end takes seconds."""
 _CHECKS_SECONDS = 600.0      # for ruff and mypy, after the last test
+_END_SECONDS, _PAUSE_SECONDS = 60.0, 0.05       # for killed processes
+_TERMINAL = 4        # in /proc/PID/stat, after the name
 CHECKS = (
     ("ruff", ["ruff", "check", "--quiet", "fate_flow", "tests", "bin"]),
     ("mypy", ["mypy", "--no-error-summary", "fate_flow", *SCRIPTS]),
@@ -114,7 +124,7 @@ def run_fast(arguments: Sequence[str]) -> int:
 def run_heavy(arguments: Sequence[str]) -> int:
     """Run the tests with large packages of others (tests/heavy); return the exit code."""
     with _own_folder() as folder, ExitStack() as stack:
-        making = {name: stack.enter_context(_Helper("_environment.py", name)) for name in HEAVY}
+        making = {name: stack.enter_context(_Helper(*script)) for name, (_, *script) in HEAVY.items()}
         environment, outcome = _environment(folder), Outcome()
         if before := os.environ.get(BEFORE_VARIABLE):
             outcome.add(before, fails=True)
@@ -122,7 +132,7 @@ def run_heavy(arguments: Sequence[str]) -> int:
             found, problem = helper.wait()
             environment[f"FATE_FLOW_TEST_{name.upper()}"] = found.get("python", "")
             if problem:
-                outcome.add(f"{HEAVY[name]} PART SKIPPED: {problem}", fails=_is_ci() or not helper.cannot_be_had)
+                outcome.add(f"{HEAVY[name][0]} PART SKIPPED: {problem}", fails=_is_ci() or not helper.cannot_be_had)
         with _Checks(folder, environment, ()) as checks:
             return _run_tests(folder, environment, checks, outcome, arguments or HEAVY_TESTS)
 
@@ -152,9 +162,13 @@ def _is_ci() -> bool:
 def _environment(folder: Path) -> dict[str, str]:
     """Return the environment: checks and tests write only inside the checkout."""
     return {
-        **os.environ, "TMPDIR": str(folder / "tmp"), "HYPOTHESIS_STORAGE_DIRECTORY": str(CACHE / "hypothesis"),
+        **os.environ, "TMPDIR": str(_temporary(folder)), "HYPOTHESIS_STORAGE_DIRECTORY": str(CACHE / "hypothesis"),
         "RUFF_CACHE_DIR": str(CACHE / "ruff"), "MYPY_CACHE_DIR": str(CACHE / "mypy"),
     }
+
+
+def _temporary(folder: Path) -> Path:
+    return folder / "tmp"
 
 
 def _run_tests(
@@ -262,7 +276,7 @@ def _own_folder() -> Iterator[Path]:
             _clear_if_abandoned(left)
         # A short name: paths of Unix sockets below it may have at most 107 characters.
         folder = Path(tempfile.mkdtemp(dir=runs, prefix=""))
-        (folder / "tmp").mkdir()
+        _temporary(folder).mkdir()
         lock = (folder / "lock").open("w")
         fcntl.flock(lock, fcntl.LOCK_EX)
     try:
@@ -270,7 +284,7 @@ def _own_folder() -> Iterator[Path]:
     finally:
         _be_deaf()
         if os.environ.get(KEEP_VARIABLE):
-            _end_servers(folder)
+            _end_processes(folder)
         else:
             _clear(folder)
         lock.close()
@@ -283,38 +297,40 @@ def _clear_if_abandoned(folder: Path) -> None:
 
 
 def _clear(folder: Path) -> None:
-    _end_servers(folder)
+    _end_processes(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _end_servers(folder: Path) -> None:
-    """End the servers that an unfinished test or run has left running."""
-    if (folder / "mariadb" / "mariadb.json").exists():
-        _quietly(str(CHECKOUT / "bin" / "_mariadb.py"), "stop", "--dir", str(folder / "mariadb"))
-    named = _named_by_processes(folder)
-    if not named:
-        return
-    clusters = {path.parents[2] for path in folder.rglob("run/server.json")}
-    for cluster in sorted(path for path in clusters if (path / "cluster.json").exists()):
-        if any(str(cluster) in text for text in named):
-            _quietly("-m", "fate_flow.cli.server.cluster", "down", "--dir", str(cluster))
+def _end_processes(folder: Path) -> None:
+    """Kill what an unfinished test or run has left running: pytest, servers, workers, databases."""
+    deadline = time.monotonic() + _END_SECONDS
+    while (left := [process for process in Path("/proc").glob("[0-9]*") if _belongs_to(process, folder)]):
+        if time.monotonic() > deadline:
+            return
+        for process in left:
+            with suppress(OSError):      # it has ended
+                handle = os.pidfd_open(int(process.name))
+                try:
+                    if _belongs_to(process, folder):    # and not to a process that has the number now
+                        signal.pidfd_send_signal(handle, signal.SIGKILL)
+                finally:
+                    os.close(handle)
+        time.sleep(_PAUSE_SECONDS)       # a server that was not dead yet may have started others
 
 
-def _named_by_processes(folder: Path) -> list[str]:
-    """Return the command line and the working folder of each process that has something in this folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):     # of another user, or gone
-            command = (process / "cmdline").read_bytes().decode("utf-8", "replace")
-            found.append(f"{command} {(process / 'cwd').readlink()}")
-    return [text for text in found if f"{folder}/" in text]
-
-
-def _quietly(*arguments: str) -> None:
-    subprocess.run(
-        [sys.executable, "-P", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, start_new_session=True, check=False,
-    )
+def _belongs_to(process: Path, folder: Path) -> bool:
+    """Whether the run of this folder has started it. A shell or an editor in which somebody looks at the folder has
+    a terminal."""
+    try:
+        if process.name == str(os.getpid()) or process.stat().st_uid != os.getuid():
+            return False
+        if f"TMPDIR={_temporary(folder)}".encode() in (process / "environ").read_bytes().split(b"\0"):
+            return True
+        has_terminal = (process / "stat").read_bytes().rpartition(b")")[2].split()[_TERMINAL] != b"0"
+        text = (process / "cmdline").read_bytes() + bytes((process / "cwd").readlink())
+        return not has_terminal and f"{folder}/".encode() in text + b"/"
+    except OSError:     # it has ended
+        return False
 
 
 def _run(argv: Sequence[str], environment: dict[str, str]) -> int:
