@@ -23,7 +23,9 @@ from fate_flow.peers.tls import Clock, OwnTls, PeerKey, TlsPrivateKey, TlsPublic
 DAY = timedelta(days=1)
 _MOST_FLIGHTS = 4
 _P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-NOW = datetime(2026, 11, 23, tzinfo=UTC)
+NOW = datetime.now(UTC).replace(microsecond=0)
+"""The time of a test's clocks. It is the time of the machine as the process began, because OpenSSL checks the
+certificates of a company's authority by the clock of the machine."""
 
 
 def ms(time: datetime) -> int:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -22,13 +22,13 @@ from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp, PeerResponse
 from fate_flow.peers.pinned import PinnedParties
 from fate_flow.peers.tls import LEAF_LIFE, OwnTls, PeerKey, peer_of, server_context
-from tests.kit.peers.handshakes import DAY, TlsParty, hostile_context, make_certificate, ms, tls_party
+from tests.kit.peers.handshakes import DAY, NOW, TlsParty, hostile_context, make_certificate, ms, tls_party
 from tests.kit.peers.tls_peer import TlsPeer
 from tests.kit.tls import Authority
 from tests.kit.values import HOST
 from tests.kit.waiting import eventually
 
-START = datetime(2028, 11, 23, tzinfo=UTC)           # all clocks are two years on
+START = NOW + 730 * DAY           # all clocks are two years on
 SECONDS = 60.0
 
 
