@@ -224,7 +224,7 @@ def server_processes(home: Path, known_groups: Collection[int] = ()) -> list[Pro
         for stat in running.values():
             if stat.group != supervisor.pid or stat.started < supervisor.started:
                 continue
-            if leader or stat.group in known_groups or _has_console_of(stat.pid, home):
+            if leader or stat.group in known_groups or _has_console_of(stat, home):
                 found[stat.pid] = stat
     oldest_first = sorted(found.values(), key=lambda stat: (stat.started, stat.pid))
     return [ProcessId(stat.pid, stat.started) for stat in oldest_first]
@@ -314,28 +314,40 @@ def _supervisors(home: Path) -> set[ProcessId]:
     return found
 
 
-def _has_console_of(pid: int, home: Path) -> bool:
+def _has_console_of(stat: proc.Stat, home: Path) -> bool:
     console = str(console_log(home).resolve())
-    for name in ("1", "2"):
-        with suppress(OSError):
-            if os.readlink(f"/proc/{pid}/fd/{name}") == console:
-                return True
+    for folder in _descriptor_folders(stat):
+        for name in ("1", "2"):
+            with suppress(OSError):
+                if os.readlink(f"{folder}/{name}") == console:
+                    return True
     return False
 
 
 def _lock_holders(home: Path) -> list[ProcessId]:
     """Return the processes that hold the server lock of this home; this reads the open files of all own processes."""
     lock = str((home / "run" / "server.lock").resolve())
-    return [ProcessId(stat.pid, stat.started) for stat in running_processes() if _has_open(stat.pid, lock)]
+    return [ProcessId(stat.pid, stat.started) for stat in running_processes() if _has_open(stat, lock)]
 
 
-def _has_open(pid: int, path: str) -> bool:
-    with suppress(OSError):
-        for entry in os.scandir(f"/proc/{pid}/fd"):
-            with suppress(OSError):
-                if os.readlink(entry.path) == path:
-                    return True
+def _has_open(stat: proc.Stat, path: str) -> bool:
+    for folder in _descriptor_folders(stat):
+        with suppress(OSError):
+            for entry in os.scandir(folder):
+                with suppress(OSError):
+                    if os.readlink(entry.path) == path:
+                        return True
     return False
+
+
+def _descriptor_folders(stat: proc.Stat) -> list[str]:
+    """Return the folders that list the open files of a process. If its main thread has ended before the others, the
+    list of the process is empty, and each living thread has the whole list."""
+    if stat.state not in "ZX":
+        return [f"/proc/{stat.pid}/fd"]
+    with suppress(OSError):
+        return [f"/proc/{stat.pid}/task/{thread}/fd" for thread in os.listdir(f"/proc/{stat.pid}/task")]
+    return []
 
 
 def _size(path: Path) -> int:

@@ -23,14 +23,17 @@ class Stat:
     """The fields of /proc/PID/stat that identify a process."""
 
     pid: int
-    state: str
+    state: str      # of the main thread
     group: int
     session: int
+    threads: int
     started: int    # clock ticks since boot
 
     @property
     def is_running(self) -> bool:
-        return self.state not in "ZX"
+        """False for a dead process that its parent has not waited for. After SIGKILL the main thread may end before the
+        others: while these end, the process still has its open files and locks."""
+        return self.state not in "ZX" or self.threads > 1
 
 
 def read_stat(pid: int) -> Stat | None:
@@ -41,7 +44,7 @@ def read_stat(pid: int) -> Stat | None:
         return None
     # A process may have the name ") R 1", so only the text after the last bracket is reliable.
     fields = line[line.rindex(b")") + 2:].split(maxsplit=20)
-    return Stat(pid, fields[0].decode(), int(fields[2]), int(fields[3]), int(fields[19]))
+    return Stat(pid, fields[0].decode(), int(fields[2]), int(fields[3]), int(fields[17]), int(fields[19]))
 
 
 def _contents(path: str) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +18,7 @@ import yaml
 
 from fate_flow.cli.server import service
 from fate_flow.cli.server.cluster_plan import Ports
+from fate_flow.engines.local import proc
 from fate_flow.engines.local.spawner import SPAWNER
 from fate_flow.engines.local.worker import ProcessId
 from fate_flow.server.probes import answers
@@ -79,7 +82,8 @@ def test_a_console_that_has_grown_is_emptied_and_the_server_is_found_by_it_as_be
     members = service.server_processes(home)
     assert running.supervisor in members
     assert len(members) > 1
-    assert [one for one in members if not service._has_console_of(one.pid, home) and one.is_alive()] == []
+    stats = [(one, stat) for one in members if (stat := proc.read_stat(one.pid))]
+    assert [one for one, stat in stats if not service._has_console_of(stat, home) and one.is_alive()] == []
     running.supervisor.send(signal.SIGKILL)
     eventually(lambda: not running.supervisor.is_alive())
     service.kill(home)
@@ -143,6 +147,34 @@ def test_a_server_that_no_file_names_is_found_by_its_lock(home: Path, conf: Path
     assert service.kill(home)
     assert not running.supervisor.is_alive()
     assert holders(home) == []
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_server_whose_main_thread_has_ended_is_ended_with_its_lock(home: Path, is_named: bool) -> None:
+    """SIGKILL may end the main thread first: the process looks dead, and has its files and locks still."""
+    (home / "run").mkdir()
+    lock = home / "run" / "server.lock"
+    code = """
+import ctypes, fcntl, sys, threading
+lock = open(sys.argv[1], "a")
+fcntl.flock(lock, fcntl.LOCK_EX)
+threading.Thread(target=threading.Event().wait).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+    with subprocess.Popen([sys.executable, "-c", code, str(lock)], start_new_session=True) as process:
+        try:
+            supervisor = ProcessId.of(process.pid)
+            if is_named:
+                document = {"pid": supervisor.pid, "started": supervisor.started}
+                (home / "run" / "launch.json").write_text(json.dumps(document))
+            eventually(lambda: (stat := proc.read_stat(process.pid)) and stat.state == "Z")
+            assert supervisor.is_alive()
+            assert service.kill(home, is_named=is_named)
+            assert not supervisor.is_alive()
+            with lock.open("a") as again:
+                fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            process.kill()
 
 
 def test_a_home_that_cannot_be_written_is_told_in_a_sentence(tmp_path: Path, conf: Path) -> None:
