@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +31,7 @@ LOG = logging.getLogger(__name__)
 DESCRIBE = PACKAGE / "components" / "provider_process" / "describe.py"
 AGAIN_SECONDS = 60.0
 _LONGEST_SECONDS = 600.0
+_LATE_AGAIN_SECONDS = 600.0      # after a description that took too long
 _LONGEST_OUTPUT = 2_000
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -41,6 +44,7 @@ class Describer(PeriodicWork):
         super().__init__("describer", "providers could not be asked for their components", close, again=AGAIN_SECONDS)
         self._places, self._folder = places, folder
         self._tried: dict[str, object] = {}
+        self._late: dict[str, float] = {}        # provider -> when it is asked again, by the monotonic clock
         self._process: subprocess.Popen[bytes] | None = None
 
     def step(self) -> float:
@@ -59,12 +63,15 @@ class Describer(PeriodicWork):
     def look(self, place: ProviderPlace) -> None:
         """Describe the provider, unless its file says what this environment has said.
 
-        A failure is tried again after a start of the server, and when the environment has changed."""
+        A failure is tried again after a start of the server, and when the environment has changed. One that took too
+        long, as on a busy machine, is also tried again after a while."""
         now, file = environment_of(place), description_file(self._folder, place)
         said = _read(file)
         is_known = said.get("format") == FORMAT and said.get("environment") == now
-        if is_known and ("why" not in said or self._tried.get(place.name) == now):
+        is_tried = self._tried.get(place.name) == now and time.monotonic() < self._late.get(place.name, math.inf)
+        if is_known and ("why" not in said or is_tried):
             return
+        self._late.pop(place.name, None)
         found = self._described(place, file.with_name(f".{file.name}.said"))
         if self._is_over.is_set():
             return
@@ -85,7 +92,9 @@ class Describer(PeriodicWork):
             output = self._output_of(argv, draft.parent)
             return self._parsed(place, draft, output[-_LONGEST_OUTPUT:].decode("utf-8", "replace"))
         except subprocess.TimeoutExpired:
-            return {"why": f"module: {place.module} did not describe its components in {_LONGEST_SECONDS:.0f} s"}
+            self._late[place.name] = time.monotonic() + _LATE_AGAIN_SECONDS
+            late = f"did not describe its components in {_LONGEST_SECONDS:.0f} s"
+            return {"why": f"module: {place.module} {late}; it is asked again {_LATE_AGAIN_SECONDS:.0f} s later"}
         except OSError as error:
             return {"why": f"python: {place.python} cannot be started: {os_error_text(error)}"}
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,30 @@ def test_what_prevents_a_description_is_said_where_the_provider_is_listed(
     assert problems(dsl("foreign.say"), conf(), modules=modules, defaults=JobParameters()) == [
         f"dsl.components.a.module: party 9999 cannot use its provider foreign {version} now: {why}"
     ]
+
+
+def test_a_description_that_took_too_long_is_tried_again(
+    python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine may have been busy."""
+    place, now = place_of(python), [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    one = describer(tmp_path, place)
+
+    def why_not() -> str:
+        return table(tmp_path, place).components.states()[0].why_not
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fate_flow.server.periodic.describer._LONGEST_SECONDS", 0.0)
+        one.step()
+    late = "module: foreign.components did not describe its components in 0 s; it is asked again 600 s later"
+    assert why_not() == late
+    now[0] += 599
+    one.step()
+    assert why_not() == late
+    now[0] += 1
+    one.step()
+    assert why_not() == ""
 
 
 def test_a_description_that_cannot_be_read_is_named(folder: Path, python: Path, tmp_path: Path) -> None:
