@@ -27,7 +27,7 @@ def connected(gang):
         if rank != gang.rank:
             gang.receive(rank)
     parties = spu.link.Desc()
-    parties.recv_timeout_ms = 600_000
+    parties.recv_timeout_ms = 60_000          # SPU's link can hang for ever; then the task begins anew (job.yaml)
     for rank, party in enumerate(gang.parties):
         name = f"{party.role}_{party.party_id}".upper()
         place = "FATE_FLOW_LISTEN_SPU" if rank == gang.rank else f"FATE_FLOW_PORT_SPU_{name}"

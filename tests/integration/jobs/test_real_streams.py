@@ -208,6 +208,12 @@ def test_listeners_come_back_after_a_gateway_was_killed_and_end_with_the_job(
     cluster.wait(job_id, "canceled")
 
 
+def said_of(cluster: Cluster, job_id: str) -> str:
+    """What became of the job and what its workers have printed, for a test that has waited for something else."""
+    said = {one: printed(party, job_id) for one, party in cluster.parties.items()}
+    return f"{cluster.guest.job(job_id)}\n{said}"
+
+
 def has_said(party: PartyServer, job_id: str, line: str) -> bool:
     """Whether the worker of this party has printed this line."""
     answer = party.post("task/log", {"job_id": job_id, "component_name": "train", "stream": "stdout"})
