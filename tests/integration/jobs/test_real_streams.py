@@ -160,14 +160,17 @@ def counts(cluster: Cluster, party_id: str, job_id: str) -> set[str]:
 
 
 HOLDS = """
-import os, socket
+import contextlib, os, socket
 host, port = os.environ["FATE_FLOW_LISTEN_FL"].split(":")
 listener = socket.create_server((host, int(port)))
 kept = []
 while True:
     kept.append(listener.accept()[0])
-    kept[-1].sendall(b"here")
+    with contextlib.suppress(OSError):
+        kept[-1].sendall(b"here")
 """
+"""Keeps all connections. Its gateway may be killed right after it has connected: such a connection is reset already."""
+
 COMES_BACK = """
 import os, socket, time
 
