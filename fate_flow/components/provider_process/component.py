@@ -9,11 +9,12 @@ import os
 import signal
 import sys
 import traceback
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from importlib.abc import InspectLoader
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 PACKAGE = Path(__file__).parents[2]
 INPUTS, TABLES = "provider_inputs.json", "provider_tables.json"
@@ -26,6 +27,7 @@ def run(module: str, folder: str) -> None:
 
     FATE forks processes that send messages, too, some of them after it has sent some itself: gRPC has to know."""
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
+    fork_pools_early()
     package, has_tables = module.partition(".")[0], os.path.exists(os.path.join(folder, TABLES))
     if os.path.exists(os.path.join(folder, INPUTS)) and not _Frames(package, folder, "make_inputs").run():
         sys.exit(1)                      # the file that the child has written says why
@@ -42,6 +44,20 @@ def run(module: str, folder: str) -> None:
             raise
     if tables is not None:
         tables.run()
+
+
+def fork_pools_early() -> None:
+    """Let each pool of processes fork when it is made, and not at its first use.
+
+    FATE makes its pool before it sends a message; some components (SSHE) use it first afterwards. gRPC 1.62 ends such
+    a late child now and then (`Failed to shutdown gRPC Core after fork()`), and the pool is broken then."""
+    made = ProcessPoolExecutor.__init__
+
+    def make(self: ProcessPoolExecutor, *arguments: Any, **more: Any) -> None:
+        made(self, *arguments, **more)
+        self.submit(int).result()          # all its processes are forked before this returns
+
+    ProcessPoolExecutor.__init__ = make  # type: ignore[method-assign]
 
 
 def _run_as_main(name: str) -> None:

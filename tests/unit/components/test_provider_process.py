@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -178,6 +180,23 @@ def test_only_files_with_metrics_in_the_folder_of_the_worker_are_read(tmp_path: 
     said = {"io_meta": {"outputs": {"metric": {"metric": entries, "one": entries[3]}}}}
     assert list(task_files.metric_files(said, folder)) == [folder / "m", folder / "m"]
     assert list(task_files.metric_files({}, folder)) == []
+
+
+def test_pools_of_processes_fork_when_they_are_made() -> None:
+    """gRPC, which FATE uses in between, may end processes that are forked later."""
+    code = """
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from fate_flow.components.provider_process.component import fork_pools_early
+fork_pools_early()
+with ProcessPoolExecutor(max_workers=3) as pool:
+    forked = {child.pid for child in multiprocessing.active_children()}
+    list(pool.map(abs, range(30)))
+    assert {child.pid for child in multiprocessing.active_children()} == forked
+    print(len(forked))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.returncode) == ("3\n", 0), done.stderr
 
 
 def test_a_failure_names_its_type_and_place_but_no_value(tmp_path: Path) -> None:
