@@ -102,7 +102,7 @@ def carry_out(context: Context, effect: Effect) -> None:
         case CloseExchange() | CollectStreams():
             _note_streams(context, effect)
         case WriteConfs(key, document):
-            context.files.write_confs(key, document)
+            _write_confs(context, key, document)
         case RemoveJobFolder(job_id):
             context.files.remove_job(job_id)
         case RemoveMessages(job_id, uploads):
@@ -127,6 +127,13 @@ def _launch(context: Context, order: LaunchOrder) -> None:
         context.launch_problems[worker.worker_id] = sanitized(text, _LONGEST_PROBLEM)
         raise
     context.launch_problems.pop(worker.worker_id, None)
+
+
+def _write_confs(context: Context, key: JobKey, document: Document) -> None:
+    """Write the files; remove them if another process has refused the job meanwhile, and removed its folder."""
+    context.files.write_confs(key, document)
+    if not context.read(lambda tx: tx.jobs_here(key.job_id)):
+        context.files.remove_job(key.job_id)
 
 
 def _note_streams(context: Context, effect: CloseExchange | CollectStreams) -> None:

@@ -48,7 +48,7 @@ CASES: list[tuple[Effect, list[Any]]] = [
     (ForgetWorker(WORKER), ["forgotten", "w1"]),
     (CloseExchange(KEY, INCARNATION), [("close", KEY, INCARNATION)]),
     (CollectStreams(STREAMS), [("collect_streams", STREAMS)]),
-    (WriteConfs(JOB.key, DOCUMENT), [("write_confs", JOB.key, DOCUMENT)]),
+    (WriteConfs(JOB.key, DOCUMENT), [("write_confs", JOB.key, DOCUMENT), ("remove_job", JOB_ID)]),
     (RemoveJobFolder(JOB_ID), [("remove_job", JOB_ID)]),
     (RemoveMessages(JOB_ID, (UPLOAD,)), [("purge", JOB_ID), ("remove_artifact", UPLOAD)]),
     (RemoveArtifacts(ARTIFACTS), [("remove_artifact", one) for one in ARTIFACTS]),
@@ -114,6 +114,19 @@ def test_what_keeps_a_worker_from_starting_is_known_until_it_starts(
     monkeypatch.undo()
     carry_out(server.context, LaunchWorker(ORDER))
     assert server.context.launch_problems == {}
+
+
+def test_files_of_a_job_that_was_refused_while_they_were_written_go() -> None:
+    """Their folder may have been removed before, by the process that has refused the job. Others stay."""
+    server = HandServer("10000")
+    with server.unit() as unit:
+        unit.tx.add_job(JOB, DOCUMENT)
+    carry_out(server.context, WriteConfs(JOB.key, DOCUMENT))
+    assert server.files.calls == [("write_confs", JOB.key, DOCUMENT)]
+    with server.unit() as unit:
+        unit.tx.forget_seat(JOB.key)
+    carry_out(server.context, WriteConfs(JOB.key, DOCUMENT))
+    assert server.files.calls[1:] == [("write_confs", JOB.key, DOCUMENT), ("remove_job", JOB_ID)]
 
 
 @pytest.mark.parametrize("is_over", [True, False])
