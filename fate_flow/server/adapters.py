@@ -234,6 +234,8 @@ class LocalWorkers:
                 message = "the worker could not write its result file: check whether the disk of this party is full"
         else:
             said = _decision_on_program(seen.exit)
+        if seen.exit.cause == "out_of_memory":      # whatever the worker wrote before it was killed
+            message = seen.exit.message
         return Observation(
             seen.state, place, seen.exit.cause, seen.exit.exit_code, seen.exit.signal, said.succeeded,
             message or said.message or seen.exit.message, TaskOutputs(said.artifacts, said.summary),

@@ -190,6 +190,18 @@ def test_a_worker_that_could_not_write_its_result_file_says_so(tmp_path: Path) -
     assert (seen.succeeded, seen.message) == (False, text)
 
 
+def test_a_worker_that_was_killed_for_its_memory_says_so_whatever_it_wrote_before(tmp_path: Path) -> None:
+    folder, wakeup = tmp_path / "jobs" / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
+    folder.mkdir(parents=True)
+    text = "used more than its 512 MB (task_memory)"
+    end = {"exit_code": None, "signal": 9, "cause": "out_of_memory", "message": text}
+    (folder / EXIT).write_text(json.dumps(end))
+    (folder / RESULT).write_text(json.dumps({"status": {"code": 1, "exceptions": "half a result"}}))
+    workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
+    seen = workers.observe(a_worker(folder))
+    assert (seen.cause, seen.succeeded, seen.message) == ("out_of_memory", False, text)
+
+
 @pytest.mark.parametrize("make", [
     os.mkfifo, Path.mkdir, lambda path: path.write_text("[" * 100_000), lambda path: path.write_bytes(b"\xff"),
     lambda path: path.symlink_to("/dev/zero"),

@@ -1,7 +1,7 @@
 """Retry rules: whether a task that ended badly is tried again, and after how many seconds.
 
-Only errors and timeouts use up attempts. A killed worker or a lost server is not the component's fault and counts as
-an interruption. Interruptions use up no attempts, but they have their own limit, so that a worker that kills itself
+Errors, timeouts and a lack of memory use up attempts. A killed worker or a lost server is not the component's fault and
+counts as an interruption. Interruptions use up no attempts, but they have their own limit, so that a worker that kills itself
 does not run for ever. FATE's `auto_retries` and `auto_retry_delay` give such a rule: the same number of errors and of
 interruptions, and one delay.
 
@@ -24,6 +24,7 @@ class RetryEvent(Enum):
     INTERRUPTION = "interruption"    # the worker, its server or the connection to it was lost
     ERROR = "error"                  # the component failed
     TIMEOUT = "timeout"              # the task exceeded its time limit
+    OUT_OF_MEMORY = "out_of_memory"  # the worker was killed, because it used more memory than it may
     PARTY_LOST = "party_lost"        # a party was away for too long: the job waits for its return
 
 
@@ -63,7 +64,7 @@ class RetryRule:
     `duration` is the limit in seconds from the first bad end; 0 for no limit."""
 
     on_events: frozenset[RetryEvent] = UNSAID
-    max_attempts: int = 3            # attempts that ended by an error or a timeout, with the first; 1: no retry
+    max_attempts: int = 3            # attempts that ended by anything but an interruption, with the first; 1: no retry
     max_interruptions: int = 10
     duration: float = 0
     backoff: Backoff = Backoff()
@@ -71,7 +72,7 @@ class RetryRule:
 
     @property
     def retries(self) -> int:
-        """How many errors and timeouts may be followed by another attempt."""
+        """How many bad ends, interruptions apart, may be followed by another attempt."""
         return self.max_attempts - 1
 
     @property
@@ -100,7 +101,7 @@ def automatic(retries: int, delay_seconds: float) -> RetryRule:
 class Tries:
     """What a task has used up of its retry rule: how its earlier versions ended."""
 
-    errors: int = 0                  # versions that ended by an error or a timeout
+    errors: int = 0                  # versions that ended by an error, a timeout or a lack of memory
     interruptions: int = 0
     since: int = 0                   # steady time (ms) at which the first one ended
 
@@ -146,5 +147,6 @@ _AS_TEXT: Mapping[RetryEvent, str] = {
     RetryEvent.INTERRUPTION: "an interruption",
     RetryEvent.ERROR: "an error",
     RetryEvent.TIMEOUT: "a timeout",
+    RetryEvent.OUT_OF_MEMORY: "a lack of memory",
     RetryEvent.PARTY_LOST: "the loss of a party",
 }

@@ -33,7 +33,7 @@ MOST_JSON_BYTES = 32 * 1024 * 1024
 T = TypeVar("T")
 
 Way = Literal["fork", "exec"]
-Cause = Literal["exited", "stopped", "timeout", "server_lost", "not_started"]
+Cause = Literal["exited", "stopped", "timeout", "out_of_memory", "server_lost", "not_started"]
 State = Literal["created", "running", "exited", "lost"]
 
 
@@ -165,7 +165,7 @@ class Exit:
     exit_code: int | None
     signal: int | None
     cause: Cause
-    message: str = ""    # one line, if it did not start
+    message: str = ""    # one line, if it did not start or had too little memory
 
     def to_json(self) -> str:
         value = {"exit_code": self.exit_code, "signal": self.signal, "cause": self.cause}

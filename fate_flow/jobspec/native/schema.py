@@ -147,7 +147,9 @@ _RETRY = an_object(
         "for the job: it then waits for capacity, or for the return of a lost party.",
         minItems=1, uniqueItems=True,
     ),
-    max_attempts=a_whole("Attempts that may end by an error or a timeout; 1: no retry.", 1, _RULE.max_attempts),
+    max_attempts=a_whole(
+        "Attempts that may end by an error, a timeout or a lack of memory; 1: no retry.", 1, _RULE.max_attempts
+    ),
     max_interruptions=a_whole(
         "Maximum number of interruptions, which do not count as attempts.", 0, _RULE.max_interruptions
     ),

@@ -87,7 +87,7 @@ class Observation:
 
     state: str                       # created, running, exited or lost
     place: WorkerPlace | None = None       # None: it has not started, or never did
-    cause: str = ""                  # exited, stopped, timeout, server_lost or not_started
+    cause: str = ""                  # exited, stopped, timeout, out_of_memory, server_lost or not_started
     exit_code: int | None = None
     signal: int | None = None
     succeeded: bool = False          # the result file says so

@@ -39,6 +39,7 @@ def asked(rule: RetryRule, tries: Tries, event: RetryEvent, now: int = NOW, chan
     [
         (UNTRIED, ERROR, 10, Tries(1, 0, NOW)),
         (UNTRIED, TIMEOUT, 10, Tries(1, 0, NOW)),
+        (UNTRIED, RetryEvent.OUT_OF_MEMORY, 10, Tries(1, 0, NOW)),
         (UNTRIED, INTERRUPTION, 10, Tries(0, 1, NOW)),          # free
         (Tries(1, 0, 7), ERROR, 30, Tries(2, 0, 7)),
         (Tries(2, 0, 7), INTERRUPTION, 50, Tries(2, 1, 7)),     # also when all attempts are used up
@@ -54,6 +55,7 @@ def test_it_is_tried_again(tries: Tries, event: RetryEvent, seconds: float, used
     [
         (Tries(2, 0, 7), ERROR, "attempt 3 of 3 was the last"),
         (Tries(2, 0, 7), TIMEOUT, "attempt 3 of 3 was the last"),
+        (Tries(2, 0, 7), RetryEvent.OUT_OF_MEMORY, "attempt 3 of 3 was the last"),
         (Tries(0, 2, 7), INTERRUPTION, "interrupted 3 times, 2 are allowed"),
     ],
 )

@@ -92,7 +92,7 @@ def test_the_rule_of_retries_key_by_key():
     assert of_y["retry.duration"] == (60, "document", f"{JOB}.common.task_conf.y.retry.duration")
     assert of_x["retry.backoff.first"] == (1, "document", f"{JOB}.common.retry.backoff.first")
     assert of_x["retry.backoff.factor"] == (2, "default", "")
-    assert of_x["retry.on_events"] == (["error", "interruption", "timeout"], "default", "")
+    assert of_x["retry.on_events"] == (["error", "interruption", "out_of_memory", "timeout"], "default", "")
 
 
 @pytest.mark.parametrize(("common", "retry"), [

@@ -61,7 +61,8 @@ def _task_stops(found: list[Action]) -> list[Send]:
     ("reason", "event"),
     [
         (Reason.WORKER_ERROR, E.WORKER_FAILED), (Reason.LAUNCH_FAILED, E.WORKER_FAILED),
-        (Reason.TASK_TIMEOUT, E.WORKER_FAILED), (Reason.WORKER_KILLED, E.WORKER_INTERRUPTED),
+        (Reason.TASK_TIMEOUT, E.WORKER_FAILED), (Reason.OUT_OF_MEMORY, E.WORKER_FAILED),
+        (Reason.WORKER_KILLED, E.WORKER_INTERRUPTED),
         (Reason.SERVER_LOST, E.WORKER_INTERRUPTED),
     ],
 )  # fmt: skip

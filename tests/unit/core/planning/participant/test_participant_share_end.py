@@ -75,6 +75,11 @@ def exited(**fields: Any) -> WorkerExit:
         (exited(cause="server_lost"), Reason.SERVER_LOST, "its own server was gone for too long"),
         (exited(cause="not_started"), Reason.LAUNCH_FAILED, "the program could not be started"),
         (exited(cause="not_started", message="no such file"), Reason.LAUNCH_FAILED, "no such file"),
+        (exited(cause="out_of_memory", signal=9), Reason.OUT_OF_MEMORY, "used more memory than it may"),
+        (
+            exited(cause="out_of_memory", signal=9, message="used more than its 512 MB (task_memory)"),
+            Reason.OUT_OF_MEMORY, "used more than its 512 MB (task_memory)",
+        ),
         (exited(cause="stopped", signal=15), Reason.WORKER_KILLED, "was stopped from outside"),
         (LOST, Reason.WORKER_KILLED, "the process and its runner are gone and left no exit status"),
     ],
@@ -93,7 +98,8 @@ def test_a_stop_that_was_ordered_beats_what_came_of_it(seen: WorkerExit) -> None
 
 @pytest.mark.parametrize(
     ("cause", "expected"),
-    [("exited", 3), ("", 3), ("timeout", None), ("server_lost", None), ("not_started", None), ("stopped", None)],
+    [("exited", 3), ("", 3), ("timeout", None), ("server_lost", None), ("not_started", None), ("stopped", None),
+     ("out_of_memory", None)],
 )
 def test_an_exit_code_that_our_own_signal_made_does_not_count(cause: str, expected: int | None) -> None:
     assert code_that_counts(exited(cause=cause, exit_code=3)) == expected
