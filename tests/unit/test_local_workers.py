@@ -171,7 +171,7 @@ def test_what_a_result_file_names_lies_where_the_worker_may_leave_it_and_only_th
         (folder / RESULT).write_text(json.dumps({"status": {"code": 0}, "io_meta": {"outputs": outputs}}))
         seen = workers.observe(a_worker(folder))
         assert seen.made.artifacts == ()
-        assert seen.message == "result.json describes the outputs wrongly; this party's log has the details"
+        assert seen.message == "result.json describes the outputs wrongly; that party's log has the details"
         return caplog.records[-1].getMessage()
 
     assert "does not lie in" in said("table", format_uri(tmp_path / "elsewhere", "demo", "a"))

@@ -16,7 +16,7 @@ from fate_flow.core.text.phrases import sanitized
 log = logging.getLogger(__name__)
 
 _LONGEST_MESSAGE = 4_000
-_WRONG = "result.json describes the outputs wrongly; this party's log has the details"
+_WRONG = "result.json describes the outputs wrongly; that party's log has the details"
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def make_inputs(package: str, folder: str) -> int:
         return _failed(place, key, error.message)
     except Exception as error:
         log.exception("input %s", key)
-        return _failed(place, key, f"no data frame could be made: {type(error).__name__}; this party's log says more")
+        return _failed(place, key, f"no data frame could be made: {type(error).__name__}; that party's log says more")
     return 0
 
 
@@ -177,10 +177,10 @@ def _table_at(uri: str) -> Iterator[Table]:
             yield table
     except NoSuchTable as error:
         log.error("%s", error.message)
-        raise ComponentError("the table is no longer here; this party's log names it") from error
+        raise ComponentError("the table is no longer here; that party's log names it") from error
     except sqlite3.Error as error:
         log.exception("table %s", uri)
-        raise ComponentError("the table cannot be read; this party's log names it") from error
+        raise ComponentError("the table cannot be read; that party's log names it") from error
 
 
 def _reader_options(columns: FrameColumns) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _text(row: Row, column: FrameColumn, number: int, missing: frozenset[str]) -
     if text is None or _BETWEEN in text:
         log.error("row %s: column %s has a value that is no %s", number, column.name, column.type)
         why = f"a value in row {number} of the table is no {column.type}"
-        raise ComponentError(f"{why}; this party's log names the column")
+        raise ComponentError(f"{why}; that party's log names the column")
     return text
 
 

@@ -106,7 +106,7 @@ def our_result(said: Mapping[str, Any], ours: Mapping[str, Any], metrics: Sequen
     or AttributeError if the file is malformed."""
     status = said["status"]
     if status["code"] != 0:
-        text = cause(str(status.get("exceptions") or ""), str(ours["task_name"]))
+        text = cause(str(status.get("exceptions") or ""))
         return {"status": {"code": -1, "exceptions": text}, "io_meta": {"inputs": {}, "outputs": _NOTHING}}
     made = said.get("io_meta", {}).get("outputs", {})
     outputs = {
@@ -151,15 +151,17 @@ def metric_files(said: Mapping[str, Any], folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def cause(trace: str, name: str) -> str:
-    """Return one line for other parties: the type of an error and its place, since its text may contain a value."""
+def cause(trace: str) -> str:
+    """Return one line for other parties: the type of an error and its place, since its text may contain a value.
+
+    Its reader knows the task and the party."""
     place, kind, is_due = "", "", True
     for line in trace.splitlines():
         if found := _FILE.match(line):
             place, is_due = f" at {'/'.join(found[1].split('/')[-3:])} line {found[2]}", True
         elif is_due and (error := _ERROR.match(line)):       # the first line after the frames; others are of its text
             kind, is_due = error[1], False
-    return f"{name} failed: {kind or 'an error'}{place}; this party's log has the traceback"[:_LONGEST]
+    return f"{kind or 'an error'}{place}; that party's log has the traceback"[:_LONGEST]
 
 
 def write_whole(path: Path, text: str) -> None:

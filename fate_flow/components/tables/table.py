@@ -160,7 +160,7 @@ class Table:
             table = f"table {self.namespace}.{self.name}"
             log.error("%s has the columns %s", table, ", ".join(self.schema.header) or "none")
             # Other parties read this message, so the names of the table and its columns are only in this party's log.
-            raise ComponentError(f"the table has no column {shown(name)}; this party's log names it and its columns")
+            raise ComponentError(f"the table has no column {shown(name)}; that party's log names it and its columns")
         query = f"SELECT v{self.schema.header.index(name)} FROM rows ORDER BY rowid"  # noqa: S608  # a number
         return (value for (value,) in self._connection.execute(query))
 

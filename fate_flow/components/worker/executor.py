@@ -147,7 +147,7 @@ def _error_text(error: Exception) -> str:
     said = error.strerror if isinstance(error, OSError) else ""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "fate_flow" in frame.filename]
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    return f"{said or f'unexpected {type(error).__name__}'}{place}; this party's log has the traceback"
+    return f"{said or f'unexpected {type(error).__name__}'}{place}; that party's log has the traceback"
 
 
 def one_line(text: str) -> str:

@@ -89,7 +89,7 @@ class TaskContext:
             return Table(uris[0])
         except NoSuchTable as error:
             log.error("input %s: %s", key, error.message)
-            raise NoSuchTable(f"input {key}: the table is no longer here; this party's log names it") from error
+            raise NoSuchTable(f"input {key}: the table is no longer here; that party's log names it") from error
 
     def table_uri(self, namespace: str, name: str) -> str:
         return format_uri(self.data_dir, namespace, name)

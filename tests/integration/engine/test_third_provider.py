@@ -102,7 +102,7 @@ def test_a_worker_of_an_external_provider_runs_with_its_own_python(workers: Loca
     assert "callers without a module: []\n" in printed, "FATE lists its callers at each step of a computation"
     failed = workers.observe(badly)
     assert (failed.succeeded, failed.exit_code) == (False, 1)
-    assert failed.message == "a failed: ValueError; this party's log has the traceback"
+    assert failed.message == "ValueError; that party's log has the traceback"
     dead = workers.observe(killed)
     assert (dead.succeeded, dead.signal, dead.message) == (False, 9, "")
 

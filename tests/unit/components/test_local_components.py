@@ -159,7 +159,7 @@ def test_an_input_that_is_not_there_is_named_in_the_log_of_its_own_party_alone(t
     uri = a_table(tmp_path, "a", [("b", "1")], ["x"])
     task = a_task("reader", GUEST, data_dir=tmp_path, inputs={"data": (uri,)})
     parse_uri(uri).path.unlink()
-    with pytest.raises(NoSuchTable, match=r"^input data: the table is no longer here; this party's log names it$"):
+    with pytest.raises(NoSuchTable, match=r"^input data: the table is no longer here; that party's log names it$"):
         task.input_table()
     assert "input data: there is no table 'a'" in caplog.text
 

@@ -207,6 +207,6 @@ def test_a_failure_names_its_type_and_place_but_no_value(tmp_path: Path) -> None
     result = task_files.our_result({"status": {"code": -1, "exceptions": trace}}, a_config(tmp_path), [])
     assert result["status"] == {
         "code": -1,
-        "exceptions": "psi_0 failed: fate.E at fate/ml/psi.py line 33; this party's log has the traceback",
+        "exceptions": "fate.E at fate/ml/psi.py line 33; that party's log has the traceback",
     }
-    assert task_files.cause("", "a") == "a failed: an error; this party's log has the traceback"
+    assert task_files.cause("") == "an error; that party's log has the traceback"

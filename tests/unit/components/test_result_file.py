@@ -23,7 +23,7 @@ from fate_flow.core.model.spec import Party
 
 KEY = TaskKey("2026010112000000000001234", "a", 0, Party("guest", "9999"))
 SECRET = "secret-of-the-party"
-WRONG = "result.json describes the outputs wrongly; this party's log has the details"
+WRONG = "result.json describes the outputs wrongly; that party's log has the details"
 DIGEST = "0" * 64
 
 

@@ -199,7 +199,7 @@ def test_too_many_columns_are_refused(uri):
 
 
 def test_an_unknown_column_is_named_and_the_log_has_the_table_and_the_columns_that_there_are(table, caplog):
-    with pytest.raises(ComponentError, match=r"^the table has no column 'z'; this party's log names it and its"):
+    with pytest.raises(ComponentError, match=r"^the table has no column 'z'; that party's log names it and its"):
         table.column("z")
     assert f"table {table.namespace}.a has the columns {', '.join(table.schema.header)}" in caplog.text
 

@@ -179,7 +179,7 @@ def test_a_value_that_does_not_fit_is_told_without_the_value(
     table = seat.a_table("odd", Schema(("y",), "id", meta), rows)
     assert seat.run(input_of(seat.attempt, table, DATAFRAME)) == 1
     assert seat.failure.startswith(why)
-    assert seat.failure.endswith("this party's log names the column")
+    assert seat.failure.endswith("that party's log names the column")
     assert "column y" in caplog.text
 
 
@@ -187,7 +187,7 @@ def test_a_table_that_was_removed_is_told_without_its_name(seat: Seat) -> None:
     gone = input_of(seat.attempt, seat.a_table("gone", Schema(), []), DATAFRAME)
     Path(seat.home / "data" / "bank" / "gone.sqlite").unlink()
     assert seat.run(gone) == 1
-    assert seat.failure == "input input_data: the table is no longer here; this party's log names it"
+    assert seat.failure == "input input_data: the table is no longer here; that party's log names it"
 
 
 def test_a_provider_without_fates_code_for_frames_says_so(seat: Seat) -> None:
