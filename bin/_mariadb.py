@@ -11,33 +11,40 @@ have the pid later, so no signal is sent before the start time is compared.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import pwd
 import random
-import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-CACHE = Path(__file__).resolve().parent.parent / ".cache"
-HOST = "127.0.0.1"
-PORTS = range(13300, 32000)    # below the ports that Linux assigns to clients
+sys.path.insert(0, str(Path(__file__).resolve().parent))      # `python -P` leaves it out
+from _daemons import (
+    HOST,
+    POLL_SECONDS,
+    PORTS,
+    Failed,
+    end,
+    identity,
+    is_alive,
+    is_free,
+    last_lines,
+    read_state,
+    write_state,
+)
+from _debian import NOT_TO_BE_HAD, NotToBeHad, environment, fetched, library_path, locked
+
 PORT_ATTEMPTS = 5
 START_SECONDS = 60.0
-STOP_SECONDS = 30.0
-POLL_SECONDS = 0.02
-NOT_TO_BE_HAD = 4
+STATE = "mariadb.json"
 
 SERVER_OPTIONS = (
     f"--bind-address={HOST}", "--skip-name-resolve", "--socket=mariadbd.sock", "--pid-file=mariadbd.pid",
@@ -53,14 +60,6 @@ THROW_AWAY_OPTIONS = (
     "--loose-innodb-flush-method=nosync",    # `loose`: versions to come may not know it
 )
 """For data that need not outlive the server: it waits for no disk. These options replace those above."""
-
-
-class NotToBeHad(Exception):
-    """MariaDB is not installed and cannot be downloaded."""
-
-
-class Failed(Exception):
-    """MariaDB is available, but fails."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +79,7 @@ class Binaries:
         raise Failed(f"{self.server}: the SQL of its system tables is not below {self.base}/share")
 
     def environment(self) -> dict[str, str]:
-        if not self.libraries:
-            return dict(os.environ)
-        inherited = os.environ.get("LD_LIBRARY_PATH", "")
-        return {**os.environ, "LD_LIBRARY_PATH": self.libraries + (f":{inherited}" if inherited else "")}
+        return environment(self.libraries)
 
     def argv(self, data: Path) -> list[str]:
         user = pwd.getpwuid(os.getuid()).pw_name if os.getuid() == 0 else None
@@ -105,31 +101,22 @@ def start(folder: Path, options: Sequence[str] = ()) -> dict[str, Any]:
     `options` follow those that every server has here."""
     for name in ("data", "tmp"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    state = _read_state(folder)
-    if _is_alive(state):
+    state = read_state(folder / STATE)
+    if is_alive(state):
         return state
     binaries = find_binaries()
     if not (folder / "data" / "mysql").is_dir():
         _initialise(binaries, folder)
     ports = [int(state["port"])] if "port" in state else random.sample(PORTS, PORT_ATTEMPTS)
     for port in ports:
-        if _is_free(port):
+        if is_free(port):
             return _run(binaries, folder, port, options)
     raise Failed(f"port {ports[0]} is taken" if "port" in state else "no free port was found")
 
 
 def stop(folder: Path, number: signal.Signals = signal.SIGTERM) -> bool:
     """End the server of this folder; return False if none was running."""
-    state = _read_state(folder)
-    if not _is_alive(state):
-        return False
-    _send(state, number)
-    deadline = time.monotonic() + STOP_SECONDS
-    while _is_alive(state):
-        if time.monotonic() > deadline:
-            _send(state, signal.SIGKILL)
-        time.sleep(POLL_SECONDS)
-    return True
+    return end(read_state(folder / STATE), number)
 
 
 def _initialise(binaries: Binaries, folder: Path) -> None:
@@ -148,7 +135,7 @@ def _initialise(binaries: Binaries, folder: Path) -> None:
     )
     if made.returncode:
         shutil.rmtree(folder / "data", ignore_errors=True)    # so that the next start does not take it for complete
-        raise Failed(f"the system tables could not be made:\n{_last_lines(made.stdout)}")
+        raise Failed(f"the system tables could not be made:\n{last_lines(made.stdout)}")
 
 
 def _run(binaries: Binaries, folder: Path, port: int, options: Sequence[str]) -> dict[str, Any]:
@@ -159,11 +146,8 @@ def _run(binaries: Binaries, folder: Path, port: int, options: Sequence[str]) ->
             argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             start_new_session=True, cwd=folder, env=binaries.environment(),
         )
-    state = {
-        "url": f"mysql://root@{HOST}:{port}", "pid": process.pid, "port": port,
-        "started": _start_time(process.pid) or 0,
-    }
-    _write_state(folder, state)
+    state = {"url": f"mysql://root@{HOST}:{port}", "port": port, **identity(process.pid)}
+    write_state(folder / STATE, state)
     try:
         _await_answer(process, port, log)
     except BaseException:
@@ -178,7 +162,7 @@ def _await_answer(process: subprocess.Popen[bytes], port: int, log: Path) -> Non
     while not _greets(port):
         if process.poll() is not None or time.monotonic() > deadline:
             how = f"ended with {process.returncode}" if process.returncode is not None else "does not answer"
-            raise Failed(f"mariadbd {how}; the end of {log}:\n{_last_lines(log.read_bytes())}")
+            raise Failed(f"mariadbd {how}; the end of {log}:\n{last_lines(log.read_bytes())}")
         time.sleep(POLL_SECONDS)
 
 
@@ -189,16 +173,6 @@ def _greets(port: int) -> bool:
             return connection.recv(5)[4:] == b"\x0a"
     except OSError:
         return False
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-    return True
 
 
 def _system_tables(share: Path) -> list[Path]:
@@ -226,185 +200,8 @@ def _installed() -> Binaries | None:
 
 def _fetched() -> Binaries:
     """Return Debian's packages, unpacked under .cache; the first run that needs them downloads them."""
-    root = CACHE / "mariadb"
-    with _locked(CACHE / "mariadb.lock"):
-        if not (root / "complete").exists():
-            _fetch(root)
-    return _unpacked(root)
-
-
-def _unpacked(root: Path) -> Binaries:
-    libraries = sorted({str(path.parent) for path in root.rglob("lib*.so*")})
-    return Binaries(root / "usr" / "sbin" / "mariadbd", root / "usr", ":".join(libraries))
-
-
-def _fetch(root: Path) -> None:
-    for tool in ("apt-get", "dpkg-deb"):
-        if not shutil.which(tool):
-            raise NotToBeHad(f"mariadbd is not installed, and without {tool} Debian's package cannot be downloaded")
-    shutil.rmtree(root, ignore_errors=True)
-    root.parent.mkdir(parents=True, exist_ok=True)
-    sys.stderr.write("MariaDB is not installed; downloading Debian's packages into .cache (once) ...\n")
-    with tempfile.TemporaryDirectory(dir=CACHE, prefix="mariadb.") as made_in:
-        making = Path(made_in, "root")
-        making.mkdir()
-        apt = Apt(Path(made_in, "packages"))
-        wanted = ["mariadb-server-core"]
-        seen: set[str] = set()
-        while wanted:
-            packages = apt.download(wanted)
-            seen.update(wanted)
-            for package in packages:
-                _unpack(package, making)
-            missing = _missing_libraries(_unpacked(making))
-            wanted = [name for name in _libraries_of(packages) if name not in seen] if missing else []
-        if missing:
-            raise NotToBeHad(f"Debian's mariadbd needs {', '.join(missing)}, which none of its dependencies contains")
-        (making / "complete").touch()
-        making.rename(root)
-
-
-def _unpack(package: Path, root: Path) -> None:
-    done = subprocess.run(
-        ["dpkg-deb", "-x", str(package), str(root)],  # noqa: S607
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-    )
-    if done.returncode:
-        raise NotToBeHad(f"{package.name} cannot be unpacked: {_one_line(done.stdout)}")
-
-
-def _missing_libraries(binaries: Binaries) -> list[str]:
-    done = subprocess.run(
-        ["ldd", str(binaries.server)],  # noqa: S607
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=binaries.environment(), check=False,
-    )
-    return re.findall(r"^\s*(\S+) => not found", done.stdout.decode(), re.MULTILINE)
-
-
-def _libraries_of(packages: Sequence[Path]) -> list[str]:
-    """Return the library packages that these depend on and that are not installed."""
-    names: list[str] = []
-    for package in packages:
-        fields = _output(["dpkg-deb", "-f", str(package), "Pre-Depends", "Depends"])
-        for line in fields.splitlines():
-            for one in line.partition(":")[2].split(","):
-                first = re.match(r"\s*(lib[a-z0-9.+-]+)", one)    # the first alternative, which Debian prefers
-                if first and first[1] not in names and not _is_installed(first[1]):
-                    names.append(first[1])
-    return names
-
-
-def _is_installed(package: str) -> bool:
-    return "ok installed" in _output(["dpkg-query", "-W", "-f=${Status}\n", package])
-
-
-def _output(argv: Sequence[str]) -> str:
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    return done.stdout.decode("utf-8", "replace")
-
-
-class Apt:
-    """apt-get with its own caches and package lists: it reads the system's, and writes nothing to the system."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        folder.mkdir()
-        state = CACHE / "apt"
-        for name in ("lists/partial", "cache/archives/partial"):
-            (state / name).mkdir(parents=True, exist_ok=True)
-        self._own_lists = ("-o", f"Dir::State::Lists={state / 'lists'}")
-        # The machine's apt.conf.d is not used, since its hooks would change the machine; but its Acquire options, such
-        # as proxies, are copied.
-        config = state / "apt.conf"
-        kept = [line for line in _output(["apt-config", "dump"]).splitlines() if line.startswith("Acquire::")]
-        config.write_text("\n".join((
-            'Dir::Etc::Main "/dev/null";', f'Dir::Etc::Parts "{state / "no.conf.d"}";',
-            f'Dir::Cache "{state / "cache"}";', 'Dir::Cache::pkgcache "";', 'Dir::Cache::srcpkgcache "";',
-            f'APT::Sandbox::User "{pwd.getpwuid(os.getuid()).pw_name}";', 'Debug::NoLocking "1";',
-            *kept, "",
-        )), encoding="utf-8")
-        self._environment = {**os.environ, "APT_CONFIG": str(config), "LC_ALL": "C"}
-
-    def download(self, names: Sequence[str]) -> list[Path]:
-        """Download the packages and return their files: with the machine's lists, or with new ones if these fail."""
-        before = set(self._folder.iterdir())
-        problem = self._apt_get("download", *names)
-        if problem:
-            problem = self._apt_get(*self._own_lists, "update")
-            problem = self._apt_get(*self._own_lists, "download", *names) and (problem or "apt-get download failed")
-        found = sorted(set(self._folder.iterdir()) - before)
-        if problem or len(found) < len(names):
-            raise NotToBeHad(f"mariadbd is not installed, and Debian's packages cannot be downloaded: {problem}")
-        return found
-
-    def _apt_get(self, *arguments: str) -> str:
-        """Run apt-get; return the reason of a failure in one line, "" for success."""
-        done = subprocess.run(
-            ["apt-get", "-qq", *arguments],  # noqa: S607
-            cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-        )
-        lines = done.stdout.decode("utf-8", "replace").splitlines()
-        # For apt-get, an update that reached no mirror is only a warning.
-        errors = [line for line in lines if "Failed to fetch" in line or line.startswith(("E:", "Err:"))]
-        return (errors or lines or ["apt-get failed"])[0] if errors or done.returncode else ""
-
-
-# The state in DIR
-
-
-def _read_state(folder: Path) -> dict[str, Any]:
-    try:
-        state = json.loads((folder / "mariadb.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return state if isinstance(state, dict) else {}
-
-
-def _write_state(folder: Path, state: dict[str, Any]) -> None:
-    draft = folder / f".mariadb.json.{os.getpid()}"
-    draft.write_text(json.dumps(state), encoding="utf-8")
-    draft.replace(folder / "mariadb.json")
-
-
-def _is_alive(state: dict[str, Any]) -> bool:
-    return "pid" in state and _start_time(state["pid"]) == state["started"]
-
-
-def _send(state: dict[str, Any], number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        handle = os.pidfd_open(state["pid"])
-        try:
-            if _is_alive(state):
-                signal.pidfd_send_signal(handle, number)
-        finally:
-            os.close(handle)
-
-
-def _start_time(pid: int) -> int | None:
-    """Return the start time of a living process, in clock ticks since boot; None for any other."""
-    try:
-        line = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    fields = line[line.rindex(b")") + 2:].split()
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _one_line(output: bytes) -> str:
-    return " ".join(output.decode("utf-8", "replace").split())
-
-
-def _last_lines(output: bytes, lines: int = 15) -> str:
-    return "\n".join(f"    {line}" for line in output.decode("utf-8", "replace").splitlines()[-lines:])
+    root = fetched("mariadb", "mariadbd", ["mariadb-server-core"], lambda made: [made / "usr" / "sbin" / "mariadbd"])
+    return Binaries(root / "usr" / "sbin" / "mariadbd", root / "usr", library_path(root))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -421,7 +218,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder / "mariadb.lock"):
+        with locked(folder / "mariadb.lock"):
             if asked.verb != "start":
                 was_running = stop(folder, signal.SIGKILL if asked.verb == "kill" else signal.SIGTERM)
                 sys.stderr.write(f"MariaDB {'has ended' if was_running else 'was not running'}\n")

@@ -1,4 +1,4 @@
-"""Run the checks: ruff, mypy, and pytest with a MariaDB server and the genuine FATE client.
+"""Run the checks: ruff, mypy, and pytest with a MariaDB server, the genuine FATE client and the programs of Slurm.
 
 `--heavy` runs the tests that need large packages of others, and nothing else.
 
@@ -33,6 +33,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 CACHE = CHECKOUT / ".cache"
 URL_VARIABLE = "FATE_FLOW_TEST_MYSQL_URL"
 CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
+SLURM_VARIABLE = "FATE_FLOW_TEST_SLURM"
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
 BEFORE_VARIABLE = "FATE_FLOW_TEST_BEFORE"
 """What failed before a run (.ci/run): the run says it, too, and fails."""
@@ -140,7 +141,10 @@ def run_heavy(arguments: Sequence[str]) -> int:
 def run_all(arguments: Sequence[str]) -> int:
     """Run all checks and tests but those of `--heavy`; return the exit code."""
     is_ci = _is_ci()
-    with _own_folder() as folder, _mariadb(folder) as server, _Helper("_environment.py", "fate_client") as client:
+    with (
+        _own_folder() as folder, _mariadb(folder) as server, _Helper("_environment.py", "fate_client") as client,
+        _Helper("_slurm.py", "fetch") as slurm,
+    ):
         environment, outcome = _environment(folder), Outcome()
         with _Checks(folder, environment, () if arguments else CHECKS) as checks:
             url, problem = server.wait()
@@ -152,6 +156,10 @@ def run_all(arguments: Sequence[str]) -> int:
             environment[CLIENT_VARIABLE] = found.get("python", "")
             if problem:
                 outcome.add(f"GENUINE CLIENT PART SKIPPED: {problem}", fails=is_ci or not client.cannot_be_had)
+            found, problem = slurm.wait()
+            environment[SLURM_VARIABLE] = found.get("slurmctld", "")
+            if problem:
+                outcome.add(f"SLURM PART SKIPPED: {problem}", fails=is_ci or not slurm.cannot_be_had)
             return _run_tests(folder, environment, checks, outcome, arguments or SIDE_BY_SIDE)
 
 

@@ -28,9 +28,10 @@ ONE_GROUP = ("genuine", "attacks")
 """Folders whose tests all share the same servers."""
 ON_MARIADB = " on mariadb"
 WITH_FATE = "heavy with fate"
+ON_SLURM = "integration on slurm"
 SECONDS: dict[str, float] = {
     "integration of jobs on sqlite": 242, "integration on mariadb": 172, "integration of servers on sqlite": 165,
-    "genuine": 70, "attacks": 65,
+    "genuine": 70, "attacks": 65, ON_SLURM: 30,
     "tests/chaos/test_chaos.py": 25,
     "tests/integration/engine/test_engine.py": 13,
     "tests/integration/engine/test_engine_stop.py": 8,
@@ -104,6 +105,8 @@ def group_of(nodeid: str) -> str:
     if folder == "heavy":
         # Each process has servers, of which only those for these tests import FATE's components.
         return WITH_FATE if file.startswith("tests/heavy/test_fate") else folder
+    if file.startswith("tests/integration/slurm/"):
+        return ON_SLURM
     if folder == "integration" and _borrows(file):
         # One group for all of SQLite would be the longest by far: everything else ends minutes before it.
         part = file.split("/")[2]

@@ -39,6 +39,7 @@ BRIEF = "tests/integration/engine/test_engine.py"
     ("tests/integration/jobs/test_real_native.py::test_a", OWN),
     ("tests/integration/servers/test_cluster_command.py::test_a", "tests/integration/servers/test_cluster_command.py"),
     ("tests/integration/engine/test_engine.py::test_a", "tests/integration/engine/test_engine.py"),
+    ("tests/integration/slurm/test_real_cluster.py::test_a", "integration on slurm"),
     ("tests/heavy/test_fate_ends.py::test_a[x]", "heavy with fate"),
     ("tests/heavy/fate_client_2/test_toy_2.py::test_a", "heavy"),
     ("tests/heavy/test_flower.py::test_a", "heavy"),

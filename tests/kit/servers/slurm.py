@@ -1,0 +1,73 @@
+"""A real Slurm of one machine: slurmctld, a slurmd for each node and munged, in a folder of the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.kit.waiting import SECONDS
+
+SLURM = "FATE_FLOW_TEST_SLURM"
+CONTROLLER, NODE, OTHER_NODE = "slurmctld", "node1", "node2"
+CORES = 4           # of a node, as it believes
+_SCRIPT = Path(__file__).parents[3] / "bin" / "slurm"
+
+
+@dataclass(frozen=True)
+class SlurmCluster:
+    """The cluster of a folder. A test that kills a daemon starts it again."""
+
+    folder: Path
+    bin: Path                     # of sbatch and its like, which find this cluster alone
+
+    def run(self, command: str, *arguments: str) -> str:
+        """What a command of Slurm prints; it has to succeed."""
+        done = subprocess.run(
+            [str(self.bin / command), *arguments], capture_output=True, text=True, check=False, timeout=SECONDS,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout.strip()
+
+    def kill(self, daemon: str) -> None:
+        """kill -9 of slurmctld, or of the slurmd of a node."""
+        _slurm("kill", daemon, "--dir", str(self.folder))
+
+    def start(self, daemon: str) -> None:
+        _slurm("start", daemon, "--dir", str(self.folder))
+
+    def states(self) -> dict[str, str]:
+        """The state of each job that Slurm remembers, by its name."""
+        lines = self.run("squeue", "--noheader", "--states=all", "--format=%j %T").splitlines()
+        return dict(line.split(maxsplit=1) for line in lines)
+
+
+@contextmanager
+def running_slurm(nodes: int = 2) -> Iterator[SlurmCluster]:
+    """A cluster that is taken down with its jobs; skips the test where there is no Slurm."""
+    if not os.environ.get(SLURM):
+        pytest.skip(f"{SLURM} is empty: Slurm is neither installed nor to be downloaded (bin/test says why)")
+    folder = Path(tempfile.mkdtemp(prefix="s"))        # short, for the path of munge's socket
+    try:
+        state = json.loads(_slurm("start", "--dir", str(folder), "--nodes", str(nodes)))
+        yield SlurmCluster(folder, Path(state["bin"]))
+    finally:
+        _slurm("stop", "--dir", str(folder))
+        shutil.rmtree(folder)
+
+
+def _slurm(*arguments: str) -> str:
+    done = subprocess.run(
+        [str(_SCRIPT), *arguments], capture_output=True, text=True, check=False, timeout=2 * SECONDS
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
