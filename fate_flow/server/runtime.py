@@ -21,14 +21,12 @@ from fate_flow.api.between_parties.exchange import ForwardReply
 from fate_flow.components.providers.table import ProviderTable, provider_table
 from fate_flow.core.model.artifact import TABLE
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.core.model.resources import LOCAL
 from fate_flow.core.model.spec import Party
 from fate_flow.core.quotas.disk_space import text_for_parties
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.wire.v1.chunks import Chunk
 from fate_flow.core.wire.v1.envelope import headers, read_answer
 from fate_flow.core.wire.v1.paths import deliver_path
-from fate_flow.engines.local.engine import LocalEngine
 from fate_flow.engines.local.programs import ConfiguredProgramPolicy
 from fate_flow.peers.inquiry import Inquirer
 from fate_flow.peers.key_changes import own_signature
@@ -44,14 +42,16 @@ from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_calls import GatewayCalls
 from fate_flow.relay.stream_sessions import StreamSessions
 from fate_flow.relay.wakeup import Wakeup
-from fate_flow.server.adapters import JobFiles, LocalWorkers, SpoolExchange
+from fate_flow.server.adapters import JobFiles, SpoolExchange
+from fate_flow.server.engines.kinds import build_engines
+from fate_flow.server.engines.parts import EngineParts
 from fate_flow.server.home_disk import HomeDisk
 from fate_flow.server.model_store import ModelStore
 from fate_flow.server.other_parties.party_routes import RouteUrls
 from fate_flow.server.party_disk import PartyDiskUse
 from fate_flow.server.periodic.log_keeper import bounds_of
 from fate_flow.services.context.pending import CapacityNotice
-from fate_flow.services.context.ports import BoundEffect, Context, Engine, Engines, Keep, PartyEngine, Rules
+from fate_flow.services.context.ports import BoundEffect, Context, Keep, Rules
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.services.participant.call_back import CallBack
 from fate_flow.services.participant.stream_calls import StreamCalls, opens_all
@@ -230,38 +230,20 @@ def providers_of(settings: Settings) -> ProviderTable:
     return provider_table(settings.party_id, settings.providers, settings.providers_dir)
 
 
-def build_engines(
-    settings: Settings, wakeups: Wakeups, exchange_url: str, secret: bytes, providers: ProviderTable
-) -> Engines:
-    """Return the engines that the configuration names."""
-    return Engines({
-        name: PartyEngine(_ENGINES[name](settings, wakeups, exchange_url, secret, providers), one.size)
-        for name, one in settings.engines.items()
-    })
-
-
-def _local(
-    settings: Settings, wakeups: Wakeups, exchange_url: str, secret: bytes, providers: ProviderTable
-) -> Engine:
-    engine = LocalEngine(wakeups.spawner.sending_end)
-    return LocalWorkers(settings, engine, exchange_url, secret, wakeups.scheduler.wake, providers)
-
-
-_ENGINES: Mapping[str, Callable[[Settings, Wakeups, str, bytes, ProviderTable], Engine]] = {LOCAL: _local}
-"""What makes each engine, by its name in the configuration; a new kind of engine gets a row."""
-
-
 def build_context(
     settings: Settings, wakeups: Wakeups, worker_url: str, record: OperatorLog, store: SqlStore,
     effect_runner: EffectRunner
 ) -> Context:
     """Return the dependencies that the use cases of one process share."""
     secret, providers = secret_of(settings), providers_of(settings)
+    parts = EngineParts(
+        settings, wakeups.spawner.sending_end, wakeups.scheduler.wake, f"{worker_url}/v1/exchange", secret, providers
+    )
     return Context(
         party_id=settings.party_id,
         url=settings.url,
         store=store,
-        engines=build_engines(settings, wakeups, f"{worker_url}/v1/exchange", secret, providers),
+        engines=build_engines(parts),
         exchange=SpoolExchange(open_spool(settings, wakeups.exchange), secret, stream_sessions(settings)),
         files=JobFiles(settings),
         record=record,

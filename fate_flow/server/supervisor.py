@@ -52,8 +52,9 @@ from fate_flow.server.scheduling import ALIVE_SECONDS, SchedulerLoop
 from fate_flow.server.start_warnings import start_warnings
 from fate_flow.server.watchdog import Watchdog
 from fate_flow.services.context.wall_clock import now_on_the_wall
+from fate_flow.settings.engines.engine_settings import EngineSettings
 from fate_flow.settings.reader import load_settings
-from fate_flow.settings.settings import EngineSettings, Settings
+from fate_flow.settings.settings import Settings
 from fate_flow.store.contract.party_keys import message_keys
 from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.database.migrations import bind_party, upgrade

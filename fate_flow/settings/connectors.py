@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.settings.section import Section, collected
+from fate_flow.settings.reading.section import Section, collected
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,49}")
 _MYSQL_FORM = "is not of the form mysql://user:password@host:3306/name"

@@ -10,7 +10,7 @@ from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.policy import PolicyAction
 from fate_flow.core.quotas.disk_space import LeastFree
 from fate_flow.jobspec.ceilings import Ceilings
-from fate_flow.settings.section import Section, collected
+from fate_flow.settings.reading.section import Section, collected
 
 
 @dataclass(frozen=True)

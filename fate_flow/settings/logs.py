@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fate_flow.settings.section import Section
+from fate_flow.settings.reading.section import Section
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.errors import BadRequest, BadSettings
 from fate_flow.core.model.grammar import check_party_id
-from fate_flow.settings.section import Section, collected, split_url
+from fate_flow.settings.reading.section import Section, collected, split_url
 from fate_flow.settings.security import check_authorities, is_loopback
 
 

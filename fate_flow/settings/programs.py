@@ -8,7 +8,7 @@ from typing import Any
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.program import SECRET_NAME, ProgramRules, Secret
 from fate_flow.settings.parties import read_party_id
-from fate_flow.settings.section import Section, collected
+from fate_flow.settings.reading.section import Section, collected
 
 _VOLUME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,49}")
 _ALLOWED = re.compile(r"/.*[^/]|sha256:[0-9a-f]{64}", re.DOTALL)

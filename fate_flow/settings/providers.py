@@ -8,7 +8,7 @@ from typing import Any
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.modules import ProviderPlace
-from fate_flow.settings.section import Section, collected
+from fate_flow.settings.reading.section import Section, collected
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+-]{0,39}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.settings.parties import read_party_id
-from fate_flow.settings.section import Section, collected
+from fate_flow.settings.reading.section import Section, collected
 
 
 def read_quotas(section: Section, own_party_id: str) -> Quotas:

@@ -15,11 +15,11 @@ import yaml
 from fate_flow.core.access.permission import PermissionRule
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.grammar import DUPLICATE_IDS
-from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.settings.certificates import read_certified, read_own_certificate
 from fate_flow.settings.client_keys import ClientKeys, check_client_keys, choose_client_keys
 from fate_flow.settings.connectors import read_connectors
+from fate_flow.settings.engines.reader import read_engines
 from fate_flow.settings.limits import read_ceilings, read_limits, read_retention
 from fate_flow.settings.logs import read_log_limits
 from fate_flow.settings.parties import (
@@ -35,9 +35,9 @@ from fate_flow.settings.programs import read_commands
 from fate_flow.settings.providers import read_providers
 from fate_flow.settings.quotas import read_quotas
 from fate_flow.settings.reach import connecting_key
-from fate_flow.settings.section import Section, collected, resolved, split_url
+from fate_flow.settings.reading.section import Section, collected, resolved, split_url
 from fate_flow.settings.security import is_loopback, read_host_names
-from fate_flow.settings.settings import EngineSettings, Settings
+from fate_flow.settings.settings import Settings
 
 
 def load_settings(path: Path) -> Settings:
@@ -125,7 +125,7 @@ class _Reader:
             parties_behind_proxy=parties.behind_proxy,
             parties_dial=parties.dials,
             database_url=self._database(root.section("database")),
-            engines={LOCAL: self._local_engine(root.section("fate_on_standalone"))},
+            engines=read_engines(root),
             routes=routes,
             connected_by=connected_by,
             log_dir=self._path(logs.text("dir"), home / "logs"),
@@ -214,20 +214,6 @@ class _Reader:
         if parts.scheme.startswith("mysql") and not parts.path.strip("/"):
             raise BadSettings("database.url: has no database name; write mysql://user:password@host:3306/name")
         return url
-
-    def _local_engine(self, section: Section) -> EngineSettings:
-        config = section.get("standalone", {})
-        one = section.section("standalone")
-        nodes = one.whole("nodes", 1, 1)
-        size = EngineSize(
-            nodes=nodes,
-            cores=one.whole("cores_per_node", 20, 0) * nodes,
-            memory=one.whole("memory_per_node", 0) * nodes,
-            max_cores_percent_per_job=one.share("max_cores_percent_per_job", 1.0),
-        )
-        one.refuse_others()
-        section.refuse_others()
-        return EngineSettings("fate_on_standalone", size, config)
 
     @collected
     def _level(self, section: Section) -> str:

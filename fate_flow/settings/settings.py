@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from fate_flow.core.access.certified import CertifiedParty
 from fate_flow.core.access.permission import PermissionRule
@@ -14,12 +13,13 @@ from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.grammar import LAST
 from fate_flow.core.model.modules import ProviderPlace
 from fate_flow.core.model.program import ProgramRules
-from fate_flow.core.model.resources import LOCAL, EngineSize
+from fate_flow.core.model.resources import LOCAL
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.connectors import MysqlServer
+from fate_flow.settings.engines.engine_settings import ONLY_DEFAULTS, EngineSettings
 from fate_flow.settings.limits import Limits, Retention
 from fate_flow.settings.logs import LogLimits
 from fate_flow.settings.parties import Listen, PlainParties, Route
@@ -28,17 +28,8 @@ PART = ".part"
 """The suffix of a file in `uploads_dir` during its transfer."""
 
 
-@dataclass(frozen=True)
-class EngineSettings:
-    """The configuration of one engine of the party."""
-
-    section: str                                                  # the key of the configuration
-    size: EngineSize
-    config: Mapping[str, Any] = field(default_factory=dict)       # as it is in the file
-
-
 def _only_local() -> Mapping[str, EngineSettings]:
-    return {LOCAL: EngineSettings("fate_on_standalone", EngineSize(nodes=1, cores=20))}
+    return {LOCAL: ONLY_DEFAULTS}
 
 
 @dataclass(frozen=True)

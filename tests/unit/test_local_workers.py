@@ -27,7 +27,8 @@ from fate_flow.engines.local.worker import CLAIMED, EXIT, LAUNCH, RESULT, Proces
 from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_sessions import StreamSessions
-from fate_flow.server.adapters import LocalWorkers, SpoolExchange
+from fate_flow.server.adapters import SpoolExchange
+from fate_flow.server.engines.local_workers import LocalWorkers
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.settings.logs import LogLimits
 from fate_flow.settings.settings import Settings

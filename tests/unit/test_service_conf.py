@@ -24,7 +24,7 @@ from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.connectors import MysqlServer
 from fate_flow.settings.parties import Listen, PlainParties, Route
 from fate_flow.settings.reader import load_settings
-from fate_flow.settings.section import Section
+from fate_flow.settings.reading.section import Section
 from fate_flow.settings.settings import Settings
 from tests.kit.tls import Authority
 

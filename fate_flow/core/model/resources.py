@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import floor
 from typing import Any
 
@@ -39,6 +39,19 @@ class EngineSize:
         """Return how many whole cores one job may hold."""
         # rounded before floor, because 0.29 of 100 cores is 28.999999999999996 as a float
         return floor(round(self.cores * self.max_cores_percent_per_job, 6))
+
+
+@dataclass(frozen=True)
+class Need:
+    """What one worker needs of the engine that places it."""
+
+    cores: int = 0               # 0: its job has reserved none for it
+    memory_mb: int = 0           # 0: it does not say
+    gpus: int = 0
+    time_limit_seconds: int = 0  # 0: it may run for as long as its job
+    queue: str = ""              # as the engine calls it; empty: the one that the engine has for this
+    labels: Mapping[str, str] = field(default_factory=dict)     # that its node has, as the engine calls them
+    ranks: int = 1               # how many workers of the party task have a rank, with this one
 
 
 @dataclass(frozen=True)

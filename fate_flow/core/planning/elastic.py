@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from fate_flow.core.model.job import Claim, EngineState, Worker
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.resources import Request
+from fate_flow.core.model.resources import Need, Request
 from fate_flow.core.model.status import WorkerStatus
-from fate_flow.core.planning.replicas import newest
+from fate_flow.core.planning.replicas import COLLECTOR, newest
 
 
 def elastic_slots(command: ProgramSpec, ranks: Sequence[int | None]) -> frozenset[int]:
@@ -25,8 +25,17 @@ def elastic_slots(command: ProgramSpec, ranks: Sequence[int | None]) -> frozense
 
 
 def part_of_one(request: Request, command: ProgramSpec) -> Claim:
-    """Return what one elastic worker holds, rounded up to whole cores."""
+    """Return what one elastic worker holds, and what each of the others has of the reservation, rounded up."""
     return Claim(-(-request.task_cores // command.min_replicas), -(-request.task_memory // command.min_replicas))
+
+
+def need_of(request: Request, command: ProgramSpec | None, worker: Worker, time_limit_seconds: int) -> Need:
+    """Return what one worker of a party task needs: its part of what is reserved for the task, or what it holds itself
+    if it is elastic. `command`: the program of the task, if it has one; `time_limit_seconds`: 0: none."""
+    if command is None or worker.slot == COLLECTOR:       # it is alone when it runs
+        return Need(request.task_cores, request.task_memory, time_limit_seconds=time_limit_seconds)
+    part = Claim(worker.cores, worker.memory) if worker.is_elastic else part_of_one(request, command)
+    return Need(part.cores, part.memory, time_limit_seconds=time_limit_seconds, ranks=command.size)
 
 
 def vacant(command: ProgramSpec, workers: Sequence[Worker]) -> tuple[int, ...]:

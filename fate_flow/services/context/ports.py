@@ -18,7 +18,7 @@ from fate_flow.core.model.job import Command, EngineState, JobKey, TaskKey, Work
 from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.program_scope import Program
-from fate_flow.core.model.resources import EngineSize
+from fate_flow.core.model.resources import EngineSize, Need
 from fate_flow.core.model.spec import JobParameters, JobSpec
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.participant.share_end import WorkerExit
@@ -71,6 +71,7 @@ class LaunchOrder:
     collects: tuple[Worker, ...] = ()            # for the collector: the workers of the program, by rank
     document: str = ""                           # its name for other parties; empty: it is not compared with theirs
     streams: StreamEnds = NO_STREAMS
+    need: Need = field(default_factory=Need)                          # of this worker alone
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,10 @@ class Engines:
     def size_of(self, name: str) -> EngineSize:
         """Return how much a configured engine has. Raises KeyError for any other."""
         return self._by_name[name].size
+
+    def nodes_of(self, name: str) -> int:
+        """Return how many nodes an engine has; 1 for one that is not configured."""
+        return self._by_name[name].size.nodes if name in self else 1
 
     def of(self, worker: Worker) -> Engine:
         """Return the engine that runs this worker."""

@@ -7,7 +7,9 @@ from functools import partial
 from fate_flow.core.access.authority import party_id_of
 from fate_flow.core.model.job import Task, Worker
 from fate_flow.core.model.program_scope import Place, Program, environment, peers
+from fate_flow.core.model.resources import request_of
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
+from fate_flow.core.planning.elastic import need_of
 from fate_flow.core.planning.replicas import COLLECTOR, newest
 from fate_flow.core.streams.addresses import StreamEnds, ends_of, environment_of
 from fate_flow.services.artifacts.inputs import Upstream
@@ -34,6 +36,8 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
     if isinstance(inputs, str):
         return inputs
     parameters = spec.parameters[key.party]
+    timeout_seconds = unit.context.ceilings.timeout_of(task_spec.timeout_at(key.party))
+    nodes = unit.context.engines.nodes_of(worker.engine)
     streams = ends_of(task_spec.ports, key, task.incarnation, task.without)
     return LaunchOrder(
         worker=worker,
@@ -44,7 +48,7 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         inputs=inputs.artifacts,
         task_cores=parameters.task_cores,
         partitions=parameters.computing_partitions,
-        timeout_seconds=unit.context.ceilings.timeout_of(task_spec.timeout_at(key.party)),
+        timeout_seconds=timeout_seconds,
         stop_seconds=stop_seconds(unit, key),
         speaks_as=task.worker_id or worker.worker_id,
         least_intersection=least_intersection(unit, spec),
@@ -53,6 +57,9 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         collects=_collected(unit.tx, worker),
         document=named_document(unit, key.job_id),
         streams=streams,
+        need=need_of(
+            request_of(key.party, parameters, nodes), task_spec.programs.get(key.party), worker, timeout_seconds
+        ),
     )
 
 

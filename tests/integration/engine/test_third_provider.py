@@ -15,7 +15,7 @@ from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.modules import ProviderPlace
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
-from fate_flow.server.adapters import LocalWorkers
+from fate_flow.server.engines.local_workers import LocalWorkers
 from fate_flow.server.periodic.describer import Describer
 from fate_flow.server.periodic.warm_providers import WarmProviders
 from fate_flow.services.context.ports import LaunchOrder

@@ -24,7 +24,7 @@ from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.engines.local.engine import LocalEngine
 from fate_flow.engines.local.worker import EXIT, LAUNCH, WorkerSpec
-from fate_flow.server.adapters import LocalWorkers
+from fate_flow.server.engines.local_workers import LocalWorkers
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.settings.settings import Settings
 from fate_flow.store.views.views import Views

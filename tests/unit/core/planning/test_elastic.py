@@ -10,19 +10,21 @@ import pytest
 from fate_flow.core.model.job import Claim, EngineState, TaskKey, Worker
 from fate_flow.core.model.program import read_program
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.resources import Request
+from fate_flow.core.model.resources import Need, Request
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.elastic import (
     ElasticCount,
     count_elastic,
     elastic_slots,
+    need_of,
     overdrawn,
     part_of_one,
     shortfall,
     to_lend,
     vacant,
 )
+from fate_flow.core.planning.replicas import COLLECTOR
 
 KEY = TaskKey("202601010000000000000", "a", 0, Party("host", "10000"))
 PROGRAM = {"replicas": 4, "min_replicas": 2, "max_failed_workers": 3}
@@ -81,6 +83,20 @@ def test_one_holds_what_each_has_that_shares_the_reservation(
 ) -> None:
     found = part_of_one(Request(cores, memory, 9, 9), command(replicas=9, min_replicas=fewest, max_failed_workers=1))
     assert (found.cores, found.memory) == part
+
+
+@pytest.mark.parametrize(("parameters", "worker", "cores", "memory", "ranks"), [
+    (None, fixed(0), 4, 100, 1),
+    (PROGRAM, fixed(1), 2, 50, 2),
+    (GANG, fixed(1), 2, 50, 1),
+    (PROGRAM, elastic(2, cores=3, memory=7), 3, 7, 2),
+    (PROGRAM, fixed(COLLECTOR), 4, 100, 1),
+])  # fmt: skip
+def test_a_worker_needs_its_own_part(
+    parameters: dict[str, Any] | None, worker: Worker, cores: int, memory: int, ranks: int
+) -> None:
+    found = need_of(Request(4, 100, 8, 200), command(**parameters) if parameters else None, worker, 60)
+    assert found == Need(cores, memory, time_limit_seconds=60, ranks=ranks)
 
 
 LENT, DONE, ERROR, STOPPED = Reason.CORES_LENT, Reason.DONE, Reason.WORKER_ERROR, Reason.STOPPED

@@ -7,7 +7,7 @@ caller must check the problems at the end before it uses any value.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from math import isfinite
 from pathlib import Path
@@ -49,13 +49,23 @@ class Section:
 
     def __init__(self, values: Any, path: str, problems: list[str], folder: Path) -> None:
         self.problems = problems
-        self._folder = folder      # the folder of the file, at which its relative paths begin
+        self.folder = folder      # the folder of the file, at which its relative paths begin
         self._path = path
         self._seen: set[str] = set()
         is_mapping = isinstance(values, dict)
         self._values: dict[Any, Any] = values if is_mapping else {}
         if not is_mapping:
             problems.append(f"{path}: {values!r} is not a mapping of keys")
+
+    @property
+    def values(self) -> Mapping[Any, Any]:
+        """Return the whole mapping, as it is in the file."""
+        return self._values
+
+    @property
+    def path(self) -> str:
+        """Return the path of the section in the file; empty for the whole file."""
+        return self._path
 
     def name(self, key: str) -> str:
         return f"{self._path}.{key}" if self._path else key
@@ -69,7 +79,7 @@ class Section:
         return list(self._values)
 
     def section(self, key: str) -> Section:
-        return Section(self.get(key, {}), self.name(key), self.problems, self._folder)
+        return Section(self.get(key, {}), self.name(key), self.problems, self.folder)
 
     def text(self, key: str, default: str = "") -> str:
         value = self.get(key, default)
@@ -78,13 +88,13 @@ class Section:
     def full_path(self, key: str) -> str:
         """Return a path, which may be relative to the folder of the file; "" if there is none."""
         text = self.text(key)
-        return str(resolved(self._folder, text)) if text else ""
+        return str(resolved(self.folder, text)) if text else ""
 
     def path_with_links(self, key: str) -> Path | None:
         """Return a path like `full_path`, whose links stay: the Python of a virtual environment is one. None if there
         is none."""
         text = self.text(key)
-        return Path(os.path.abspath(self._folder / Path(text).expanduser())) if text else None
+        return Path(os.path.abspath(self.folder / Path(text).expanduser())) if text else None
 
     def number(self, key: str, default: float, minimum: float = 0) -> float:
         value = self.get(key, default)

@@ -1,0 +1,1 @@
+"""How each kind of engine is built; see `kinds.py`."""

@@ -1,0 +1,1 @@
+"""The sections of the engines, a module for each kind."""

@@ -1,0 +1,1 @@
+"""Reading a mapping of the configuration key by key."""
