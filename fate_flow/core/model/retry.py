@@ -1,9 +1,9 @@
 """Retry rules: whether a task that ended badly is tried again, and after how many seconds.
 
 Errors, timeouts and a lack of memory use up attempts. A killed worker or a lost server is not the component's fault and
-counts as an interruption. Interruptions use up no attempts, but they have their own limit, so that a worker that kills itself
-does not run for ever. FATE's `auto_retries` and `auto_retry_delay` give such a rule: the same number of errors and of
-interruptions, and one delay.
+counts as an interruption. Interruptions use up no attempts, but they have their own limit, so that a worker that kills
+itself does not run for ever. FATE's `auto_retries` and `auto_retry_delay` give such a rule: the same number of errors
+and of interruptions, and one delay.
 
 `planning/plan_tasks.py` asks (`retry_of`); `reasons.py` says which event a reason is (`RULES`).
 """
