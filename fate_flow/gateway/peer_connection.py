@@ -304,5 +304,5 @@ class PeerConnection:
 
 def _name_of(peer: PeerKey | Unproved | None) -> str:
     if isinstance(peer, Unproved):
-        return "a caller without TLS"
+        return "a worker" if peer is Unproved.WORKER else "a caller without TLS"
     return "a stranger" if peer is None else f"party {peer.party_id}"

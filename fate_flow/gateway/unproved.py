@@ -1,8 +1,9 @@
 """Callers whose key the gateway does not verify: the application does, or believes a name because the operator says so.
 
 They come without TLS: from a proxy of this machine that has ended it, or over the listener for peers that speak plain
-v1. All that is limited for peers with a known key is limited for them. But a party that such a caller names is a claim,
-so a caller's share is that of the name at its address, and all of these callers together have a share, too.
+v1. Or they are workers of this party, which show no certificate (`workers/listener.py`). All that is limited for peers
+with a known key is limited for them. But a party that such a caller names is a claim, so a caller's share is that of
+the name at its address, and all of these callers together have a share, too.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Unproved(Enum):
 
     PLAIN = b"plain"
     PROXY = b"proxy"
+    WORKER = b"worker"           # of this party, on another host; its token says which one
 
 
 def limits_of_unproved(limits: Limits) -> Limits:

@@ -15,7 +15,7 @@ from fate_flow.peers.key_changes import own_tls
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.tls import OwnTls
 from fate_flow.relay.wakeup import Wakeup
-from fate_flow.server.listening import listen, listen_at
+from fate_flow.server.listeners.listening import listen, listen_at
 from fate_flow.server.other_parties.party_routes import with_joined_routes
 from fate_flow.server.runtime import open_log, stream_sessions
 from fate_flow.server.stored_peers import StoredPeers

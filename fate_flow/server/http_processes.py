@@ -76,11 +76,11 @@ class HttpProcesses:
         finally:
             self.effect_runner.finish()
 
-    def run_for_workers(self, listener: socket.socket) -> None:
+    def run_for_workers(self, *listeners: socket.socket) -> None:
         """Serve this party's own workers until SIGTERM."""
         threads = self.settings.worker_threads
         callers = CallerLimits(threads, seconds=_WORKER_SECONDS)
-        _Gunicorn((listener,), 1, threads, callers, self.settings.run_dir, self._worker_app).run()
+        _Gunicorn(listeners, 1, threads, callers, self.settings.run_dir, self._worker_app).run()
 
     def _public_app(self) -> Flask:
         record = open_log(self.settings)

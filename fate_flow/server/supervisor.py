@@ -33,7 +33,8 @@ from fate_flow.records.operator_log.events import Event
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.gateway_parts import GatewayParts
 from fate_flow.server.http_processes import HttpProcesses
-from fate_flow.server.listening import listen
+from fate_flow.server.listeners.listening import listen
+from fate_flow.server.listeners.worker_listener import WorkerListenerParts
 from fate_flow.server.probes import answers, serves_workers
 from fate_flow.server.runtime import (
     EffectRunner,
@@ -168,6 +169,7 @@ class Supervisor:
         self._http = listen(self.settings.host, self.settings.http_port, "fateflow.http_port")
         self._workers = listen("127.0.0.1", self.settings.worker_port, "fateflow.worker_port")
         self._gateway = GatewayParts.of(self.settings, self.signature)
+        self._remote_workers = WorkerListenerParts.of(self.settings)
         self._worker_url = f"http://127.0.0.1:{self._workers.getsockname()[1]}"
         self._http_processes = HttpProcesses(
             self.settings, self._wakeups, self._worker_url,
@@ -180,6 +182,7 @@ class Supervisor:
             _Child("workers", self._run_workers),
             _Child("http", self._run_http),
             *([_Child("gateway", self._run_gateway)] if self._gateway else []),
+            *([_Child("remote workers", self._run_remote_workers)] if self._remote_workers else []),
         ]
 
     # ------------------------------------------------------------------ the supervisor itself
@@ -295,6 +298,8 @@ class Supervisor:
             return False
         if self._gateway is not None and not self._gateway.is_ready():
             return False
+        if self._remote_workers is not None and not self._remote_workers.is_ready():
+            return False
         stat = proc.read_stat(os.getpid())
         document = {
             "pid": os.getpid(),
@@ -314,7 +319,7 @@ class Supervisor:
     def _shut_down(self) -> None:
         """End the gateway first, whose requests under way need the others; then the listeners, both at once, since each
         waits a second for kept-alive connections; then the other processes."""
-        for names in (("gateway",), ("http", "workers"), ("scheduler",), ("spawner",)):
+        for names in (("gateway", "remote workers"), ("http", "workers"), ("scheduler",), ("spawner",)):
             ending = [child for child in self._children if child.name in names and child.pid]
             for child in ending:
                 with suppress(ProcessLookupError):
@@ -325,6 +330,8 @@ class Supervisor:
             (self.settings.run_dir / "server.json").unlink()
         if self._gateway is not None:
             self._gateway.remove()
+        if self._remote_workers is not None:
+            self._remote_workers.remove()
 
     def _await_end(self, child: _Child) -> None:
         deadline = time.monotonic() + _STOP_SECONDS
@@ -356,18 +363,26 @@ class Supervisor:
         self._http_processes.run_public(*own)
 
     def _run_workers(self) -> None:
-        self._close_listeners(self._workers)
-        self._http_processes.run_for_workers(self._workers)
+        own = (self._workers, *((self._remote_workers.behind,) if self._remote_workers else ()))
+        self._close_listeners(*own)
+        self._http_processes.run_for_workers(*own)
 
     def _run_gateway(self) -> None:
         assert self._gateway is not None
         self._close_listeners(*(one for one in self._gateway.sockets if one is not self._gateway.behind))
         self._gateway.run()
 
+    def _run_remote_workers(self) -> None:
+        assert self._remote_workers is not None
+        self._close_listeners(self._remote_workers.listener)
+        open_log(self.settings)
+        self._remote_workers.run()
+
     def _close_listeners(self, *kept: socket.socket) -> None:
         """Close the sockets of other processes, so that no port stays open after its process."""
         of_gateway = self._gateway.sockets if self._gateway else ()
-        for listener in (self._http, self._workers, *of_gateway):
+        of_workers = self._remote_workers.sockets if self._remote_workers else ()
+        for listener in (self._http, self._workers, *of_gateway, *of_workers):
             if listener not in kept:
                 listener.close()
 

@@ -38,6 +38,7 @@ from fate_flow.settings.reach import connecting_key
 from fate_flow.settings.reading.section import Section, collected, resolved, split_url
 from fate_flow.settings.security import is_loopback, read_host_names
 from fate_flow.settings.settings import Settings
+from fate_flow.settings.worker_listen import read_worker_listen
 
 
 def load_settings(path: Path) -> Settings:
@@ -106,6 +107,7 @@ class _Reader:
             host=host,
             http_port=http_port,
             worker_port=flow.whole("worker_port", 0, 0, 65535),
+            worker_listen=read_worker_listen(flow.section("worker_listen")),
             http_threads=flow.whole("http_threads", 32, 4, 1024),
             http_workers=flow.whole("http_workers", 1, 1, 64),
             worker_threads=flow.whole("worker_threads", 32, 4, 1024),

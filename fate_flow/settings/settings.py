@@ -23,6 +23,7 @@ from fate_flow.settings.engines.engine_settings import ONLY_DEFAULTS, EngineSett
 from fate_flow.settings.limits import Limits, Retention
 from fate_flow.settings.logs import LogLimits
 from fate_flow.settings.parties import Listen, PlainParties, Route
+from fate_flow.settings.worker_listen import WorkerListen
 
 PART = ".part"
 """The suffix of a file in `uploads_dir` during its transfer."""
@@ -41,6 +42,7 @@ class Settings:
     host: str = "127.0.0.1"
     http_port: int = 9380
     worker_port: int = 0                  # 0: any free port
+    worker_listen: WorkerListen | None = None      # where workers on other hosts connect; None: there are none
     http_threads: int = 32
     http_workers: int = 1
     worker_threads: int = 32
@@ -114,6 +116,11 @@ class Settings:
     def parties_socket(self) -> Path:
         """Return the Unix socket at which the gateway passes on requests of other parties."""
         return self.run_dir / "parties.sock"
+
+    @property
+    def workers_socket(self) -> Path:
+        """Return the Unix socket at which requests of workers on other hosts are passed on."""
+        return self.run_dir / "workers.sock"
 
     @property
     def has_gateway(self) -> bool:

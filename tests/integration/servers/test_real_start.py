@@ -21,6 +21,8 @@ from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.spawner import SPAWNER
 from fate_flow.engines.local.worker import ProcessId
+from fate_flow.engines.staged.pinned import PinnedClient, ServerAt
+from fate_flow.gateway.workers.tls import WorkerTls
 from fate_flow.server.probes import answers
 from tests.kit.servers.warm import start_server
 from tests.kit.waiting import eventually
@@ -190,3 +192,18 @@ fate_flow(["serve", "-c", {str(conf)!r}])
     assert done.returncode == 1
     assert "the file system is mounted read-only; mount it writable, or configure another folder" in done.stderr
     assert "Errno" not in done.stderr
+
+
+def test_workers_on_other_hosts_reach_the_server_over_tls_and_nothing_but_their_routes(home: Path, conf: Path) -> None:
+    settings = yaml.safe_load(conf.read_text())
+    ports = Ports()
+    port = next(filter(ports.is_free, range(settings["fateflow"]["http_port"] + 1, 65536)))
+    ports.close()
+    settings["fateflow"]["worker_listen"] = {"host": "127.0.0.1", "port": port}
+    conf.write_text(yaml.safe_dump(settings))
+    start_server(conf, home)
+    client = PinnedClient(ServerAt.of(f"127.0.0.1:{port}", WorkerTls.of(home / "keys").pin), "no token")
+    place = {"topic": "t", "role": "host", "party_id": "1", "seq": 0}
+    assert client.ask("POST", "/v1/exchange/peek", place).status == 401
+    assert "Not Found" in client.ask("POST", "/v1/version/get", body=b"{}").text
+    client.close()

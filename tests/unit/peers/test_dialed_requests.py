@@ -17,7 +17,7 @@ from fate_flow.peers.dialed import open_line, read_wanted
 from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp
 from fate_flow.peers.pinned import PinnedParties, SeenTls
-from fate_flow.server.listening import listen_at
+from fate_flow.server.listeners.listening import listen_at
 from tests.kit.peers.hostile_server import SUCCESS, HostileServer, answer, once
 
 SECONDS = 60.0

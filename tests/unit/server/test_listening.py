@@ -14,7 +14,7 @@ import pytest
 from fate_flow.core.model.errors import FlowError
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.server.gateway_parts import GatewayParts
-from fate_flow.server.listening import listen, listen_at
+from fate_flow.server.listeners.listening import listen, listen_at
 from fate_flow.settings.parties import Listen
 from fate_flow.settings.settings import Settings
 

@@ -1,0 +1,1 @@
+"""The listener for workers of this party that run on other hosts."""

@@ -1,0 +1,64 @@
+"""What the supervisor opens for workers on other hosts before it forks; a process of its own serves it."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Self
+
+from fate_flow.gateway.workers.tls import WorkerTls
+from fate_flow.relay.wakeup import Wakeup
+from fate_flow.server.listeners.listening import listen, listen_at
+from fate_flow.settings.settings import Settings
+
+
+@dataclass(frozen=True)
+class WorkerListenerParts:
+    """`listener` is for workers on other hosts; at `behind` the workers' gunicorn serves what passes."""
+
+    listener: socket.socket
+    behind: socket.socket
+    tls: WorkerTls
+    settings: Settings
+    _ready: Wakeup = field(default_factory=Wakeup)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self | None:
+        """Return None if no such listener is configured. Raise FlowError if it cannot be started."""
+        place = settings.worker_listen
+        if place is None:
+            return None
+        import_module("fate_flow.gateway.workers.listener")      # before the fork, which shares its memory
+        tls = WorkerTls.of(settings.keys_dir)
+        listener = listen(place.host, place.port, "fateflow.worker_listen.port")
+        try:
+            behind = listen_at(settings.workers_socket)
+        except BaseException:
+            listener.close()
+            raise
+        return cls(listener, behind, tls, settings)
+
+    @property
+    def sockets(self) -> tuple[socket.socket, ...]:
+        return self.listener, self.behind
+
+    def is_ready(self) -> bool:
+        """Return whether workers can connect; true once."""
+        return bool(self._ready.wait(0.0))
+
+    def run(self) -> None:
+        """Serve workers on other hosts until SIGTERM, in a process whose log is open."""
+        from fate_flow.gateway.workers.listener import limits_of_workers, serve_workers
+
+        settings = self.settings
+        limits = limits_of_workers(settings.worker_threads, settings.limits.max_request_bytes)
+        serve_workers(
+            self.listener, self.tls.context(), settings.party_id, settings.workers_socket, limits, self._ready.wake
+        )
+
+    def remove(self) -> None:
+        """Remove the Unix socket, at the end of the server."""
+        with suppress(OSError):
+            self.settings.workers_socket.unlink()
