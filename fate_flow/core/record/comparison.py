@@ -1,0 +1,133 @@
+"""What two parties' logs about each other say together: one of five outcomes for each message.
+
+Messages get lost, and servers die between a transaction and an answer. So a message that only one side knows says
+nothing by itself. Somebody is accused only where its own signature contradicts it: it has acknowledged a message that
+its log does not have, has signed another content for one number, or has signed two roots for one size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from fate_flow.core.record.checkpoint import Checkpoint
+from fate_flow.core.record.entry import Kind
+
+
+class Outcome(StrEnum):
+    """What both logs say about a message, or about a log."""
+
+    AGREED = "agreed"
+    IN_DOUBT = "in doubt"            # nobody is accused: it was lost, is on its way, or only one side speaks of it
+    MISSING = "missing"              # acknowledged, and not in the log of who acknowledged it
+    ALTERED = "altered"              # one number with two contents, each under a signed checkpoint
+    EQUIVOCATION = "equivocation"    # two roots for one size, both signed
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome for one message, or for one log."""
+
+    outcome: Outcome
+    number: str = ""                 # of the message
+    accused: tuple[str, ...] = ()    # party ids
+    why: str = ""
+    ours: tuple[int, ...] = ()       # indexes of the entries that show it, in our log and in theirs
+    theirs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Side:
+    """The log of one party about the other one: its entries by index, proved to belong to a checkpoint.
+
+    `seen_until`: up to when, in milliseconds of the other party's clock, this party cannot have entries that are not
+    among these. It is the time at which the other party asked for the log and got it with its newest checkpoint."""
+
+    party_id: str
+    entries: Mapping[int, Mapping[str, Any]]
+    seen_until: int
+    lost: bool = False               # it has said, by an epoch, that a part of its log is lost
+
+
+@dataclass
+class _Message:
+    """What both sides say about one message."""
+
+    sender: str
+    sent: dict[int, str] = field(default_factory=dict)                  # index: the request's commitment
+    answered: dict[int, tuple[str, bool, int]] = field(default_factory=dict)  # index: answer, acknowledged, time
+    received: dict[int, tuple[str, str]] = field(default_factory=dict)  # index: request, answer
+
+
+def compare(ours: Side, theirs: Side) -> tuple[Finding, ...]:
+    """Join both logs by the numbers of messages, and return one finding for each, in the order of our log.
+
+    A message that has been repeated is one message: it counts as agreed if all its contents are the same."""
+    found: dict[str, _Message] = {}
+    for side, other in ((ours, theirs), (theirs, ours)):
+        for index in sorted(side.entries):
+            _take(found, side.party_id, other.party_id, index, side.entries[index])
+    return tuple(_finding(number, one, ours, theirs) for number, one in found.items())
+
+
+def _take(found: dict[str, _Message], own: str, other: str, index: int, entry: Mapping[str, Any]) -> None:
+    number, kind = entry.get("number"), entry.get("kind")
+    if not isinstance(number, str) or kind not in (Kind.SENT, Kind.ANSWERED, Kind.RECEIVED):
+        return
+    sender = other if kind == Kind.RECEIVED else own
+    one = found.setdefault(number, _Message(sender))
+    if one.sender != sender:
+        return                       # nobody can number a message of another party: the entry is about none
+    if kind == Kind.SENT:
+        one.sent[index] = str(entry.get("request"))
+    elif kind == Kind.ANSWERED:
+        one.answered[index] = (str(entry.get("answer")), entry.get("acknowledged") is True, int(entry["at"]))
+    else:
+        one.received[index] = (str(entry.get("request")), str(entry.get("answer")))
+
+
+def _finding(number: str, one: _Message, ours: Side, theirs: Side) -> Finding:
+    is_ours = one.sender == ours.party_id
+    sender, receiver = (ours, theirs) if is_ours else (theirs, ours)
+    at_sender, at_receiver = (*one.sent, *one.answered), tuple(one.received)
+    places = (at_sender, at_receiver) if is_ours else (at_receiver, at_sender)
+    outcome, accused, why = _outcome(one, sender, receiver)
+    return Finding(outcome, number, accused, why, *places)
+
+
+def _outcome(one: _Message, sender: Side, receiver: Side) -> tuple[Outcome, tuple[str, ...], str]:
+    both = (sender.party_id, receiver.party_id)
+    requests = {*one.sent.values(), *(request for request, _ in one.received.values())}
+    if len(requests) > 1:
+        return Outcome.ALTERED, both, "the request has two contents"
+    if one.sent and one.received:
+        given = {answer for _, answer in one.received.values()}
+        if any(acknowledged and answer not in given for answer, acknowledged, _ in one.answered.values()):
+            return Outcome.ALTERED, both, "the answer has two contents"
+        return Outcome.AGREED, (), ""
+    if not one.sent:
+        return Outcome.IN_DOUBT, (), f"only party {receiver.party_id} says that it was sent"
+    acknowledged = [at for _, is_acknowledged, at in one.answered.values() if is_acknowledged]
+    if not acknowledged:
+        return Outcome.IN_DOUBT, (), f"party {receiver.party_id} has not acknowledged it"
+    if receiver.lost:
+        return Outcome.IN_DOUBT, (), f"party {receiver.party_id} has said that it has lost a part of its log"
+    if min(acknowledged) >= receiver.seen_until:
+        return Outcome.IN_DOUBT, (), f"party {receiver.party_id} has not sealed it yet"
+    return Outcome.MISSING, (receiver.party_id,), f"party {receiver.party_id} has acknowledged it"
+
+
+def equivocations(checkpoints: Iterable[Checkpoint], party_id: str) -> tuple[Finding, ...]:
+    """Return a finding for each size for which this party has signed two roots of one log."""
+    roots: dict[tuple[str, int], set[bytes]] = {}
+    for one in checkpoints:
+        roots.setdefault((one.origin, one.size), set()).add(one.root)
+    return tuple(
+        Finding(
+            Outcome.EQUIVOCATION, accused=(party_id,),
+            why=f"party {party_id} has signed {len(found)} roots of {origin} at {size} entries",
+        )
+        for (origin, size), found in sorted(roots.items()) if len(found) > 1
+    )  # fmt: skip

@@ -1,0 +1,72 @@
+"""The examples of docs/reference/record-vectors.json: what other programs check themselves against."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, cosign, cosigned_at
+from fate_flow.core.record.commitment import commitment, number_of
+from fate_flow.core.record.entry import read_entry
+from fate_flow.core.record.note import COSIGNATURE, read_note, read_note_key, sign_note
+from fate_flow.core.record.proof import read_entry_proof
+from fate_flow.core.record.tree import is_consistent, leaf_hash, root_of
+from tests.kit.core.signers import Signer, has_signed
+
+VECTORS = Path(__file__).parents[4] / "docs" / "reference" / "record-vectors.json"
+
+
+@pytest.fixture(scope="module")
+def vectors() -> dict[str, Any]:
+    found = json.loads(VECTORS.read_text(encoding="utf-8"))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_commitments(vectors: dict[str, Any]) -> None:
+    salt, content = bytes.fromhex(vectors["salt"]), vectors["request"].encode()
+
+    assert number_of(salt) == vectors["number"]
+    assert commitment("request", salt, content) == vectors["request_commitment"]
+    assert commitment("answer", salt, content) == vectors["answer_commitment"]
+
+
+def test_the_entries_and_their_tree(vectors: dict[str, Any]) -> None:
+    contents = [one.encode() for one in vectors["entries"]]
+    leaves = [leaf_hash(one) for one in contents]
+
+    assert [read_entry(one)["kind"] for one in contents] == ["status", "sent", "act"]
+    assert [one.hex() for one in leaves] == vectors["leaf_hashes"]
+    assert [root_of(leaves[:size]).hex() for size in range(4)] == vectors["roots"]
+    proof = [bytes.fromhex(one) for one in vectors["consistency_2_to_3"]]
+    assert is_consistent(2, root_of(leaves[:2]), 3, root_of(leaves), proof)
+
+
+def test_the_checkpoint_with_its_cosignature(vectors: dict[str, Any]) -> None:
+    log, witness = read_note_key(vectors["log_key"]), read_note_key(vectors["witness_key"])
+    note = read_note(vectors["checkpoint"])
+
+    assert checked_checkpoint(note, log, has_signed) == Checkpoint(log.name, 3, bytes.fromhex(vectors["roots"][3]))
+    assert cosigned_at(note, witness, has_signed) == 1_700_000_060
+
+
+def test_the_checkpoint_is_made_to_the_letter(vectors: dict[str, Any]) -> None:
+    log = Signer(read_note_key(vectors["log_key"]).name, seed=bytes.fromhex(vectors["log_seed"]))
+    witness = Signer(
+        read_note_key(vectors["witness_key"]).name, COSIGNATURE, bytes.fromhex(vectors["witness_seed"])
+    )  # fmt: skip
+    note = sign_note(Checkpoint(log.key.name, 3, bytes.fromhex(vectors["roots"][3])).text(), log.key, log.sign)
+
+    made = note.with_signatures([cosign(note, witness.key, 1_700_000_060, witness.sign)])
+
+    assert str(made) == vectors["checkpoint"]
+
+
+def test_the_proof_of_an_entry(vectors: dict[str, Any]) -> None:
+    proof = read_entry_proof(vectors["proof_of_entry_1"])
+
+    assert str(proof) == vectors["proof_of_entry_1"]
+    assert [proof.shows(one.encode()) for one in vectors["entries"]] == [False, True, False]
