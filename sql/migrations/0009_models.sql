@@ -1,4 +1,4 @@
--- The store of models: what tasks of this party's jobs have made. Each row has a file below <home>/models/.
+-- The store of models: what tasks of this party's jobs have made. Each row has a file below <home>/models/. Below: the record.
 
 CREATE TABLE t_stored_model (
   f_model_id VARCHAR(100) NOT NULL,
@@ -39,3 +39,53 @@ CREATE TABLE t_tagged_model (
   PRIMARY KEY (f_name, f_model_id)
 );
 CREATE INDEX ix_tagged_model ON t_tagged_model (f_model_id);
+
+-- The record: what this party can prove later. Rows are only added; an entry gets its index in its log afterwards.
+CREATE TABLE t_record_entry (
+  f_id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  f_log VARCHAR(20) NOT NULL,                -- own, or with/<party id>
+  f_epoch BIGINT NOT NULL DEFAULT 0,         -- of the log; 0 until it is sealed
+  f_index BIGINT,                            -- in this epoch of the log; NULL until it is sealed
+  f_kind VARCHAR(20) NOT NULL,
+  f_job_id VARCHAR(25) NOT NULL DEFAULT '',
+  f_time BIGINT NOT NULL,
+  f_salt VARCHAR(64) NOT NULL DEFAULT '',    -- of its commitments, in hex; may be erased
+  f_text LONGTEXT NOT NULL,                  -- what it commits to as message; may be erased
+  f_content LONGTEXT NOT NULL                -- canonical JSON: these bytes are hashed
+);
+CREATE UNIQUE INDEX ix_record_entry_index ON t_record_entry (f_epoch, f_log, f_index);
+CREATE INDEX ix_record_entry_job ON t_record_entry (f_job_id);
+CREATE TABLE t_record_batch (                -- entries that got their indexes together
+  f_log VARCHAR(20) NOT NULL,
+  f_epoch BIGINT NOT NULL,
+  f_first BIGINT NOT NULL,                   -- the first index
+  f_ids LONGTEXT NOT NULL,                   -- JSON: f_id of the entries in order
+  f_hashes LONGTEXT NOT NULL,                -- hashes of their leaves, in hex, one after the other
+  f_time BIGINT NOT NULL,
+  PRIMARY KEY (f_log, f_epoch, f_first)
+);
+CREATE TABLE t_record_head (                 -- the newest state of a log
+  f_log VARCHAR(20) NOT NULL PRIMARY KEY,
+  f_epoch BIGINT NOT NULL,
+  f_size BIGINT NOT NULL,
+  f_edge LONGTEXT NOT NULL                   -- roots of the complete subtrees, in hex, one after the other
+);
+CREATE TABLE t_record_checkpoint (           -- of a log, signed here
+  f_log VARCHAR(20) NOT NULL,
+  f_epoch BIGINT NOT NULL,
+  f_size BIGINT NOT NULL,
+  f_note LONGTEXT NOT NULL,                  -- with the cosignatures of other parties
+  f_time BIGINT NOT NULL,
+  PRIMARY KEY (f_log, f_epoch, f_size)
+);
+CREATE TABLE t_record_witnessed (            -- the newest checkpoint of a log of another party that was cosigned here
+  f_origin VARCHAR(255) NOT NULL PRIMARY KEY,
+  f_size BIGINT NOT NULL,
+  f_note LONGTEXT NOT NULL,
+  f_time BIGINT NOT NULL
+);
+CREATE TABLE t_record_person (               -- who is meant by the random ids in entries
+  f_person_id VARCHAR(32) NOT NULL PRIMARY KEY,
+  f_name VARCHAR(200) NOT NULL UNIQUE
+);
+ALTER TABLE t_outbox ADD COLUMN f_salt VARCHAR(64) NOT NULL DEFAULT '';    -- of the commitments of the record; hex

@@ -1,4 +1,4 @@
-"""Commands that wait to be sent, and text for people."""
+"""Commands that wait to be sent, text for people, and the record."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from dataclasses import replace
 import pytest
 
 from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, log_with, new_entry
+from fate_flow.core.record.log import Head, StoredCheckpoint, StoredEntry, head_after, next_batch
+from fate_flow.core.record.tree import leaf_hash, root_of
 from tests.store_contract.cases import GUEST, HOST, Cases, Each, a_job, with_jobs
 
 
 class OutboxCases(Cases):
     COMMAND = Command(
-        CommandKind.TASK_STOP, "j1", HOST, 2, "reader_0", 3, "canceled", {"incarnation": "abc", "deep": [{"x": None}]}
+        CommandKind.TASK_STOP, "j1", HOST, 2, "reader_0", 3, "canceled", {"incarnation": "abc", "deep": [{"x": None}]},
+        salt="cd" * 32,
     )
 
     def test_a_command_comes_back_as_it_was_put(self, each: Each) -> None:
@@ -69,3 +73,129 @@ class MessageCases(Cases):
         assert each.add_message(a_job().key, "and more")
         assert each.job(a_job().key).message == "released: why; and more"
         assert each.add_message(a_job("nobody").key, "x") is False
+
+
+WITH_HOST = log_with("10000")
+
+
+def an_entry(what: str, log: str = OWN_LOG, job_id: str = "j1", salt: str = "") -> NewEntry:
+    return new_entry(log, Kind.ACT, 7, {"what": what}, job_id=job_id, salt=salt)
+
+
+class RecordCases(Cases):
+    """Entries get their indexes once, and the head moves only from where it was."""
+
+    def test_an_entry_comes_back_to_the_byte_and_is_not_sealed(self, each: Each) -> None:
+        entry = replace(an_entry("\u20ac \U0001f600 'quoted' \\", WITH_HOST, salt="ab" * 32), text="a text")
+        each.add_to_record([entry])
+
+        (found,) = each.unsealed_entries(10)
+        assert replace(found, id=0) == StoredEntry(0, WITH_HOST, entry.content, "act", 7, "j1", "ab" * 32, "a text")
+        assert not found.is_sealed
+        assert each.record_of_job("j1") == (found,)
+        assert each.record_of_job("j2") == ()
+
+    def test_entries_come_in_the_order_of_writing(self, each: Each) -> None:
+        each.add_to_record([an_entry(str(number)) for number in range(600)])
+        each.add_to_record([])
+
+        found = each.unsealed_entries(1_000)
+        assert [one.content for one in found] == [an_entry(str(number)).content for number in range(600)]
+        assert each.unsealed_entries(2) == found[:2]
+
+    def test_a_batch_gives_indexes_and_moves_the_head(self, each: Each) -> None:
+        each.add_to_record([an_entry("a"), an_entry("b", WITH_HOST), an_entry("c")])
+        first, other, second = each.unsealed_entries(10)
+        head = each.record_head(OWN_LOG)
+        batch = next_batch(head, [first, second], 9)
+
+        assert head == Head(OWN_LOG)
+        assert each.seal(head, batch)
+
+        after = each.record_head(OWN_LOG)
+        assert after == head_after(head, batch)
+        assert after.edge.root == root_of([leaf_hash(first.content), leaf_hash(second.content)])
+        assert each.unsealed_entries(10) == (other,)
+        assert each.sealed_entries(OWN_LOG, 1, 0, 10) == (
+            replace(first, epoch=1, index=0), replace(second, epoch=1, index=1)
+        )  # fmt: skip
+        assert each.sealed_entries(OWN_LOG, 1, 1, 1) == (replace(second, epoch=1, index=1),)
+        assert each.sealed_entries(WITH_HOST, 1, 0, 10) == ()
+        assert each.batches(OWN_LOG, 1, 0, 10) == (batch,)
+        assert each.record_heads() == (after,)
+
+    def test_an_old_head_seals_nothing(self, each: Each) -> None:
+        each.add_to_record([an_entry("a"), an_entry("b")])
+        first, second = each.unsealed_entries(10)
+        head = each.record_head(OWN_LOG)
+        assert each.seal(head, next_batch(head, [first], 9))
+
+        assert not each.seal(head, next_batch(head, [second], 9))
+        assert each.record_head(OWN_LOG).size == 1
+        assert each.unsealed_entries(10) == (second,)
+
+    def test_an_entry_gets_one_index(self, each: Each) -> None:
+        each.add_to_record([an_entry("a"), an_entry("b")])
+        first, second = each.unsealed_entries(10)
+        head = each.record_head(OWN_LOG)
+        assert each.seal(head, next_batch(head, [first], 9))
+        after = each.record_head(OWN_LOG)
+
+        assert not each.seal(after, next_batch(after, [second, first], 9))
+        assert each.record_head(OWN_LOG) == after
+        assert each.unsealed_entries(10) == (second,)
+        assert len(each.batches(OWN_LOG, 1, 0, 10)) == 1
+
+    def test_batches_are_found_by_an_index(self, each: Each) -> None:
+        each.add_to_record([an_entry(str(number)) for number in range(6)])
+        entries = each.unsealed_entries(10)
+        made = []
+        for first in (0, 2, 4):
+            head = each.record_head(OWN_LOG)
+            made.append(next_batch(head, entries[first : first + 2], 9))
+            assert each.seal(head, made[-1])
+
+        assert each.batches(OWN_LOG, 1, 0, 10) == tuple(made)
+        assert each.batches(OWN_LOG, 1, 3, 10) == tuple(made[1:])
+        assert each.batches(OWN_LOG, 1, 3, 1) == (made[1],)
+        assert each.batches(OWN_LOG, 1, 6, 10) == ()
+        assert each.batches(OWN_LOG, 2, 0, 10) == ()
+
+    def test_a_new_epoch_begins_with_index_0(self, each: Each) -> None:
+        each.add_to_record([an_entry("a"), an_entry("b")])
+        first, second = each.unsealed_entries(10)
+        head = each.record_head(OWN_LOG)
+        assert each.seal(head, next_batch(head, [first], 9))
+
+        assert not each.open_epoch(head, 2)
+        assert not each.open_epoch(each.record_head(OWN_LOG), 1)
+        assert each.open_epoch(each.record_head(OWN_LOG), 2)
+        head = each.record_head(OWN_LOG)
+        assert head == Head(OWN_LOG, 2)
+        assert each.seal(head, next_batch(head, [second], 9))
+        assert each.sealed_entries(OWN_LOG, 2, 0, 10) == (replace(second, epoch=2, index=0),)
+        assert len(each.sealed_entries(OWN_LOG, 1, 0, 10)) == 1
+
+    def test_a_checkpoint_is_replaced_by_one_with_more_signatures(self, each: Each) -> None:
+        small, large = StoredCheckpoint(1, 2, "note \u2014\n", 5), StoredCheckpoint(1, 10, "large", 6)
+        for one in (large, small, StoredCheckpoint(2, 1, "later", 7)):
+            each.put_checkpoint(WITH_HOST, one)
+        each.put_checkpoint(WITH_HOST, replace(large, note="cosigned"))
+
+        assert each.checkpoints(WITH_HOST, 1) == (small, replace(large, note="cosigned"))
+        assert each.checkpoints(OWN_LOG, 1) == ()
+
+    def test_the_witness_keeps_the_newest_checkpoint_alone(self, each: Each) -> None:
+        assert each.witnessed("origin") is None
+        assert not each.put_witnessed("origin", 1, StoredCheckpoint(0, 3, "three", 5))
+        assert each.put_witnessed("origin", 0, StoredCheckpoint(0, 3, "three", 5))
+        assert not each.put_witnessed("origin", 0, StoredCheckpoint(0, 4, "four", 6))
+        assert each.put_witnessed("origin", 3, StoredCheckpoint(0, 5, "five", 6))
+        assert each.witnessed("origin") == StoredCheckpoint(0, 5, "five", 6)
+
+    def test_a_person_has_one_id(self, each: Each) -> None:
+        assert each.person_id("alice", "1" * 32) == "1" * 32
+        assert each.person_id("alice", "2" * 32) == "1" * 32
+        assert each.person_id("bob", "2" * 32) == "2" * 32
+        assert each.person_name("1" * 32) == "alice"
+        assert each.person_name("3" * 32) == ""

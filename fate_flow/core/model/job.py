@@ -329,6 +329,7 @@ class Command:
     id: int = 0                                          # id of the outbox row; 0: not stored
     attempts: int = 0
     since: int = 0                                       # steady time at which it was stored
+    salt: str = ""                                       # of its commitments in the record; hex; empty if there is none
 
     @property
     def task_key(self) -> TaskKey:
@@ -343,6 +344,7 @@ class Answer:
     retmsg: str = "success"
     data: Any = None
     is_named: bool = field(default=False, compare=False)      # its server names its party, which plain v1 does not
+    is_recorded: bool = field(default=False, compare=False)   # its party has recorded the command and this answer
 
     @property
     def is_ok(self) -> bool:

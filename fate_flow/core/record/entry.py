@@ -48,6 +48,7 @@ class NewEntry:
     at: int
     job_id: str = ""
     salt: str = ""               # hex; of its commitments; empty if it has none
+    text: str = ""               # what it commits to as `message`
 
 
 def log_with(party_id: str) -> str:
@@ -61,7 +62,8 @@ def other_party(log: str) -> str:
 
 
 def new_entry(
-    log: str, kind: Kind, at: int, fields: Mapping[str, Any], *, job_id: str = "", salt: str = ""
+    log: str, kind: Kind, at: int, fields: Mapping[str, Any], *, job_id: str = "", salt: str = "",
+    text: str = "",
 ) -> NewEntry:  # fmt: skip
     """Return an entry with these fields, without those that are empty. Raises BadEntry if it is too long, or has a
     value without a canonical form."""
@@ -73,7 +75,7 @@ def new_entry(
         raise BadEntry(f"an entry of kind {kind.value}: {error}") from error
     if len(content) > MOST_BYTES:
         raise BadEntry(f"an entry of kind {kind.value} has {len(content)} bytes, and the most is {MOST_BYTES}")
-    return NewEntry(log, content, kind, at, job_id, salt)
+    return NewEntry(log, content, kind, at, job_id, salt, text)
 
 
 def read_entry(content: bytes) -> Mapping[str, Any]:

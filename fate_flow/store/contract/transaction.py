@@ -13,7 +13,6 @@ from typing import Protocol
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.store.contract.bindings import Bindings
-from fate_flow.store.contract.history import History
 from fate_flow.store.contract.jobs import Jobs
 from fate_flow.store.contract.models import Models
 from fate_flow.store.contract.old_jobs import OldJobs
@@ -22,6 +21,7 @@ from fate_flow.store.contract.party_keys import KeysOfParties
 from fate_flow.store.contract.peers import Peers
 from fate_flow.store.contract.permissions import Permissions
 from fate_flow.store.contract.queue import Queue
+from fate_flow.store.contract.record import Record
 from fate_flow.store.contract.resources import Resources
 from fate_flow.store.contract.results import Results
 from fate_flow.store.contract.seats import Seats
@@ -32,8 +32,8 @@ from fate_flow.store.values import OutputTable, TableMeta
 
 
 class Transaction(
-    Bindings, History, Jobs, KeysOfParties, Models, OldJobs, Outbox, Peers, Permissions, Queue, Resources, Results,
-    Seats, Submissions, Tasks, Workers, Protocol,
+    Bindings, Jobs, KeysOfParties, Models, OldJobs, Outbox, Peers, Permissions, Queue, Record, Resources,
+    Results, Seats, Submissions, Tasks, Workers, Protocol,
 ):  # fmt: skip
     """One unit of work. Times are milliseconds since the epoch; `retry_at` is steady time (see `steady`)."""
 

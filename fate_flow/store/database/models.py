@@ -26,6 +26,14 @@ from fate_flow.store.database.access_models import (
 )
 from fate_flow.store.database.base import Base
 from fate_flow.store.database.model_rows import DeploymentRow, ModelTagRow, StoredModelRow, TaggedModelRow
+from fate_flow.store.database.record_rows import (
+    PersonRow,
+    RecordBatchRow,
+    RecordCheckpointRow,
+    RecordEntryRow,
+    RecordHeadRow,
+    WitnessedRow,
+)
 
 
 class JobRow(Base):
@@ -285,6 +293,7 @@ class OutboxRow(Base):
     f_body = TextField()
     f_create_time = BigIntegerField()
     f_since = BigIntegerField(default=0)
+    f_salt = CharField(64, default="")
 
     class Meta:
         table_name = "t_outbox"
@@ -482,4 +491,10 @@ MODELS = (
     DeploymentRow,
     ModelTagRow,
     TaggedModelRow,
+    RecordEntryRow,
+    RecordBatchRow,
+    RecordHeadRow,
+    RecordCheckpointRow,
+    WitnessedRow,
+    PersonRow,
 )

@@ -11,7 +11,6 @@ import threading
 from contextlib import AbstractContextManager
 
 from fate_flow.store.memory.bindings import Bindings
-from fate_flow.store.memory.history import History
 from fate_flow.store.memory.models import Models
 from fate_flow.store.memory.old_jobs import OldJobs
 from fate_flow.store.memory.outbox import Outbox
@@ -19,6 +18,7 @@ from fate_flow.store.memory.party_keys import KeysOfParties
 from fate_flow.store.memory.peers import Peers
 from fate_flow.store.memory.permissions import Permissions
 from fate_flow.store.memory.queue import Queue
+from fate_flow.store.memory.record import Record
 from fate_flow.store.memory.results import Results
 from fate_flow.store.memory.seats import Seats
 from fate_flow.store.memory.submissions import Submissions
@@ -42,8 +42,8 @@ class MemoryStore:
 
 
 class MemoryTransaction(
-    Workers, Tasks, Seats, Queue, History, OldJobs, Bindings, Permissions, KeysOfParties, Outbox,
-    Peers, Submissions, Results, Models,
+    Workers, Tasks, Seats, Queue, OldJobs, Bindings, Permissions, KeysOfParties, Outbox,
+    Peers, Record, Submissions, Results, Models,
 ):  # fmt: skip
     """One unit of work. `contract.Transaction` documents the methods."""
 

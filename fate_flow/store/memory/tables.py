@@ -21,6 +21,7 @@ from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Command, EngineState, Hold, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.spec import ModelReference, Party
+from fate_flow.core.record.log import Batch, Head, StoredCheckpoint, StoredEntry
 from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.values import (
     Connector,
@@ -123,6 +124,7 @@ class Table(Generic[K, V]):
 
 BY_JOB = "job"
 BY_STATUS = "status"
+BY_LOG = "log"          # of the record, and its epoch; unsealed entries are in no log
 BY_MAKER = "maker"      # job, task and party
 
 
@@ -150,6 +152,15 @@ class Rows:
         self.engines: Table[str, EngineState] = Table(journal)
         self.outbox: Table[int, Command] = Table(journal)
         self.history: Table[int, HistoryEntry] = Table(journal, job=lambda entry: entry.job_id)
+        self.record: Table[int, StoredEntry] = Table(
+            journal, job=lambda one: one.job_id, log=lambda one: (one.log if one.is_sealed else "", one.epoch)
+        )
+        self.record_ids = count(1)
+        self.record_batches: Table[tuple[str, int, int], Batch] = Table(journal)
+        self.record_heads: Table[str, Head] = Table(journal)
+        self.checkpoints: Table[tuple[str, int, int], StoredCheckpoint] = Table(journal)
+        self.witnessed: Table[str, StoredCheckpoint] = Table(journal)
+        self.people: Table[str, str] = Table(journal)
         self.peers: Table[str, int] = Table(journal)
         self.troubles: Table[str, PeerTrouble] = Table(journal)
         self.intake: Table[str, Hold] = Table(journal)

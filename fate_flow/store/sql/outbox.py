@@ -19,7 +19,7 @@ class Outbox(SqlUnitOfWork):
     def put_command(self, command: Command, at: int, since: int = 0) -> int:
         return _PUT_COMMAND.insert(
             self._database, command.kind.value, command.job_id, command.to.role, command.to.party_id, command.run,
-            command.task, command.version, command.argument, to_json(dict(command.body)), at, since,
+            command.task, command.version, command.argument, to_json(dict(command.body)), at, since, command.salt,
         )  # fmt: skip
 
     def commands_after(self, command_id: int) -> tuple[Command, ...]:
@@ -38,12 +38,12 @@ class Outbox(SqlUnitOfWork):
 
 
 _PUT_COMMAND = Prepared(
-    lambda kind, job_id, role, party_id, run, task, version, argument, body, at, since: OutboxRow.insert(
+    lambda kind, job_id, role, party_id, run, task, version, argument, body, at, since, salt: OutboxRow.insert(
         f_kind=kind, f_job_id=job_id, f_role=role, f_party_id=party_id, f_run=Value(run, converter=False),
         f_component_name=task, f_task_version=Value(version, converter=False), f_argument=argument, f_body=body,
-        f_create_time=Value(at, converter=False), f_since=Value(since, converter=False),
+        f_create_time=Value(at, converter=False), f_since=Value(since, converter=False), f_salt=salt,
     ),
-    11,
+    12,
 )  # fmt: skip
 _COMMANDS_AFTER = Prepared(
     lambda command_id: (

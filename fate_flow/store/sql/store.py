@@ -13,7 +13,6 @@ from peewee import Database
 from fate_flow.store.database.models import MODELS, JobRow
 from fate_flow.store.database.refusals import REFUSALS, drop_if_lost, first_refusal, reading_refused, refusal_of
 from fate_flow.store.sql.bindings import Bindings
-from fate_flow.store.sql.history import History
 from fate_flow.store.sql.models import Models
 from fate_flow.store.sql.old_jobs import OldJobs
 from fate_flow.store.sql.outbox import Outbox
@@ -21,6 +20,7 @@ from fate_flow.store.sql.party_keys import KeysOfParties
 from fate_flow.store.sql.peers import Peers
 from fate_flow.store.sql.permissions import Permissions
 from fate_flow.store.sql.queue import Queue
+from fate_flow.store.sql.record import Record
 from fate_flow.store.sql.results import Results
 from fate_flow.store.sql.seats import Seats
 from fate_flow.store.sql.submissions import Submissions
@@ -100,7 +100,7 @@ class SqlStore:
 
 
 class SqlTransaction(
-    Workers, Tasks, Seats, Queue, History, OldJobs, Bindings, Permissions, KeysOfParties, Outbox,
-    Peers, Submissions, Results, Models,
+    Workers, Tasks, Seats, Queue, OldJobs, Bindings, Permissions, KeysOfParties, Outbox,
+    Peers, Record, Submissions, Results, Models,
 ):  # fmt: skip
     """One unit of work. `contract.Transaction` documents the methods."""

@@ -1,0 +1,68 @@
+"""The store contract for what has happened: the history of jobs, which is removed with them, and the record, which only
+grows. Nothing here changes or removes an entry of the record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from fate_flow.core.model.history import HistoryEntry
+from fate_flow.core.record.entry import NewEntry
+from fate_flow.core.record.log import Batch, Head, StoredCheckpoint, StoredEntry
+
+
+class Record(Protocol):
+    """Part of `contract.Transaction`."""
+
+    def add_entries(self, entries: Sequence[HistoryEntry]) -> None:
+        """Add entries to the history, in this order."""
+
+    def history(self, job_id: str) -> tuple[HistoryEntry, ...]:
+        """Return the entries of a job, in the order of writing; they are removed with the job."""
+
+    def add_to_record(self, entries: Sequence[NewEntry]) -> None:
+        """Add entries, in this order; they get their indexes later."""
+
+    def unsealed_entries(self, most: int) -> tuple[StoredEntry, ...]:
+        """Return the oldest entries without an index, in the order of writing."""
+
+    def seal(self, head: Head, batch: Batch) -> bool:
+        """Give the entries of the batch their indexes, and move the log on from this head.
+
+        False if the log has another head by now, or if an entry has an index already: nothing is written then."""
+
+    def open_epoch(self, head: Head, epoch: int) -> bool:
+        """Let the log begin anew in this later epoch; False if it has another head by now."""
+
+    def record_head(self, log: str) -> Head:
+        """Return how far the log has got; a log without entries is in its first epoch."""
+
+    def record_heads(self) -> tuple[Head, ...]:
+        """Return the heads of all logs that have sealed entries, in the order of their names."""
+
+    def sealed_entries(self, log: str, epoch: int, first: int, most: int) -> tuple[StoredEntry, ...]:
+        """Return the entries of a log from this index on, in the order of their indexes."""
+
+    def batches(self, log: str, epoch: int, first: int, most: int) -> tuple[Batch, ...]:
+        """Return the batches from the one that has this index on, in order."""
+
+    def record_of_job(self, job_id: str) -> tuple[StoredEntry, ...]:
+        """Return the entries about a job, of all logs, in the order of writing."""
+
+    def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
+        """Keep a checkpoint of a log; it replaces one of the same epoch and size, which has fewer signatures."""
+
+    def checkpoints(self, log: str, epoch: int) -> tuple[StoredCheckpoint, ...]:
+        """Return the checkpoints of a log, the smallest first."""
+
+    def witnessed(self, origin: str) -> StoredCheckpoint | None:
+        """Return the newest checkpoint of this log of another party that was cosigned here; its epoch is 0."""
+
+    def put_witnessed(self, origin: str, old_size: int, checkpoint: StoredCheckpoint) -> bool:
+        """Keep a newer checkpoint of another party's log; False if the kept one is not of size `old_size` any more."""
+
+    def person_id(self, name: str, new_id: str) -> str:
+        """Return the random id of this person in entries; it is `new_id` from now on if there was none."""
+
+    def person_name(self, person_id: str) -> str:
+        """Return who is meant by this id; empty if nobody, or if the name was removed."""

@@ -1,0 +1,76 @@
+"""The tables of the record, as peewee models; part of `models.MODELS`."""
+
+from __future__ import annotations
+
+from peewee import BigAutoField, BigIntegerField, CharField, CompositeKey, TextField
+
+from fate_flow.store.database.base import Base
+
+
+class RecordEntryRow(Base):
+    f_id = BigAutoField()
+    f_log = CharField(20)
+    f_epoch = BigIntegerField(default=0)
+    f_index = BigIntegerField(null=True)
+    f_kind = CharField(20)
+    f_job_id = CharField(25, default="")
+    f_time = BigIntegerField()
+    f_salt = CharField(64, default="")
+    f_text = TextField()
+    f_content = TextField()
+
+    class Meta:
+        table_name = "t_record_entry"
+
+
+class RecordBatchRow(Base):
+    f_log = CharField(20)
+    f_epoch = BigIntegerField()
+    f_first = BigIntegerField()
+    f_ids = TextField()
+    f_hashes = TextField()
+    f_time = BigIntegerField()
+
+    class Meta:
+        table_name = "t_record_batch"
+        primary_key = CompositeKey("f_log", "f_epoch", "f_first")
+
+
+class RecordHeadRow(Base):
+    f_log = CharField(20, primary_key=True)
+    f_epoch = BigIntegerField()
+    f_size = BigIntegerField()
+    f_edge = TextField()
+
+    class Meta:
+        table_name = "t_record_head"
+
+
+class RecordCheckpointRow(Base):
+    f_log = CharField(20)
+    f_epoch = BigIntegerField()
+    f_size = BigIntegerField()
+    f_note = TextField()
+    f_time = BigIntegerField()
+
+    class Meta:
+        table_name = "t_record_checkpoint"
+        primary_key = CompositeKey("f_log", "f_epoch", "f_size")
+
+
+class WitnessedRow(Base):
+    f_origin = CharField(255, primary_key=True)
+    f_size = BigIntegerField()
+    f_note = TextField()
+    f_time = BigIntegerField()
+
+    class Meta:
+        table_name = "t_record_witnessed"
+
+
+class PersonRow(Base):
+    f_person_id = CharField(32, primary_key=True)
+    f_name = CharField(200)
+
+    class Meta:
+        table_name = "t_record_person"

@@ -1,0 +1,100 @@
+"""The history and the record, in memory; the counterpart of `sql/record.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fate_flow.core.model.frozen import changed
+from fate_flow.core.model.history import HistoryEntry
+from fate_flow.core.record.entry import NewEntry
+from fate_flow.core.record.log import Batch, Head, StoredCheckpoint, StoredEntry, head_after
+from fate_flow.store.memory.tables import BY_JOB, BY_LOG
+from fate_flow.store.memory.unit import MemoryUnitOfWork
+
+
+class Record(MemoryUnitOfWork):
+    """Part of the transaction. `contract.Transaction` documents the methods."""
+
+    def add_entries(self, entries: Sequence[HistoryEntry]) -> None:
+        for one in entries:
+            number = next(self._rows.entry_numbers)
+            self._rows.history.put(number, changed(one, number=number))
+
+    def history(self, job_id: str) -> tuple[HistoryEntry, ...]:
+        return tuple(sorted(self._rows.history.of(BY_JOB, job_id), key=lambda one: one.number))
+
+    def add_to_record(self, entries: Sequence[NewEntry]) -> None:
+        for one in entries:
+            number = next(self._rows.record_ids)
+            row = StoredEntry(number, one.log, one.content, str(one.kind), one.at, one.job_id, one.salt, one.text)
+            self._rows.record.put(number, row)
+
+    def unsealed_entries(self, most: int) -> tuple[StoredEntry, ...]:
+        return _by_id(self._rows.record.of(BY_LOG, _UNSEALED))[:most]
+
+    def seal(self, head: Head, batch: Batch) -> bool:
+        rows = [self._rows.record.rows[one] for one in batch.ids]
+        if self.record_head(head.log) != head or any(row.is_sealed for row in rows):
+            return False
+        for place, row in enumerate(rows):
+            self._rows.record.put(row.id, changed(row, epoch=batch.epoch, index=batch.first + place))
+        self._rows.record_batches.put((batch.log, batch.epoch, batch.first), batch)
+        self._rows.record_heads.put(head.log, head_after(head, batch))
+        return True
+
+    def open_epoch(self, head: Head, epoch: int) -> bool:
+        if self.record_head(head.log) != head or epoch <= head.epoch:
+            return False
+        self._rows.record_heads.put(head.log, Head(head.log, epoch))
+        return True
+
+    def record_head(self, log: str) -> Head:
+        return self._rows.record_heads.rows.get(log) or Head(log)
+
+    def record_heads(self) -> tuple[Head, ...]:
+        return tuple(sorted(self._rows.record_heads.rows.values(), key=lambda one: one.log))
+
+    def sealed_entries(self, log: str, epoch: int, first: int, most: int) -> tuple[StoredEntry, ...]:
+        found = [one for one in self._rows.record.of(BY_LOG, (log, epoch)) if one.index >= first]
+        return tuple(sorted(found, key=lambda one: one.index)[:most])
+
+    def batches(self, log: str, epoch: int, first: int, most: int) -> tuple[Batch, ...]:
+        of_log = [one for one in self._rows.record_batches.rows.values() if (one.log, one.epoch) == (log, epoch)]
+        return tuple(sorted((one for one in of_log if one.end > first), key=lambda one: one.first)[:most])
+
+    def record_of_job(self, job_id: str) -> tuple[StoredEntry, ...]:
+        return _by_id(self._rows.record.of(BY_JOB, job_id))
+
+    def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
+        self._rows.checkpoints.put((log, checkpoint.epoch, checkpoint.size), checkpoint)
+
+    def checkpoints(self, log: str, epoch: int) -> tuple[StoredCheckpoint, ...]:
+        found = [one for key, one in self._rows.checkpoints.rows.items() if key[:2] == (log, epoch)]
+        return tuple(sorted(found, key=lambda one: one.size))
+
+    def witnessed(self, origin: str) -> StoredCheckpoint | None:
+        return self._rows.witnessed.rows.get(origin)
+
+    def put_witnessed(self, origin: str, old_size: int, checkpoint: StoredCheckpoint) -> bool:
+        kept = self._rows.witnessed.rows.get(origin)
+        if (kept.size if kept else 0) != old_size:
+            return False
+        self._rows.witnessed.put(origin, changed(checkpoint, epoch=0))
+        return True
+
+    def person_id(self, name: str, new_id: str) -> str:
+        for person_id, known in self._rows.people.rows.items():
+            if known == name:
+                return person_id
+        self._rows.people.put(new_id, name)
+        return new_id
+
+    def person_name(self, person_id: str) -> str:
+        return self._rows.people.rows.get(person_id, "")
+
+
+_UNSEALED = ("", 0)
+
+
+def _by_id(found: Sequence[StoredEntry]) -> tuple[StoredEntry, ...]:
+    return tuple(sorted(found, key=lambda one: one.id))

@@ -1,0 +1,270 @@
+"""The history of jobs, and the record: entries, their indexes, heads and checkpoints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from peewee import Value, fn
+
+from fate_flow.core.model.history import HistoryEntry
+from fate_flow.core.record.entry import NewEntry
+from fate_flow.core.record.log import Batch, Head, StoredCheckpoint, StoredEntry, head_after
+from fate_flow.core.record.tree import HASH_BYTES, Edge
+from fate_flow.store.database.models import HistoryRow
+from fate_flow.store.database.prepared import Prepared
+from fate_flow.store.database.queries import hit
+from fate_flow.store.database.record_rows import (
+    PersonRow,
+    RecordBatchRow,
+    RecordCheckpointRow,
+    RecordEntryRow,
+    RecordHeadRow,
+    WitnessedRow,
+)
+from fate_flow.store.database.rows import ENTRY_COLUMNS, entry_of
+from fate_flow.store.sql.unit import SqlUnitOfWork, TakenBack
+
+_ENTRIES_AT_ONCE = 500      # in one statement
+_MOVES_AT_ONCE = 64         # of the history: SQLite allows 32,766 values in a statement
+
+
+class Record(SqlUnitOfWork):
+    """Part of the transaction. `contract.Transaction` documents the methods."""
+
+    def add_entries(self, entries: Sequence[HistoryEntry]) -> None:
+        for first in range(0, len(entries), _MOVES_AT_ONCE):
+            some = entries[first : first + _MOVES_AT_ONCE]
+            _PUT_ENTRY.insert_all(self._database, [_entry_values(one) for one in some])
+
+    def history(self, job_id: str) -> tuple[HistoryEntry, ...]:
+        return tuple(entry_of(row) for row in _HISTORY.rows(self._database, job_id))
+
+    def add_to_record(self, entries: Sequence[NewEntry]) -> None:
+        for first in range(0, len(entries), _ENTRIES_AT_ONCE):
+            some = entries[first : first + _ENTRIES_AT_ONCE]
+            _ADD_TO_RECORD.insert_all(
+                self._database,
+                [(one.log, one.kind, one.job_id, one.at, one.salt, one.text, one.content.decode()) for one in some],
+            )
+
+    def unsealed_entries(self, most: int) -> tuple[StoredEntry, ...]:
+        return tuple(map(_entry_of, _UNSEALED.rows(self._database, most)))
+
+    def seal(self, head: Head, batch: Batch) -> bool:
+        try:
+            with self.savepoint():
+                if not self._move_head(head, head_after(head, batch)) or not self._number(batch):
+                    raise TakenBack
+                RecordBatchRow.insert(
+                    f_log=batch.log, f_epoch=batch.epoch, f_first=batch.first, f_ids=json.dumps(batch.ids),
+                    f_hashes=b"".join(batch.hashes).hex(), f_time=batch.at,
+                ).execute()  # fmt: skip
+        except TakenBack:
+            return False
+        return True
+
+    def _number(self, batch: Batch) -> bool:
+        """Write the indexes beside the entries. The text is made here: peewee takes a millisecond for each fifty."""
+        done, mark = 0, self._database.param
+        for first in range(0, len(batch.ids), _ENTRIES_AT_ONCE):
+            some = batch.ids[first : first + _ENTRIES_AT_ONCE]
+            index = " ".join(f"WHEN {one:d} THEN {batch.first + first + at:d}" for at, one in enumerate(some))
+            rows = ",".join(f"{one:d}" for one in some)
+            done += self._database.execute_sql(
+                f"UPDATE t_record_entry SET f_epoch = {mark}, f_index = CASE f_id {index} END "  # noqa: S608 (numbers alone)
+                f"WHERE f_epoch = 0 AND f_log = {mark} AND f_id IN ({rows})",
+                (batch.epoch, batch.log),
+            ).rowcount
+        return done == len(batch.ids)
+
+    def _move_head(self, head: Head, after: Head) -> bool:
+        RecordHeadRow.insert(f_log=head.log, f_epoch=1, f_size=0, f_edge="").on_conflict_ignore().execute()
+        edge = b"".join(after.edge.hashes).hex()
+        where = (
+            (RecordHeadRow.f_log == head.log) & (RecordHeadRow.f_epoch == head.epoch)
+            & (RecordHeadRow.f_size == head.size) & (RecordHeadRow.f_edge == b"".join(head.edge.hashes).hex())
+        )  # fmt: skip
+        return hit(RecordHeadRow.update(f_epoch=after.epoch, f_size=after.size, f_edge=edge).where(where))
+
+    def open_epoch(self, head: Head, epoch: int) -> bool:
+        return epoch > head.epoch and self._move_head(head, Head(head.log, epoch))
+
+    def record_head(self, log: str) -> Head:
+        row = _HEAD.row(self._database, log)
+        return Head(log) if row is None else _head_of(row)
+
+    def record_heads(self) -> tuple[Head, ...]:
+        return tuple(map(_head_of, _HEADS.rows(self._database)))
+
+    def sealed_entries(self, log: str, epoch: int, first: int, most: int) -> tuple[StoredEntry, ...]:
+        return tuple(map(_entry_of, _SEALED.rows(self._database, epoch, log, first, most)))
+
+    def batches(self, log: str, epoch: int, first: int, most: int) -> tuple[Batch, ...]:
+        begin = _BATCH_WITH.row(self._database, log, epoch, first)
+        rows = _BATCHES.rows(self._database, log, epoch, begin[0] or 0 if begin else 0, most)
+        return tuple(one for one in map(_batch_of, rows) if one.end > first)
+
+    def record_of_job(self, job_id: str) -> tuple[StoredEntry, ...]:
+        return tuple(map(_entry_of, _OF_JOB.rows(self._database, job_id)))
+
+    def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
+        key = {"f_log": log, "f_epoch": checkpoint.epoch, "f_size": checkpoint.size}
+        value = {"f_note": checkpoint.note, "f_time": checkpoint.at}
+        RecordCheckpointRow.replace(**key, **value).execute()
+
+    def checkpoints(self, log: str, epoch: int) -> tuple[StoredCheckpoint, ...]:
+        return tuple(StoredCheckpoint(*row) for row in _CHECKPOINTS.rows(self._database, log, epoch))
+
+    def witnessed(self, origin: str) -> StoredCheckpoint | None:
+        row = _WITNESSED.row(self._database, origin)
+        return None if row is None else StoredCheckpoint(0, *row)
+
+    def put_witnessed(self, origin: str, old_size: int, checkpoint: StoredCheckpoint) -> bool:
+        WitnessedRow.insert(f_origin=origin, f_size=0, f_note="", f_time=0).on_conflict_ignore().execute()
+        where = (WitnessedRow.f_origin == origin) & (WitnessedRow.f_size == old_size)
+        new = WitnessedRow.update(f_size=checkpoint.size, f_note=checkpoint.note, f_time=checkpoint.at)
+        return hit(new.where(where))
+
+    def person_id(self, name: str, new_id: str) -> str:
+        row = _PERSON.row(self._database, name)
+        if row is None:
+            PersonRow.insert(f_person_id=new_id, f_name=name).on_conflict_ignore().execute()
+            row = _PERSON.row(self._database, name)
+        return str(row[0]) if row is not None else new_id
+
+    def person_name(self, person_id: str) -> str:
+        row = _NAME.row(self._database, person_id)
+        return "" if row is None else str(row[0])
+
+
+def _entry_of(row: tuple[Any, ...]) -> StoredEntry:
+    number, log, content, kind, at, job_id, salt, text, epoch, index = row
+    place = -1 if index is None else index
+    return StoredEntry(number, log, content.encode(), kind, at, job_id, salt, text, epoch, place)
+
+
+def _head_of(row: tuple[Any, ...]) -> Head:
+    log, epoch, size, edge = row
+    return Head(log, epoch, Edge(size, _hashes(edge)))
+
+
+def _batch_of(row: tuple[Any, ...]) -> Batch:
+    log, epoch, first, ids, hashes, at = row
+    return Batch(log, epoch, first, tuple(json.loads(ids)), _hashes(hashes), at)
+
+
+def _hashes(text: str) -> tuple[bytes, ...]:
+    raw = bytes.fromhex(text)
+    return tuple(raw[at : at + HASH_BYTES] for at in range(0, len(raw), HASH_BYTES))
+
+
+_COLUMNS = (
+    RecordEntryRow.f_id, RecordEntryRow.f_log, RecordEntryRow.f_content, RecordEntryRow.f_kind, RecordEntryRow.f_time,
+    RecordEntryRow.f_job_id, RecordEntryRow.f_salt, RecordEntryRow.f_text, RecordEntryRow.f_epoch,
+    RecordEntryRow.f_index,
+)  # fmt: skip
+_HEAD_COLUMNS = (RecordHeadRow.f_log, RecordHeadRow.f_epoch, RecordHeadRow.f_size, RecordHeadRow.f_edge)
+_BATCH_COLUMNS = (
+    RecordBatchRow.f_log, RecordBatchRow.f_epoch, RecordBatchRow.f_first, RecordBatchRow.f_ids, RecordBatchRow.f_hashes,
+    RecordBatchRow.f_time,
+)  # fmt: skip
+
+_ADD_TO_RECORD = Prepared(
+    lambda log, kind, job_id, at, salt, text, content: RecordEntryRow.insert(
+        f_log=log, f_kind=kind, f_job_id=job_id, f_time=Value(at, converter=False), f_salt=salt, f_text=text,
+        f_content=content, f_epoch=0,
+    ),
+    7,
+)  # fmt: skip
+_UNSEALED = Prepared(
+    lambda most: (
+        RecordEntryRow.select(*_COLUMNS).where(RecordEntryRow.f_epoch == 0).order_by(RecordEntryRow.f_id).limit(most)
+    ),
+    1,
+)
+_SEALED = Prepared(
+    lambda epoch, log, first, most: (
+        RecordEntryRow.select(*_COLUMNS)
+        .where(
+            (RecordEntryRow.f_epoch == Value(epoch, converter=False)) & (RecordEntryRow.f_log == log)
+            & (RecordEntryRow.f_index >= Value(first, converter=False))
+        )
+        .order_by(RecordEntryRow.f_index)
+        .limit(most)
+    ),
+    4,
+)  # fmt: skip
+_OF_JOB = Prepared(
+    lambda job_id: (
+        RecordEntryRow.select(*_COLUMNS).where(RecordEntryRow.f_job_id == job_id).order_by(RecordEntryRow.f_id)
+    ),
+    1,
+)
+_HEAD = Prepared(lambda log: RecordHeadRow.select(*_HEAD_COLUMNS).where(RecordHeadRow.f_log == log), 1)
+_HEADS = Prepared(lambda: RecordHeadRow.select(*_HEAD_COLUMNS).order_by(RecordHeadRow.f_log), 0)
+_BATCH_WITH = Prepared(
+    lambda log, epoch, index: RecordBatchRow.select(fn.MAX(RecordBatchRow.f_first)).where(
+        (RecordBatchRow.f_log == log) & (RecordBatchRow.f_epoch == Value(epoch, converter=False))
+        & (RecordBatchRow.f_first <= Value(index, converter=False))
+    ),
+    3,
+)  # fmt: skip
+_BATCHES = Prepared(
+    lambda log, epoch, first, most: (
+        RecordBatchRow.select(*_BATCH_COLUMNS)
+        .where(
+            (RecordBatchRow.f_log == log) & (RecordBatchRow.f_epoch == Value(epoch, converter=False))
+            & (RecordBatchRow.f_first >= Value(first, converter=False))
+        )
+        .order_by(RecordBatchRow.f_first)
+        .limit(most)
+    ),
+    4,
+)  # fmt: skip
+_CHECKPOINTS = Prepared(
+    lambda log, epoch: (
+        RecordCheckpointRow.select(
+            RecordCheckpointRow.f_epoch, RecordCheckpointRow.f_size, RecordCheckpointRow.f_note,
+            RecordCheckpointRow.f_time,
+        )
+        .where((RecordCheckpointRow.f_log == log) & (RecordCheckpointRow.f_epoch == Value(epoch, converter=False)))
+        .order_by(RecordCheckpointRow.f_size)
+    ),
+    2,
+)  # fmt: skip
+_WITNESSED = Prepared(
+    lambda origin: WitnessedRow.select(WitnessedRow.f_size, WitnessedRow.f_note, WitnessedRow.f_time).where(
+        (WitnessedRow.f_origin == origin) & (WitnessedRow.f_note != "")
+    ),
+    1,
+)
+_PERSON = Prepared(lambda name: PersonRow.select(PersonRow.f_person_id).where(PersonRow.f_name == name), 1)
+_NAME = Prepared(lambda person_id: PersonRow.select(PersonRow.f_name).where(PersonRow.f_person_id == person_id), 1)
+
+
+def _entry_values(one: HistoryEntry) -> tuple[str | int, ...]:
+    role, party_id = (one.party.role, one.party.party_id) if one.party else ("", "")
+    return (
+        one.job_id, one.level.value, role, party_id, one.task, one.version, one.old, one.new, one.reason, one.message,
+        one.caused_by, one.exit_status, one.at,
+    )  # fmt: skip
+
+
+_PUT_ENTRY = Prepared(
+    lambda job_id, level, role, party_id, task, version, old, new, reason, message, caused_by, exit_status, at: (
+        HistoryRow.insert(
+            f_job_id=job_id, f_level=level, f_role=role, f_party_id=party_id, f_component_name=task,
+            f_task_version=Value(version, converter=False), f_old=old, f_new=new, f_reason=reason, f_message=message,
+            f_caused_by=caused_by, f_exit_status=exit_status, f_time=Value(at, converter=False),
+        )
+    ),
+    13,
+)  # fmt: skip
+_HISTORY = Prepared(
+    lambda job_id: (
+        HistoryRow.select(*ENTRY_COLUMNS).where(HistoryRow.f_job_id == job_id).order_by(HistoryRow.f_id)
+    ),
+    1,
+)
