@@ -27,6 +27,9 @@ class Reason(Enum):
     WORKER_CRASHED = "worker_crashed"          # the process crashed by itself: SIGSEGV, SIGABRT, ...
     WORKER_KILLED = "worker_killed"            # the process ended without a result
     OUT_OF_MEMORY = "out_of_memory"            # it was killed because it used more memory than it may
+    PREEMPTED = "preempted"                    # the cluster gave its place to another job
+    NODE_LOST = "node_lost"                    # the machine on which it ran failed
+    NOT_PLACED = "not_placed"                  # the cluster gave it no place within the time that the party waits
     LAUNCH_FAILED = "launch_failed"            # no process was started
     NOT_ALLOWED = "not_allowed"                # the party no longer allows something that the task needs there
     TASK_TIMEOUT = "task_timeout"              # the task exceeded its time limit; for a job: one of its tasks did
@@ -71,6 +74,9 @@ RULES: Mapping[Reason, Rule] = {
     Reason.WORKER_CRASHED: Rule("failed", _PARTY, RetryEvent.ERROR),
     Reason.WORKER_KILLED: Rule("failed", _PARTY, RetryEvent.INTERRUPTION),
     Reason.OUT_OF_MEMORY: Rule("failed", _PARTY, RetryEvent.OUT_OF_MEMORY),
+    Reason.PREEMPTED: Rule("failed", _PARTY, RetryEvent.INTERRUPTION),
+    Reason.NODE_LOST: Rule("failed", _PARTY, RetryEvent.INTERRUPTION),
+    Reason.NOT_PLACED: Rule("failed", _PARTY, RetryEvent.NO_CAPACITY),
     Reason.LAUNCH_FAILED: Rule("failed", _PARTY, RetryEvent.ERROR),
     Reason.NOT_ALLOWED: Rule("failed", _PARTY),
     Reason.TASK_TIMEOUT: Rule("timeout", _BOTH, RetryEvent.TIMEOUT),

@@ -76,11 +76,11 @@ def adopt_orphans() -> None:
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def die_with_parent(parent: int) -> None:
-    """Have this process killed when its parent, the process `parent`, ends; at once if it has ended already."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def die_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Have this process get a signal when its parent, the process `parent`, ends; at once if it has ended already."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
     if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), number)
 
 
 def yield_to_other_sessions(niceness: int) -> None:

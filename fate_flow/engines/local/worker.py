@@ -31,9 +31,13 @@ EXIT = "exit.json"
 MOST_JSON_BYTES = 32 * 1024 * 1024
 
 T = TypeVar("T")
+_MACHINE = os.uname().nodename[:60]
 
 Way = Literal["fork", "exec"]
-Cause = Literal["exited", "stopped", "timeout", "out_of_memory", "server_lost", "not_started"]
+Cause = Literal[
+    "exited", "stopped", "timeout", "out_of_memory", "server_lost", "not_started",
+    "preempted", "node_lost", "not_placed", "lost",      # which only an engine of many machines can say
+]
 State = Literal["created", "running", "exited", "lost"]
 
 
@@ -204,12 +208,13 @@ class Observation:
     process: ProcessId | None = None       # of the worker; None if it never started
     exit: Exit | None = None               # in state exited
     result: dict[str, Any] | None = None   # in states exited and lost; None: there is none, or it is incomplete
+    is_placed: bool = False                # in state created: a cluster has it, or may have, and decides when it runs
 
 
 def claim(folder: Path) -> bool:
     """Claim the worker of this folder; True only for the one process that may decide whether it starts."""
     me = ProcessId.of(os.getpid())
-    draft = _draft(folder / CLAIMED)
+    draft = draft_of(folder / CLAIMED)
     draft.write_text(json.dumps({"pid": me.pid, "started": me.started}))
     try:
         # A link, not O_EXCL, because the claim must never exist without the identity of its process.
@@ -286,7 +291,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o644, is_durable: bool = True) -> None:
     """Write a file so that it never appears incomplete; if `is_durable`, not even after a power cut."""
-    draft = _draft(path)
+    draft = draft_of(path)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     try:
         with open(descriptor, "w") as file:
@@ -300,6 +305,6 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o644, is_durable: bo
         raise
 
 
-def _draft(path: Path) -> Path:
-    """Return a path in the same folder that no other thread writes."""
-    return path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+def draft_of(path: Path) -> Path:
+    """Return a path in the same folder that no other thread writes, on whatever machine."""
+    return path.with_name(f".{path.name}.{_MACHINE}.{os.getpid()}.{threading.get_ident()}")

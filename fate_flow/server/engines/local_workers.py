@@ -6,10 +6,11 @@ import hashlib
 import hmac
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from fate_flow.components.artifacts.attempt import Attempt, KindOnDisk
 from fate_flow.components.artifacts.data_frames import input_of
@@ -23,9 +24,11 @@ from fate_flow.core.model.artifact import DATAFRAME, FILE_SCHEME, INDEX, METRIC,
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.program import WORK_FOLDERS
+from fate_flow.core.planning.participant.share_end import SAID_BY_THE_ENGINE
 from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
 from fate_flow.engines.local.engine import LocalEngine, living_workers, printed_in
 from fate_flow.engines.local.worker import LAUNCH, Exit, WorkerSpec, read_json, write_atomically
+from fate_flow.engines.local.worker import Observation as Seen
 from fate_flow.jobspec.text.yaml_text import yaml_text
 from fate_flow.records.operator_log.worker_config import worker_log_folders, worker_logging_config
 from fate_flow.server.engines.parts import EngineParts
@@ -42,15 +45,23 @@ def worker_token(secret: bytes, worker_id: str) -> str:
 _FOLDER = "folder"          # the kind of input that only the collector of a program gets: working folders
 
 
+class FolderEngine(Protocol):
+    """Runs workers that it knows by their folders."""
+
+    def observe(self, folder: Path) -> Seen: ...
+
+    def stop(self, folder: Path, grace_seconds: float) -> bool: ...
+
+
 @dataclass(frozen=True)
-class LocalWorkers:
-    """Workers as processes of this machine, in the folders that docs/reference/contracts.md describes.
+class FolderWorkers(ABC):
+    """Workers in the folders that docs/reference/contracts.md describes.
 
     The handle of a worker is the path of its folder, below the folder of all jobs. A worker with any other handle is
     lost: whatever lies there, nothing of it is read, stopped or removed."""
 
     settings: Settings
-    engine: LocalEngine
+    engine: FolderEngine
     exchange_url: str
     secret: bytes
     wake_scheduler: Callable[[bytes], None]
@@ -81,7 +92,11 @@ class LocalWorkers:
         start.cwd.mkdir(exist_ok=True)
         for file in start.files:
             write_atomically(folder / file.name, file.text, mode=file.mode, is_durable=False)
-        self.engine.launch(self._spec(order, folder, provider.name, start), start.imports)
+        self._run(order, self._spec(order, folder, provider.name, start), start.imports)
+
+    @abstractmethod
+    def _run(self, order: LaunchOrder, spec: WorkerSpec, imports: Sequence[str]) -> None:
+        """Have the worker of this spec run; `imports`: modules that a fork of the spawner needs."""
 
     def forget(self, worker: Worker) -> None:
         folder = self._folder_of(worker)
@@ -96,8 +111,8 @@ class LocalWorkers:
         folder = self._folder_of(worker)
         return kept_file(folder, name) if folder is not None else None
 
-    def has_living_worker(self, job_id: str) -> bool:
-        return bool(living_workers(self.settings.jobs_dir / job_id))
+    @abstractmethod
+    def has_living_worker(self, job_id: str) -> bool: ...
 
     def _launch(self, order: LaunchOrder, folder: Path, logs: Path) -> Launch:
         settings = self.settings
@@ -218,7 +233,7 @@ class LocalWorkers:
         seen = self.engine.observe(folder)
         place = WorkerPlace(seen.process.pid) if seen.process else None
         if seen.exit is None:
-            return Observation(seen.state, place)
+            return Observation(seen.state, place, is_placed=seen.is_placed)
         message = ""
         if self._leaves_result(folder):
             said = read_result(seen.result or {}, Attempt(worker.task, folder), self._kinds_on_disk())
@@ -226,7 +241,7 @@ class LocalWorkers:
                 message = "the worker could not write its result file: check whether the disk of this party is full"
         else:
             said = _decision_on_program(seen.exit)
-        if seen.exit.cause == "out_of_memory":      # whatever the worker wrote before it was killed
+        if seen.exit.cause in SAID_BY_THE_ENGINE:      # whatever the worker wrote before it was killed
             message = seen.exit.message
         return Observation(
             seen.state, place, seen.exit.cause, seen.exit.exit_code, seen.exit.signal, said.succeeded,
@@ -253,6 +268,19 @@ class LocalWorkers:
     def _not_ours(self, worker: Worker) -> str:
         jobs = self.settings.jobs_dir
         return f"the handle of worker {worker.worker_id}, {shown(worker.handle)}, is not a folder below {jobs}"
+
+
+@dataclass(frozen=True)
+class LocalWorkers(FolderWorkers):
+    """Workers as processes of this machine."""
+
+    engine: LocalEngine
+
+    def _run(self, order: LaunchOrder, spec: WorkerSpec, imports: Sequence[str]) -> None:  # noqa: ARG002  # all may run
+        self.engine.launch(spec, imports)
+
+    def has_living_worker(self, job_id: str) -> bool:
+        return bool(living_workers(self.settings.jobs_dir / job_id))
 
 
 def build_local(parts: EngineParts, one: EngineSettings) -> LocalWorkers:  # noqa: ARG001  # all have the same spawner

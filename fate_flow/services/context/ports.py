@@ -71,6 +71,7 @@ class LaunchOrder:
     collects: tuple[Worker, ...] = ()            # for the collector: the workers of the program, by rank
     document: str = ""                           # its name for other parties; empty: it is not compared with theirs
     streams: StreamEnds = NO_STREAMS
+    initiator: str = ""                          # the id of the party whose job it is
     need: Need = field(default_factory=Need)                          # of this worker alone
 
 
@@ -88,12 +89,13 @@ class Observation:
 
     state: str                       # created, running, exited or lost
     place: WorkerPlace | None = None       # None: it has not started, or never did
-    cause: str = ""                  # exited, stopped, timeout, out_of_memory, server_lost or not_started
+    cause: str = ""                  # how it ended; `WorkerExit` knows the words
     exit_code: int | None = None
     signal: int | None = None
     succeeded: bool = False          # the result file says so
     message: str = ""                # what went wrong, one line
     made: TaskOutputs = TaskOutputs()
+    is_placed: bool = False          # in state created: a cluster decides when it starts
 
     @property
     def exit(self) -> WorkerExit:

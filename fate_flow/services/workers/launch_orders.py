@@ -41,6 +41,7 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
     streams = ends_of(task_spec.ports, key, task.incarnation, task.without)
     return LaunchOrder(
         worker=worker,
+        initiator=spec.initiator.party_id,
         module=task_spec.module,
         incarnation=task.incarnation,
         parties=tuple((party.role, party.party_id) for party in _running(task_spec, task.without)),

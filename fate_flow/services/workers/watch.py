@@ -48,7 +48,7 @@ class WorkerWatch:
             return
         observation = _observed(unit, worker)
         if observation.state == "created":
-            self._await_launch(unit, worker, task)
+            self._await_launch(unit, worker, task, is_placed=observation.is_placed)
             return
         if worker.status is WorkerStatus.CREATED and observation.place is not None:
             worker, task = self._started(unit, worker, task, observation)
@@ -57,9 +57,11 @@ class WorkerWatch:
         elif is_to_end(worker, task):
             stop_worker(unit, worker)
 
-    def _await_launch(self, unit: UnitOfWork, worker: Worker, task: Task) -> None:
+    def _await_launch(self, unit: UnitOfWork, worker: Worker, task: Task, *, is_placed: bool) -> None:
         if is_to_end(worker, task):
             stop_worker(unit, worker)
+        if is_placed:        # its engine counts how long it may wait
+            return
         rules = unit.context.rules
         step = plan_launch(
             worker, task, unit.steady - worker.since, longest=rules.launch, again_after=rules.poll_interval

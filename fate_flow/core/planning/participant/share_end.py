@@ -23,7 +23,7 @@ class WorkerExit:
     """What a party sees of a worker that has ended."""
 
     is_lost: bool = False            # the process and its runner are gone and left no exit status
-    cause: str = ""                  # exited, stopped, timeout, out_of_memory, server_lost or not_started
+    cause: str = ""                  # exited, or a key of `_CAUSES`
     exit_code: int | None = None
     signal: int | None = None
     succeeded: bool = False          # the result file says so
@@ -39,7 +39,7 @@ def how_it_ended(task: Task, seen: WorkerExit) -> tuple[Reason, str]:
     if seen.cause in _CAUSES:
         reason, text = _CAUSES[seen.cause]
         # the message of a process that we have ended is only about our signal
-        return reason, (seen.message if reason in _SAID_BY_THE_ENGINE else "") or text
+        return reason, (seen.message if seen.cause in SAID_BY_THE_ENGINE else "") or text
     if seen.succeeded and seen.exit_code == 0:
         return Reason.DONE, ""
     if seen.message:
@@ -69,10 +69,14 @@ _CAUSES: Mapping[str, tuple[Reason, str]] = {
     "server_lost": (Reason.SERVER_LOST, "its own server was gone for too long"),
     "not_started": (Reason.LAUNCH_FAILED, "the program could not be started"),
     "stopped": (Reason.WORKER_KILLED, "was stopped from outside"),
+    "lost": (Reason.WORKER_KILLED, "its runner has left no end"),
+    "preempted": (Reason.PREEMPTED, "another job took its place"),
+    "node_lost": (Reason.NODE_LOST, "its node failed"),
+    "not_placed": (Reason.NOT_PLACED, "waited for too long for a place to run"),
 }
 
-_SAID_BY_THE_ENGINE = frozenset({Reason.LAUNCH_FAILED, Reason.OUT_OF_MEMORY})
-"""Reasons of `_CAUSES` whose message is the engine's, not the worker's."""
+SAID_BY_THE_ENGINE = frozenset({"not_started", "out_of_memory", "lost", "preempted", "node_lost", "not_placed"})
+"""Causes whose message is the engine's, not the worker's."""
 
 
 def end_of_worker(worker: Worker, task: Task, reason: Reason, message: str, exit_status: str) -> WorkerEnd:

@@ -1,0 +1,379 @@
+"""The server's side of an engine that places runners on other machines.
+
+The folder of a worker is the first word about it, the listing of the cluster the second. What the listings of this
+process have shown is in memory; a new process begins again, and decides a little later.
+
+A thread of each process submits what that process places. Where workers are observed, it also lists, cancels what
+nobody wants, and writes the end of what is gone into its folder: so `observe` reads files and waits for nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fate_flow.core.model.resources import Need
+from fate_flow.engines.local.worker import (
+    CLAIMED,
+    EXIT,
+    LAUNCH,
+    RESULT,
+    Cause,
+    Exit,
+    Observation,
+    Started,
+    WorkerSpec,
+    claim,
+    read_json,
+    write_atomically,
+)
+from fate_flow.engines.placed.cluster import Cluster, Listed, Placement, Stage, Submission, Taken, Unreadable, Waiting
+from fate_flow.engines.placed.folder import (
+    PLACED,
+    Pending,
+    Placed,
+    intend,
+    is_below,
+    request_stop,
+    seconds_of,
+    why_stopped,
+)
+from fate_flow.engines.placed.seen import Patience, Seen, Step, step_of
+
+log = logging.getLogger(__name__)
+
+_MOST_CANCELLED = 20            # a listing; more are left to the next one
+_LATE_SECONDS = 15.0            # after the grace of a stop, before the job itself is cancelled
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """How an engine behaves. Times are in seconds."""
+
+    poll_seconds: float
+    longest_pending: float                   # 0: for ever
+    settle: float
+    runner: Callable[[Path], Sequence[str]]      # the command that runs the worker of a folder
+    jobs_dir: Path
+    prefix: str                              # of the names of this home
+
+
+@dataclass
+class _Watched:
+    """What this process knows of a worker without an end."""
+
+    seen: Seen | None = None             # None: this process has not listed since it watches
+    patience: Patience | None = None
+    signalled: bool = False
+    cancel_at: float | None = None
+
+
+@dataclass
+class _Order:
+    placement: Placement
+    waits: bool = False                      # the cluster was not reached
+
+
+class PlacedEngine:
+    """Workers on the machines of a cluster."""
+
+    def __init__(
+        self, cluster: Cluster, conduct: Conduct, ended: Callable[[Path], None],
+        clock: Callable[[], float] = time.monotonic, has_thread: bool = True,
+    ) -> None:
+        """`ended`: called when the end of a worker is seen, by the thread of this engine. Without a thread, the caller
+        calls `work`."""
+        self._cluster = cluster
+        self._conduct = conduct
+        self._ended = ended
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._orders: list[_Order] = []
+        self._watched: dict[Path, _Watched] = {}
+        self._signals: list[str] = []
+        self._lists = False                      # this process observes workers, or jobs that nobody wants are left
+        self._unwanted: dict[str, int] = {}      # by name: in how many listings nobody wanted it
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._begin = self._begin_thread if has_thread else lambda: None
+
+    def launch(self, spec: WorkerSpec, need: Need, partner: str = "", longest_pending: float = 0.0) -> None:
+        """Submit the runner of a worker once, however often it is launched.
+
+        `longest_pending`: of its job, in seconds; it counts if it is shorter than that of this party."""
+        folder = spec.folder
+        if (folder / CLAIMED).exists() or (folder / PLACED).exists():
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / LAUNCH, spec.to_json(), mode=0o600, is_durable=False)
+        name = f"{self._conduct.prefix}{spec.worker_id}"
+        if not intend(folder, name, longest_pending):
+            return
+        title = self._cluster.title
+        Pending("submitted", f"is submitted to {title}").write(folder)
+        argv = tuple(self._conduct.runner(folder))
+        order = _Order(Placement(name, folder, argv, need, spec.grace_seconds, partner))
+        with self._lock:
+            self._orders.append(order)
+        self._run()
+
+    def observe(self, folder: Path) -> Observation:
+        """Return the state of the worker of a folder."""
+        end = Exit.read(folder)
+        started = Started.read(folder)
+        process = started.worker if started else None
+        if end is not None:
+            with self._lock:
+                self._watched.pop(folder, None)
+            return Observation("exited", process, self._explained(folder, end), read_json(folder / RESULT))
+        with self._lock:
+            self._watched.setdefault(folder, _Watched())
+            self._lists = True
+        self._run()
+        if started:
+            return Observation("running", process)
+        return Observation("created", is_placed=(folder / PLACED).exists())
+
+    def stop(self, folder: Path, grace_seconds: float) -> bool:
+        """Ask a worker to end; one that has not started never starts then. Repeat the call until it has ended.
+
+        Returns True if this call has decided that the worker never starts; then no runner reports its end."""
+        if (folder / EXIT).exists():
+            return False
+        folder.mkdir(parents=True, exist_ok=True)
+        request_stop(folder, grace_seconds)
+        if claim(folder):
+            write_atomically(folder / EXIT, Exit(None, None, "stopped").to_json())
+            self._wake.set()
+            return True
+        placed = Placed.read(folder)
+        if placed is not None:
+            with self._lock:
+                one = self._watched.setdefault(folder, _Watched())
+                self._lists = True
+                due = self._clock() + grace_seconds + _LATE_SECONDS
+                one.cancel_at = due if one.cancel_at is None else min(one.cancel_at, due)
+                if not one.signalled:
+                    one.signalled = True
+                    self._signals.append(placed.name)
+            self._run()
+        return False
+
+    def is_living(self, folder: Path) -> bool:
+        """Return whether a worker was placed here and has no end yet."""
+        return (folder / PLACED).exists() and not (folder / EXIT).exists()
+
+    # ------------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        """Let the thread work, and begin it with the first need: a process may fork before."""
+        self._begin()
+        if self._orders or self._signals:
+            self._wake.set()
+
+    def _begin_thread(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="placing", daemon=True)
+                self._thread.start()
+
+    def _serve(self) -> None:
+        next_poll = 0.0
+        while True:
+            try:
+                self.work(polls=time.monotonic() >= next_poll)
+            except Exception:    # it must live on: without it no worker starts or ends
+                log.exception("placing on %s", self._cluster.title)
+            if time.monotonic() >= next_poll:
+                next_poll = time.monotonic() + self._conduct.poll_seconds
+            self._wake.wait(max(0.0, next_poll - time.monotonic()))
+            self._wake.clear()
+
+    def work(self, *, polls: bool) -> None:
+        """Do what is due: submit, signal, and look at the listing if it `polls`. The thread calls it."""
+        self._submit_all(polls)
+        with self._lock:
+            names, self._signals = self._signals, []
+        for name in names:
+            self._cluster.signal(name)
+        if polls and self._lists:
+            self._look()
+
+    def _submit_all(self, polls: bool) -> None:
+        with self._lock:
+            due = [one for one in self._orders if polls or not one.waits]
+            self._orders = [one for one in self._orders if not (polls or not one.waits)]
+        for order in due:
+            folder = order.placement.folder
+            if (folder / CLAIMED).exists():          # it was stopped meanwhile
+                continue
+            self._answered(order, self._cluster.submit(order.placement))
+
+    def _answered(self, order: _Order, answer: Submission) -> None:
+        folder, title = order.placement.folder, self._cluster.title
+        if answer.taken is Taken.REFUSED:
+            self._never_start(folder, "not_started", f"{title} refused it: {answer.text}")
+        elif answer.taken is Taken.NOT_REACHED:
+            order.waits = True
+            with self._lock:
+                self._orders.append(order)
+            _note(folder, Waiting("unreachable", f"waits for {title}, which does not answer: {answer.text}"), 0.0)
+        elif answer.taken is Taken.IN_DOUBT:
+            # Submitted again, it might run twice. The next listings tell.
+            log.warning("%s: whether %s has it is not known yet: %s", folder, title, answer.text)
+            _note(folder, Waiting("doubt", f"may be in {title}, which has not answered: {answer.text}"), 0.0)
+
+    def _look(self) -> None:
+        begun = self._clock()
+        with self._lock:
+            # Who is placed after the listing has begun cannot be missed in it.
+            folders = [*self._watched]
+            submitting = {one.placement.folder for one in self._orders}
+        try:
+            listed = self._cluster.listing()
+        except Unreadable as error:
+            log.warning("%s cannot be listed: %s", self._cluster.title, error)
+            for folder in folders:
+                self._keep(folder, self._seen(folder).without_listing())
+            return
+        by_name = _by_name(listed)
+        for folder in folders:
+            placed = Placed.read(folder)
+            if Exit.read(folder) is not None or not folder.exists():
+                with self._lock:
+                    self._watched.pop(folder, None)
+                self._ended(folder)
+            elif placed is not None and folder not in submitting:
+                self._keep(folder, self._seen(folder).with_listing(by_name.get(placed.name), begun))
+                self._decide(folder, placed)
+        self._cancel_unwanted(listed)
+        with self._lock:
+            self._lists = bool(self._watched or self._unwanted)
+
+    def _seen(self, folder: Path) -> Seen:
+        with self._lock:
+            one = self._watched.get(folder)
+        if one is not None and one.seen is not None:
+            return one.seen
+        earlier = Pending.read(folder)               # what another process of this server has counted
+        return Seen(pending_seconds=earlier.seconds if earlier else 0.0)
+
+    def _keep(self, folder: Path, seen: Seen) -> None:
+        with self._lock:
+            if folder in self._watched:
+                self._watched[folder].seen = seen
+
+    def _decide(self, folder: Path, placed: Placed) -> None:
+        with self._lock:
+            one = self._watched.get(folder)
+        if one is None or one.seen is None:
+            return
+        is_begun = (folder / CLAIMED).exists()
+        step = step_of(one.seen, is_begun=is_begun, now=self._clock(), patience=self._patience(one, folder, placed))
+        listed = one.seen.listed
+        if step is Step.GIVE_UP:
+            seconds, why = one.seen.pending_seconds, listed.waiting.text if listed and listed.waiting else "waits"
+            self._never_start(folder, "not_placed", f"{why}; given up after {seconds:.0f} s")
+        elif step is Step.END:
+            request_stop(folder, 0, "node_lost" if listed is not None and listed.cause == "node_lost" else "lost")
+        elif step is Step.LOST:
+            self._lose(folder, listed, is_begun=is_begun)
+        elif not is_begun and listed is not None and listed.waiting is not None:
+            _note(folder, listed.waiting, one.seen.pending_seconds)
+        if one.cancel_at is not None and self._clock() >= one.cancel_at:
+            self._cluster.cancel(placed.name)
+
+    def _patience(self, one: _Watched, folder: Path, placed: Placed) -> Patience:
+        if one.patience is None:
+            order = read_json(folder / LAUNCH) or {}
+            silence = seconds_of(order.get("lease_seconds")) + seconds_of(order.get("grace_seconds"))
+            asked, most = placed.longest_pending, self._conduct.longest_pending
+            longest = min(asked, most) if asked and most else asked or most
+            one.patience = Patience(longest, self._conduct.settle, silence)
+        return one.patience
+
+    def _lose(self, folder: Path, listed: Listed | None, *, is_begun: bool) -> None:
+        """Write the end of a worker that its runner cannot write any more."""
+        cause, text = self._cluster.cause_in(folder)
+        title = self._cluster.title
+        if listed is not None and listed.cause:
+            cause, text = listed.cause, text or f"{title} says {listed.word}"
+        elif not cause:
+            said = f"{title} says {listed.word}" if listed is not None else f"{title} does not list it any more"
+            what = "its runner has left no end" if is_begun else "no process started"
+            cause, text = "lost" if is_begun or listed is not None else "not_started", f"{what}, and {said}"
+        if not self._never_start(folder, cause, text):
+            self._end(folder, cause, text)
+
+    def _never_start(self, folder: Path, cause: str, message: str) -> bool:
+        """End a worker that has not begun; False if its runner was faster. Its job, if it comes, finds the claim."""
+        with suppress(FileNotFoundError):         # the folder was removed
+            if not claim(folder):
+                return False
+            self._end(folder, cause, message)
+        return True
+
+    def _end(self, folder: Path, cause: str, message: str) -> None:
+        if Exit.read(folder) is None:
+            with suppress(FileNotFoundError):
+                write_atomically(folder / EXIT, Exit(None, None, _cause(cause), message).to_json())
+        self._ended(folder)
+
+    def _cancel_unwanted(self, listed: Collection[Listed]) -> None:
+        """Cancel jobs of this home that nobody wants: whose worker has ended, or whose folder is gone."""
+        unwanted = {
+            one.name for one in listed
+            if one.stage in (Stage.PENDING, Stage.ALIVE) and self._is_ours(one) and not self._is_wanted(one)
+        }  # fmt: skip
+        # A runner writes the end of its worker a moment before its job ends.
+        self._unwanted = {name: self._unwanted.get(name, 0) + 1 for name in unwanted}
+        for name in [name for name, often in self._unwanted.items() if often > 1][:_MOST_CANCELLED]:
+            log.warning("%s: cancels %s, whose worker has ended", self._cluster.title, name)
+            self._cluster.cancel(name)
+
+    def _is_ours(self, one: Listed) -> bool:
+        worker_id = one.name.removeprefix(self._conduct.prefix)
+        is_named = one.name.startswith(self._conduct.prefix) and Path(one.folder).name == worker_id
+        return is_named and is_below(one.folder, self._conduct.jobs_dir)
+
+    def _is_wanted(self, one: Listed) -> bool:
+        folder = Path(one.folder)
+        return (folder / PLACED).exists() and not (folder / EXIT).exists()
+
+    def _explained(self, folder: Path, end: Exit) -> Exit:
+        """Return the end with the cluster's word, if neither the worker nor this server has caused it."""
+        asked = why_stopped(folder)
+        if end.cause not in ("exited", "stopped") or end.exit_code == 0 or asked == "":
+            return end
+        cause, text = self._cluster.cause_in(folder)
+        if not cause and asked:
+            cause, text = asked, f"{self._cluster.title} had lost it"
+        return replace(end, cause=_cause(cause), message=text) if cause else end
+
+
+def _note(folder: Path, waiting: Waiting, seconds: float) -> None:
+    with suppress(FileNotFoundError):
+        Pending(waiting.kind, waiting.text, waiting.advice, seconds).write(folder)
+
+
+def _by_name(listed: Collection[Listed]) -> dict[str, Listed]:
+    """Return one job for each name: where a name was submitted twice, the one that is furthest from its end."""
+    rank = {Stage.ENDED: 0, Stage.PENDING: 1, Stage.UNKNOWN: 2, Stage.ALIVE: 3}
+    found: dict[str, Listed] = {}
+    for one in listed:
+        if one.name not in found or rank[one.stage] > rank[found[one.name].stage]:
+            found[one.name] = one
+    return found
+
+
+def _cause(text: str) -> Cause:
+    found: dict[str, Cause] = {
+        "timeout": "timeout", "out_of_memory": "out_of_memory", "preempted": "preempted", "node_lost": "node_lost",
+        "not_placed": "not_placed", "not_started": "not_started", "stopped": "stopped",
+    }
+    return found.get(text, "lost")

@@ -1,0 +1,67 @@
+"""What a placed job executes: the runner of one worker.
+
+`python -P -m fate_flow.engines.placed.run FOLDER`
+
+The process that a cluster starts leads its group, and a runner leaves its session, so the runner is a child. This
+process passes on the signals of the cluster, and ends as the worker did: the cluster then shows that exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from fate_flow.engines.local import proc
+from fate_flow.engines.local.runner import WAITED_SIGNALS, run_worker
+from fate_flow.engines.local.worker import Exit
+
+_PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_NO_END = 70
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the worker of the folder, unless another process has claimed it; return the exit code for the cluster."""
+    folder = Path(argv[0])
+    signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_SIGNALS)
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        _become_runner(folder, parent)
+    _wait_for(child)
+    return _exit_code(Exit.read(folder))
+
+
+def _become_runner(folder: Path, parent: int) -> None:
+    code = 1
+    try:
+        proc.die_with_parent(parent, signal.SIGTERM)      # a cluster may kill the leader of the job alone
+        run_worker(folder)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _wait_for(child: int) -> None:
+    while True:
+        number = signal.sigwait(WAITED_SIGNALS)
+        if number in _PASSED_ON:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGTERM)
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return
+
+
+def _exit_code(end: Exit | None) -> int:
+    if end is None:
+        return _NO_END
+    if end.exit_code is not None:
+        return end.exit_code
+    return 128 + end.signal if end.signal else _NO_END
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,154 @@
+"""Slurm as a cluster of runners, by sbatch, squeue and scancel.
+
+One squeue lists all jobs of the user. Nothing is named by its number, because Slurm uses numbers again: a job is named
+by its name, which nobody else has, and its user.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from pathlib import Path
+
+from fate_flow.core.model.resources import Need
+from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable
+from fate_flow.engines.placed.folder import OUTPUT
+from fate_flow.engines.slurm.tables import STATES, TITLE, cause_noted, refusal_of, waiting_of
+
+log = logging.getLogger(__name__)
+
+_FORMAT = "%T|%D|%r|%j|%k"         # the comment is the last, since a path may have any character
+_KEPT_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "SLURM_CONF", "PYTHONPATH")
+"""What a job gets of the environment of the server: SLURM_* and SBATCH_* would change what is submitted."""
+_TO_END_SECONDS = 60               # Slurm's own limit of time is later than that of the runner by this
+_MOST_NOTED = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Share:
+    """What the jobs of somebody get of the cluster; empty: what Slurm gives by default."""
+
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    constraint: str = ""
+
+
+@dataclass(frozen=True)
+class SlurmCluster:
+    """The jobs of this user whose names begin with `prefix`."""
+
+    prefix: str
+    own: Share = field(default_factory=Share)
+    partners: Mapping[str, Share] = field(default_factory=dict)      # by party; another party gets what `own` says
+    commands: Path | None = None             # the folder of sbatch and its like; None: they are on PATH
+    longest_time: int = 0                    # seconds; the most that is asked for; 0: no limit
+    command_seconds: float = 30.0
+
+    @property
+    def title(self) -> str:
+        return TITLE
+
+    def submit(self, placement: Placement) -> Submission:
+        script = f"#!/bin/sh\nexec {shlex.join(placement.argv)}\n"
+        try:
+            done = self._run("sbatch", *self._options(placement), stdin=script, env=placement.env)
+        except subprocess.TimeoutExpired:
+            return Submission(Taken.IN_DOUBT, f"sbatch has not ended within {self.command_seconds:g} s")
+        except OSError as error:
+            return Submission(Taken.REFUSED, f"sbatch cannot be executed: {error.strerror}: {error.filename}")
+        if done.returncode == 0:
+            return Submission(Taken.ACCEPTED, done.stdout.strip())
+        if done.returncode < 0:
+            return Submission(Taken.IN_DOUBT, f"sbatch ended with signal {-done.returncode}")
+        return refusal_of(done.stderr)
+
+    def listing(self) -> Sequence[Listed]:
+        try:
+            done = self._run("squeue", "--noheader", "--states=all", f"--user={os.getuid()}", f"--format={_FORMAT}")
+        except subprocess.TimeoutExpired:
+            raise Unreadable(f"squeue has not ended within {self.command_seconds:g} s") from None
+        except OSError as error:
+            raise Unreadable(f"squeue cannot be executed: {error.strerror}: {error.filename}") from error
+        # A squeue that could not read may have printed a part, and an end without an error is no list either.
+        if done.returncode != 0 or done.stderr.strip():
+            raise Unreadable(" ".join(done.stderr.split())[:300] or f"squeue ended with {done.returncode}")
+        return read_listing(done.stdout, self.prefix)
+
+    def signal(self, name: str) -> None:
+        self._tell("--batch", "--signal=TERM", f"--name={name}")
+
+    def cancel(self, name: str) -> None:
+        self._tell(f"--name={name}")
+
+    def cause_in(self, folder: Path) -> tuple[str, str]:
+        try:
+            with (folder / OUTPUT).open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - _MOST_NOTED))
+                return cause_noted(file.read().decode("utf-8", "replace"))
+        except OSError:
+            return "", ""
+
+    def _tell(self, *options: str) -> None:
+        """Run scancel. What it cannot do now is asked again after a listing."""
+        try:
+            done = self._run("scancel", "--quiet", f"--user={os.getuid()}", *options)
+        except (subprocess.TimeoutExpired, OSError) as error:
+            log.warning("scancel: %s", error)
+            return
+        if done.returncode:
+            log.warning("scancel %s: %s", " ".join(options), " ".join(done.stderr.split())[:300])
+
+    def _options(self, placement: Placement) -> list[str]:
+        share, need = self.partners.get(placement.partner, self.own), placement.need
+        found = [
+            "--parsable", f"--job-name={placement.name}", f"--comment={placement.folder}", "--no-requeue",
+            f"--output={placement.folder / OUTPUT}", "--open-mode=append", "--chdir=/", "--export=ALL",
+            "--nodes=1", "--ntasks=1", f"--cpus-per-task={max(1, need.cores)}",
+            f"--signal=B:TERM@{max(1, ceil(placement.grace_seconds))}",
+        ]  # fmt: skip
+        given = {
+            "partition": share.partition, "account": share.account, "qos": share.qos, "constraint": share.constraint,
+            "mem": f"{need.memory_mb}M" if need.memory_mb else "", "gres": f"gpu:{need.gpus}" if need.gpus else "",
+            "time": self._time(need, placement.grace_seconds),
+        }  # fmt: skip
+        return [*found, *(f"--{name}={value}" for name, value in given.items() if value)]
+
+    def _time(self, need: Need, grace_seconds: float) -> str:
+        """Return the value of --time, in minutes; empty if neither the worker nor the party has a limit."""
+        asked = need.time_limit_seconds + grace_seconds + _TO_END_SECONDS if need.time_limit_seconds else 0
+        limits = [one for one in (asked, self.longest_time) if one]
+        return str(ceil(min(limits) / 60)) if limits else ""
+
+    def _run(
+        self, command: str, *options: str, stdin: str = "", env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command. Raises OSError if there is none, TimeoutExpired if it was killed because it took too long."""
+        program = str(self.commands / command) if self.commands is not None else command
+        kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+        return subprocess.run(
+            [program, *options], input=stdin, env={**kept, **(env or {})}, capture_output=True, text=True, check=False,
+            errors="replace", timeout=self.command_seconds, start_new_session=True, cwd="/",
+        )  # fmt: skip
+
+
+def read_listing(text: str, prefix: str) -> tuple[Listed, ...]:
+    """Return the jobs of a listing whose names have this prefix; what else the user has there is left out."""
+    return tuple(one for line in text.splitlines() if (one := _listed(line, prefix)) is not None)
+
+
+def _listed(line: str, prefix: str) -> Listed | None:
+    parts = line.split("|", 4)
+    if len(parts) < 5 or not parts[3].startswith(prefix):
+        return None
+    state, nodes, reason, name, folder = parts
+    stage, cause = STATES.get(state, (Stage.UNKNOWN, ""))
+    word = f"{state} ({reason})" if reason not in ("", "None") else state
+    waiting = waiting_of(reason, nodes) if stage is Stage.PENDING else None
+    return Listed(name, folder, stage, cause, word, waiting)

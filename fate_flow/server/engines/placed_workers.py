@@ -1,0 +1,73 @@
+"""The engines that place workers on the machines of a cluster, with a home that these machines share."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fate_flow.engines.local.worker import LAUNCH, WorkerSpec
+from fate_flow.engines.placed.cluster import Cluster
+from fate_flow.engines.placed.engine import Conduct, PlacedEngine
+from fate_flow.engines.slurm.cluster import Share, SlurmCluster
+from fate_flow.server.engines.local_workers import FolderWorkers
+from fate_flow.server.engines.parts import EngineParts
+from fate_flow.services.context.ports import LaunchOrder
+from fate_flow.settings.engines.engine_settings import EngineSettings
+from fate_flow.settings.engines.slurm import SlurmSettings, SlurmShare
+
+_RUN = "fate_flow.engines.placed.run"
+
+
+@dataclass(frozen=True)
+class PlacedWorkers(FolderWorkers):
+    """Workers that a cluster runs."""
+
+    engine: PlacedEngine
+
+    def _run(self, order: LaunchOrder, spec: WorkerSpec, imports: Sequence[str]) -> None:  # noqa: ARG002  # none is forked
+        self.engine.launch(spec, order.need, order.initiator)
+
+    def has_living_worker(self, job_id: str) -> bool:
+        found = (self.settings.jobs_dir / job_id).glob(f"**/{LAUNCH}")
+        return any(self.engine.is_living(one.parent) for one in found)
+
+
+def build_slurm(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
+    """Return an engine of kind `slurm`."""
+    assert isinstance(one, SlurmSettings), one
+    prefix = f"fate-flow-{home_of_names(parts.secret)}-"
+    cluster = SlurmCluster(
+        prefix, _of(one.own), {name: _of(share) for name, share in one.partners.items()}, one.commands, one.longest_time
+    )
+    return _placed(parts, cluster, Conduct(
+        poll_seconds=one.poll_seconds,
+        longest_pending=one.longest_pending,
+        settle=one.settle_seconds,
+        runner=lambda folder: [str(one.python or sys.executable), "-P", "-m", _RUN, str(folder)],
+        jobs_dir=parts.settings.jobs_dir,
+        prefix=prefix,
+    ))  # fmt: skip
+
+
+def _placed(parts: EngineParts, cluster: Cluster, conduct: Conduct) -> PlacedWorkers:
+    def ended(folder: Path) -> None:
+        parts.wake_scheduler(json.dumps({"worker": folder.name, "event": "exited"}).encode())
+
+    engine = PlacedEngine(cluster, conduct, ended)
+    return PlacedWorkers(
+        parts.settings, engine, parts.exchange_url, parts.secret, parts.wake_scheduler, parts.providers
+    )
+
+
+def _of(share: SlurmShare) -> Share:
+    return Share(share.partition, share.account, share.qos, share.constraint)
+
+
+def home_of_names(secret: bytes) -> str:
+    """Return the part of the names by which jobs of this home are told from those of other servers of the same user."""
+    return hmac.new(secret, b"names of placed workers", hashlib.sha256).hexdigest()[:12]

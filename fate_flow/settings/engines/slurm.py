@@ -1,0 +1,77 @@
+"""The section of an engine of kind `slurm`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.model.resources import EngineSize
+from fate_flow.settings.engines.engine_settings import EngineSettings, read_size
+from fate_flow.settings.reading.section import Section
+
+SLURM = "slurm"
+
+
+@dataclass(frozen=True)
+class SlurmShare:
+    """What jobs get of the cluster; empty: what Slurm gives by default."""
+
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    constraint: str = ""
+
+
+@dataclass(frozen=True)
+class SlurmSettings(EngineSettings):
+    """The configuration of one cluster."""
+
+    size: EngineSize = field(default_factory=lambda: EngineSize(1, 0))
+    kind: str = SLURM
+    own: SlurmShare = field(default_factory=SlurmShare)
+    partners: Mapping[str, SlurmShare] = field(default_factory=dict)      # by party id
+    commands: Path | None = None             # the folder of sbatch and its like; None: they are on PATH
+    python: Path | None = None               # on the nodes; None: that of the server
+    longest_pending: float = 3600.0          # seconds; 0: for ever
+    longest_time: int = 0                    # seconds; 0: no limit
+    poll_seconds: float = 5.0
+    settle_seconds: float = 30.0
+
+
+def read_slurm(section: Section) -> SlurmSettings:
+    own = _share(section, SlurmShare())
+    given = section.section("partners")
+    partners = {str(name): _partner(given, str(name), own) for name in given.names()}
+    return SlurmSettings(
+        section=section.path,
+        size=read_size(section),
+        config=section.values,
+        own=own,
+        partners=partners,
+        commands=section.path_with_links("commands"),
+        python=section.path_with_links("python"),
+        longest_pending=section.number("longest_pending", 3600.0),
+        longest_time=section.whole("longest_time", 0),
+        poll_seconds=section.number("poll_seconds", 5.0, 0.1),
+        settle_seconds=section.number("settle_seconds", 30.0),
+    )
+
+
+def _partner(given: Section, name: str, own: SlurmShare) -> SlurmShare:
+    if not name.isdecimal():
+        raise BadSettings(f"{given.name(name)}: is not the id of a party, which has digits alone")
+    one = given.section(name)
+    found = _share(one, own)
+    one.refuse_others()
+    return found
+
+
+def _share(section: Section, base: SlurmShare) -> SlurmShare:
+    return SlurmShare(
+        partition=section.text("partition", base.partition),
+        account=section.text("account", base.account),
+        qos=section.text("qos", base.qos),
+        constraint=section.text("constraint", base.constraint),
+    )

@@ -1,0 +1,44 @@
+"""The section of an engine of kind `slurm`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.model.resources import EngineSize
+from fate_flow.settings.engines.slurm import SlurmSettings, SlurmShare
+from fate_flow.settings.reader import load_settings
+
+
+def read(folder: Path, text: str) -> SlurmSettings:
+    path = folder / "service_conf.yaml"
+    path.write_text(f'party_id: "9999"\nengines: {{hpc: {{kind: slurm, {text}}}}}\n', encoding="utf-8")
+    found = load_settings(path).engines["hpc"]
+    assert isinstance(found, SlurmSettings)
+    return found
+
+
+def test_it_says_what_jobs_get_there(tmp_path: Path) -> None:
+    found = read(tmp_path, "cores: 64, partition: fl, account: bank, commands: /opt/slurm/bin, longest_pending: 60")
+    assert (found.size, found.own) == (EngineSize(1, 64), SlurmShare("fl", "bank"))
+    assert (found.commands, found.longest_pending) == (Path("/opt/slurm/bin"), 60)
+
+
+def test_a_partner_has_what_the_party_has_unless_it_says_otherwise(tmp_path: Path) -> None:
+    found = read(tmp_path, "partition: fl, account: bank, partners: {'10000': {account: guests}}")
+    assert found.partners == {"10000": SlurmShare("fl", "guests")}
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("partners: {bank: {}}", "engines.hpc.partners.bank: is not the id of a party"),
+    ("partners: {'10000': {queue: x}}", "engines.hpc.partners.10000.queue"),
+    ("poll_seconds: 0", "engines.hpc.poll_seconds"),
+    ("longest_pending: -1", "engines.hpc.longest_pending"),
+    ("node: 3", "engines.hpc.node"),
+])  # fmt: skip
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(BadSettings) as caught:
+        read(tmp_path, text)
+    assert said in str(caught.value)
