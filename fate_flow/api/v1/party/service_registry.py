@@ -19,9 +19,9 @@ from fate_flow.core.model.resources import LOCAL
 from fate_flow.settings.settings import Settings
 
 _SECTIONS = (
-    "FATEFLOW", "PARTIES", "AUTHENTICATION", "DATABASE", "FATE_ON_STANDALONE", "ROUTES", "LOG", "JOB_DEFAULT_CONFIG",
-    "LIMITS", "QUOTAS", "RETENTION", "CEILINGS", "COMMANDS", "APPROVAL", "PERMISSION", "CONNECTORS",
-    "PROVIDERS",
+    "FATEFLOW", "PARTIES", "AUTHENTICATION", "DATABASE", "ENGINES", "FATE_ON_STANDALONE", "ROUTES", "LOG",
+    "JOB_DEFAULT_CONFIG", "LIMITS", "QUOTAS", "RETENTION", "CEILINGS", "COMMANDS", "APPROVAL", "PERMISSION",
+    "CONNECTORS", "PROVIDERS",
 )  # fmt: skip
 
 
@@ -50,6 +50,7 @@ def sections(settings: Settings) -> dict[str, dict[str, Any]]:
         "PARTIES": _parties(settings),
         "AUTHENTICATION": {"client": {"switch": settings.client_keys is not None}},
         "DATABASE": {"engine": urlsplit(settings.database_url).scheme.partition("+")[0] or "sqlite"},
+        "ENGINES": {name: {"kind": one.kind, **asdict(one.size)} for name, one in settings.engines.items()},
         "FATE_ON_STANDALONE": {"standalone": asdict(settings.engines[LOCAL].size)},
         "ROUTES": {party_id: {"url": _without_user(route.url)} for party_id, route in settings.routes.items()},
         "LOG": {"level": settings.log_level, "sql": settings.log_sql},
