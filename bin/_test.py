@@ -1,4 +1,4 @@
-"""Run the checks: ruff, mypy, and pytest with a MariaDB server, the genuine FATE client and the programs of Slurm.
+"""Run the checks: ruff, mypy, and pytest with a MariaDB server, the genuine FATE client, Slurm and promtool.
 
 `--heavy` runs the tests that need large packages of others, and nothing else.
 
@@ -34,6 +34,7 @@ CACHE = CHECKOUT / ".cache"
 URL_VARIABLE = "FATE_FLOW_TEST_MYSQL_URL"
 CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
 SLURM_VARIABLE = "FATE_FLOW_TEST_SLURM"
+PROMTOOL_VARIABLE = "FATE_FLOW_TEST_PROMTOOL"
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
 BEFORE_VARIABLE = "FATE_FLOW_TEST_BEFORE"
 """What failed before a run (.ci/run): the run says it, too, and fails."""
@@ -143,7 +144,7 @@ def run_all(arguments: Sequence[str]) -> int:
     is_ci = _is_ci()
     with (
         _own_folder() as folder, _mariadb(folder) as server, _Helper("_environment.py", "fate_client") as client,
-        _Helper("_slurm.py", "fetch") as slurm,
+        _Helper("_slurm.py", "fetch") as slurm, _Helper("_programs.py", "prometheus") as prometheus,
     ):
         environment, outcome = _environment(folder), Outcome()
         with _Checks(folder, environment, () if arguments else CHECKS) as checks:
@@ -160,6 +161,10 @@ def run_all(arguments: Sequence[str]) -> int:
             environment[SLURM_VARIABLE] = found.get("slurmctld", "")
             if problem:
                 outcome.add(f"SLURM PART SKIPPED: {problem}", fails=is_ci or not slurm.cannot_be_had)
+            found, problem = prometheus.wait()
+            environment[PROMTOOL_VARIABLE] = found.get("promtool", "")
+            if problem:
+                outcome.add(f"PROMTOOL PART SKIPPED: {problem}", fails=is_ci or not prometheus.cannot_be_had)
             return _run_tests(folder, environment, checks, outcome, arguments or SIDE_BY_SIDE)
 
 

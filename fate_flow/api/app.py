@@ -17,7 +17,7 @@ from fate_flow.api.between_parties.party_lines import PartyLines
 from fate_flow.api.between_parties.request_rate import RequestRate
 from fate_flow.api.between_parties.streams import stream_blueprint
 from fate_flow.api.http.caller import CALLER
-from fate_flow.api.http.client_auth import WINDOW_MS, ClientAuth
+from fate_flow.api.http.client_auth import OF_PARTIES, WINDOW_MS, ClientAuth
 from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.nonces import Nonces
 from fate_flow.api.http.party_connection import (
@@ -35,6 +35,7 @@ from fate_flow.api.http.sender import ListedParties, SenderCheck
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.site_auth import MessageKey, SiteAuth
 from fate_flow.api.http.uploads import drop_part, request_class
+from fate_flow.api.monitoring import routes as monitoring
 from fate_flow.api.v1 import openapi
 from fate_flow.api.v1.envelope import CLIENTS, read_ignored_body
 from fate_flow.api.v1.jobs import board, board_data, jobs, parameters, predict_dsl, queue, results, task_log, tasks
@@ -43,6 +44,7 @@ from fate_flow.api.v1.party import instances, keys, not_offered, permission, res
 from fate_flow.api.v1.tables import connectors, data, tables, template, tracking
 from fate_flow.core.access.joined_party import FROM, Contact
 from fate_flow.core.access.site import SiteKey
+from fate_flow.core.metrics.measures import HTTP_REQUESTS, HTTP_SECONDS, Measures, Unmeasured
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.stream_sessions import StreamSessions
 from fate_flow.services.context.contacts import ContactNotes
@@ -73,7 +75,7 @@ def create_public_app(
     app.before_request(plain.check)
     lines = PartyLines(services.context.quotas, steady_now)
     _check_callers(app, services, message_key, listed, lines)
-    clients = tuple(_for_clients(services))
+    clients = (*_for_clients(services), monitoring.blueprint(services, spool))
     parties = (party.blueprint(services, lines), join.blueprint(services))
     for blueprint in (*clients, *parties):
         blueprint.before_request(read_ignored_body)
@@ -81,14 +83,15 @@ def create_public_app(
     register_apis(
         app, Api(CLIENTS, clients), Api(PARTIES, parties), Api(ExchangeEnvelope(), exchange), v2.api(services)
     )
-    app.wsgi_app = AccessLog(app.wsgi_app, services.context.record, lines)  # type: ignore[method-assign]  # Flask's own hook
+    counted = AccessLog(app.wsgi_app, services.context.record, lines, services.context.measures)
+    app.wsgi_app = counted  # type: ignore[method-assign]  # Flask's own hook
     return app
 
 
 def _for_workers(services: Services, spool: Spool) -> Iterator[Blueprint]:
     """Yield the routes for messages and streams of other parties' workers to ours."""
     settings = services.settings
-    yield deliver_blueprint(spool, settings.party_id)
+    yield deliver_blueprint(spool, settings.party_id, services.context.measures)
     sessions = StreamSessions(settings.streams_dir, settings.streams_socket)
     yield stream_blueprint(spool, sessions, services.use_cases.streams, settings.party_id)
 
@@ -176,17 +179,25 @@ def steady_now() -> float:
 
 
 class AccessLog:
-    """A wrapper of an application that logs a line for each request, once its status is known; of the requests of
-    another party, as many as its quota has lines."""
+    """A wrapper of an application that counts each request, and logs a line for it, once its status is known; of the
+    requests of another party, as many as its quota has lines."""
 
-    def __init__(self, app: WSGIApplication, record: Record, lines: PartyLines) -> None:
+    def __init__(
+        self, app: WSGIApplication, record: Record, lines: PartyLines, measures: Measures | None = None
+    ) -> None:
         self._app = app
         self._record = record
         self._lines = lines
+        self._measures = measures or Unmeasured()
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        begin = steady_now()
+
         def noted(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Callable[[bytes], object]:
             self._note(environ, status)
+            api = _api_of(environ.get("PATH_INFO", ""))
+            self._measures.count(HTTP_REQUESTS, api, status[:3])
+            self._measures.observe(HTTP_SECONDS, api, value=steady_now() - begin)
             return start_response(status, headers, *exc_info)
 
         return self._app(environ, noted)
@@ -197,3 +208,14 @@ class AccessLog:
         # Without the query: that of an upload is its whole configuration.
         path, caller = environ.get("PATH_INFO", ""), environ.get(CALLER) or "-"
         self._record.access(address_of(environ), environ["REQUEST_METHOD"], path, int(status[:3]), caller)
+
+
+_APIS = (
+    (OF_PARTIES, "parties"), (("/v2/",), "v2"), (("/v1/",), "v1"), (("/board",), "board"),
+    (("/healthz", "/readyz", "/metrics"), "monitoring"),
+)  # fmt: skip
+
+
+def _api_of(path: str) -> str:
+    """Return the API of a path, for metrics; the set is closed, whatever callers send."""
+    return next((name for prefixes, name in _APIS if path.startswith(prefixes)), "other")

@@ -12,6 +12,7 @@ from typing import Any
 
 import requests
 
+from fate_flow.core.metrics.measures import Measures
 from fate_flow.core.model.job import NOT_AUTHENTICATED, UNREACHABLE, Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.phrases import sanitized
@@ -36,14 +37,16 @@ class Inquirer:
     def __init__(
         self, own_party_id: str, urls: Mapping[str, str], seconds: float = _SECONDS, auth: SiteSignature | None = None,
         ca_files: Mapping[str, str] | None = None, pinned: PinnedParties | None = None, dialed: Path | None = None,
+        measures: Measures | None = None,
     ) -> None:  # fmt: skip
         """`ca_files`: by party id, the certificates for its https server instead of the usual authorities. `pinned`
-        recognises https servers by keys. `dialed`: the socket for parties that dial this one."""
+        recognises https servers by keys. `dialed`: the socket for parties that dial this one. `measures`
+        counts requests."""
         self._own = own_party_id
         self._urls = urls
         self._seconds = seconds
         self._ca_files = ca_files or {}
-        self._http = PeerHttp(auth, pinned=pinned, dialed=dialed)
+        self._http = PeerHttp(auth, pinned=pinned, dialed=dialed, measures=measures)
 
     def ask(self, to: Party, endpoint: str, body: Mapping[str, Any]) -> Answer:
         """Return the party's answer at this path below `/v1`; retcode 104 if it does not answer or has no route."""

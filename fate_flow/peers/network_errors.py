@@ -13,6 +13,7 @@ import requests
 from urllib3.exceptions import ReadTimeoutError
 
 from fate_flow.peers.dialed import NotConnected
+from fate_flow.peers.signed_answers import NotProved
 
 _MOST_LETTERS = 300
 _BY_NUMBER = {
@@ -23,6 +24,12 @@ _BY_NUMBER = {
     errno.EHOSTUNREACH: "no route to its host",
     errno.ENETUNREACH: "no route to its network",
 }
+
+NAME, REFUSED, NO_WAY, TLS, SIGNATURE, TIMEOUT, LOST, NOT_DIALED, UNREADABLE = (
+    "name", "refused", "no_route", "tls", "signature", "timeout", "lost", "not_dialed", "unreadable",
+)  # fmt: skip
+ERROR_CLASSES = (NAME, REFUSED, NO_WAY, TLS, SIGNATURE, TIMEOUT, LOST, NOT_DIALED, UNREADABLE)
+_CLASS_BY_NUMBER = {errno.ECONNREFUSED: REFUSED, errno.EHOSTUNREACH: NO_WAY, errno.ENETUNREACH: NO_WAY}
 
 _BY_ALERT = {
     "TLSV1_ALERT_UNKNOWN_CA": "it accepts none of our keys: its operator has revoked or removed this party, or needs "
@@ -61,6 +68,34 @@ def describe_cause(cause: BaseException) -> str:
         return "no answer in time"
     if isinstance(cause, OSError) and cause.errno:
         return _BY_NUMBER.get(cause.errno, os.strerror(cause.errno))
+    return ""
+
+
+def class_of_error(error: Exception) -> str:
+    """Return the class of an error that `describe_network_error` describes: one of `ERROR_CLASSES`."""
+    if isinstance(error, NotProved):
+        return SIGNATURE
+    if isinstance(error, requests.exceptions.Timeout):
+        return TIMEOUT
+    if isinstance(error, requests.exceptions.ConnectionError):
+        return next(filter(None, map(_class_of_cause, (error, *_causes(error)))), LOST)
+    is_cut = isinstance(error, requests.exceptions.ChunkedEncodingError)
+    return LOST if is_cut else UNREADABLE
+
+
+def _class_of_cause(cause: BaseException) -> str:
+    if isinstance(cause, socket.gaierror):
+        return NAME
+    if isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return LOST
+    if isinstance(cause, ssl.SSLError | requests.exceptions.SSLError):
+        return TLS
+    if isinstance(cause, NotConnected):
+        return NOT_DIALED
+    if isinstance(cause, TimeoutError | ReadTimeoutError):
+        return TIMEOUT
+    if isinstance(cause, OSError):
+        return _CLASS_BY_NUMBER.get(cause.errno or 0, "")
     return ""
 
 

@@ -32,9 +32,11 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NameResolutionErr
 from urllib3.util.ssl_ import create_urllib3_context
 
 from fate_flow.core.access.joined_party import DIALED
+from fate_flow.core.metrics.measures import ANSWERED, PEER_REQUESTS, PEER_SECONDS, Measures, Unmeasured
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID, MOST_VALUES, SRC_PARTY_ID, values_in
 from fate_flow.peers.dialed import use_connection
+from fate_flow.peers.network_errors import class_of_error
 from fate_flow.peers.pinned import Recognised, Recognises
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.tls import NotAPeer
@@ -77,15 +79,16 @@ class PeerHttp:
 
     def __init__(
         self, auth: SiteSignature | None = None, connections: int = 10, pinned: Recognises | None = None,
-        dialed: Path | None = None,
+        dialed: Path | None = None, measures: Measures | None = None,
     ) -> None:  # fmt: skip
         """`auth` signs each request, and checks the answers that have to be signed; at most `connections` to one
         server are kept open. `pinned`: the parties whose https servers are recognised by their keys, instead of by
         certificates of an authority. `dialed`: the socket of the own gateway for parties that keep connections open
-        there (`dialed.py`)."""
+        there (`dialed.py`). `measures`: where requests are counted."""
         self._auth = auth
         self._connections = connections
         self._pinned = pinned
+        self._measures = measures or Unmeasured()
         self._session = self._make_session(_Adapter(pool_connections=_MOST_SERVERS, pool_maxsize=connections))
         self._sessions: dict[str, tuple[Recognised, _Session]] = {}
         adapter = None if dialed is None else _DialedAdapter(dialed, connections, pinned)
@@ -106,6 +109,7 @@ class PeerHttp:
         bounds = _Bounds(seconds)
         request: dict[str, Any] = {"data": data, "params": query, "headers": head, "verify": ca_file or True}
         outer, _current.bounds = getattr(_current, "bounds", None), bounds
+        begin = time.monotonic()
         try:
             try:
                 answer = self._exchange(url, request, bounds, most_bytes)
@@ -113,6 +117,12 @@ class PeerHttp:
                 if isinstance(error, requests.exceptions.Timeout) or bounds.has_connected:
                     raise
                 answer = self._exchange(url, request, bounds, most_bytes)
+        except (requests.RequestException, ValueError) as error:
+            self._measures.count(PEER_REQUESTS, _party_of(request), class_of_error(error))
+            raise
+        else:
+            self._measures.count(PEER_REQUESTS, _party_of(request), ANSWERED)
+            self._measures.observe(PEER_SECONDS, _party_of(request), value=time.monotonic() - begin)
             return answer
         finally:
             _current.bounds = outer

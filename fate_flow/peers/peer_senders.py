@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import requests
 
+from fate_flow.core.metrics.measures import Measures
 from fate_flow.core.model.job import NOT_AUTHENTICATED, UNREACHABLE, Answer, Command, CommandKind
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.envelope import (
@@ -118,12 +119,15 @@ class PeerSender:
     ca_file: str = ""                # certificates for its https server instead of the usual authorities
     pinned: PinnedParties | None = None      # recognises https servers by keys
     dialed: Path | None = None       # the socket for parties that dial this one
+    measures: Measures | None = None     # where requests are counted
     _wake: threading.Condition = field(default_factory=threading.Condition)
     _is_closed: bool = False
 
     def __post_init__(self) -> None:
         self._queue = SendQueue(self.party_silence, self.first_pause, self.probe_pause, self.timeout, self.longest_gap)
-        self._http = PeerHttp(self.auth, connections=1, pinned=self.pinned, dialed=self.dialed)
+        self._http = PeerHttp(
+            self.auth, connections=1, pinned=self.pinned, dialed=self.dialed, measures=self.measures
+        )
         self._thread = threading.Thread(target=self._run, name=f"lane-{self.party_id}", daemon=True)
         self._thread.start()
 

@@ -64,6 +64,11 @@ class Total:
         with self.held() as fd:
             return _count(fd) + cost <= limit
 
+    def used(self) -> int:
+        """Return how many bytes are in use."""
+        with self.held() as fd:
+            return _count(fd)
+
     def of_party(self, party: int) -> int:
         """Return how many bytes the messages of another party take."""
         with self.held():

@@ -119,6 +119,10 @@ class Spool:
         with _disk_errors():
             self._prepare()
 
+    def used_bytes(self) -> int:
+        """Return the bytes in use, in whole blocks."""
+        return self._total.used()
+
     # sessions
 
     def open(self, session: Session, peers: tuple[PartyKey, ...], token: str, document: str = "") -> bool:

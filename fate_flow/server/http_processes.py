@@ -19,6 +19,7 @@ from fate_flow.api.v1.envelope import error_body
 from fate_flow.api.workers.worker import create_worker_app
 from fate_flow.engines.local import proc
 from fate_flow.peers.signature import SiteSignature
+from fate_flow.records.measures.kept_measures import KeptMeasures
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.other_parties.answer_keys import expecting_answers
 from fate_flow.server.other_parties.party_routes import with_joined_routes
@@ -86,9 +87,10 @@ class HttpProcesses:
         record = open_log(self.settings)
         store = open_store(self.settings, record)
         settings = with_joined_routes(self.settings, store)
-        context = build_context(settings, self.wakeups, self.worker_url, record, store, self.effect_runner)
+        measures = KeptMeasures(settings.measures_dir)
+        context = build_context(settings, self.wakeups, self.worker_url, record, store, self.effect_runner, measures)
         signature = expecting_answers(self.signature, settings, store)
-        inquirer, call_back = inquirers(settings, signature, pinned_parties(settings, store))
+        inquirer, call_back = inquirers(settings, signature, pinned_parties(settings, store), measures)
         use_cases = UseCases(
             context,
             wake_scheduler(self.wakeups.scheduler),
@@ -109,7 +111,8 @@ class HttpProcesses:
         wake = wake_scheduler(self.wakeups.scheduler)
         signature = expecting_answers(self.signature, settings, store)
         return create_worker_app(
-            spool, Forwarder(settings, signature, pinned_parties(settings, store)), settings.worker_threads // 2,
+            spool, Forwarder(settings, signature, pinned_parties(settings, store), KeptMeasures(settings.measures_dir)),
+            settings.worker_threads // 2,
             lambda job_id: wake((job_id,), False, False, "", ()),
             settings.limits.max_request_bytes, store, now_on_the_wall,
             settings.data_dir, settings.limits.metrics_max_bytes,

@@ -19,6 +19,7 @@ import requests
 
 from fate_flow.api.between_parties.exchange import ForwardReply
 from fate_flow.components.providers.table import ProviderTable, provider_table
+from fate_flow.core.metrics.measures import EXCHANGE_BYTES, SENT, Measures, Unmeasured
 from fate_flow.core.model.artifact import TABLE
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.spec import Party
@@ -232,9 +233,9 @@ def providers_of(settings: Settings) -> ProviderTable:
 
 def build_context(
     settings: Settings, wakeups: Wakeups, worker_url: str, record: OperatorLog, store: SqlStore,
-    effect_runner: EffectRunner
-) -> Context:
-    """Return the dependencies that the use cases of one process share."""
+    effect_runner: EffectRunner, measures: Measures | None = None,
+) -> Context:  # fmt: skip
+    """Return the dependencies that the use cases of one process share; without `measures`, it counts nothing."""
     secret, providers = secret_of(settings), providers_of(settings)
     parts = EngineParts(
         settings, wakeups.spawner.sending_end, wakeups.scheduler.wake, f"{worker_url}/v1/exchange", secret, providers
@@ -265,6 +266,7 @@ def build_context(
         carries_streams=settings.has_gateway,
         why_no_stream=settings.why_no_stream,
         models=ModelStore(settings.models_dir),
+        measures=measures or Unmeasured(),
     )
 
 
@@ -350,9 +352,13 @@ class SenderLog:
 class Forwarder:
     """Forward a chunk of this party's worker to the server of another party, over kept-alive connections."""
 
-    def __init__(self, settings: Settings, auth: SiteSignature | None, pinned: PinnedParties | None = None) -> None:
+    def __init__(
+        self, settings: Settings, auth: SiteSignature | None, pinned: PinnedParties | None = None,
+        measures: Measures | None = None,
+    ) -> None:  # fmt: skip
         self._settings = settings
-        self._http = PeerHttp(auth, settings.worker_threads, pinned, settings.dialed_socket)
+        self._measures = measures or Unmeasured()
+        self._http = PeerHttp(auth, settings.worker_threads, pinned, settings.dialed_socket, self._measures)
 
     def __call__(
         self, session: Session, role: str, party_id: str, chunk: Chunk, data: bytes
@@ -372,6 +378,7 @@ class Forwarder:
             )
         except (requests.RequestException, ValueError) as error:
             return ForwardReply(502, f"party {party_id} does not answer: {describe_network_error(error)}")
+        self._measures.count(EXCHANGE_BYTES, party_id, SENT, by=len(data))
         return _forward_answer(response, party_id)
 
 
@@ -394,15 +401,18 @@ def stream_calls(settings: Settings) -> StreamCalls:
 
 
 def inquirers(
-    settings: Settings, signature: SiteSignature | None, pinned: PinnedParties
-) -> tuple[Inquirer, CallBack]:  # fmt: skip
+    settings: Settings, signature: SiteSignature | None, pinned: PinnedParties,
+    measures: Measures | None = None,
+) -> tuple[Inquirer, CallBack]:
     """Return the inquirer that asks other parties for clients, and the check whether an initiator can be reached."""
     urls = RouteUrls(settings.routes)
     ca_files = {party_id: route.ca_file for party_id, route in settings.routes.items() if route.ca_file}
     dialed = settings.dialed_socket
-    caller = Inquirer(settings.party_id, urls, _CALL_BACK_SECONDS, signature, ca_files, pinned, dialed)
+    caller = Inquirer(settings.party_id, urls, _CALL_BACK_SECONDS, signature, ca_files, pinned, dialed, measures)
     call_back = CallBack(caller.why_unreached, call_backs_at_once(settings.http_threads))
-    asks = Inquirer(settings.party_id, urls, auth=signature, ca_files=ca_files, pinned=pinned, dialed=dialed)
+    asks = Inquirer(
+        settings.party_id, urls, auth=signature, ca_files=ca_files, pinned=pinned, dialed=dialed, measures=measures
+    )
     return asks, call_back
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from fate_flow.core.metrics.measures import SCHEDULER_SECONDS
 from fate_flow.core.model.errors import StorageUnavailable
 from fate_flow.core.model.job import Answer, Command, TaskKey
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
@@ -27,6 +28,7 @@ from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.peers.peer_senders import PartyState, PeerListener, PeerSender, PeerSenders
 from fate_flow.peers.signature import SiteSignature
+from fate_flow.records.measures.kept_measures import KeptMeasures
 from fate_flow.records.operator_log.operator_log import SERVER_FOLDER
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.home_disk import LOOK_SECONDS, DiskWatch
@@ -93,7 +95,8 @@ class SchedulerLoop:
         store = open_store(settings, self._record)
         self._settings = settings = with_joined_routes(settings, store)
         self._effect_runner = EffectRunner()
-        context = build_context(settings, wakeups, worker_url, self._record, store, self._effect_runner)
+        self._measures = measures = KeptMeasures(settings.measures_dir)
+        context = build_context(settings, wakeups, worker_url, self._record, store, self._effect_runner, measures)
         self._context = context
         listener = PeerListener(self._on_answers, self._on_heartbeat, self._on_silence, self._on_failure)
         self._senders = PeerSenders(self._sender, listener)
@@ -118,7 +121,7 @@ class SchedulerLoop:
         # With its own cache of parsed documents: another thread must not change that of the scheduler.
         tidying = replace(context, specs={})
         retention, disk = RetentionSweeper(tidying, keep_of(settings)), PartyDisk(settings, tidying)
-        inquirer, _ = inquirers(settings, self._auth, self._pinned)
+        inquirer, _ = inquirers(settings, self._auth, self._pinned, measures)
         self._beside: tuple[PeriodicWork, ...] = (
             Tidier(retention, disk.measure, lambda: self._scheduler.is_in_charge, store.close),
             LogKeeper(settings, self._at_work, store.close),
@@ -139,7 +142,7 @@ class SchedulerLoop:
             limits.longest_answer, limits.party_silence, auth=self._auth,
             says_who=self._scheduler.context.read(lambda tx: tx.says_who(party_id)),
             longest_gap=limits.heartbeat_interval + min(_LONGEST_WORK, limits.party_silence / 2), ca_file=route.ca_file,
-            pinned=self._pinned, dialed=self._settings.dialed_socket,
+            pinned=self._pinned, dialed=self._settings.dialed_socket, measures=self._measures,
         )  # fmt: skip
 
     def _on_answers(self, answers: list[tuple[Command, Answer]]) -> None:
@@ -200,7 +203,9 @@ class SchedulerLoop:
             self._clock.expect(_LONGEST_WORK)
             self._take_events(payloads)
             if self._scheduler.is_chosen():
+                begin = time.monotonic()
                 self._work()
+                self._measures.observe(SCHEDULER_SECONDS, value=time.monotonic() - begin)
             else:
                 self._stand_by()
         except Exception as error:

@@ -138,6 +138,11 @@ class Settings:
         return ""
 
     @property
+    def measures_dir(self) -> Path:
+        """Return the folder with the counts of each process."""
+        return self.run_dir / "measures"
+
+    @property
     def streams_dir(self) -> Path:
         """Return the folder with a file for each attempt whose workers may have streams now."""
         return self.run_dir / "streams"

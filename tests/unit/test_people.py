@@ -58,7 +58,7 @@ def test_a_route_needs_one_of_its_roles_and_each_role_may_read(
 
 
 def test_roles_have_names() -> None:
-    assert names_of(ALL_ROLES) == ("read", "submit", "operate", "approve", "grant", "audit")
+    assert names_of(ALL_ROLES) == ("read", "submit", "operate", "approve", "grant", "audit", "metrics")
     assert roles_named(["audit", "submit"]) == SUBMIT | AUDIT
     assert roles_named(names_of(ALL_ROLES)) == ALL_ROLES
 

@@ -24,6 +24,7 @@ from fate_flow.api.http.errors import Statuses, first, log_failure
 from fate_flow.api.http.unread import LateBody
 from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.access.bound_document import why_other_document
+from fate_flow.core.metrics.measures import EXCHANGE_BYTES, RECEIVED, Measures, Unmeasured
 from fate_flow.core.model.errors import BadRequest, Busy, FlowError, PeerUnreachable, PermissionDenied
 from fate_flow.core.model.grammar import check_party_id, check_role, check_version, shown
 from fate_flow.core.model.spec import Party
@@ -79,8 +80,9 @@ def worker_blueprint(spool: Spool, forward: Forward, slots: int) -> Blueprint:
     return blueprint
 
 
-def deliver_blueprint(spool: Spool, own_party_id: str) -> Blueprint:
-    """Return the route for other servers. The session knows the parties of the task."""
+def deliver_blueprint(spool: Spool, own_party_id: str, measures: Measures | None = None) -> Blueprint:
+    """Return the route for other servers. The session knows the parties of the task. `measures` counts bytes."""
+    counts = measures or Unmeasured()
     blueprint = _blueprint("exchange_deliver")
 
     @blueprint.post(route_of(DELIVER))
@@ -96,7 +98,10 @@ def deliver_blueprint(spool: Spool, own_party_id: str) -> Blueprint:
         chunk = read_chunk(_query())
         _check_document(spool, session, sender, chunk)
         data = _body(spool.limits.chunk_bytes)
-        return _stored(spool.put(session, chunk.topic, sender, chunk.seq, chunk.is_last, data))
+        put = spool.put(session, chunk.topic, sender, chunk.seq, chunk.is_last, data)
+        if not isinstance(put, Refusal):         # so it is a party of a task here
+            counts.count(EXCHANGE_BYTES, sender[1], RECEIVED, by=len(data))
+        return _stored(put)
 
     return blueprint
 

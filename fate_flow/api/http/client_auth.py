@@ -22,7 +22,7 @@ from fate_flow.api.http.caller import note_caller
 from fate_flow.api.http.declared import declaration_of
 from fate_flow.api.http.file_routes import note_file_route
 from fate_flow.api.http.nonces import Nonces
-from fate_flow.core.access.client_roles import OPEN, ClientRole, names_of, suffices
+from fate_flow.core.access.client_roles import METRICS, OPEN, ClientRole, names_of, suffices
 from fate_flow.core.model.errors import BadRequest, BadSettings, PermissionDenied, StorageFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.settings.people import Client, People
@@ -33,7 +33,7 @@ WINDOW_MS = 60_000
 SIGNED_WITH = ("TIMESTAMP", "NONCE", "APP-KEY", "SIGNATURE")     # WSGI makes no difference between APP_KEY and APP-KEY
 _MOST_LETTERS = 200
 _UPLOAD = "multipart/form-data"
-_OF_PARTIES = ("/v1/party/", "/v1/initiator/", "/v1/tracker/", "/v1/exchange/")
+OF_PARTIES = ("/v1/party/", "/v1/initiator/", "/v1/tracker/", "/v1/exchange/")
 _OF_CLIENTS_ALL_THE_SAME = "/v1/party/list"
 
 NOT_SIGNED = (
@@ -44,6 +44,10 @@ SIGNED_AS_FATE_2 = (
     "appId: the signature of FATE 2's clients covers neither the path nor the body of a request, so this server does "
     "not accept it; sign as FATE 1's clients do (flow init --app-key KEY --secret-key SECRET of this server's own "
     "flow), or let fate_client 2.x ask a server that requires no signatures"
+)
+NO_PASSWORD = (
+    "Authorization: is not Basic with the app key and the secret key of a client with the role metrics alone "
+    "(fate_flow client add NAME --role metrics)"
 )
 WRONG_KEY = "APP_KEY: is not the app key of this server's clients; set the right one: flow init --app-key KEY"
 REVOKED = (
@@ -76,6 +80,9 @@ class ClientAuth:
         if roles == OPEN:
             return
         note_file_route()
+        if METRICS in roles and request.headers.get("Authorization"):
+            note_caller(self._scraper().name)
+            return
         timestamp, nonce, app_key, signature = self._headers()
         now = self._clock()
         if abs(now - int(timestamp)) > WINDOW_MS:
@@ -101,6 +108,23 @@ class ClientAuth:
         if not found.is_valid:
             raise NotAuthenticated(REVOKED)
         return found
+
+    def _scraper(self) -> Client:
+        """Return the client whose key is the password of this request. Raise NotAuthenticated; PermissionDenied if the
+        key could do more than read metrics: a password crosses the network as it is."""
+        given = request.authorization
+        if given is None or given.type != "basic":
+            raise NotAuthenticated(NO_PASSWORD)
+        client = self._client(given.username or "")
+        if client.roles != METRICS:
+            held = ", ".join(names_of(client.roles))
+            raise PermissionDenied(
+                f"client {client.name} has the client roles {held}: only the key of a client with the role metrics "
+                "alone may be sent as a password (fate_flow client add NAME --role metrics)"
+            )
+        if not compare_digest((given.password or "").encode(), client.secret_key.encode()):
+            raise NotAuthenticated("Authorization: the password is not the secret key of this app key")
+        return client
 
     def _headers(self) -> tuple[str, str, str, str]:
         timestamp, nonce, app_key, signature = (request.headers.get(name, "")[:_MOST_LETTERS] for name in SIGNED_WITH)
@@ -204,4 +228,4 @@ def _missing(client: Client, roles: ClientRole) -> str:
 
 def is_for_clients(rule: str) -> bool:
     """Return whether a route is for clients; other parties have routes of their own."""
-    return rule == _OF_CLIENTS_ALL_THE_SAME or not rule.startswith(_OF_PARTIES)
+    return rule == _OF_CLIENTS_ALL_THE_SAME or not rule.startswith(OF_PARTIES)

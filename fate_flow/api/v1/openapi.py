@@ -205,7 +205,8 @@ def _responses(declaration: Declaration, is_file: bool, is_signed: bool) -> Iter
         if is_file:
             statuses[declaration.never] = "Not offered, whatever the body."
         else:
-            retcodes = [declaration.never, retcode_of_kind(NotAuthenticated)] if is_signed else [declaration.never]
+            refused = [retcode_of_kind(PermissionDenied), retcode_of_kind(NotAuthenticated)] if is_signed else []
+            retcodes = [declaration.never, *refused]
             yield "200", _envelope("Not offered, whatever the body.", _failure(declaration, retcodes))
     else:
         yield "200", _success(declaration, is_file)

@@ -15,26 +15,29 @@ from fate_flow.core.model.grammar import shown
 class ClientRole(Flag):
     """A client role, or a set of them. Written at a route, `SUBMIT | OPERATE` means that either suffices."""
 
-    READ = 1         # see states, documents, results and grants, but no rows of tables and no logs; in every other role
+    READ = 1         # see states, documents, results and grants, but no rows of tables and no logs; in all but METRICS
     SUBMIT = 2       # submit, change and stop jobs; upload, download, show and delete tables
     OPERATE = 4      # stop and hold jobs, hold the queue, release cores, remove results, name files of the machine
     APPROVE = 8      # approve and reject jobs of other parties
     GRANT = 16       # grants to other parties, and their public keys
     AUDIT = 32       # read logs
+    METRICS = 64     # scrape /metrics with a password, and nothing else: this role does not include READ
 
 
 READ, SUBMIT, OPERATE = ClientRole.READ, ClientRole.SUBMIT, ClientRole.OPERATE
 APPROVE, GRANT, AUDIT = ClientRole.APPROVE, ClientRole.GRANT, ClientRole.AUDIT
+METRICS = ClientRole.METRICS
 
 OPEN = ClientRole(0)
 """Of a page that everybody may read, also without a key."""
 
-ALL_ROLES = READ | SUBMIT | OPERATE | APPROVE | GRANT | AUDIT
+ALL_ROLES = READ | SUBMIT | OPERATE | APPROVE | GRANT | AUDIT | METRICS
 
 
 def suffices(held: ClientRole, needed: ClientRole) -> bool:
     """Return whether somebody with these roles may use a route that names the needed ones."""
-    return not needed or bool((held | READ) & needed)
+    reads = READ if held & ~METRICS else OPEN
+    return not needed or bool((held | reads) & needed)
 
 
 def names_of(roles: ClientRole) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.metrics.measures import Measure
 from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Command
@@ -41,6 +42,7 @@ class Pending:
     is_notice_declined: bool = False                          # a job has declined a capacity notice
     hints: tuple[Command, ...] = ()                           # sent once after the commit, and not stored
     alarms: tuple[int, ...] = ()                              # steady times at which the scheduler must look again
+    observed: tuple[tuple[Measure, float], ...] = ()          # values for histograms
     bindings: Mapping[str, JobBinding] = field(default_factory=dict)  # by job id: the bindings in this transaction
 
     @property
@@ -61,6 +63,9 @@ class Pending:
 
     def with_entry(self, entry: HistoryEntry) -> Pending:
         return changed(self, moved=(*self.moved, entry))
+
+    def with_observed(self, measure: Measure, value: float) -> Pending:
+        return changed(self, observed=(*self.observed, (measure, value)))
 
     def with_alarm(self, steady: int) -> Pending:
         return changed(self, alarms=(*self.alarms, steady))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -12,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from fate_flow.core.access.permission import PermissionRule
 from fate_flow.core.access.site import SiteRule
 from fate_flow.core.metrics.form import MOST_BYTES_OF_JOB
+from fate_flow.core.metrics.measures import DATABASE_SECONDS, READ, WRITE, Measures, Unmeasured
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.job import Command, EngineState, JobKey, TaskKey, Worker, WorkerPlace
@@ -421,13 +424,14 @@ class Context:
     why_no_stream: Callable[[str], str] = lambda _: ""          # can be opened to a party, by its id; empty: one can
     kinds: Kinds = field(default_factory=lambda: KINDS)
     models: ModelFiles = field(default_factory=NoModels)         # of the store of models
+    measures: Measures = field(default_factory=Unmeasured)
     fresh_salt: Callable[[], str] = field(default=lambda: secrets.token_hex(32))     # that nobody can guess
 
     def read(self, observe: Callable[[Transaction], T]) -> T:
         """Return what `observe` reads, without a lock. Raises StorageFailed."""
 
         def once() -> T:
-            with self.store.reading() as tx:
+            with self.timed(READ), self.store.reading() as tx:
                 return observe(tx)
 
         return self.retry(once, is_repeatable=True)
@@ -436,7 +440,16 @@ class Context:
         """Run `act` in one transaction without effects, and return its result. Raises StorageFailed."""
 
         def once() -> T:
-            with self.store.transaction() as tx:
+            with self.timed(WRITE), self.store.transaction() as tx:
                 return act(tx)
 
         return self.retry(once, is_repeatable)
+
+    @contextmanager
+    def timed(self, kind: str) -> Iterator[None]:
+        """Measure a transaction, from the request for its lock to its commit."""
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self.measures.observe(DATABASE_SECONDS, kind, value=time.monotonic() - begin)

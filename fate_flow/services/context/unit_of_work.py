@@ -15,6 +15,7 @@ from functools import partial
 
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.access.limits import Grants
+from fate_flow.core.metrics.measures import WRITE, Measure
 from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.errors import OperationFailed
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
@@ -22,6 +23,7 @@ from fate_flow.core.model.job import Command, Job
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.counting import count_pending
 from fate_flow.services.context.documents import digest_of, key_of_received, parse_document
 from fate_flow.services.context.effects import Effect, carry_out
 from fate_flow.services.context.pending import Pending
@@ -95,6 +97,10 @@ class UnitOfWork:
             reason.value if reason else "", message, caused_by, exit_status,
         )  # fmt: skip
         self.pending = self.pending.with_entry(entry)
+
+    def observe(self, measure: Measure, value: float) -> None:
+        """Add a value to a histogram, once this unit is stored."""
+        self.pending = self.pending.with_observed(measure, value)
 
     def after_commit(self, effect: Effect) -> None:
         self.pending = self.pending.with_effect(effect)
@@ -231,7 +237,7 @@ def unit_of_work(
     """Run the block in a transaction, commit, then run the effects. If the block raises, do neither.
 
     `committed` tells others of the commit. It is called before the effects, which take this process time."""
-    with context.store.transaction() as tx:
+    with context.timed(WRITE), context.store.transaction() as tx:
         unit = UnitOfWork(context, tx, context.clock(), is_careful=is_careful, known_steady=steady)
         yield unit
         tx.add_entries(unit.pending.moved)
@@ -240,5 +246,6 @@ def unit_of_work(
             committed(unit)
     finally:
         context.record.flush()
+        count_pending(context.measures, unit.pending)
         if unit.pending.effects:
             context.carry_out([partial(carry_out, context, effect) for effect in unit.pending.effects])

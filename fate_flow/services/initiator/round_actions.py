@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fate_flow.core.metrics.measures import ADMISSION_SECONDS
 from fate_flow.core.model.errors import Conflict
 from fate_flow.core.model.job import Job
 from fate_flow.core.model.status import JobStatus, SeatStatus
@@ -44,6 +45,7 @@ class ReservationRounds:
         retry_at = action.retry_at + _jitter(unit, conflicts)
         if not action.wait_reason and job.status is JobStatus.RUNNING:
             unit.note(Event.STARTED, job_id=job.job_id, **place_of(job.party))     # as in 1.6, before the unlock
+            unit.observe(ADMISSION_SECONDS, max(0, unit.steady - job.queued) / 1000)
         if not unit.tx.end_round(
             job.key, self._owner, action.wait_reason, action.blocked_on, action.blocked_cores, retry_at, conflicts,
             action.blocked_by, action.rejoins,

@@ -47,6 +47,7 @@ from fate_flow.store.views.lists import (
     shape_of,
 )
 from fate_flow.store.views.metrics import in_fate_2, joined
+from fate_flow.store.views.server_state import ServerState, server_state
 from fate_flow.store.views.snapshots import JobSnapshot, QueuePage, queue_page, snapshot_of
 from fate_flow.store.views.wait_reasons import WAIT_FIELDS, with_wait_reasons
 
@@ -169,6 +170,12 @@ class Views:
         if name:
             where &= EngineRow.f_engine_name == name
         return self._first(EngineRow, tuple(fields), where)
+
+    @_read_again
+    def server_state(self) -> ServerState:
+        """Return the state of this server in numbers."""
+        with self._reading() as tx:
+            return server_state(tx)
 
     # ------------------------------------------------------------------ results
 

@@ -52,7 +52,7 @@ def test_all_clients_are_listed_with_the_owner(conf: Path, tmp_path: Path) -> No
     rows = [line.split() for line in run(conf, "list").stdout.splitlines()]
     assert rows[0] == ["client", "client", "roles", "since", "revoked"]
     assert [(one[0], one[1]) for one in rows[1:]] == [("anna", "read"), ("nightly-robot", "submit"), ("owner", "read")]
-    assert [len(one) for one in rows[1:]] == [6, 4, 7], "who is revoked has two days"
+    assert [len(one) for one in rows[1:]] == [6, 4, 8], "who is revoked has two days"
 
 
 def test_a_renewed_key_replaces_the_present_one(conf: Path, tmp_path: Path) -> None:

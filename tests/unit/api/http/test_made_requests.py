@@ -6,6 +6,7 @@ to be what the document says (`watched.py`). Nothing is left to chance: the requ
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -32,11 +33,14 @@ WITHOUT_CHECKS = {
 }
 NOT_BOUNDARIES = ("/v1/job/query", "/v1/job/task/query", "/v1/job/report", "/v1/table/bind")
 """Each column is a filter there, and `job/data/view/query` goes the same way with fewer; `table/add` is the same."""
-NEEDS_MORE = {"POST /v1/server/reload": "a configuration file", "POST /v1/model/import": "a file of an export"}
+NEEDS_MORE = {
+    "POST /v1/server/reload": "a configuration file", "POST /v1/model/import": "a file of an export",
+}  # fmt: skip
 READ_AS_A_WHOLE = {
     f"POST /v1/{path}" for path in ("job/query", "job/task/query", "job/report", "job/data/view/query", "job/list/task",
                                     "table/add", "table/bind", "model/import")
 }  # fmt: skip
+FAR = 1 << 33       # a time that is not over when the test is
 PIECES = {"{name}": "fate_flow", "{party_id}": "10000"}
 
 
@@ -44,6 +48,10 @@ PIECES = {"{name}": "fate_flow", "{party_id}": "10000"}
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     world = make_world(tmp_path_factory.mktemp("home"), Limits(submit_timeout=0.01))
     add_files(world)
+    alive = world.services.settings.alive_file
+    alive.parent.mkdir(parents=True, exist_ok=True)
+    alive.write_text("1")                 # as a scheduler does
+    os.utime(alive, (FAR, FAR))
     yield world
     world.store.close()
 

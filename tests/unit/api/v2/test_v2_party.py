@@ -116,7 +116,8 @@ def test_what_was_not_granted_cannot_be_deleted(world: World) -> None:
 
 
 def test_roles_are_those_of_clients_here(world: World) -> None:
-    assert asked(world, "permission/role/query")["data"] == ["read", "submit", "operate", "approve", "grant", "audit"]
+    known = ["read", "submit", "operate", "approve", "grant", "audit", "metrics"]
+    assert asked(world, "permission/role/query")["data"] == known
 
 
 # ---------------------------------------------------------------------- logs

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.metrics.measures import ADMISSION_SECONDS
 from fate_flow.core.model.errors import BadDocument, Conflict, StorageFailed
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Command, CommandKind
@@ -45,6 +46,7 @@ def leave_everything_and_fail(unit: UnitOfWork) -> None:
     do_all(unit, "undone")
     unit.moves(HistoryLevel.JOB, JOB_ID, None, JobStatus.READY)
     unit.inform("10000")
+    unit.observe(ADMISSION_SECONDS, 1.0)
     unit.reconsider(JOB_ID)
     assert unit.bind(JobBinding(JOB_ID, HOST, frozenset({HOST}), "d" * 64))
     notice = CapacityNotice(JOB_ID, "10000", 4)

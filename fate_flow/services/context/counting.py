@@ -1,0 +1,31 @@
+"""Count what a stored unit of work has ended, by the entries of the history."""
+
+from __future__ import annotations
+
+from fate_flow.core.metrics.measures import JOB_ENDS, TASK_ENDS, WORKER_ENDS, Measure, Measures
+from fate_flow.core.model.history import HistoryEntry, HistoryLevel
+from fate_flow.core.model.status import JOB_END, TASK_END, WorkerStatus
+from fate_flow.services.context.pending import Pending
+
+_ENDS: dict[HistoryLevel, tuple[Measure, frozenset[str]]] = {
+    HistoryLevel.JOB: (JOB_ENDS, frozenset(status.value for status in JOB_END)),
+    HistoryLevel.PARTY_TASK: (TASK_ENDS, frozenset(status.value for status in TASK_END)),
+    HistoryLevel.WORKER: (WORKER_ENDS, frozenset({WorkerStatus.EXITED.value})),
+}
+
+
+def count_pending(measures: Measures, pending: Pending) -> None:
+    for entry in pending.moved:
+        _count(measures, entry)
+    for measure, value in pending.observed:
+        measures.observe(measure, value=value)
+
+
+def _count(measures: Measures, entry: HistoryEntry) -> None:
+    measure, ends = _ENDS.get(entry.level, (None, frozenset()))
+    if measure is None or entry.new not in ends or entry.new == entry.old:
+        return
+    if measure is WORKER_ENDS:
+        measures.count(measure, entry.reason)
+    else:
+        measures.count(measure, entry.party.role if entry.party else "", entry.new, entry.reason)

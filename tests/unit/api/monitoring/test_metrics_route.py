@@ -1,0 +1,211 @@
+"""`/metrics`, `/healthz` and `/readyz`: what they say, and to whom."""
+
+from __future__ import annotations
+
+import os
+import time
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from fate_flow.core.access.client_roles import METRICS, READ, SUBMIT, ClientRole
+from fate_flow.core.metrics.measures import (
+    EXCHANGE_BYTES,
+    JOB_ENDS,
+    MEASURES,
+    PEER_REQUESTS,
+    RECEIVED,
+    WORKER_ENDS,
+)
+from fate_flow.core.model.history import HistoryEntry, HistoryLevel
+from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.core.model.status import JobStatus
+from fate_flow.records.measures.kept_measures import KeptMeasures
+from fate_flow.services.context.counting import count_pending
+from fate_flow.services.context.pending import Pending
+from fate_flow.settings.client_keys import ClientKeys
+from fate_flow.settings.people import Client, add_client, revoke_client
+from tests.kit.api.client_world import GUEST, HOST, World, make_world
+from tests.kit.api.signed_requests import asked
+
+OWNER = ClientKeys("the-app", "the-secret")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_world(tmp_path)
+
+
+@pytest.fixture
+def signed(tmp_path: Path) -> World:
+    return make_world(tmp_path, client_keys=OWNER)
+
+
+def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
+    """Each number of a scrape by its name and the values of its labels, in the order of the names of the labels."""
+
+    def found() -> Iterator[tuple[tuple[str, tuple[str, ...]], float]]:
+        for family in text_string_to_metric_families(text):
+            for one in family.samples:
+                labels = tuple(value for _, value in sorted(one.labels.items()))
+                yield (one.name.removeprefix("fate_flow_"), labels), one.value
+
+    return dict(found())
+
+
+def scrape(world: World) -> dict[tuple[str, tuple[str, ...]], float]:
+    response = world.client.get("/metrics")
+    assert response.status_code == 200
+    assert response.content_type.startswith("text/plain; version=")
+    return samples(response.text)
+
+
+def awake_for(world: World, milliseconds: int) -> None:
+    with world.store.transaction() as tx:
+        owner, counter = tx.scheduler()
+        assert tx.take_scheduler_lease(owner, counter, "me")
+        assert tx.renew_scheduler_lease("me", milliseconds)
+
+
+# ---------------------------------------------------------------------- what it says
+
+
+def test_jobs_are_shown_by_status_and_by_the_reason_why_they_wait(world: World) -> None:
+    world.add_job(status=JobStatus.RUNNING, f_resource_in_use=True, f_claim="c", f_cores=4)
+    world.add_job()
+    world.add_job(f_lacks="room", f_blocked_on="10000")
+    world.add_job(f_lacks="size", f_blocked_on="10000")
+    world.add_job(f_held=True, f_lacks="room")
+    world.add_job(f_rerun_signal=True, f_retry_at=9_000)
+    world.add_job(f_rerun_signal=True)
+    world.add_job(party=HOST, initiator=GUEST, f_approval="pending")
+    for _ in range(3):
+        world.add_job(status=JobStatus.FAILED)
+    awake_for(world, 61_000)
+    found = scrape(world)
+    assert found["jobs", ("guest", "running")] == 1
+    assert found["jobs", ("guest", "waiting")] == 6
+    assert found["jobs", ("guest", "stopping")] == 0
+    assert found["jobs", ("host", "waiting")] == 1
+    pending = {labels: value for (name, labels), value in found.items() if name == "pending_workloads"}
+    assert pending == {
+        ("hold", "inadmissible"): 1, ("approval", "inadmissible"): 0, ("size", "inadmissible"): 1,
+        ("capacity", "active"): 1, ("party", "active"): 0, ("backoff", "active"): 1, ("rejoin", "active"): 1,
+        ("queue", "active"): 1,
+    }  # fmt: skip
+    assert found["oldest_pending_seconds", ()] == 61
+    assert found["reserving_active_workloads", ()] == 1
+    assert found["jobs_awaiting_approval", ()] == 1
+    assert found["engine_cores", ("local", "total")] == 20
+    assert ("jobs", ("guest", "failed")) not in found
+
+
+def test_each_party_of_the_configuration_has_its_numbers(world: World) -> None:
+    with world.store.transaction() as tx:
+        tx.note_trouble(PeerTrouble("10000", silent_since=1_000, silence="connection refused"))
+    awake_for(world, 31_000)
+    file = world.services.settings.run_dir / "peers.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text('{"10000": {"circuit": "open"}}')
+    found = scrape(world)
+    assert found["peer_silence_seconds", ("10000",)] == 30
+    assert found["peer_cut_off_seconds", ("10000",)] == 0
+    assert [found["peer_circuit", (one, "10000")] for one in ("closed", "open", "probing")] == [0, 1, 0]
+    assert found["outbox_commands", ("10000",)] == 0
+    file.write_text("{")
+    assert scrape(world)["peer_circuit", ("closed", "10000")] == 1
+
+
+def test_what_processes_have_counted_is_added_up(world: World) -> None:
+    folder = world.services.settings.measures_dir
+    scheduler, http = KeptMeasures(folder), KeptMeasures(folder)
+    ended = HistoryEntry("1", HistoryLevel.JOB, "running", "failed", 0, GUEST, reason="task_failed")
+    exits = HistoryEntry("1", HistoryLevel.WORKER, "running", "exited", 0, GUEST, reason="worker_killed")
+    starts = HistoryEntry("1", HistoryLevel.JOB, "waiting", "running", 0, GUEST)
+    seat = HistoryEntry("1", HistoryLevel.SEAT, "started", "failed", 0, GUEST)
+    count_pending(scheduler, Pending(moved=(ended, exits, starts, seat)))
+    scheduler.count(PEER_REQUESTS, "10000", "refused")
+    http.count(PEER_REQUESTS, "10000", "refused")
+    http.count(EXCHANGE_BYTES, "10000", RECEIVED, by=4096)
+    found = scrape(world)
+    assert found[f"{JOB_ENDS.name.removeprefix('fate_flow_')}_total", ("task_failed", "guest", "failed")] == 1
+    assert found[f"{WORKER_ENDS.name.removeprefix('fate_flow_')}_total", ("worker_killed",)] == 1
+    assert found["peer_requests_total", ("refused", "10000")] == 2
+    assert found["exchange_bytes_total", ("received", "10000")] == 4096
+    assert len([key for key in found if key[0] == "job_ends_total"]) == 1
+
+
+def test_no_label_grows_with_jobs_or_callers(world: World) -> None:
+    before = {key[0] for key in scrape(world)}
+    for number in range(5):
+        world.add_job(f"2026010112000000000{number}")
+        world.client.get(f"/v1/some/{number}")
+    text = world.client.get("/metrics").text
+    assert "2026010112" not in text
+    assert "/some/" not in text
+    assert before <= {key[0] for key in samples(text)}
+    assert {label for one in MEASURES for label in one.labels} <= {
+        "api", "code", "peer", "outcome", "direction", "role", "status", "reason", "kind",
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------------- to whom
+
+
+def password(client: Client, secret: str = "") -> dict[str, str]:
+    return {"Authorization": "Basic " + b64encode(f"{client.app_key}:{secret or client.secret_key}".encode()).decode()}
+
+
+def status(world: World, client: Client, secret: str = "", path: str = "/metrics") -> int:
+    return world.client.get(path, headers=password(client, secret)).status_code
+
+
+def a_client(world: World, name: str, roles: ClientRole) -> Client:
+    return add_client(world.home, name, roles, 1)
+
+
+def test_a_key_for_metrics_alone_may_be_a_password(signed: World) -> None:
+    scraper = a_client(signed, "prometheus", METRICS)
+    assert status(signed, scraper) == 200
+    assert status(signed, scraper, "another") == 403
+    assert signed.record.callers[-2:] == ["prometheus", "-"]
+    revoke_client(signed.home, "prometheus", None, 2)
+    assert status(signed, scraper) == 403
+    assert signed.client.get("/metrics").status_code == 403
+    assert signed.client.get("/metrics", headers={"Authorization": "Bearer x"}).status_code == 403
+
+
+def test_a_key_that_may_do_more_is_no_password(signed: World) -> None:
+    person = a_client(signed, "anna", SUBMIT | METRICS)
+    response = signed.client.get("/metrics", headers=password(person))
+    assert response.status_code == 403
+    assert "anna" in response.json["retmsg"]
+    assert asked(signed, person, "/metrics", method="GET").status_code == 200
+    assert asked(signed, a_client(signed, "bert", READ), "/metrics", method="GET").status_code == 200
+
+
+def test_a_key_for_metrics_reads_nothing_else(signed: World) -> None:
+    scraper = a_client(signed, "prometheus", METRICS)
+    assert asked(signed, scraper, "/v1/job/query", {"job_id": "1"}).json["retcode"] == 108
+    response = signed.client.post("/v1/version/get", headers=password(scraper), json={})
+    assert response.json["retcode"] == 109
+
+
+# ---------------------------------------------------------------------- probes
+
+
+def test_probes_need_no_key_and_learn_which_check_has_failed(signed: World) -> None:
+    assert signed.client.get("/healthz").text == "ok\n"
+    response = signed.client.get("/readyz")
+    assert response.status_code == 503
+    assert response.json["retmsg"] == "scheduler: has not started yet"
+    file = signed.services.settings.alive_file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("1")
+    assert (signed.client.get("/readyz").status_code, signed.client.get("/readyz").text) == (200, "ready\n")
+    old = time.time() - 100
+    os.utime(file, (old, old))
+    assert "no sign of life" in signed.client.get("/readyz").json["retmsg"]
