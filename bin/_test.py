@@ -165,7 +165,16 @@ def run_all(arguments: Sequence[str]) -> int:
             environment[PROMTOOL_VARIABLE] = found.get("promtool", "")
             if problem:
                 outcome.add(f"PROMTOOL PART SKIPPED: {problem}", fails=is_ci or not prometheus.cannot_be_had)
+            if problem := _why_no_groups():
+                outcome.add(f"LIMITS BY CGROUPS SKIPPED: {problem}", fails=False)     # they need root, also on a CI
             return _run_tests(folder, environment, checks, outcome, arguments or SIDE_BY_SIDE)
+
+
+def _why_no_groups() -> str:
+    """Return why this machine lets no test limit processes by cgroups; empty if it does."""
+    from fate_flow.engines.local.group_search import AUTO, find_groups  # not for each start
+
+    return find_groups(AUTO, f"fate_flow-test-{os.getpid()}", 0).why_not
 
 
 def _is_ci() -> bool:

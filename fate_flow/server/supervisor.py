@@ -52,6 +52,7 @@ from fate_flow.server.runtime import (
 from fate_flow.server.scheduling import ALIVE_SECONDS, SchedulerLoop
 from fate_flow.server.start_warnings import start_warnings
 from fate_flow.server.watchdog import Watchdog
+from fate_flow.server.worker_groups import prepare_groups
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.engines.engine_settings import EngineSettings
 from fate_flow.settings.reader import load_settings
@@ -80,6 +81,7 @@ def serve(conf_path: Path) -> int:
         signature = signature_of(settings)
         for text in start_warnings(settings):
             _say(f"WARNING: {text}")
+        _say(prepare_groups(settings))
         return Supervisor(settings, signature).run()
 
 

@@ -38,6 +38,7 @@ from fate_flow.settings.reach import connecting_key
 from fate_flow.settings.reading.section import Section, collected, resolved, split_url
 from fate_flow.settings.security import is_loopback, read_host_names
 from fate_flow.settings.settings import Settings
+from fate_flow.settings.worker_limits import read_worker_limits
 from fate_flow.settings.worker_listen import read_worker_listen
 
 
@@ -139,6 +140,7 @@ class _Reader:
             retention=read_retention(root.section("retention")),
             ceilings=read_ceilings(root.section("ceilings")),
             quotas=read_quotas(root.section("quotas"), own_id),
+            worker_limits=read_worker_limits(root.section("worker_limits")),
             commands=read_commands(root.section("commands")),
             approval=read_approval_rule(root.section("approval")),
             permission=self._permission(root.section("permission"), connected_by),

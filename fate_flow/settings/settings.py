@@ -23,6 +23,7 @@ from fate_flow.settings.engines.engine_settings import ONLY_DEFAULTS, EngineSett
 from fate_flow.settings.limits import Limits, Retention
 from fate_flow.settings.logs import LogLimits
 from fate_flow.settings.parties import Listen, PlainParties, Route
+from fate_flow.settings.worker_limits import WorkerLimits
 from fate_flow.settings.worker_listen import WorkerListen
 
 PART = ".part"
@@ -74,6 +75,7 @@ class Settings:
     retention: Retention = field(default_factory=Retention)
     ceilings: Ceilings = NO_CEILINGS
     quotas: Quotas = field(default_factory=Quotas)
+    worker_limits: WorkerLimits = field(default_factory=WorkerLimits)
     commands: ProgramRules = field(default_factory=ProgramRules)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     permission: PermissionRule = field(default_factory=PermissionRule)

@@ -17,6 +17,7 @@ from fate_flow.cli.server.client_keys import client_group
 from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.core.model.errors import BadSettings, StorageFailed
 from fate_flow.server.start_warnings import key_problems, readable_secrets
+from fate_flow.server.worker_groups import seen_groups
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.client_keys import make_client_keys
 from fate_flow.settings.reader import load_settings
@@ -135,11 +136,13 @@ def check(conf: Path) -> None:
     """
     try:
         settings = load_settings(conf)
+        limits = seen_groups(settings)
     except BadSettings as error:
         click.echo(error.message, err=True)
         raise SystemExit(2) from error
     for text in (*readable_secrets(settings.conf_path), *key_problems(settings, now_on_the_wall())):
         click.echo(f"WARNING: {text}", err=True)
+    click.echo(limits, err=True)
     click.echo("ok")
 
 

@@ -21,7 +21,9 @@ from typing import NoReturn
 
 from fate_flow.components.providers.program_order import Order
 from fate_flow.engines.local import proc
+from fate_flow.engines.local.groups import Group, Limits
 from fate_flow.engines.local.program_preparation import prepare
+from fate_flow.engines.local.rlimits import limit_process
 from fate_flow.engines.local.worker import WORKER_VARIABLE, WorkerSpec
 
 COMPONENTS_MAIN = "fate_flow.components.__main__"
@@ -33,17 +35,23 @@ workers weigh about as much as one server. A higher one would starve workers on 
 _SIGNALS = tuple(sorted(signal.valid_signals()))     # made once, before the forks
 
 
-def become_worker(spec: WorkerSpec, barrier: int, report: int, output: tuple[int, ...] = ()) -> NoReturn:
+def become_worker(
+    spec: WorkerSpec, barrier: int, report: int, output: tuple[int, ...] = (), group: Group | None = None
+) -> NoReturn:
     """Wait for the go-ahead and run the program of the spec; write to `report` what prevents it.
 
-    `output`: the descriptors for stdout and stderr; if empty, the files of the spec are used."""
+    `output`: the descriptors for stdout and stderr; if empty, the files of the spec are used. `group`: the group with
+    the worker's limits; without one, each process is limited for itself."""
     code = NOT_STARTED
     try:
         os.setpgid(0, 0)
         os.nice(NICENESS)
         if os.read(barrier, 1):    # empty: the runner gave up, or is gone
             _settle(spec, report, output)
-            code = _run_module(spec, report) if spec.way == "fork" else _become(spec)
+            if group:
+                group.enter()
+            limits = Limits() if group else spec.limits
+            code = _run_module(spec, report, limits) if spec.way == "fork" else _become(spec, limits)
     except Exception as error:  # noqa: BLE001  # the runner must learn of any error why nothing started
         os.write(report, " ".join(f"{type(error).__name__}: {error}".split())[:500].encode())
     finally:
@@ -89,19 +97,22 @@ def _redirect(path: Path, number: int, flags: int) -> None:
     os.close(descriptor)
 
 
-def _become(spec: WorkerSpec) -> NoReturn:
+def _become(spec: WorkerSpec, limits: Limits) -> NoReturn:
     mark = {WORKER_VARIABLE: str(spec.folder)}
     order = Order.read(spec.folder)
     if order is not None:
         ready = prepare(order, spec.folder)
+        limit_process(limits, inherits=False)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execve(ready.program, ready.argv, {**ready.env, **mark})  # noqa: S606  # no shell is the point
+    limit_process(limits, inherits=False)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.execvpe(spec.argv[0], spec.argv, {**os.environ, **spec.env, **mark})  # noqa: S606  # no shell is the point
 
 
-def _run_module(spec: WorkerSpec, report: int) -> int:
+def _run_module(spec: WorkerSpec, report: int, limits: Limits) -> int:
     os.environ.update(spec.env)
+    limit_process(limits, inherits=True)
     main = importlib.import_module(COMPONENTS_MAIN).main
     os.dup2(0, report, inheritable=False)    # from here on an error is the component's own
     _look_like_a_fresh_python()

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from fate_flow.engines.local.groups import Groups
 from fate_flow.engines.local.wakeup import wake
 from fate_flow.engines.local.worker import (
     CLAIMED,
@@ -40,8 +41,9 @@ _PATIENCE_SECONDS = 0.02
 class LocalEngine:
     """Workers as processes of this machine."""
 
-    def __init__(self, spawner_wakeup: socket.socket | None = None) -> None:
+    def __init__(self, spawner_wakeup: socket.socket | None = None, groups: Groups | None = None) -> None:
         self._spawner_wakeup = spawner_wakeup
+        self._groups = groups
 
     def launch(self, spec: WorkerSpec, imports: Sequence[str] = ()) -> bool:
         """Order a launch; False if the order did not reach the spawner and must be repeated.
@@ -77,8 +79,16 @@ class LocalEngine:
         # Without runner.json there is no process to signal: the runner writes it first, and then reads stop.json.
         started = Started.read(folder)
         if started and not started.runner.send(signal.SIGTERM):
-            _end_survivors(started, pending)
+            self._end_survivors(folder, started, pending)
         return False
+
+    def _end_survivors(self, folder: Path, started: Started, pending: Stop) -> None:
+        """Send SIGTERM, and SIGKILL once the grace is over, as the runner would have done."""
+        is_over = time.monotonic() >= pending.asked_at + pending.grace_seconds
+        for member in started.survivors():
+            ProcessId(member.pid, member.started).send(signal.SIGKILL if is_over else signal.SIGTERM)
+        if is_over and self._groups:
+            self._groups.find(folder.name).end()
 
 
 def living_workers(jobs_root: Path) -> list[Path]:
@@ -134,13 +144,6 @@ def _stop_request(folder: Path, grace_seconds: float) -> Stop:
     pending = Stop(grace_seconds, earlier.asked_at if earlier else time.monotonic())
     write_atomically(folder / STOP, pending.to_json())
     return pending
-
-
-def _end_survivors(started: Started, pending: Stop) -> None:
-    """Send SIGTERM, and SIGKILL once the grace is over, as the runner would have done."""
-    is_over = time.monotonic() >= pending.asked_at + pending.grace_seconds
-    for member in started.survivors():
-        ProcessId(member.pid, member.started).send(signal.SIGKILL if is_over else signal.SIGTERM)
 
 
 def _worker_folders(root: Path) -> Iterator[Path]:

@@ -17,12 +17,13 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.child import NICENESS, become_worker, let_go_of_descriptors, reset_signals
+from fate_flow.engines.local.groups import Group, Groups
 from fate_flow.engines.local.output import CapturedOutput
 from fate_flow.engines.local.program_preparation import clear_scratch
 from fate_flow.engines.local.wakeup import wake
@@ -47,14 +48,16 @@ _LONGEST_SLEEP_SECONDS = 5.0
 _WRITE_ATTEMPTS = 600
 
 
-def run_worker(folder: Path, wakeup_fd: int | None = None) -> None:
-    """Run the worker of a folder until its end is recorded, unless another process has claimed it."""
+def run_worker(folder: Path, wakeup_fd: int | None = None, groups: Groups | None = None) -> None:
+    """Run the worker of a folder until its end is recorded, unless another process has claimed it.
+
+    `groups`: where the worker gets a group with limits; None: this server has none."""
     wakeup = _RunnerWakeup(folder.name, wakeup_fd)
     _leave_the_server(wakeup_fd)
     if not claim(folder):
         return
     try:
-        end = _run_to_the_end(folder, wakeup)
+        end = _run_to_the_end(folder, wakeup, groups)
     except Exception as error:  # noqa: BLE001  # without a recorded end the worker would count as lost
         _kill_descendants()
         what = os_error_text(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
@@ -89,38 +92,64 @@ def _leave_the_server(wakeup_fd: int | None) -> None:
     proc.set_name("fate-runner")
 
 
-def _run_to_the_end(folder: Path, wakeup: _RunnerWakeup) -> Exit:
+def _run_to_the_end(folder: Path, wakeup: _RunnerWakeup, groups: Groups | None) -> Exit:
     spec = WorkerSpec.from_json(folder, (folder / LAUNCH).read_text())
     if Stop.read(folder):
         return Exit(None, None, "stopped")
+    group = groups.begin(folder.name, spec.limits) if groups else None
+    try:
+        return _run_in(group, spec, wakeup)
+    finally:
+        if group:
+            group.end()
+
+
+def _run_in(group: Group | None, spec: WorkerSpec, wakeup: _RunnerWakeup) -> Exit:
     output = _captured(spec) if spec.output_max_bytes else None
-    pid, report = _start(spec, output)
+    pid, report = _start(spec, output, group)
     wakeup.wake("started")
-    cause = _Watch(spec, pid).wait()
+    cause = _Watch(spec, pid, group).wait()
+    if group:
+        group.kill()     # first, because a fork bomb outside of the worker's session has no end otherwise
     status = _clear_away(pid)
     if output:
         output.finish()
-    clear_scratch(folder)
+    clear_scratch(spec.folder)
     message = os.read(report, 1000).decode(errors="replace")
     if message:
         return Exit(None, None, "not_started", message)
     if status.si_code == os.CLD_EXITED:
-        return Exit(status.si_status, None, cause)
-    return Exit(None, status.si_status, cause)
+        end = Exit(status.si_status, None, cause)
+    else:
+        end = Exit(None, status.si_status, cause)
+    return _out_of_memory(end, group, spec) if group and group.kills() else end
+
+
+def _out_of_memory(end: Exit, group: Group, spec: WorkerSpec) -> Exit:
+    """Return the end of a worker of which processes were killed for lack of memory; it may have ended well without
+    them, or of something else."""
+    if end.cause != "exited" or end.exit_code == 0:
+        return end
+    size = spec.limits.memory_mb
+    if size and group.has_reached_its_memory(size):
+        text = f"used more than its {size} MB (task_memory)"
+    else:
+        text = "was killed because this machine had no memory left for it (worker_limits.memory, or the machine's own)"
+    return replace(end, cause="out_of_memory", message=text)
 
 
 def _captured(spec: WorkerSpec) -> CapturedOutput:
     return CapturedOutput(spec.stdout, spec.stderr, spec.output_max_bytes, spec.output_setting)
 
 
-def _start(spec: WorkerSpec, output: CapturedOutput | None) -> tuple[int, int]:
+def _start(spec: WorkerSpec, output: CapturedOutput | None, group: Group | None) -> tuple[int, int]:
     """Start the worker; return its pid, and a descriptor with the reason if it does not start."""
     barrier, go = os.pipe()
     report, reporter = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(go)    # otherwise the worker would wait for ever if the runner dies
-        become_worker(spec, barrier, reporter, output.writers if output else ())
+        become_worker(spec, barrier, reporter, output.writers if output else (), group)
     os.close(barrier)
     os.close(reporter)
     if output:
@@ -140,8 +169,9 @@ def _start(spec: WorkerSpec, output: CapturedOutput | None) -> tuple[int, int]:
 class _Watch:
     """Waits for the end of a worker, and ends it when that is due."""
 
-    def __init__(self, spec: WorkerSpec, pid: int) -> None:
+    def __init__(self, spec: WorkerSpec, pid: int, group: Group | None) -> None:
         now = time.monotonic()
+        self._group = group
         self._spec = spec
         self._pid = pid
         self._deadline = now + spec.timeout_seconds if spec.timeout_seconds > 0 else None
@@ -170,6 +200,8 @@ class _Watch:
             self._end_if_due(asked, stop, now)
         elif stop:
             self._ending.shorten(stop.grace_seconds)
+        if self._group and self._group.kills():
+            self._group.kill()      # version 1 kills one process of the group, and the others would wait for it
         if self._ending and now >= self._ending.kill_at:
             os.killpg(self._pid, signal.SIGKILL)
 

@@ -32,10 +32,11 @@ from typing import NoReturn
 
 from fate_flow.components import preload
 from fate_flow.engines.local import proc
+from fate_flow.engines.local.groups import Groups
 from fate_flow.engines.local.runner import WAITED_SIGNALS, run_worker
 from fate_flow.engines.local.strays import Strays
 from fate_flow.engines.local.wakeup import wake
-from fate_flow.engines.local.worker import CLAIMED, EXIT, JOBS, LAUNCH
+from fate_flow.engines.local.worker import CLAIMED, EXIT, JOBS, LAUNCH, RUN
 
 log = logging.getLogger(__name__)
 
@@ -70,14 +71,15 @@ class Spawner:
 
     def __init__(
         self, wakeup: socket.socket, reply: socket.socket | None, *, parent: int | None = None,
-        jobs_dir: Path | None = None,
+        jobs_dir: Path | None = None, groups: Groups | None = None,
     ) -> None:  # fmt: skip
         self._wakeup = wakeup
         self._reply = reply
         # A parent that passes its own number is recognised as dead even if it ends before this line.
         self._parent = os.getppid() if parent is None else parent
         self._orders: deque[Order] = deque()
-        self._strays = Strays(jobs_dir)
+        self._strays = Strays(jobs_dir, groups)
+        self._groups = groups
         self._next_sweep = 0.0
         self._is_stopping = False
 
@@ -167,7 +169,7 @@ class Spawner:
     def _become_runner(self, folder: Path) -> NoReturn:
         code = 1
         try:
-            run_worker(folder, self._reply.fileno() if self._reply else None)
+            run_worker(folder, self._reply.fileno() if self._reply else None, self._groups)
             code = 0
         except BaseException:  # it must not reach the spawner's frames above
             log.exception("the runner of %s failed", folder)
@@ -214,10 +216,13 @@ def main(argv: Sequence[str]) -> None:
     WAKEUP and REPLY are descriptors of sockets, PARENT is a process number; NAME is for the list of processes."""
     logging.basicConfig(format="[%(levelname)s] [%(asctime)s] [%(process)d:%(thread)d] - %(message)s")
     wakeup, reply, parent = (int(number) for number in argv[:3])
-    jobs_dir = Path(argv[4]) / JOBS
+    home = Path(argv[4])
     for number in (wakeup, reply):
         os.set_inheritable(number, False)
-    Spawner(socket.socket(fileno=wakeup), socket.socket(fileno=reply), parent=parent, jobs_dir=jobs_dir).serve()
+    Spawner(
+        socket.socket(fileno=wakeup), socket.socket(fileno=reply), parent=parent, jobs_dir=home / JOBS,
+        groups=Groups.read(home / RUN),
+    ).serve()
 
 
 @contextmanager

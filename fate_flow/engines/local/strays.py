@@ -8,6 +8,10 @@ in two ways:
 - It looks for `FATE_FLOW_WORKER` in the environment of all processes, at its start and from time to time. This finds
   what runners of an earlier spawner left, also after a restart of the server.
 
+Where workers have groups with limits (`groups.py`), no process leaves its group, so the group of a worker that is over
+is killed and removed: for runners of this spawner when it reaps them, for earlier ones at its start and from time to
+time.
+
 A worker that still runs without its runner is left alone. When its leader is dead, too, the rest is killed.
 """
 
@@ -20,6 +24,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from fate_flow.engines.local import proc
+from fate_flow.engines.local.engine import living_workers
+from fate_flow.engines.local.groups import Groups
 from fate_flow.engines.local.worker import WORKER_VARIABLE, ProcessId, Started, claimer
 
 _MARK = f"{WORKER_VARIABLE}=".encode()
@@ -28,8 +34,10 @@ _MARK = f"{WORKER_VARIABLE}=".encode()
 class Strays:
     """The spawner's record of its runners, and of the processes that it adopted."""
 
-    def __init__(self, jobs_dir: Path | None = None) -> None:
+    def __init__(self, jobs_dir: Path | None = None, groups: Groups | None = None) -> None:
         self._jobs_dir = jobs_dir
+        self._groups = groups
+        self._earlier: dict[str, Path | None] | None = None     # workers with a group, of earlier spawners
         self._runners: dict[int, Path] = {}
         self._adopted: dict[int, Path] = {}
 
@@ -47,6 +55,8 @@ class Strays:
         if dead:
             self._adopt(dead)
             self._end_adopted()
+            for folder in set(dead.values()):
+                self._end_group(folder.name, folder)
         return list(dead.values())
 
     def sweep(self) -> None:
@@ -58,6 +68,25 @@ class Strays:
             if is_over[folder]:
                 with suppress(ProcessLookupError, PermissionError):
                     ProcessId.of(pid).send(signal.SIGKILL)
+        self._end_earlier_groups()
+
+    def _end_earlier_groups(self) -> None:
+        if self._groups is None or self._jobs_dir is None:
+            return
+        if self._earlier is None:
+            names = self._groups.names()
+            living = {folder.name: folder for folder in living_workers(self._jobs_dir)} if names else {}
+            self._earlier = {name: living.get(name) for name in names}
+        for worker_id, folder in list(self._earlier.items()):
+            if self._end_group(worker_id, folder):
+                del self._earlier[worker_id]
+
+    def _end_group(self, worker_id: str, folder: Path | None) -> bool:
+        """Kill and remove the group of a worker unless somebody cares for it; return whether it is gone."""
+        if self._groups is None or (folder is not None and _is_cared_for(folder)):
+            return False
+        self._groups.find(worker_id).end()
+        return True
 
     def _adopt(self, dead: dict[int, Path]) -> None:
         for pid in proc.own_children():

@@ -11,7 +11,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from pathlib import Path
 from signal import pidfd_send_signal
@@ -19,8 +19,10 @@ from typing import Any, Literal, Self, TypeVar, cast, get_args
 
 from fate_flow.components.base.regular_file import NoRegularFile, open_regular
 from fate_flow.engines.local import proc
+from fate_flow.engines.local.groups import Limits
 
 JOBS = "jobs"                               # the folder of a home with the folders of workers
+RUN = "run"                                 # the folder of a home with what its processes share
 WORKER_VARIABLE = "FATE_FLOW_WORKER"        # in the environment of a program: the folder of its worker
 LAUNCH = "launch.json"
 CLAIMED = "claimed"
@@ -60,6 +62,7 @@ class WorkerSpec:
     lease_seconds: float = 0.0          # 0: the worker runs on without a server
     output_max_bytes: int = 0           # kept of stdout and of stderr; 0: all of it, written by the worker itself
     output_setting: str = ""            # the key of the configuration that this limit comes from
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         for path in (self.folder, self.cwd, self.stdout, self.stderr, self.lease_file):
@@ -78,7 +81,8 @@ class WorkerSpec:
             "cwd": str(self.cwd), "stdout": str(self.stdout), "stderr": str(self.stderr),
             "timeout_seconds": self.timeout_seconds, "grace_seconds": self.grace_seconds,
             "lease_file": str(self.lease_file or ""), "lease_seconds": self.lease_seconds,
-            "output_max_bytes": self.output_max_bytes, "output_setting": self.output_setting})
+            "output_max_bytes": self.output_max_bytes, "output_setting": self.output_setting,
+            "limits": asdict(self.limits)})
 
     @classmethod
     def from_json(cls, folder: Path, text: str) -> Self:
@@ -91,7 +95,8 @@ class WorkerSpec:
             timeout_seconds=value["timeout_seconds"], grace_seconds=value["grace_seconds"],
             lease_file=Path(value["lease_file"]) if value["lease_file"] else None,
             lease_seconds=value["lease_seconds"], output_max_bytes=value["output_max_bytes"],
-            output_setting=value["output_setting"])
+            output_setting=value["output_setting"],
+            limits=Limits(**value.get("limits", {})))     # an order of an earlier release has none
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import json
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +27,7 @@ from fate_flow.core.model.program import WORK_FOLDERS
 from fate_flow.core.planning.participant.share_end import SAID_BY_THE_ENGINE
 from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
 from fate_flow.engines.local.engine import LocalEngine, living_workers, printed_in
+from fate_flow.engines.local.groups import Groups, Limits
 from fate_flow.engines.local.worker import LAUNCH, Exit, WorkerSpec, read_json, write_atomically
 from fate_flow.engines.local.worker import Observation as Seen
 from fate_flow.jobspec.text.yaml_text import yaml_text
@@ -276,8 +277,11 @@ class LocalWorkers(FolderWorkers):
 
     engine: LocalEngine
 
-    def _run(self, order: LaunchOrder, spec: WorkerSpec, imports: Sequence[str]) -> None:  # noqa: ARG002  # all may run
-        self.engine.launch(spec, imports)
+    def _run(self, order: LaunchOrder, spec: WorkerSpec, imports: Sequence[str]) -> None:
+        # A worker without reserved cores, as that of an arbiter, computes, too.
+        cores, processes = order.need.cores or order.task_cores, self.settings.worker_limits.processes
+        limits = Limits(cores, order.need.memory_mb, processes)
+        self.engine.launch(replace(spec, limits=limits), imports)
 
     def has_living_worker(self, job_id: str) -> bool:
         return bool(living_workers(self.settings.jobs_dir / job_id))
@@ -285,10 +289,10 @@ class LocalWorkers(FolderWorkers):
 
 def build_local(parts: EngineParts, one: EngineSettings) -> LocalWorkers:  # noqa: ARG001  # all have the same spawner
     """Return an engine of kind `local`."""
+    engine = LocalEngine(parts.spawner, Groups.read(parts.settings.run_dir))
     return LocalWorkers(
-        parts.settings, LocalEngine(parts.spawner), parts.exchange_url, parts.secret, parts.wake_scheduler,
-        parts.providers,
-    )  # fmt: skip
+        parts.settings, engine, parts.exchange_url, parts.secret, parts.wake_scheduler, parts.providers
+    )
 
 
 def _inputs(order: LaunchOrder, infos: ArtifactInfos, folder: Path, converts: Mapping[str, str]) -> dict[str, Any]:

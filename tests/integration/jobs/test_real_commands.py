@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from fate_flow.engines.local.worker import RUNNER, Started
+from tests.kit.servers.groups import needs_groups
 from tests.kit.servers.home_files import contents_below
 from tests.kit.servers.lending import PARTIES, Servers, a_root
 from tests.kit.servers.party_servers import (
@@ -55,8 +56,9 @@ def command_servers(tmp_path_factory: pytest.TempPathFactory, scratch: Path) -> 
     key = tmp_path_factory.mktemp("secrets") / "key"
     key.write_text(SECRET)
     key.chmod(0o600)
-    overlays: dict[str, Any] = {party: {"commands": rules} for party in (GUEST, HOST)}
-    overlays[HOST] = {"commands": {**rules, "secrets": {"KEY": {"file": str(key), "initiators": [GUEST]}}}}
+    size = {"standalone": {"memory_per_node": 1024}}
+    overlays: dict[str, Any] = {one: {"commands": rules, "fate_on_standalone": size} for one in (GUEST, HOST)}
+    overlays[HOST]["commands"] = {**rules, "secrets": {"KEY": {"file": str(key), "initiators": [GUEST]}}}
     overlays[OTHER] = {"commands": {**rules, "allow": [PYTHON, SENT], "share_logs": True}}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{Path(PYTHON).parent}:{os.environ['PATH']}")      # whose python3 the examples find
@@ -168,6 +170,16 @@ def test_another_end_has_its_reason(
         assert (said[0], text in said[1], said[2]) == (reason, True, f"guest {GUEST}")
     code = 3 if reason == "worker_error" else None
     assert [task["f_exit_code"], task["f_federated_exit_code"], servers.guest.job(job_id)["f_exit_code"]] == [code] * 3
+
+
+@needs_groups
+def test_a_partners_job_that_takes_too_much_memory_ends_and_both_parties_read_why(servers: Cluster) -> None:
+    hog = {"host": {"0": {"command": python("bytearray(b'x') * (300 << 20)")}}}
+    document = command({"guest": [GUEST], "host": [HOST]}, hog, command="exec sleep 600", job={"task_memory": 64})
+    servers.wait(job_id := servers.submit(document), "failed")
+    [here], [there] = servers.guest.tasks(job_id), servers.host.tasks(job_id)
+    said = there["f_reason"], there["f_message"], here["f_federated_reason"], here["f_federated_message"]
+    assert said == ("out_of_memory", "used more than its 64 MB (task_memory)") * 2
 
 
 def test_a_program_that_crashes_uses_up_its_attempts(servers: Cluster) -> None:

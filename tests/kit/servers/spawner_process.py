@@ -20,7 +20,9 @@ from pathlib import Path
 
 from fate_flow.components import preload
 from fate_flow.engines.local import proc
+from fate_flow.engines.local.groups import Groups
 from fate_flow.engines.local.spawner import Spawner
+from fate_flow.engines.local.worker import RUN
 
 LONGEST_REQUEST = 200_000
 
@@ -59,7 +61,7 @@ def with_own_component():
 def be_spawner(wakeup, reply, log, jobs):
     """Serves on these sockets."""
     logging.basicConfig(filename=log)
-    Spawner(wakeup, reply, jobs_dir=Path(jobs)).serve()
+    Spawner(wakeup, reply, jobs_dir=Path(jobs), groups=Groups.read(Path(jobs).parent / RUN)).serve()
 
 
 def fork_spawners(control):
