@@ -45,6 +45,7 @@ HEAVY = {
     "flower_1_41": ("FLOWER 1.41", "_environment.py", "flower_1_41"),
     "xgboost": ("XGBOOST", "_environment.py", "xgboost"),
     "spu": ("SPU", "_environment.py", "spu"),
+    "ray": ("RAY", "_environment.py", "ray"),
 }  # fmt: skip
 """Environments of packages: what a banner calls each, and the script that makes it. The tests find the path of its
 Python in FATE_FLOW_TEST_<NAME>."""

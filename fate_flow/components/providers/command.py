@@ -62,6 +62,7 @@ class CommandProvider(OwnProvider):
 def _order(launch: Launch, wanted: Program) -> Order:
     command = wanted.command
     env = {
+        **launch.program_env,
         **command.env,
         **wanted.env,
         "FATE_FLOW_TASK_CONFIG": str(launch.config),

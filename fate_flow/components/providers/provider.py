@@ -35,6 +35,7 @@ class Launch:
     stage: str                           # of the task
     exchange_url: str
     exchange_token: str = field(repr=False)
+    program_env: Mapping[str, str] = field(default_factory=dict)     # of a program on the engine; its job may change it
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,11 @@ from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.spec import Party, TaskSpec
 
+RAY_ADDRESS = "RAY_ADDRESS"                         # Ray's own names
+RAY_AUTH_MODE = "RAY_AUTH_MODE"
+RAY_TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"
+FATE_FLOW_RAY_ADDRESS = "FATE_FLOW_RAY_ADDRESS"     # also where a job sets RAY_ADDRESS itself
+
 
 @dataclass(frozen=True)
 class Place:
@@ -83,6 +88,16 @@ def environment(task: TaskSpec, place: Place) -> dict[str, str]:
     if place.elastic_cores is not None:
         found["FATE_FLOW_ELASTIC_CORES"] = place.elastic_cores
     return {name: str(value) for name, value in found.items()}
+
+
+def ray_environment(address: str, token_file: str = "") -> dict[str, str]:
+    """Return the variables by which a program finds the Ray cluster of its party; none without an address.
+
+    `token_file`: the file with the token of the cluster, for the program itself."""
+    if not address:
+        return {}
+    token = {RAY_AUTH_MODE: "token", RAY_TOKEN_PATH: token_file} if token_file else {}
+    return {FATE_FLOW_RAY_ADDRESS: address, RAY_ADDRESS: address, **token}
 
 
 def peers(task: TaskSpec, without: Collection[str] = ()) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from typing import Any
 from fate_flow.components.base.file_copy import copy_whole
 from fate_flow.components.providers.program_order import WORK, Order
 from fate_flow.core.model.program import InputFile, secret_variables, volume_variable
+from fate_flow.core.model.program_scope import FATE_FLOW_RAY_ADDRESS, RAY_ADDRESS, RAY_AUTH_MODE, RAY_TOKEN_PATH
 from fate_flow.engines.local.programs import (
     NotAllowed,
     check_allowed,
@@ -38,6 +39,10 @@ VOLUMES = "volumes"
 
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "HOME", "USER", "TMPDIR")
 """Variables that a program inherits from the server. The others stay private."""
+_FROM_RAY = (
+    FATE_FLOW_RAY_ADDRESS, RAY_ADDRESS, RAY_AUTH_MODE, RAY_TOKEN_PATH, "RAY_AUTH_TOKEN", "RAY_JOB_CONFIG_JSON_ENV_VAR",
+)  # fmt: skip
+"""Variables that a program inherits where a job of Ray runs its worker (engines/ray/run.py)."""
 _CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 
 
@@ -62,7 +67,8 @@ def prepare(order: Order, folder: Path) -> Ready:
         raise NotAllowed(refusal.orders(order.initiator, order.own)) from refusal
     volumes = {volume_variable(name): str(_volume(order, folder, name)) for name in order.volumes}
     _limit_core_dumps(order.core_dumps)
-    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    names = (*_INHERITED, *(_FROM_RAY if FATE_FLOW_RAY_ADDRESS in os.environ else ()))
+    inherited = {name: os.environ[name] for name in names if name in os.environ}
     return Ready(program, order.argv, {**inherited, **order.env, **volumes, **secrets})
 
 

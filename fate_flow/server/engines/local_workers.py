@@ -8,7 +8,7 @@ import json
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -67,6 +67,7 @@ class FolderWorkers(ABC):
     secret: bytes
     wake_scheduler: Callable[[bytes], None]
     providers: ProviderTable = PROVIDERS
+    program_env: Mapping[str, str] = field(default_factory=dict)
 
     def handle_for(self, key: TaskKey, worker_id: str) -> str:
         place = self.settings.jobs_dir / key.job_id / key.party.role / key.party.party_id / key.name
@@ -132,6 +133,7 @@ class FolderWorkers(ABC):
             stage=order.stage,
             exchange_url=self.exchange_url,
             exchange_token=worker_token(self.secret, order.speaks_as),
+            program_env=self.program_env,
         )
 
     def _spec(self, order: LaunchOrder, folder: Path, provider: str, start: Start) -> WorkerSpec:
@@ -287,11 +289,11 @@ class LocalWorkers(FolderWorkers):
         return bool(living_workers(self.settings.jobs_dir / job_id))
 
 
-def build_local(parts: EngineParts, one: EngineSettings) -> LocalWorkers:  # noqa: ARG001  # all have the same spawner
+def build_local(parts: EngineParts, one: EngineSettings) -> LocalWorkers:
     """Return an engine of kind `local`."""
     engine = LocalEngine(parts.spawner, Groups.read(parts.settings.run_dir))
     return LocalWorkers(
-        parts.settings, engine, parts.exchange_url, parts.secret, parts.wake_scheduler, parts.providers
+        parts.settings, engine, parts.exchange_url, parts.secret, parts.wake_scheduler, parts.providers, one.program_env
     )
 
 

@@ -44,7 +44,7 @@ def build_slurm(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
     cluster = SlurmCluster(
         prefix, _of(one.own), {name: _of(share) for name, share in one.partners.items()}, one.commands, one.longest_time
     )
-    return _placed(parts, cluster, Conduct(
+    return workers_on(cluster, parts, one, Conduct(
         poll_seconds=one.poll_seconds,
         longest_pending=one.longest_pending,
         settle=one.settle_seconds,
@@ -54,13 +54,13 @@ def build_slurm(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
     ))  # fmt: skip
 
 
-def _placed(parts: EngineParts, cluster: Cluster, conduct: Conduct) -> PlacedWorkers:
+def workers_on(cluster: Cluster, parts: EngineParts, one: EngineSettings, conduct: Conduct) -> PlacedWorkers:
     def ended(folder: Path) -> None:
         parts.wake_scheduler(json.dumps({"worker": folder.name, "event": "exited"}).encode())
 
     engine = PlacedEngine(cluster, conduct, ended)
     return PlacedWorkers(
-        parts.settings, engine, parts.exchange_url, parts.secret, parts.wake_scheduler, parts.providers
+        parts.settings, engine, parts.exchange_url, parts.secret, parts.wake_scheduler, parts.providers, one.program_env
     )
 
 

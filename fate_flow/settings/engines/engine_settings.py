@@ -20,6 +20,7 @@ class EngineSettings:
     size: EngineSize
     config: Mapping[str, Any] = field(default_factory=dict)       # as it is in the file
     kind: str = LOCAL
+    program_env: Mapping[str, str] = field(default_factory=dict)  # of programs on it
 
 
 ONLY_DEFAULTS = EngineSettings(f"engines.{LOCAL}", EngineSize(nodes=1, cores=DEFAULT_CORES))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.settings.engines.engine_settings import DEFAULT_CORES, EngineSettings, read_size
+from fate_flow.settings.engines.ray_of_programs import read_ray_of_programs
 from fate_flow.settings.reading.section import Section
 
 IN_FATE = "fate_on_standalone"
@@ -11,7 +12,7 @@ IN_FATE = "fate_on_standalone"
 
 
 def read_local(section: Section) -> EngineSettings:
-    return EngineSettings(section.path, read_size(section), section.values, LOCAL)
+    return EngineSettings(section.path, read_size(section), section.values, LOCAL, read_ray_of_programs(section))
 
 
 def read_standalone(section: Section) -> EngineSettings:

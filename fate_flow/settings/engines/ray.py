@@ -1,0 +1,107 @@
+"""The section of an engine of kind `ray`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.model.resources import EngineSize
+from fate_flow.settings.engines.engine_settings import EngineSettings, read_size
+from fate_flow.settings.engines.ray_of_programs import read_ray_of_programs
+from fate_flow.settings.reading.section import Section, split_url
+
+RAY = "ray"
+_FORM = "is not of the form http://HOST:PORT or https://HOST:PORT"
+
+
+@dataclass(frozen=True)
+class RayJobs:
+    """What jobs ask Ray for, besides what each worker needs."""
+
+    resources: Mapping[str, float] = field(default_factory=dict)      # custom ones, for each worker
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RaySettings(EngineSettings):
+    """The configuration of one cluster."""
+
+    size: EngineSize = field(default_factory=lambda: EngineSize(1, 0))
+    kind: str = RAY
+    address: str = ""                        # of the Jobs API, without a slash at the end
+    token_file: Path | None = None
+    ca_file: Path | None = None              # for https; None: the usual authorities
+    own: RayJobs = field(default_factory=RayJobs)
+    partners: Mapping[str, RayJobs] = field(default_factory=dict)     # by party id
+    driver_cores: int = 0                    # of a worker, set aside by Ray; 0: all that it has reserved
+    python: Path | None = None               # on the nodes; None: that of the server
+    longest_pending: float = 3600.0          # seconds; 0: for ever
+    poll_seconds: float = 5.0
+    settle_seconds: float = 30.0
+
+
+def read_ray(section: Section) -> RaySettings:
+    """Raises BadSettings."""
+    own = _jobs(section, RayJobs())
+    given = section.section("partners")
+    return RaySettings(
+        section=section.path,
+        size=read_size(section),
+        config=section.values,
+        program_env=read_ray_of_programs(section),
+        address=_address(section),
+        token_file=section.path_with_links("token_file"),
+        ca_file=section.path_with_links("ca_file"),
+        own=own,
+        partners={str(name): _partner(given, str(name), own) for name in given.names()},
+        driver_cores=section.whole("driver_cores", 0),
+        python=section.path_with_links("python"),
+        longest_pending=section.number("longest_pending", 3600.0),
+        poll_seconds=section.number("poll_seconds", 5.0, 0.1),
+        settle_seconds=section.number("settle_seconds", 30.0),
+    )
+
+
+def _address(section: Section) -> str:
+    name, url = section.name("address"), section.text("address")
+    if not url:
+        raise BadSettings(f"{name}: is missing: the address of the Jobs API of Ray, such as http://127.0.0.1:8265")
+    parts = split_url(url, name)
+    is_address = parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/")
+    if parts.username or parts.password:        # which is no text for a log
+        raise BadSettings(f"{name}: has a user or a password; Ray takes a token (token_file)")
+    if not is_address or parts.query or parts.fragment:
+        raise BadSettings(f"{name}: {url!r} {_FORM}, without a path or a query")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _partner(given: Section, name: str, own: RayJobs) -> RayJobs:
+    if not name.isdecimal():
+        raise BadSettings(f"{given.name(name)}: is not the id of a party, which has digits alone")
+    one = given.section(name)
+    found = _jobs(one, own)
+    one.refuse_others()
+    return found
+
+
+def _jobs(section: Section, base: RayJobs) -> RayJobs:
+    values = section.get("resources")
+    resources = base.resources
+    if values is not None:
+        one = section.section("resources")
+        resources = {str(name): one.number(name, 0.0) for name in one.names()}
+    runtime_env = section.get("runtime_env", base.runtime_env)
+    if not isinstance(runtime_env, dict) and runtime_env is not base.runtime_env:
+        raise BadSettings(f"{section.name('runtime_env')}: {runtime_env!r} is not a mapping of keys")
+    try:
+        json.dumps(runtime_env)
+    except (TypeError, ValueError) as error:
+        raise BadSettings(f"{section.name('runtime_env')}: cannot be written as JSON: {error}") from error
+    variables = runtime_env.get("env_vars") or {}
+    if not isinstance(variables, dict) or not all(isinstance(one, str) for one in variables.values()):
+        raise BadSettings(f"{section.name('runtime_env.env_vars')}: {variables!r} is not a mapping of names to texts")
+    return RayJobs(resources, runtime_env)

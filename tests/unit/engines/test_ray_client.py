@@ -1,0 +1,143 @@
+"""Requests to Ray: what has surely not reached it, and what may have."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from fate_flow.engines.ray.client import NoAnswer, NotSent, RayClient
+
+MOST = 1000
+Serve = Callable[[socket.socket], object]
+
+
+@contextmanager
+def server(serve: Serve) -> Iterator[str]:
+    """The address of a server that does this with each connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def run() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection, suppress(OSError):
+                        connection.recv(65536)
+                        serve(connection)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def says(text: bytes) -> Serve:
+    return lambda connection: connection.sendall(text)
+
+
+def answer(body: bytes, head: bytes = b"") -> bytes:
+    return b"HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n%s" % (head, len(body), body)
+
+
+def test_an_answer_has_any_status() -> None:
+    with server(says(b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy")) as address:
+        found = RayClient(address).get("/api/jobs/", MOST)
+    assert (found.status, found.text) == (503, "busy")
+
+
+def test_what_nobody_listens_to_was_not_sent() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with pytest.raises(NotSent, match="Connection refused"):
+        RayClient(address).post("/api/jobs/", {}, MOST)
+    with pytest.raises(NotSent, match="resolve"):
+        RayClient("http://no-such-host.invalid:8265").post("/api/jobs/", {}, MOST)
+
+
+@pytest.mark.parametrize(("serve", "why"), [
+    (says(b""), "without response"),
+    (says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"), "5 bytes read"),
+    (says(b"SSH-2.0\r\n"), "SSH-2.0"),
+    (says(answer(b"x" * (MOST + 1))), f"longer than {MOST} bytes"),
+    (says(answer(b"x", b"Content-Encoding: gzip\r\n")), "Content-Encoding"),
+], ids=["nothing", "a part", "not HTTP", "too long", "packed"])  # fmt: skip
+def test_what_was_sent_and_not_answered_may_have_arrived(serve: Serve, why: str) -> None:
+    with server(serve) as address, pytest.raises(NoAnswer, match=why):
+        RayClient(address).post("/api/jobs/", {}, MOST)
+
+
+def test_a_request_ends_in_time() -> None:
+    over = threading.Event()
+    with server(lambda _: over.wait()) as address:
+        with pytest.raises(NoAnswer, match=r"no answer within 0\.2 s"):
+            RayClient(address, seconds=0.2).get("/api/jobs/", MOST)
+        over.set()
+
+
+def test_a_redirect_is_not_followed() -> None:
+    asked: list[bytes] = []
+
+    def other(connection: socket.socket) -> None:
+        asked.append(b"")
+        connection.sendall(answer(b"[]"))
+
+    with server(other) as elsewhere:
+        moved = b"HTTP/1.1 307 Moved\r\nLocation: %s/\r\nContent-Length: 0\r\n\r\n" % elsewhere.encode()
+        with server(says(moved)) as address:
+            assert RayClient(address).post("/api/jobs/", {}, MOST).status == 307
+    assert asked == []
+
+
+def test_the_token_is_read_for_each_request(tmp_path: Path) -> None:
+    heads: list[bytes] = []
+    token = tmp_path / "token"
+    token.touch(0o600)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def run() -> None:
+            for _ in range(2):
+                connection, _ = listener.accept()
+                with connection:
+                    heads.append(connection.recv(65536))
+                    connection.sendall(answer(b"[]"))
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        client = RayClient(f"http://127.0.0.1:{listener.getsockname()[1]}", token)
+        for text in ("old\n", "new\n"):
+            token.write_text(text)
+            client.get("/api/jobs/", MOST)
+        thread.join()
+    assert [b"Authorization: Bearer old\r\n" in heads[0], b"Authorization: Bearer new\r\n" in heads[1]] == [True, True]
+
+
+@pytest.mark.parametrize(("text", "mode", "why"), [
+    (None, 0, "cannot be read: No such file"),
+    ("secret", 0o640, "mode 0600"),
+    ("", 0o600, "has no token"),
+    ("two\nlines", 0o600, "has no token"),
+    ("tökèn", 0o600, "has no token"),
+])  # fmt: skip
+def test_without_its_token_nothing_is_sent(tmp_path: Path, text: str | None, mode: int, why: str) -> None:
+    token = tmp_path / "token"
+    if text is not None:
+        token.write_text(text, encoding="utf-8")
+        token.chmod(mode)
+    with pytest.raises(NotSent, match=why):
+        RayClient("http://127.0.0.1:9", token).post("/api/jobs/", {}, MOST)
+
+
+def test_the_environment_of_the_server_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with server(says(answer(b"[]"))) as address:
+        assert RayClient(address).get("/api/jobs/", MOST).document() == []
+
+
+def test_an_authority_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NotSent, match="authority, is not there"):
+        RayClient("https://127.0.0.1:9", ca_file=tmp_path / "ca.pem").get("/api/jobs/", MOST)
