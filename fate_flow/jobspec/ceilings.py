@@ -29,6 +29,7 @@ class Ceilings:
     task_timeout: int | None = None          # of this party's own workers: a longer one is lowered
     task_cores: int | None = None
     task_memory: int | None = None
+    task_gpus: int | None = None
     replicas: int | None = None              # of a task at this party
     least_ttl: int | None = None             # an ended job is kept here at least this long, whatever its ttl
     refused_actions: frozenset[str] = frozenset()
@@ -80,7 +81,8 @@ class _Asked:
 
     def of_job(self, nodes: int) -> Iterator[str]:
         request = request_of(self.party, self.spec.parameters[self.party], nodes)
-        for key, asked in (("task_cores", request.task_cores), ("task_memory", request.task_memory)):
+        for key in ("task_cores", "task_memory", "task_gpus"):
+            asked = getattr(request, key)
             yield from self._more(asked, key, partial(self._place, self.party, key))
         yield from self._more(self._job.timeout_seconds, "job_timeout", partial(self._said, "timeout"))
         yield from self._actions(("policies",), self._job.extra)

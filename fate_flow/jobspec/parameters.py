@@ -19,7 +19,8 @@ from fate_flow.jobspec.fate_v1.job_parameters import AUTOMATIC, is_known
 JOB, COMPONENTS = CONF_PARTS
 
 CHANGEABLE = (
-    "task_cores", "task_memory", "task_parallelism", "computing_partitions", "timeout", "task_timeout", "auto_retries",
+    "task_cores", "task_memory", "task_gpus", "queue", "task_parallelism", "computing_partitions", "timeout",
+    "task_timeout", "auto_retries",
     "auto_retry_delay", "retry", "policies", "min_available", "stop_duration", "ttl", "max_failed_workers",
     "task_conf", "eggroll_run", "spark_run", "rabbitmq_run", "pulsar_run",
 )  # fmt: skip

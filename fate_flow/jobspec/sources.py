@@ -70,6 +70,9 @@ class Sources:
             key: self._said(blocks, key, getattr(parameters, key))
             for key in ("task_cores", "task_memory", "task_parallelism")
         }
+        for key in ("task_gpus", "queue"):
+            place = self._path_of(blocks, (key,))
+            found[key] = Sourced(getattr(parameters, key), DOCUMENT if place else BUILT_IN, place)
         cores = found["task_cores"]
         if cores.source == SERVER and cores.value != self._defaults.task_cores:
             found["task_cores"] = Sourced(cores.value, BUILT_IN, "the component's own")

@@ -260,6 +260,7 @@ def build_context(
         fresh_id=lambda: secrets.token_hex(16),
         program_policy=ConfiguredProgramPolicy(settings.commands, settings.party_id),
         carry_out=effect_runner.take,
+        queues=settings.queues,
         approval=settings.approval,
         permission=settings.permission,
         site=settings.site,

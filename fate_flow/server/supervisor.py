@@ -133,7 +133,9 @@ def _prepare_store(settings: Settings) -> None:
 def _state_of(name: str, engine: EngineSettings) -> EngineState:
     """Return an engine of which nothing is in use."""
     size = engine.size
-    return EngineState(name, size.cores, size.memory, size.cores, size.memory, size.nodes, engine.section)
+    return EngineState(
+        name, size.cores, size.memory, size.cores, size.memory, size.nodes, engine.section, size.gpus, size.gpus
+    )
 
 
 def _without_key(settings: Settings, store: SqlStore) -> list[str]:

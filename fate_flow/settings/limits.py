@@ -77,7 +77,7 @@ class Retention:
 
 _LEAST_CEILINGS = {
     "max_attempts": 1, "max_interruptions": 0, "retry_duration": 1, "job_timeout": 1, "task_timeout": 1,
-    "task_cores": 1, "task_memory": 0, "replicas": 1, "least_ttl": 1,
+    "task_cores": 1, "task_memory": 0, "task_gpus": 0, "replicas": 1, "least_ttl": 1,
 }  # fmt: skip
 """The numbers in the section `ceilings`, and the minimum of each."""
 _ACTIONS = tuple(action.value for action in PolicyAction)

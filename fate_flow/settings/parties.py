@@ -13,7 +13,7 @@ from fate_flow.core.access.joined_party import DIALED, dialed_url
 from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.errors import BadRequest, BadSettings
-from fate_flow.core.model.grammar import check_party_id
+from fate_flow.settings.reading.party_ids import read_party_id, read_party_ids
 from fate_flow.settings.reading.section import Section, collected, split_url
 from fate_flow.settings.security import check_authorities, is_loopback
 
@@ -221,18 +221,3 @@ def read_approval_rule(section: Section) -> ApprovalRule:
     found = ApprovalRule(section.flag("required", False), spared, section.whole("people", 1, 1, 2))
     section.refuse_others()
     return found
-
-
-@collected
-def read_party_ids(section: Section, key: str) -> frozenset[str]:
-    name, listed = section.name(key), section.get(key, [])
-    if not isinstance(listed, list):
-        raise BadSettings(f"{name}: {listed!r} is not a list of party ids")
-    return frozenset(read_party_id(str(one), name) for one in listed)
-
-
-def read_party_id(text: str, name: str) -> str:
-    try:
-        return check_party_id(text)
-    except BadRequest as error:
-        raise BadSettings(f"{name}: {text!r} is not a party id, such as \"9999\"") from error

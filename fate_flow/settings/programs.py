@@ -7,7 +7,7 @@ from typing import Any
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.program import SECRET_NAME, ProgramRules, Secret
-from fate_flow.settings.parties import read_party_id
+from fate_flow.settings.reading.party_ids import read_party_id
 from fate_flow.settings.reading.section import Section, collected
 
 _VOLUME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,49}")

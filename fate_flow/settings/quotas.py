@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
-from fate_flow.settings.parties import read_party_id
+from fate_flow.settings.reading.party_ids import read_party_id
 from fate_flow.settings.reading.section import Section, collected
 
 

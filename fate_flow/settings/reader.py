@@ -19,6 +19,7 @@ from fate_flow.core.model.spec import JobParameters
 from fate_flow.settings.certificates import read_certified, read_own_certificate
 from fate_flow.settings.client_keys import ClientKeys, check_client_keys, choose_client_keys
 from fate_flow.settings.connectors import read_connectors
+from fate_flow.settings.engines.queues import read_queues
 from fate_flow.settings.engines.reader import read_engines
 from fate_flow.settings.limits import read_ceilings, read_limits, read_retention
 from fate_flow.settings.logs import read_log_limits
@@ -26,7 +27,6 @@ from fate_flow.settings.parties import (
     Listen,
     read_approval_rule,
     read_parties,
-    read_party_id,
     read_routes,
     read_site_rule,
 )
@@ -35,6 +35,7 @@ from fate_flow.settings.programs import read_commands
 from fate_flow.settings.providers import read_providers
 from fate_flow.settings.quotas import read_quotas
 from fate_flow.settings.reach import connecting_key
+from fate_flow.settings.reading.party_ids import read_party_id
 from fate_flow.settings.reading.section import Section, collected, resolved, split_url
 from fate_flow.settings.security import is_loopback, read_host_names
 from fate_flow.settings.settings import Settings
@@ -100,7 +101,7 @@ class _Reader:
         of_parties = root.section("parties")
         certificate, certified = read_own_certificate(of_parties), read_certified(of_parties, own_id)
         parties = read_parties(of_parties, own_id, Listen(host, http_port))
-        routes = read_routes(root.section("routes"))
+        routes, engines = read_routes(root.section("routes")), read_engines(root)
         connected_by = connecting_key(host, parties, routes)
         settings = Settings(
             party_id=own_id,
@@ -128,7 +129,8 @@ class _Reader:
             parties_behind_proxy=parties.behind_proxy,
             parties_dial=parties.dials,
             database_url=self._database(root.section("database")),
-            engines=read_engines(root),
+            engines=engines,
+            queues=read_queues(root.section("queues"), engines, own_id),
             routes=routes,
             connected_by=connected_by,
             log_dir=self._path(logs.text("dir"), home / "logs"),

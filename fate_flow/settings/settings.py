@@ -15,6 +15,7 @@ from fate_flow.core.model.modules import ProviderPlace
 from fate_flow.core.model.program import ProgramRules
 from fate_flow.core.model.resources import LOCAL
 from fate_flow.core.model.spec import JobParameters
+from fate_flow.core.quotas.queues import Queues
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.settings.client_keys import ClientKeys
@@ -63,6 +64,7 @@ class Settings:
     plain_parties: PlainParties | None = None      # peers that speak plain v1, and the listener that lets them in
     database_url: str = ""                # empty: SQLite in the home folder
     engines: Mapping[str, EngineSettings] = field(default_factory=_only_local)   # jobs reserve on the first
+    queues: Queues = field(default_factory=Queues)
     routes: Mapping[str, Route] = field(default_factory=dict)
     data_roots: tuple[Path, ...] = ()     # folders of files that an upload or download may name
     duplicate_ids: str = LAST             # one of DUPLICATE_IDS; the default for uploads

@@ -89,3 +89,15 @@ CREATE TABLE t_record_person (               -- who is meant by the random ids i
   f_name VARCHAR(200) NOT NULL UNIQUE
 );
 ALTER TABLE t_outbox ADD COLUMN f_salt VARCHAR(64) NOT NULL DEFAULT '';    -- of the commitments of the record; hex
+
+-- GPUs beside cores and memory: of each engine, asked and held by a job, held by an elastic worker.
+ALTER TABLE t_engine_registry ADD COLUMN f_gpus INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE t_engine_registry ADD COLUMN f_remaining_gpus INTEGER NOT NULL DEFAULT 0
+  CONSTRAINT ck_engine_gpus CHECK (f_remaining_gpus <= f_gpus);
+ALTER TABLE t_job ADD COLUMN f_gpus INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE t_job ADD COLUMN f_asked_gpus INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE t_worker ADD COLUMN f_gpus INTEGER NOT NULL DEFAULT 0;
+-- t_worker: JSON list of the devices that the engine has given to this worker. Until it has exited, no other gets them.
+ALTER TABLE t_worker ADD COLUMN f_devices LONGTEXT;
+-- t_job: the engine on which it reserves, where its queue decides that; empty: the default one.
+ALTER TABLE t_job ADD COLUMN f_asked_engine VARCHAR(50) NOT NULL DEFAULT '';

@@ -96,14 +96,21 @@ def over_all(why: dict[str, Any], end_time: int) -> dict[str, Any]:
     return {**{f"federated_{key}": value for key, value in why.items()}, "federated_end_time": end_time}
 
 
-def an_engine(cores: int = 8, memory: int = 1024, nodes: int = 1, name: str = "local") -> EngineState:
-    return EngineState(name, cores, memory, 0, 0, nodes, f"section of {name}")
+def an_engine(
+    cores: int = 8, memory: int = 1024, nodes: int = 1, name: str = "local", gpus: int = 0
+) -> EngineState:
+    return EngineState(name, cores, memory, 0, 0, nodes, f"section of {name}", gpus)
 
 
-def an_engine_state(cores: int, memory: int, free_cores: int, free_memory: int, nodes: int = 1) -> EngineState:
+def an_engine_state(
+    cores: int, memory: int, free_cores: int, free_memory: int, nodes: int = 1, name: str = "local", gpus: int = 0,
+    remaining_gpus: int = 0,
+) -> EngineState:
     """`an_engine` in the store, with so much of it not reserved."""
-    engine = an_engine(cores, memory, nodes)
-    return replace(engine, remaining_cores=free_cores, remaining_memory=free_memory)
+    engine = an_engine(cores, memory, nodes, name, gpus)
+    return replace(
+        engine, remaining_cores=free_cores, remaining_memory=free_memory, remaining_gpus=remaining_gpus
+    )
 
 
 class Each:

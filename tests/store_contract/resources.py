@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.job import Claim
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.status import JobStatus
+from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveJob
 from tests.store_contract.cases import (
     ARBITER,
+    DOCUMENT,
+    DONE,
     HOST,
     OTHER_HOST,
     Cases,
@@ -46,6 +50,47 @@ class ResourceCases(Cases):
         assert each.job(self.KEY).claim.engine == "slurm", "for people to see where it ran"
         assert each.reserve(self.KEY, "local", 0, 1, "v", 2, 4)
         assert each.job(self.KEY).claim == Claim(0, 1, "v", 2, engine="local")
+
+    def test_gpus_are_reserved_like_cores_and_come_back_to_their_engine(self, each: Each) -> None:
+        other = a_job("j2").key
+        with_jobs(each, a_job(), a_job("j2"))
+        each.register_engine(an_engine(), {}, 1)
+        each.register_engine(an_engine(4, 64, name="big", gpus=2), {}, 1)
+        assert each.reserve(self.KEY, "local", 1, 0, "t", 1, 2, 1) is False, "it has none"
+        assert each.reserve(self.KEY, "big", 1, 0, "t", 1, 2, 2)
+        assert each.job(self.KEY).claim == Claim(1, 0, "t", 1, engine="big", gpus=2)
+        assert each.engine("big") == an_engine_state(4, 64, 3, 64, name="big", gpus=2, remaining_gpus=0)
+        assert each.reserve(other, "big", 1, 0, "u", 1, 2, 1) is False
+        assert each.reserve(other, "big", 1, 0, "u", 1, 2), "a job without GPUs is not in the way of one with some"
+        each.register_engine(an_engine(4, 64, name="big", gpus=1), {}, 3)
+        assert each.engine("big").remaining_gpus == -1
+        assert each.give_back(self.KEY, None, 3)
+        assert each.engine("big") == an_engine_state(4, 64, 3, 64, name="big", gpus=1, remaining_gpus=1)
+        assert each.give_back(self.KEY, None, 3) is False
+        assert each.engine("big").remaining_gpus == 1
+        assert each.engine("local") == an_engine_state(8, 1024, 8, 1024)
+
+    def test_the_row_of_a_job_says_on_which_engine_it_reserves_and_how_many_gpus_it_needs(self, each: Each) -> None:
+        asked = Claim(1, 2, engine="big", gpus=3)
+        with_jobs(each, a_job(asked=asked))
+        assert each.job(self.KEY).asked == asked
+        changed = replace(each.job(self.KEY), asked=Claim(1, 2, engine="local"), revision=1)
+        assert each.revise(each.job(self.KEY), changed, DOCUMENT)
+        assert each.job(self.KEY).asked == Claim(1, 2, engine="local")
+
+    def test_a_worker_has_its_devices_and_an_elastic_one_holds_gpus_of_its_own(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(gpus=2), {}, 1)
+        each.lock_engine("local")
+        worker = a_worker(is_elastic=True, cores=1, gpus=2, devices=("0", "GPU-7"))
+        assert each.add_elastic_worker(worker)
+        assert each.add_elastic_worker(replace(worker, worker_id="b" * 32)) is False, "none is left"
+        [stored] = each.unfinished_workers()
+        assert (stored.gpus, stored.devices) == (2, ("0", "GPU-7"))
+        assert (left(each), each.engine("local").remaining_gpus) == ((7, 1024), 0)
+        assert each.move_worker(stored, WorkerStatus.EXITED, 5, end=DONE)
+        assert each.move_worker(stored, WorkerStatus.EXITED, 5, end=DONE) is False
+        assert (left(each), each.engine("local").remaining_gpus, each.unfinished_workers()) == ((8, 1024), 2, ())
 
     def test_an_unknown_engine_reserves_nothing(self, each: Each) -> None:
         with_jobs(each, a_job())

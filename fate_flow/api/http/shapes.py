@@ -237,6 +237,7 @@ _PREVIEW: Arguments = {
         "values": _SOURCED,
         "cores": COUNT,
         "memory": COUNT,
+        "gpus": COUNT,
         "task_cores": COUNT,
         "job_parameters": FREE,
         "tasks": a_list(an_object({

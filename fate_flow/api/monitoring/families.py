@@ -96,6 +96,9 @@ def _gauges(scrape: Scrape) -> Iterator[Metric]:
     memory |= {(one.name, "free"): one.free_memory * _MB for one in state.engines}
     about = "Memory of an engine: all, and what is free."
     yield _gauge("engine_memory_bytes", about, ("engine", "kind"), memory.items())
+    gpus = {(one.name, "total"): one.gpus for one in state.engines}
+    gpus |= {(one.name, "free"): one.free_gpus for one in state.engines}
+    yield _gauge("engine_gpus", "GPUs of an engine: all, and those that are free.", ("engine", "kind"), gpus.items())
     awake = CounterMetricFamily(
         "fate_flow_scheduler_awake_seconds", "Time for which schedulers of this party were awake, all together."
     )

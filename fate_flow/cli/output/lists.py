@@ -294,15 +294,27 @@ def print_key(key_id: object, pem: str) -> None:
 
 
 def print_resources(data: Row) -> None:
-    """Print the answer of `resource query`: the free cores and memory, and what each job holds."""
+    """Print the answer of `resource query`: what is free of each engine, and what each job holds."""
     engine, holders = data.get("computing_engine_resource") or {}, data.get("use_resource_job") or ()
+    named = engine.get("f_engine_name")
+    others = [one for one in data.get("engines") or () if one.get("f_engine_name") != named]
+    for one in (engine, *others):
+        click.echo(one_line(f"{one.get('f_engine_name')}: {_free_of(one)} are free"))
+    if holders:
+        rows = (
+            (one.get("job_id"), party_name(one), one.get("engine"), one.get("core"), one.get("memory"), one.get("gpus"))
+            for one in holders
+        )
+        print_table(("job", "party", "engine", "cores", "memory in MB", "GPUs"), rows)
+
+
+def _free_of(engine: Row) -> str:
     free = f"{engine.get('f_remaining_cores')} of {engine.get('f_cores')} cores"
     if engine.get("f_memory"):
         free += f" and {engine.get('f_remaining_memory')} of {engine.get('f_memory')} MB of memory"
-    click.echo(one_line(f"{engine.get('f_engine_name')}: {free} are free"))
-    if holders:
-        rows = ((one.get("job_id"), party_name(one), one.get("core"), one.get("memory")) for one in holders)
-        print_table(("job", "party", "cores", "memory in MB"), rows)
+    if engine.get("f_gpus"):
+        free += f" and {engine.get('f_remaining_gpus')} of {engine.get('f_gpus')} GPUs"
+    return free
 
 
 def print_granted(data: Row) -> None:

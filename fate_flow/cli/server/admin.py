@@ -39,7 +39,7 @@ def admin() -> None:
 @conf_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def held(conf: Path, as_json: bool) -> None:
-    """Show which jobs hold cores and memory at this party.
+    """Show which jobs hold cores, memory and GPUs at this party.
 
     Example: fate_flow admin held -c conf/service_conf.yaml
     """
@@ -48,13 +48,18 @@ def held(conf: Path, as_json: bool) -> None:
     if as_json:
         print_json(_as_json(found))
         return
-    columns = ("job_id", "role", "party_id", "initiator", "cores", "memory", "elastic_cores", "since", "status")
+    has_gpus = any(engine.gpus for engine in found.engines)
+    columns = (
+        "job_id", "role", "party_id", "initiator", *(["engine"] if len(found.engines) > 1 else ()), "cores", "memory",
+        *(["gpus"] if has_gpus else ()), "elastic_cores", "since", "status",
+    )  # fmt: skip
     print_table(columns, ([_row(job, found)[column] for column in columns] for job in found.jobs))
     for engine in found.engines:
         of = f" of engine {name_in_fate(engine.name)}" if len(found.engines) > 1 else ""
+        gpus = f" and {engine.gpus - engine.remaining_gpus} of {counted(engine.gpus, 'GPU')}" if engine.gpus else ""
         click.echo(
             f"{engine.cores - engine.remaining_cores} of {engine.cores} cores and "
-            f"{engine.memory - engine.remaining_memory} of {engine.memory} MB of memory{of} are reserved"
+            f"{engine.memory - engine.remaining_memory} of {engine.memory} MB of memory{gpus}{of} are reserved"
         )
 
 
@@ -81,7 +86,8 @@ def release(conf: Path, job_id: str, role: str, party_id: str, reason: str, stop
     key = JobKey(check_job_id(job_id, "JOB"), Party(check_role(role, "--role"), check_party_id(party_id, "--party-id")))
     with home_context(load_settings(conf)) as context:
         claim = Operator(context).release(key, " ".join(reason.split()), stops)
-    click.echo(f"{key}: {counted(claim.cores, 'core')} and {claim.memory} MB of memory were released")
+    gpus = f" and {counted(claim.gpus, 'GPU')}" if claim.gpus else ""
+    click.echo(f"{key}: {counted(claim.cores, 'core')} and {claim.memory} MB of memory{gpus} were released")
 
 
 @admin.command()
@@ -132,6 +138,7 @@ def _cleaned(retention: RetentionSweeper, piece: Piece, dry_run: bool) -> bool:
 def _as_json(found: Held) -> dict[str, Any]:
     return {
         "engine": _engine(found.engines[0]) if found.engines else None,
+        "engines": list(map(_engine, found.engines)),
         "held": [_row(job, found) for job in found.jobs],
     }
 
@@ -139,7 +146,8 @@ def _as_json(found: Held) -> dict[str, Any]:
 def _engine(state: EngineState) -> dict[str, Any]:
     return {
         "name": name_in_fate(state.name), "cores": state.cores, "memory": state.memory,
-        "remaining_cores": state.remaining_cores, "remaining_memory": state.remaining_memory, "nodes": state.nodes,
+        "remaining_cores": state.remaining_cores, "remaining_memory": state.remaining_memory,
+        "nodes": state.nodes, "gpus": state.gpus, "remaining_gpus": state.remaining_gpus,
     }  # fmt: skip
 
 
@@ -153,8 +161,11 @@ def _row(job: Job, found: Held) -> dict[str, Any]:
         "initiator": str(job.initiator),
         "cores": job.claim.cores,
         "memory": job.claim.memory,
+        "gpus": job.claim.gpus,
+        "engine": name_in_fate(job.claim.engine),
         "elastic_cores": sum(one.cores for one in elastic),
         "elastic_memory": sum(one.memory for one in elastic),
+        "elastic_gpus": sum(one.gpus for one in elastic),
         "since": datetime.fromtimestamp(taken / 1000).isoformat(" ", "seconds") if taken else None,
         "status": job.status.value,
     }

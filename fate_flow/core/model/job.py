@@ -33,7 +33,9 @@ class JobKey:
 
 @dataclass(frozen=True)
 class Claim:
-    """The reserved cores and memory of a job, and the token that is needed to release them."""
+    """The reserved cores, memory and GPUs of a job, and the token that is needed to release them.
+
+    Of what a seat needs (`Job.asked`), `engine` is the one on which it reserves; empty: the default."""
 
     cores: int = 0
     memory: int = 0
@@ -42,12 +44,13 @@ class Claim:
     renewals: int = 0        # how often the request was repeated
     taken_time: int = field(default=0, compare=False)     # when the cores were reserved last, for people
     engine: str = ""         # the engine that has reserved last; its workers run there. Empty: none has
+    gpus: int = 0
 
 
 class Blocker(Enum):
     """Why a party did not reserve."""
 
-    CAPACITY = "room"    # other jobs hold its cores or memory
+    CAPACITY = "room"    # other jobs hold its cores, memory or GPUs
     SIZE = "size"        # the job requests more than the party has in all
     ANSWER = "answer"    # the party is silent or not ready; free capacity there would not help
     APPROVAL = "approval"  # the party has not approved the job yet
@@ -99,7 +102,7 @@ class Job:
     ready_owner: str = ""                # the scheduler that works on it now: f_ready_signal, f_ready_owner
     progress: int = 0
     claim: Claim = Claim()
-    asked: Claim = Claim()               # cores and memory this seat needs
+    asked: Claim = Claim()               # what this seat needs
     wait_reason: str = ""                # why it waits, for people
     blocked_on: str = ""                 # the id of the party that did not reserve
     blocked_by: Blocker | None = None    # why that party did not reserve
@@ -272,6 +275,8 @@ class Worker:
     is_elastic: bool = False             # it runs on spare capacity, and ends when a job needs it
     cores: int = 0                       # of an elastic worker: held beside the claim of its job until it has exited
     memory: int = 0
+    gpus: int = 0
+    devices: tuple[str, ...] = ()        # the GPUs that its engine has given to it, until it has exited
 
 
 @dataclass(frozen=True)
@@ -378,14 +383,22 @@ class EngineState:
     remaining_memory: int    # both: total minus use; below 0 while the configured total is smaller than the use
     nodes: int = 1
     section: str = ""        # the section of the configuration that describes it
+    gpus: int = 0
+    remaining_gpus: int = 0  # like remaining_cores
 
     @property
     def free_cores(self) -> int:
         return max(0, self.remaining_cores)
 
     @property
-    def free_memory(self) -> int:
-        return max(0, self.remaining_memory)
+    def free(self) -> Claim:
+        """Return what nobody has reserved."""
+        return Claim(self.free_cores, max(0, self.remaining_memory), gpus=max(0, self.remaining_gpus))
+
+    @property
+    def in_all(self) -> Claim:
+        """Return what an idle engine has."""
+        return Claim(self.cores, self.memory, gpus=self.gpus)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How many cores and how much memory a job requests from a party (reference: scheduler-v1, section 6)."""
+"""How many cores and GPUs, and how much memory a job requests from a party (reference: scheduler-v1, section 6)."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class EngineSize:
     cores: int                              # over all nodes
     memory: int = 0                         # MB over all nodes
     max_cores_percent_per_job: float = 1.0
+    gpus: int = 0                           # over all nodes
 
     @property
     def job_limit(self) -> int:
@@ -56,12 +57,14 @@ class Need:
 
 @dataclass(frozen=True)
 class Request:
-    """Cores and MB of memory, for one task and for the whole job."""
+    """Cores, MB of memory and GPUs, for one task and for the whole job."""
 
     task_cores: int
     task_memory: int
     cores: int
     memory: int
+    task_gpus: int = 0
+    gpus: int = 0
 
 
 NOTHING = Request(0, 0, 0, 0)
@@ -69,7 +72,7 @@ CORES_PER_NODE = "eggroll.session.processors.per.node"
 
 
 def request_of(party: Party, parameters: JobParameters, nodes: int) -> Request:
-    """Return what the job reserves at this party. An arbiter takes no cores on the STANDALONE engine."""
+    """Return what the job reserves at this party. An arbiter takes nothing."""
     if party.role == "arbiter":
         return NOTHING
     nodes = max(1, nodes)
@@ -80,6 +83,8 @@ def request_of(party: Party, parameters: JobParameters, nodes: int) -> Request:
         parameters.task_memory,
         task_cores * parameters.task_parallelism,
         parameters.task_memory * parameters.task_parallelism,
+        parameters.task_gpus,
+        parameters.task_gpus * parameters.task_parallelism,
     )
 
 

@@ -193,6 +193,8 @@ class JobParameters:
     task_cores: int = 4
     task_parallelism: int = 1
     task_memory: int = 0                 # MB a task
+    task_gpus: int = 0                   # a task
+    queue: str = ""                      # a word that each party maps to an engine of its own; empty: as it decides
     timeout_seconds: int = 259200        # for the whole job, from its creation
     task_timeout_seconds: int = 0        # for each task; 0: no limit
     auto_retries: int = 0

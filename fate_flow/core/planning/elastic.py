@@ -1,8 +1,8 @@
 """The elastic workers of a party: no reservation covers them, and they run while no job waits for their cores.
 
-Each holds cores and memory of its own, from the order of its launch until it has exited, beside the claim of its job.
-They start on capacity that no waiting job has asked for, and are the first to end when a job asks. An elastic worker
-gets as much as each worker that shares the reservation of the task, so a job does not state it.
+Each holds cores, memory and GPUs of its own, from the order of its launch until it has exited, beside the claim of its
+job. They start on capacity that no waiting job has asked for, and are the first to end when a job asks. An elastic
+worker gets as much as each worker that shares the reservation of the task, so a job does not state it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,28 @@ def elastic_slots(command: ProgramSpec, ranks: Sequence[int | None]) -> frozense
 
 def part_of_one(request: Request, command: ProgramSpec) -> Claim:
     """Return what one elastic worker holds, and what each of the others has of the reservation, rounded up."""
-    return Claim(-(-request.task_cores // command.min_replicas), -(-request.task_memory // command.min_replicas))
+    workers = command.min_replicas
+    return Claim(
+        -(-request.task_cores // workers), -(-request.task_memory // workers), gpus=-(-request.task_gpus // workers)
+    )
 
 
-def need_of(request: Request, command: ProgramSpec | None, worker: Worker, time_limit_seconds: int) -> Need:
+def held_by(worker: Worker) -> Claim:
+    """Return what an elastic worker holds until it has exited; nothing for any other worker."""
+    return Claim(worker.cores, worker.memory, gpus=worker.gpus)
+
+
+def need_of(
+    request: Request, command: ProgramSpec | None, worker: Worker, time_limit_seconds: int = 0, queue: str = ""
+) -> Need:
     """Return what one worker of a party task needs: its part of what is reserved for the task, or what it holds itself
-    if it is elastic. `command`: the program of the task, if it has one; `time_limit_seconds`: 0: none."""
+    if it is elastic. `command`: the program of the task, if it has one; `time_limit_seconds`: 0: none; `queue`: in the
+    words of the engine."""
     if command is None or worker.slot == COLLECTOR:       # it is alone when it runs
-        return Need(request.task_cores, request.task_memory, time_limit_seconds=time_limit_seconds)
-    part = Claim(worker.cores, worker.memory) if worker.is_elastic else part_of_one(request, command)
-    return Need(part.cores, part.memory, time_limit_seconds=time_limit_seconds, ranks=command.size)
+        gpus = 0 if worker.slot == COLLECTOR else request.task_gpus
+        return Need(request.task_cores, request.task_memory, gpus, time_limit_seconds, queue)
+    part = held_by(worker) if worker.is_elastic else part_of_one(request, command)
+    return Need(part.cores, part.memory, part.gpus, time_limit_seconds, queue, ranks=command.size)
 
 
 def vacant(command: ProgramSpec, workers: Sequence[Worker]) -> tuple[int, ...]:
@@ -83,22 +95,26 @@ def shortfall(needed: Claim, engine: EngineState) -> Claim:
     """Return how much more must come free until the need is covered; 0 of what is not needed."""
     cores = max(0, needed.cores - engine.remaining_cores) if needed.cores else 0
     memory = max(0, needed.memory - engine.remaining_memory) if needed.memory else 0
-    return Claim(cores, memory)
+    gpus = max(0, needed.gpus - engine.remaining_gpus) if needed.gpus else 0
+    return Claim(cores, memory, gpus=gpus)
 
 
 def overdrawn(engine: EngineState) -> Claim:
     """Return by how much the use exceeds the capacity, which happens if the configuration was reduced."""
-    return Claim(max(0, -engine.remaining_cores), max(0, -engine.remaining_memory))
+    return Claim(
+        max(0, -engine.remaining_cores), max(0, -engine.remaining_memory), gpus=max(0, -engine.remaining_gpus)
+    )
 
 
 def to_lend(blocked_by: Claim, workers: Iterable[Worker]) -> tuple[tuple[Worker, ...], bool]:
     """Return the elastic workers to stop so that `blocked_by` comes free, and whether they are enough.
 
     The last ordered goes first, among several the one in the highest slot. Workers that are stopping already count."""
-    cores, memory = blocked_by.cores, blocked_by.memory
+    left = (blocked_by.cores, blocked_by.memory, blocked_by.gpus)
     chosen = []
     for worker in sorted(workers, key=lambda one: (one.is_stopping, one.since, one.slot), reverse=True):
-        if worker.is_stopping or (cores > 0 and worker.cores) or (memory > 0 and worker.memory):
-            cores, memory = cores - worker.cores, memory - worker.memory
+        held = (worker.cores, worker.memory, worker.gpus)
+        if worker.is_stopping or any(missing > 0 and one for missing, one in zip(left, held, strict=True)):
+            left = (left[0] - held[0], left[1] - held[1], left[2] - held[2])
             chosen += [] if worker.is_stopping else [worker]
-    return tuple(chosen), cores <= 0 and memory <= 0
+    return tuple(chosen), max(left) <= 0

@@ -135,8 +135,11 @@ def takes_from(job: Claim, head: Claim, free: Claim) -> bool:
     """Return whether a party with the capacity `free`, after it served `job`, would have too little left for `head`."""
     return any(
         asked and left - asked < needed
-        for asked, needed, left in ((job.cores, head.cores, free.cores), (job.memory, head.memory, free.memory))
-    )
+        for asked, needed, left in (
+            (job.cores, head.cores, free.cores), (job.memory, head.memory, free.memory),
+            (job.gpus, head.gpus, free.gpus),
+        )
+    )  # fmt: skip
 
 
 def fits(asked: Claim, capacity: Claim) -> bool:

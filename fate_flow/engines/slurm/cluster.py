@@ -114,7 +114,8 @@ class SlurmCluster:
             f"--signal=B:TERM@{max(1, ceil(placement.grace_seconds))}",
         ]  # fmt: skip
         given = {
-            "partition": share.partition, "account": share.account, "qos": share.qos, "constraint": share.constraint,
+            "partition": need.queue or share.partition, "account": share.account, "qos": share.qos,
+            "constraint": share.constraint,
             "mem": f"{need.memory_mb}M" if need.memory_mb else "", "gres": f"gpu:{need.gpus}" if need.gpus else "",
             "time": self._time(need, placement.grace_seconds),
         }  # fmt: skip

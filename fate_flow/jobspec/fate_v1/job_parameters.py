@@ -12,6 +12,7 @@ from fate_flow.core.model.grammar import shown, shown_key
 from fate_flow.core.model.resources import CORES_PER_NODE
 from fate_flow.core.model.retry import UNSAID, RetryEvent
 from fate_flow.core.model.spec import MOST_PRIORITY, JobParameters
+from fate_flow.core.quotas.queues import QUEUE, QUEUE_IS
 from fate_flow.jobspec.fate_v1.after_document import read_after
 from fate_flow.jobspec.fate_v1.minimum_document import read_minimum
 from fate_flow.jobspec.fate_v1.model_document import read_model_name
@@ -35,9 +36,10 @@ REMOVED_KEYS_WARNING = "[WARN]backend,work_mode is removed,it does not take effe
 
 
 def flat_parameters(parameters: JobParameters) -> dict[str, Any]:
-    """Return the job parameters under FATE's keys."""
+    """Return the job parameters under FATE's keys. Of those that FATE does not have, only those that ask."""
     known = {key: getattr(parameters, one.field) for key, one in _JOB_PARAMETERS.items() if one.field}
-    return {**known, **parameters.extra}
+    given = {key: value for key, value in known.items() if value or key not in _NOT_IN_FATE}
+    return {**given, **parameters.extra}
 
 
 def is_known(key: str) -> bool:
@@ -194,6 +196,14 @@ def _object(node: Node) -> Mapping[str, Any] | None:
     return node.value if node.is_object() else None
 
 
+def _queue(node: Node) -> str:
+    word = _text(node) or ""
+    if word and not QUEUE.fullmatch(word):
+        node.wrong(f"{shown(word)} is not a queue: {QUEUE_IS}")
+        return ""
+    return word
+
+
 def _eggroll_run(node: Node) -> Mapping[str, Any] | None:
     if not node.is_object():
         return None
@@ -231,6 +241,8 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
     "task_cores": _Key(_above_zero, "task_cores"),
     "task_parallelism": _Key(_above_zero, "task_parallelism"),
     "task_memory": _Key(_zero_or_more, "task_memory"),
+    "task_gpus": _Key(_zero_or_more, "task_gpus"),
+    "queue": _Key(_queue, "queue"),
     "computing_partitions": _Key(_above_zero, "computing_partitions"),
     "federated_status_collect_type": _Key(_one_of("PUSH", "PULL"), "collect_type"),
     "federated_mode": _Key(_one_of("SINGLE", "MULTIPLE"), "federated_mode"),
@@ -257,6 +269,7 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
 OF_THE_JOB = ("timeout", *AUTOMATIC, "federated_mode", "federated_status_collect_type")
 """FATE's keys that apply to the whole job. Every party reads them in the blocks of the initiator, too."""
 
+_NOT_IN_FATE = frozenset({"task_gpus", "queue"})
 _REMOVED = frozenset({"work_mode", "backend"})
 _INHERITANCE = "inheritance_info"
 _OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {

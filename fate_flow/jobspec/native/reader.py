@@ -128,8 +128,8 @@ class FilePaths(PathsElsewhere):
 # ---------------------------------------------------------------------- the translation
 
 _RESOURCES = {
-    "cores": "task_cores", "memory": "task_memory", "parallelism": "task_parallelism",
-    "partitions": "computing_partitions",
+    "cores": "task_cores", "memory": "task_memory", "gpus": "task_gpus", "queue": "queue",
+    "parallelism": "task_parallelism", "partitions": "computing_partitions",
 }  # fmt: skip
 _CONF, _JOB_PARAMETERS, _COPIED = CONF, JOB_PARAMETERS, COPIED
 _LIMITS = _CONF, _JOB_PARAMETERS, "common", "task_conf"

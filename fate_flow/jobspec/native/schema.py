@@ -16,6 +16,7 @@ from fate_flow.core.model.policy import PolicyAction, PolicyEvent
 from fate_flow.core.model.program import PARAMETERS as COMMAND_PARAMETERS
 from fate_flow.core.model.retry import Backoff, RetryEvent, RetryRule
 from fate_flow.core.model.spec import MOST_PRIORITY
+from fate_flow.core.quotas.queues import QUEUE_IS, QUEUE_PATTERN
 from fate_flow.jobspec.fate_v1.reader import MAX_PARTIES
 from fate_flow.jobspec.fate_v1.seats_document import PARTIES
 from fate_flow.jobspec.native.sources import FROM
@@ -193,7 +194,12 @@ _RESOURCES = an_object(
     "Resources of each task at each party; by default, those in the configuration of the initiator's server.",
     cores=a_whole("Cores of a task.", 1),
     memory=a_whole("Memory of a task in MB.", 0),
-    parallelism=a_whole("Number of tasks that run at the same time; cores and memory are reserved for all of them.", 1),
+    gpus=a_whole("GPUs of a task.", 0),
+    queue=a_text(
+        "A queue, which each party maps to one of its engines; by default, as each party decides.",
+        f"^({QUEUE_PATTERN})?$", f"a queue ({QUEUE_IS})",
+    ),
+    parallelism=a_whole("Number of tasks that run at the same time; all of this is reserved for each of them.", 1),
     partitions=a_whole("Parts of each data frame that is made of a table; by default the cores of a task.", 1),
 )
 _TASK_TIMEOUT = a_whole("Maximum seconds of one attempt; 0: no limit.", 0)

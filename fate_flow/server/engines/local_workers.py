@@ -24,6 +24,7 @@ from fate_flow.core.model.artifact import DATAFRAME, FILE_SCHEME, INDEX, METRIC,
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.program import WORK_FOLDERS
+from fate_flow.core.model.program_scope import Program
 from fate_flow.core.planning.participant.share_end import SAID_BY_THE_ENGINE
 from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
 from fate_flow.engines.local.engine import LocalEngine, living_workers, printed_in
@@ -43,6 +44,7 @@ def worker_token(secret: bytes, worker_id: str) -> str:
     return hmac.new(secret, worker_id.encode(), hashlib.sha256).hexdigest()
 
 
+CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 _FOLDER = "folder"          # the kind of input that only the collector of a program gets: working folders
 
 
@@ -68,6 +70,7 @@ class FolderWorkers(ABC):
     wake_scheduler: Callable[[bytes], None]
     providers: ProviderTable = PROVIDERS
     program_env: Mapping[str, str] = field(default_factory=dict)
+    has_gpus: bool = False
 
     def handle_for(self, key: TaskKey, worker_id: str) -> str:
         place = self.settings.jobs_dir / key.job_id / key.party.role / key.party.party_id / key.name
@@ -126,7 +129,7 @@ class FolderWorkers(ABC):
             logs=logs,
             log_max_bytes=settings.log_limits.file_max_bytes,
             parameters=order.parameters,
-            program=order.program,
+            program=self._with_devices(order),
             rules=settings.commands,
             party_id=settings.party_id,
             role=order.worker.task.party.role,
@@ -136,6 +139,15 @@ class FolderWorkers(ABC):
             program_env=self.program_env,
         )
 
+    def _devices(self, order: LaunchOrder) -> dict[str, str]:
+        """Return the variable that shows a worker its GPUs, and no others; nothing on an engine without GPUs."""
+        return {CUDA_VISIBLE_DEVICES: ",".join(order.worker.devices)} if self.has_gpus else {}
+
+    def _with_devices(self, order: LaunchOrder) -> Program | None:
+        """Return the program of the order, if it has one; its environment is not that of other workers."""
+        one = order.program
+        return None if one is None else replace(one, env={**one.env, **self._devices(order)})
+
     def _spec(self, order: LaunchOrder, folder: Path, provider: str, start: Start) -> WorkerSpec:
         return WorkerSpec(
             worker_id=order.worker.worker_id,
@@ -143,7 +155,7 @@ class FolderWorkers(ABC):
             provider=provider,
             way=start.way,
             argv=start.argv,
-            env=start.env,
+            env={**start.env, **self._devices(order)},
             cwd=start.cwd,
             stdout=start.stdout,
             stderr=start.stderr,
@@ -290,11 +302,12 @@ class LocalWorkers(FolderWorkers):
 
 
 def build_local(parts: EngineParts, one: EngineSettings) -> LocalWorkers:
-    """Return an engine of kind `local`."""
+    """Return an engine of kind `local`. All of them have the same spawner."""
     engine = LocalEngine(parts.spawner, Groups.read(parts.settings.run_dir))
     return LocalWorkers(
-        parts.settings, engine, parts.exchange_url, parts.secret, parts.wake_scheduler, parts.providers, one.program_env
-    )
+        parts.settings, engine, parts.exchange_url, parts.secret, parts.wake_scheduler, parts.providers,
+        one.program_env, bool(one.devices),
+    )  # fmt: skip
 
 
 def _inputs(order: LaunchOrder, infos: ArtifactInfos, folder: Path, converts: Mapping[str, str]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from fate_flow.core.model.spec import JobParameters, JobSpec
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.participant.share_end import WorkerExit
 from fate_flow.core.quotas.disk_space import DiskSpace
+from fate_flow.core.quotas.queues import Queues
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.core.streams.addresses import NO_STREAMS, StreamEnds
 from fate_flow.core.streams.counts import PortCount
@@ -169,6 +170,7 @@ class PartyEngine:
 
     engine: Engine
     size: EngineSize
+    devices: tuple[str, ...] = ()    # the GPUs that this server gives to workers; empty: the engine gives its own
 
 
 class Engines:
@@ -202,9 +204,18 @@ class Engines:
         """Return how much a configured engine has. Raises KeyError for any other."""
         return self._by_name[name].size
 
+    @property
+    def cores(self) -> int:
+        """Return how many cores all engines have together."""
+        return sum(one.size.cores for one in self._by_name.values())
+
     def nodes_of(self, name: str) -> int:
         """Return how many nodes an engine has; 1 for one that is not configured."""
         return self._by_name[name].size.nodes if name in self else 1
+
+    def devices_of(self, name: str) -> tuple[str, ...]:
+        """Return the GPUs of an engine that this server gives to its workers."""
+        return self._by_name[name].devices if name in self else ()
 
     def of(self, worker: Worker) -> Engine:
         """Return the engine that runs this worker."""
@@ -417,6 +428,7 @@ class Context:
     disk: Callable[[], DiskSpace] = lambda: DiskSpace(0, 0)
     disk_use: Callable[[], Mapping[str, int]] = dict            # bytes of the jobs of each other party, by its id
     program_policy: ProgramPolicy = field(default_factory=DenyAll)
+    queues: Queues = field(default_factory=Queues)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     permission: PermissionRule = field(default_factory=PermissionRule)
     site: SiteRule = field(default_factory=SiteRule)

@@ -13,6 +13,7 @@ from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.seats import is_refused
+from fate_flow.services.workers.placement import most_free_cores
 
 _ASKED = (SeatStatus.CHECKING, SeatStatus.APPLYING)        # `apply` may be sent with the check
 
@@ -27,8 +28,7 @@ class KnownCapacity:
 
     def with_own(self, unit: UnitOfWork) -> dict[str, int]:
         """Return the free cores by party id, as far as they are known, with those of this party."""
-        engine = unit.tx.engine(unit.context.engines.default)
-        return {**self.free, unit.context.party_id: engine.free_cores if engine is not None else 0}
+        return {**self.free, unit.context.party_id: most_free_cores(unit)}
 
     def take_notice(self, unit: UnitOfWork, notice: CapacityNotice) -> None:
         """Take the notice that a party has capacity for a waiting job, so that the queue looks at the job at once.

@@ -10,7 +10,6 @@ from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.model.errors import BadDocument, Conflict, Refused
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Command, CommandKind, Seat, Task, TaskKey
-from fate_flow.core.model.resources import request_of
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import SeatStatus, TaskStatus
 from fate_flow.core.wire.v1.job_bodies import Create
@@ -23,6 +22,7 @@ from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.plan_actions import Dispatch
 from fate_flow.services.participant.participant import Participant
 from fate_flow.services.workers.moves import note_version
+from fate_flow.services.workers.placement import request_at
 from fate_flow.store.values import Document, Submission
 
 
@@ -120,13 +120,12 @@ def create_body(
 
 
 def _seats(unit: UnitOfWork, job_id: str, spec: JobSpec) -> list[Seat]:
-    nodes = unit.context.engines.default_size.nodes
     return [
         Seat(
             job_id,
             party,
             SeatStatus.JOINED if party == spec.initiator else SeatStatus.JOINING,
-            asked_cores=request_of(party, spec.parameters[party], nodes).cores,
+            asked_cores=request_at(unit.context, spec, party).cores,
         )
         for party in spec.parties
     ]

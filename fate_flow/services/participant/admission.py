@@ -10,13 +10,13 @@ from fate_flow.core.access.authority import PARTY_0, JobBinding, Said, Statement
 from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.errors import BadRequest, OperationFailed, PermissionDenied, Refused
-from fate_flow.core.model.job import Command, CommandKind, Task, TaskKey
+from fate_flow.core.model.job import Claim, Command, CommandKind, Task, TaskKey
 from fate_flow.core.model.program import ProgramSpec
-from fate_flow.core.model.resources import Request, request_of
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.planning.participant.admission import excess
 from fate_flow.core.streams.pairs import Pair
+from fate_flow.core.text.phrases import counted
 from fate_flow.core.wire.v1.job_bodies import Create, incarnations_in, read_create
 from fate_flow.jobspec.effective import Effective, effective_at
 from fate_flow.jobspec.formats import FORMATS, withheld_from
@@ -33,6 +33,7 @@ from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.models.lookup import why_models_are_missing, why_name_is_taken
 from fate_flow.services.participant.rows import plain_v1_incarnation
 from fate_flow.services.workers.allowed import above_ceilings, check_cores_quota, granted_programs, not_granted
+from fate_flow.services.workers.placement import placement, request_at
 from fate_flow.services.workers.tables import TablesAtSubmit
 from fate_flow.store.contract.party_keys import message_keys
 from fate_flow.store.values import Document
@@ -105,18 +106,34 @@ def _check_programs(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
             raise OperationFailed(f"{task.name} ({task.module}) is not run at {party}: {objection}")
 
 
-def request(unit: UnitOfWork, spec: JobSpec, party: Party) -> Request:
-    """Return what the job reserves for this seat.
+def request(unit: UnitOfWork, spec: JobSpec, party: Party) -> Claim:
+    """Return what the job reserves for this seat, and on which engine if that is not the default by then.
 
-    Raises OperationFailed if this party can never give what all its seats in the job need."""
-    size = unit.context.engines.default_size
-    requests = [request_of(seat, spec.parameters[seat], size.nodes) for seat in own_seats(unit.context, spec)]
-    is_own = party_id_of(spec.initiator, unit.context.party_id) == unit.context.party_id
+    Raises OperationFailed if this party can never give what all its seats in the job need there, or as `placement`."""
+    context, place = unit.context, placement(unit.context, spec, party)
+    seats = [one for one in own_seats(context, spec) if placement(context, spec, one).engine == place.engine]
+    requests = [request_at(context, spec, seat) for seat in seats]
+    is_own = party_id_of(spec.initiator, context.party_id) == context.party_id
+    size = context.engines.size_of(place.engine or context.engines.default)
     found = excess(requests, size, party, is_own=is_own)
     if found is not None:
         places = ", ".join(spec.paths.of(f"job_runtime_conf.job_parameters.common.{key}") for key in found.keys)
         raise OperationFailed(f"the job {found.message} ({places})")
-    return request_of(party, spec.parameters[party], size.nodes)
+    _check_gpus_of_programs(spec, party)
+    own = request_at(context, spec, party)
+    return Claim(own.cores, own.memory, engine=place.engine, gpus=own.gpus)
+
+
+def _check_gpus_of_programs(spec: JobSpec, party: Party) -> None:
+    """Check that the workers of each program get the same number of GPUs. Raises OperationFailed."""
+    gpus = spec.parameters[party].task_gpus
+    for task, program in _programs_of(spec, party):
+        if gpus % program.min_replicas:
+            place = spec.paths.of("job_runtime_conf.job_parameters.common.task_gpus")
+            raise OperationFailed(
+                f"{place}: {counted(gpus, 'GPU')} cannot be shared evenly by the {program.min_replicas} workers of "
+                f"{task.name} at {party}; write a multiple of {program.min_replicas}"
+            )
 
 
 def check_early(context: Context, spec: JobSpec) -> None:

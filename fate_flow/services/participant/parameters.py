@@ -14,8 +14,7 @@ from fate_flow.core.access.authority import JobBinding, Said, difference, docume
 from fate_flow.core.model.approval import Approval, Consent
 from fate_flow.core.model.errors import NotEffective, OperationFailed, PermissionDenied
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import Answer, Claim, Command, CommandKind, Job
-from fate_flow.core.model.resources import request_of
+from fate_flow.core.model.job import Answer, Command, CommandKind, Job
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.rerun import KEPT
@@ -31,6 +30,7 @@ from fate_flow.services.context.effects import WriteConfs
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.admission import Admitted, accept, check_own_seats, request
 from fate_flow.services.workers.allowed import needs_approval
+from fate_flow.services.workers.placement import request_at
 from fate_flow.store.values import Document
 
 
@@ -91,11 +91,10 @@ def change_parameters(
     assert bound is not None, "a job row has its binding"
     accept(unit, revised.spec, job.job_id)
     _revise(unit, bound, terms)
-    nodes = unit.context.engines.default_size.nodes
     conf, disclosure = revised.spec.changeable_conf, revised.document.disclosure
     body = Parameters(conf, revised.components, revision, disclosure).as_body()
     for seat in unit.tx.seats(job.job_id):
-        unit.tx.ask_for(seat, request_of(seat.party, revised.spec.parameters[seat.party], nodes).cores)
+        unit.tx.ask_for(seat, request_at(unit.context, revised.spec, seat.party).cores)
         if seat.party != job.party:
             dispatch(Command(CommandKind.PARAMETERS, job.job_id, seat.party, job.run, body=body))
     return revised
@@ -194,7 +193,7 @@ def _revise_row(unit: UnitOfWork, job: Job, terms: _Terms) -> None:
     spec, revision = terms.spec, terms.revision
     asked = request(unit, spec, job.party)
     new = replace(
-        job, asked=Claim(asked.cores, asked.memory), timeout_seconds=spec.common.timeout_seconds,
+        job, asked=asked, timeout_seconds=spec.common.timeout_seconds,
         ttl_seconds=spec.ttl_seconds,
         revision=revision, changed=terms.changed if job.is_initiator else (), consent=_consent_to(unit, job),
     )  # fmt: skip

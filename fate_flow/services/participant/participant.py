@@ -14,7 +14,7 @@ from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.model.approval import Approval, Consent
 from fate_flow.core.model.errors import FlowError, StorageFailed
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, Job, JobKey
+from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Job, JobKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.participant.reservation import is_awaited
 from fate_flow.core.planning.queue import queue_key
@@ -95,14 +95,14 @@ class Participant:
         create, spec, key = admitted.create, admitted.spec, JobKey(command.job_id, command.to)
         if create.is_plain_v1:
             check_messages(unit, spec)
-        granted = request(unit, spec, command.to)
+        asked = request(unit, spec, command.to)
         job = Job(
             key=key,
             initiator=spec.initiator,
             is_initiator=command.to == spec.initiator and caller == unit.context.party_id,
             status=JobStatus.READY,
             parties=spec.parties,
-            asked=Claim(granted.cores, granted.memory),
+            asked=asked,
             timeout_seconds=spec.common.timeout_seconds,
             ttl_seconds=spec.ttl_seconds,
             create_time=max(unit.now, unit.tx.last_create_time() + 1),
@@ -131,7 +131,7 @@ class Participant:
         components = {name: command.to in task.parties for name, task in spec.tasks.items()}
         capped = [one.as_dict() for one in effective_here(unit.context, spec, command.to) if one.asked is not None]
         awaits = is_awaited(unit.tx.job(key) or job)
-        return Answer(data=joined_data(components, granted.cores, capped, awaits_approval=awaits))
+        return Answer(data=joined_data(components, asked.cores, capped, awaits_approval=awaits))
 
     def preview(self, unit: UnitOfWork, command: Command, caller: str) -> Answer:
         """Return the answer that this `create` would get, and write nothing. Errors of the caller become answers."""

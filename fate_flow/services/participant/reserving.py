@@ -39,6 +39,7 @@ from fate_flow.services.participant.ends import note_resource, release
 from fate_flow.services.participant.rows import OK, place_of
 from fate_flow.services.workers.allowed import CoresLimit, cores_left, cores_limit
 from fate_flow.services.workers.elastic import head_of_pending, reclaim_capacity, reclaim_from
+from fate_flow.services.workers.placement import engine_for, on_same_engine
 
 
 def check(unit: UnitOfWork, command: Command, job: Job) -> Answer:
@@ -54,6 +55,8 @@ def apply(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     refusal = why_not_applied(job, asked.revision, unit.tx.intake_hold())
     if refusal is not None:
         return refusal
+    if engine_for(unit, job) not in unit.context.engines:
+        return _without_engine(unit, job)
     limit = cores_limit(unit, job.initiator.party_id)
     if limit is not None and job.asked.cores > limit.left:
         return _beyond_limit(unit, job, limit, asked.order)
@@ -67,7 +70,7 @@ def apply(unit: UnitOfWork, command: Command, job: Job) -> Answer:
             is_reserved = _reserve(unit, job, round_number, is_limited=limit is not None)
     except _TooManyCores as error:
         return _beyond_limit(unit, job, error.limit, asked.order)
-    return _granted(unit, job, unit.context.engines.default) if is_reserved else _short(unit, job, asked.order)
+    return _granted(unit, job, engine_for(unit, job)) if is_reserved else _short(unit, job, asked.order)
 
 
 class _TooManyCores(Exception):
@@ -80,8 +83,10 @@ class _TooManyCores(Exception):
 
 def _reserve(unit: UnitOfWork, job: Job, round_number: int, *, is_limited: bool) -> bool:
     """Reserve; False if the capacity does not suffice. Raises _TooManyCores."""
-    token, engine = unit.context.fresh_id(), unit.context.engines.default
-    if not unit.tx.reserve(job.key, engine, job.asked.cores, job.asked.memory, token, round_number, unit.now):
+    token, asked = unit.context.fresh_id(), job.asked
+    if not unit.tx.reserve(
+        job.key, engine_for(unit, job), asked.cores, asked.memory, token, round_number, unit.now, asked.gpus
+    ):
         return False
     # On MySQL, another process may have reserved for the same initiator since. Now the row of the engine is locked.
     limit = cores_limit(unit, job.initiator.party_id) if is_limited else None
@@ -93,7 +98,7 @@ def _reserve(unit: UnitOfWork, job: Job, round_number: int, *, is_limited: bool)
 def _beyond_limit(unit: UnitOfWork, job: Job, limit: CoresLimit, order: int | None) -> Answer:
     """Refuse a job whose initiator may hold no more cores. Its request becomes pending: it is told when it may, and
     until then nothing is kept for it (`head_of_pending`)."""
-    engine, initiator = _default_engine(unit), job.initiator.party_id
+    engine, initiator = _engine_of(unit, job), job.initiator.party_id
     if engine is None:
         return no_engine()
     _note_refusal(unit, job)
@@ -107,23 +112,34 @@ def _beyond_limit(unit: UnitOfWork, job: Job, limit: CoresLimit, order: int | No
         unit.tx.forget_pending(job.key)
         return not_reserved(job, found, min(engine.free_cores, left), quota=quota)
     unit.tx.pending(job.key, unit.steady, order)
-    is_coming = reclaim_from(unit, engine, initiator, needed_here(unit, job).cores - limit.left)
+    is_coming = reclaim_from(unit, initiator, needed_here(unit, job).cores - limit.left)
     return not_reserved(job, found, min(engine.free_cores, left), is_coming=is_coming, quota=quota)
 
 
 def _view_of(unit: UnitOfWork, job: Job, order: int | None) -> ApplyView:
-    engine, head = _default_engine(unit), head_of_pending(unit)
+    engine, head = _engine_of(unit, job), head_of_pending(unit, engine_for(unit, job))
     pending = None if head is None else PendingHead(head, needed_here(unit, head))
     return ApplyView(job, order, engine, pending, unit.context.rules.queue_passes)
 
 
-def _default_engine(unit: UnitOfWork) -> EngineState | None:
-    return unit.tx.engine(unit.context.engines.default)
+def _engine_of(unit: UnitOfWork, job: Job) -> EngineState | None:
+    return unit.tx.engine(engine_for(unit, job))
+
+
+def _without_engine(unit: UnitOfWork, job: Job) -> Answer:
+    """Refuse a job whose engine was taken out of the configuration; only this party's own users learn which one."""
+    why = unit.why_no_engine(engine_for(unit, job)) if _is_own(unit, job) else "cannot run the job now"
+    return not_reserved(job, Shortage(why), 0)
+
+
+def _is_own(unit: UnitOfWork, job: Job) -> bool:
+    own = unit.context.party_id
+    return party_id_of(job.initiator, own) == own
 
 
 def needed_here(unit: UnitOfWork, job: Job) -> Claim:
-    """Return what all seats of the job here still have to reserve."""
-    return still_needed(unit.tx.jobs_here(job.job_id))
+    """Return what all seats of the job here still have to reserve on the engine of this one."""
+    return still_needed(on_same_engine(unit, job, unit.tx.jobs_here(job.job_id)))
 
 
 def _stand_behind(unit: UnitOfWork, job: Job, step: StandBehind, order: int | None) -> Answer:
@@ -151,12 +167,12 @@ def hold_of(rules: Rules, job: Job) -> int:
 
 
 def _short(unit: UnitOfWork, job: Job, order: int | None) -> Answer:
-    engine = _default_engine(unit)
+    engine = _engine_of(unit, job)
     if engine is None:
         return no_engine()
     _note_refusal(unit, job)
-    own = unit.context.party_id
-    found = shortage(job, unit.tx.jobs_here(job.job_id), engine, is_own=party_id_of(job.initiator, own) == own)
+    seats = on_same_engine(unit, job, unit.tx.jobs_here(job.job_id))
+    found = shortage(job, seats, engine, is_own=_is_own(unit, job))
     if found.is_lasting:
         unit.tx.forget_pending(job.key)
         return not_reserved(job, found, engine.free_cores)
@@ -166,7 +182,7 @@ def _short(unit: UnitOfWork, job: Job, order: int | None) -> Answer:
 
 
 def _note_refusal(unit: UnitOfWork, job: Job) -> None:
-    engine = name_in_fate(unit.context.engines.default)
+    engine = name_in_fate(engine_for(unit, job))
     unit.note(Event.RESOURCE_ENGINE_FAILED, job_id=job.job_id, operation="apply", engine=engine, **place_of(job))
     unit.note(
         Event.RESOURCE_FAILED, job_id=job.job_id, operation="apply", cores=job.asked.cores, memory=job.asked.memory,
@@ -194,6 +210,6 @@ def _keep_or_forget_pending(unit: UnitOfWork, job: Job, is_kept: bool | None) ->
 
 def what_is_left(unit: UnitOfWork, job: Job) -> Answer:
     """Answer after a release with the number of free cores, so that the initiator asks for no more than these."""
-    engine = _default_engine(unit)
+    engine = _engine_of(unit, job)
     unit.inform(job.initiator.party_id)
     return OK if engine is None else Answer(data=left_data(_free_for(unit, job, engine)))

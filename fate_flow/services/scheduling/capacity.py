@@ -6,7 +6,7 @@ A notice is only a hint. It is sent once, after the commit, and not stored; a lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fate_flow.core.model.job import Answer, Claim, Command, CommandKind, EngineState, Job
@@ -16,6 +16,7 @@ from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.reserving import needed_here
 from fate_flow.services.workers.allowed import cores_left
 from fate_flow.services.workers.elastic import oldest_pending
+from fate_flow.services.workers.placement import engine_for
 
 
 class CapacityNotifier:
@@ -30,19 +31,26 @@ class CapacityNotifier:
 
     def notify(self, unit: UnitOfWork, informed_party: str) -> None:
         """Put the notices about free capacity into `unit.pending.hints`; `informed_party` needs none."""
-        engine = unit.tx.engine(unit.context.engines.default)
-        if engine is None or not (engine.free_cores or engine.free_memory) or unit.tx.intake_hold() is not None:
+        states = filter(None, map(unit.tx.engine, unit.context.engines))
+        engines = [one for one in states if one.free != Claim()]
+        jobs = _first_seats(unit.tx.pending_requests(oldest_pending(unit))) if engines else []
+        if not jobs or unit.tx.intake_hold() is not None:
             return
-        jobs = _first_seats(unit.tx.pending_requests(oldest_pending(unit)))
-        if not jobs:
-            return
-        capacity = _Capacity(unit, engine, jobs)
-        hints = []
+        left = {one: cores_left(unit, one) for one in {job.initiator.party_id for job in jobs}}
+        hints: list[Command] = []
+        for engine in engines:
+            there = [job for job in jobs if engine_for(unit, job) == engine.name]
+            hints += self._hints(unit, there, _Capacity(unit, engine, there, left), informed_party)
+        unit.pending = unit.pending.with_hints(hints)
+
+    def _hints(
+        self, unit: UnitOfWork, jobs: Sequence[Job], capacity: _Capacity, informed_party: str
+    ) -> Iterator[Command]:
+        """Yield the notices about one engine."""
         for job in jobs:
             free, knows = capacity.free_for(job), self._is_notified(job) or job.initiator.party_id == informed_party
             if self._may_come(unit, job) and capacity.takes(unit, job) and not knows:
-                hints.append(_message(job, free))
-        unit.pending = unit.pending.with_hints(hints)
+                yield _message(job, free)
 
     def sent(self, unit: UnitOfWork) -> None:
         """Note that the notices in `unit.pending.hints` are sent."""
@@ -85,18 +93,21 @@ def _first_seats(seats: Iterable[Job]) -> list[Job]:
 
 
 class _Capacity:
-    """The free capacity minus what notices promise, given out one job after the other as `apply` would."""
+    """The free capacity of an engine minus what notices promise, given out one job after the other as `apply` would."""
 
-    def __init__(self, unit: UnitOfWork, engine: EngineState, jobs: Sequence[Job]) -> None:
-        """`jobs`: the pending ones, in their order."""
-        self.free = Claim(engine.free_cores, engine.free_memory)
-        self._left = {one: cores_left(unit, one) for one in {job.initiator.party_id for job in jobs}}
+    def __init__(
+        self, unit: UnitOfWork, engine: EngineState, jobs: Sequence[Job], left: dict[str, int | None]
+    ) -> None:
+        """`jobs`: the pending ones on this engine, in their order; `left`: how many more cores the jobs of each
+        initiator may hold, on any engine."""
+        self.free = engine.free
+        self._left = left
         self._head = next((job for job in jobs if self._may_hold(job, job.asked)), None)
         if self._head is None:
             return
         self._head_needs = needed_here(unit, self._head)
         self._passes_left = unit.context.rules.queue_passes - self._head.pending.passes
-        if not fits(self._head_needs, Claim(engine.cores, engine.memory)):
+        if not fits(self._head_needs, engine.in_all):
             self._head = None
 
     def free_for(self, job: Job) -> int:
@@ -112,7 +123,9 @@ class _Capacity:
         needed = needed_here(unit, job)
         if not fits(needed, self.free) or not self._may_hold(job, needed) or self._is_kept_from(job, needed):
             return False
-        self.free = Claim(self.free.cores - needed.cores, self.free.memory - needed.memory)
+        self.free = Claim(
+            self.free.cores - needed.cores, self.free.memory - needed.memory, gpus=self.free.gpus - needed.gpus
+        )
         left = self._left[job.initiator.party_id]
         if left is not None:
             self._left[job.initiator.party_id] = left - needed.cores

@@ -11,6 +11,7 @@ from fate_flow.services.context.ports import Context
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.known_capacity import asked_by
+from fate_flow.services.workers.placement import most_free_cores
 
 _FRESH_AT_ONCE = 64
 _BLOCKED_AT_ONCE = 16
@@ -69,8 +70,7 @@ class QueueRounds:
     def _capacity_at(self, unit: UnitOfWork, party_id: str) -> int:
         """Return the free cores there, as far as they are known; if a party freed an unknown number: any number."""
         if party_id == self._context.party_id:
-            engine = unit.tx.engine(unit.context.engines.default)
-            return engine.free_cores if engine is not None else 0
+            return most_free_cores(unit)
         return self._initiator.free.get(party_id, _ANY if party_id in unit.pending.freed else 0)
 
     def _begin_round_of(self, unit: UnitOfWork, job: Waiting, passing: Passing) -> None:

@@ -12,12 +12,12 @@ from fate_flow.core.access.limits import DAY, Grants, TableUse
 from fate_flow.core.access.permission import missing
 from fate_flow.core.model.job import JobKey, TaskKey
 from fate_flow.core.model.modules import KnowsLimits
-from fate_flow.core.model.resources import request_of
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.text.phrases import counted
 from fate_flow.jobspec.ceilings import refusals
 from fate_flow.services.artifacts.inputs import named_things
 from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.workers.placement import nodes_for, request_at, why_no_queue
 
 _MOST_NAMED = 10          # one message between parties is 1,000 characters long
 
@@ -117,7 +117,7 @@ def cores_limit(unit: UnitOfWork, initiator: str) -> CoresLimit | None:
     if _is_own(unit, initiator):
         return None
     granted = unit.grants(initiator).limits.cores
-    total = unit.context.engines.default_size.cores
+    total = unit.context.engines.cores
     most = unit.context.quotas.most_cores(initiator, total) if granted is None else granted
     if most is None:
         return None
@@ -134,14 +134,13 @@ def check_cores_quota(unit: UnitOfWork, spec: JobSpec) -> None:
     """Check that the job asks for no more cores than its initiator may hold by its quota. Raises TooMany."""
     initiator = spec.initiator.party_id
     if not _is_own(unit, initiator) and unit.grants(initiator).limits.cores is None:
-        total = unit.context.engines.default_size.cores
+        total = unit.context.engines.cores
         unit.context.quotas.check_cores(initiator, _cores_asked(unit, spec), total)
 
 
 def _cores_asked(unit: UnitOfWork, spec: JobSpec) -> int:
-    nodes, own = unit.context.engines.default_size.nodes, unit.context.party_id
-    seats = [seat for seat in spec.parties if seat.party_id == own]
-    return sum(request_of(seat, spec.parameters[seat], nodes).cores for seat in seats)
+    seats = [seat for seat in spec.parties if seat.party_id == unit.context.party_id]
+    return sum(request_at(unit.context, spec, seat).cores for seat in seats)
 
 
 def least_intersection(unit: UnitOfWork, spec: JobSpec) -> int:
@@ -165,7 +164,7 @@ def needs_approval(unit: UnitOfWork, initiator: str) -> bool:
 
 def above_ceilings(unit: UnitOfWork, spec: JobSpec, party: Party) -> str:
     """Return text about all ceilings of this party that the job exceeds; empty if there is none."""
-    nodes, is_own = unit.context.engines.default_size.nodes, _is_own(unit, spec.initiator.party_id)
+    nodes, is_own = nodes_for(unit.context, spec, party), _is_own(unit, spec.initiator.party_id)
     refused = refusals(unit.context.ceilings, spec, party, nodes, is_own=is_own)
     more = len(refused) - _MOST_NAMED
     return "; ".join((*refused[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])))
@@ -179,6 +178,7 @@ def why_not_now(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> str:
         _not_approved(unit, key)
         or not_granted(unit, spec, key.party, key.name)
         or above_ceilings(unit, spec, key.party)
+        or why_no_queue(unit.context, spec, key.party)
     )
 
 

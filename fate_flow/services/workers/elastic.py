@@ -6,7 +6,7 @@ an elastic worker come free only in the transaction that stores its end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from fate_flow.core.model.job import Claim, EngineState, Job, JobKey, Task, TaskKey, Worker
@@ -22,6 +22,8 @@ from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.allowed import cores_left
 from fate_flow.services.workers.ending import dismiss
 from fate_flow.services.workers.launching import A_MOMENT, forget_old, launch_later, new_worker
+from fate_flow.services.workers.needs import with_devices
+from fate_flow.services.workers.placement import engine_for
 
 PENDING_LASTS = 8_000
 """How long a request stays pending without being repeated, in ms beyond four pauses (`retry_wait`): the longest time
@@ -33,24 +35,33 @@ def oldest_pending(unit: UnitOfWork) -> int:
     return max(0, unit.steady - PENDING_LASTS - 4 * unit.context.rules.retry_wait)
 
 
-def head_of_pending(unit: UnitOfWork) -> Job | None:
-    """Return the oldest pending request whose initiator may hold the cores that it asks for; None if there is none.
+def head_of_pending(unit: UnitOfWork, engine: str) -> Job | None:
+    """Return the oldest pending request on this engine whose initiator may hold the cores that it asks for; None if
+    there is none.
 
     Capacity is kept for this one alone: a request beyond the limit of its initiator could not use it."""
-    oldest = oldest_pending(unit)
-    head = unit.tx.first_pending(oldest)
-    if head is None:
-        return None
-    left = {head.initiator.party_id: cores_left(unit, head.initiator.party_id)}
-    if _is_within_limit(head, left):
-        return head
-    for seat in unit.tx.pending_requests(oldest):
+    left: dict[str, int | None] = {}
+    for seat in _pending_on(unit, engine):
         initiator = seat.initiator.party_id
         if initiator not in left:
             left[initiator] = cores_left(unit, initiator)
         if _is_within_limit(seat, left):
             return seat
     return None
+
+
+def _pending_on(unit: UnitOfWork, engine: str) -> Iterator[Job]:
+    """Yield the pending requests on an engine, the oldest first. Often there is none, so all are read only if the first
+    one is not enough."""
+    oldest = oldest_pending(unit)
+    head = unit.tx.first_pending(oldest)
+    if head is None:
+        return
+    if engine_for(unit, head) == engine:
+        yield head
+    for seat in unit.tx.pending_requests(oldest):
+        if seat.key != head.key and engine_for(unit, seat) == engine:
+            yield seat
 
 
 def _is_within_limit(seat: Job, left: Mapping[str, int | None]) -> bool:
@@ -66,8 +77,9 @@ def tend_elastic(unit: UnitOfWork) -> None:
 
     If more of an engine is in use than the configuration has, stop its elastic workers instead."""
     within = {name for name in unit.context.engines if _is_within(unit, unit.tx.engine(name))}
-    if within and _has_spare_capacity(unit):
-        shares = (worker.task for worker in unit.tx.unfinished_workers() if worker.engine in within)
+    spare = {name for name in within if _has_spare_capacity(unit, name)}
+    if spare:
+        shares = (worker.task for worker in unit.tx.unfinished_workers() if worker.engine in spare)
         for key in dict.fromkeys(shares):
             with unit.isolated(f"elastic workers of {key}"):
                 _begin(unit, key)
@@ -89,13 +101,16 @@ def _elastic_on(unit: UnitOfWork, engine: EngineState) -> list[Worker]:
 
 def begin_elastic(unit: UnitOfWork, key: TaskKey) -> None:
     """Do the same for one share that was just started. A share without elastic workers needs no database access."""
-    if _program_of(unit, key) is not None and _has_spare_capacity(unit):
+    if _program_of(unit, key) is None:
+        return
+    workers = unit.tx.workers_of_task(key)
+    if workers and _has_spare_capacity(unit, workers[0].engine):
         _begin(unit, key)
 
 
-def _has_spare_capacity(unit: UnitOfWork) -> bool:
-    """Return whether no job waits for capacity here, and the party takes reservations."""
-    return unit.tx.intake_hold() is None and unit.tx.first_pending(oldest_pending(unit)) is None
+def _has_spare_capacity(unit: UnitOfWork, engine: str) -> bool:
+    """Return whether no job waits for capacity of this engine, and the party takes reservations."""
+    return unit.tx.intake_hold() is None and next(_pending_on(unit, engine), None) is None
 
 
 def _program_of(unit: UnitOfWork, key: TaskKey) -> tuple[JobSpec, ProgramSpec] | None:
@@ -119,7 +134,7 @@ def _begin(unit: UnitOfWork, key: TaskKey) -> None:
     part = part_of_one(request_of(key.party, spec.parameters[key.party], size.nodes), command)
     for slot in vacant(command, workers):
         before = max((one for one in workers if one.slot == slot), key=lambda one: one.attempt, default=None)
-        worker = _next_in(unit, key, engine, slot, before, part)
+        worker = with_devices(unit, spec, _next_in(unit, key, engine, slot, before, part))
         if part.cores > left or not _is_added(unit, worker):
             return
         left -= part.cores
@@ -156,7 +171,7 @@ def _next_in(
     unit: UnitOfWork, key: TaskKey, engine: str, slot: int, before: Worker | None, part: Claim
 ) -> Worker:  # fmt: skip
     worker = new_worker(unit, key, engine, slot, None, before.attempt + 1 if before is not None else 0)
-    return replace(worker, is_elastic=True, cores=part.cores, memory=part.memory)
+    return replace(worker, is_elastic=True, cores=part.cores, memory=part.memory, gpus=part.gpus)
 
 
 def _may_still_hold(unit: UnitOfWork, job_id: str, engine: str) -> int:
@@ -182,10 +197,10 @@ def reclaim_capacity(unit: UnitOfWork, engine: EngineState, needed: Claim) -> bo
     return is_enough
 
 
-def reclaim_from(unit: UnitOfWork, engine: EngineState, initiator: str, cores: int) -> bool:
+def reclaim_from(unit: UnitOfWork, initiator: str, cores: int) -> bool:
     """Stop elastic workers of the jobs of one initiator, so that another job of it may hold so many more cores; return
     whether that is enough. If all of them are not enough, none is stopped."""
-    theirs = [one for one in _elastic_on(unit, engine) if _initiator_of(unit, one) == initiator]
+    theirs = [one for one in unit.tx.elastic_workers() if _initiator_of(unit, one) == initiator]
     chosen, is_enough = to_lend(Claim(cores, 0), theirs)
     if is_enough:
         _lend(unit, chosen)

@@ -7,9 +7,7 @@ from functools import partial
 from fate_flow.core.access.authority import party_id_of
 from fate_flow.core.model.job import Task, Worker
 from fate_flow.core.model.program_scope import Place, Program, environment, peers
-from fate_flow.core.model.resources import request_of
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
-from fate_flow.core.planning.elastic import need_of
 from fate_flow.core.planning.replicas import COLLECTOR, newest
 from fate_flow.core.streams.addresses import StreamEnds, ends_of, environment_of
 from fate_flow.services.artifacts.inputs import Upstream
@@ -19,6 +17,7 @@ from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.models.lookup import stored_input
 from fate_flow.services.workers.allowed import granted_programs, least_intersection
 from fate_flow.services.workers.ending import stop_seconds
+from fate_flow.services.workers.needs import missing_devices, need_at
 from fate_flow.services.workers.outputs import reported_by, why_not_reported
 from fate_flow.store.contract.transaction import Transaction
 
@@ -37,7 +36,9 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         return inputs
     parameters = spec.parameters[key.party]
     timeout_seconds = unit.context.ceilings.timeout_of(task_spec.timeout_at(key.party))
-    nodes = unit.context.engines.nodes_of(worker.engine)
+    need = need_at(unit, spec, worker, timeout_seconds)
+    if why := missing_devices(unit, worker, need):
+        return why
     streams = ends_of(task_spec.ports, key, task.incarnation, task.without)
     return LaunchOrder(
         worker=worker,
@@ -58,9 +59,7 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         collects=_collected(unit.tx, worker),
         document=named_document(unit, key.job_id),
         streams=streams,
-        need=need_of(
-            request_of(key.party, parameters, nodes), task_spec.programs.get(key.party), worker, timeout_seconds
-        ),
+        need=need,
     )
 
 

@@ -37,6 +37,7 @@ from fate_flow.services.workers.ending import dismiss, finish_party_task, living
 from fate_flow.services.workers.failed_workers import count_here
 from fate_flow.services.workers.launch_orders import launch_order
 from fate_flow.services.workers.moves import exit_worker, move_federated, move_party_task, place_fields, read_again
+from fate_flow.services.workers.needs import with_devices
 from fate_flow.services.workers.outputs import publish_outputs, why_unknown
 from fate_flow.services.workers.reports import tell_initiator
 
@@ -90,7 +91,9 @@ def _fixed(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> list[tuple[int, int
 def _order(
     unit: UnitOfWork, key: TaskKey, engine: str, slot: int, rank: int | None, attempt: int = 0
 ) -> Worker:  # fmt: skip
-    worker = new_worker(unit, key, engine, slot, rank, attempt)
+    worker, spec = new_worker(unit, key, engine, slot, rank, attempt), unit.spec(key.job_id)
+    if spec is not None:
+        worker = with_devices(unit, spec, worker)
     unit.tx.add_worker(worker)
     return worker
 

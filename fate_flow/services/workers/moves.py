@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import Task, TaskKey, Worker, WorkerEnd, WorkerPlace
+from fate_flow.core.model.job import Claim, Task, TaskKey, Worker, WorkerEnd, WorkerPlace
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveTask
+from fate_flow.core.planning.elastic import held_by
 from fate_flow.core.planning.participant.share_end import end_of_worker
 from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.records.operator_log.events import Event
@@ -110,7 +111,7 @@ def move_worker(
             reason=end.reason if end else None, message=": ".join(filter(None, (_which(worker), given))),
             caused_by=end.caused_by if end else "", exit_status=end.exit_status if end else "",
         )  # fmt: skip
-        if new is WorkerStatus.EXITED and (worker.cores or worker.memory):
+        if new is WorkerStatus.EXITED and held_by(worker) != Claim():
             unit.free(unit.context.party_id, key.job_id)
 
 

@@ -21,6 +21,8 @@ class EngineSettings:
     config: Mapping[str, Any] = field(default_factory=dict)       # as it is in the file
     kind: str = LOCAL
     program_env: Mapping[str, str] = field(default_factory=dict)  # of programs on it
+    has_queues: bool = False                                      # queues of its own, which `queues` may name
+    devices: tuple[str, ...] = ()                                 # the GPUs that this server gives to workers
 
 
 ONLY_DEFAULTS = EngineSettings(f"engines.{LOCAL}", EngineSize(nodes=1, cores=DEFAULT_CORES))

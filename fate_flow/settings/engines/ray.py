@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def read_ray(section: Section) -> RaySettings:
     given = section.section("partners")
     return RaySettings(
         section=section.path,
-        size=read_size(section),
+        size=replace(read_size(section), gpus=section.whole("gpus", 0)),
         config=section.values,
         program_env=read_ray_of_programs(section),
         address=_address(section),

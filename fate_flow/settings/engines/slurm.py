@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fate_flow.core.model.errors import BadSettings
@@ -46,8 +46,9 @@ def read_slurm(section: Section) -> SlurmSettings:
     partners = {str(name): _partner(given, str(name), own) for name in given.names()}
     return SlurmSettings(
         section=section.path,
-        size=read_size(section),
+        size=replace(read_size(section), gpus=section.whole("gpus", 0)),
         config=section.values,
+        has_queues=True,
         own=own,
         partners=partners,
         commands=section.path_with_links("commands"),

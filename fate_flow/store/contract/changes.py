@@ -79,13 +79,19 @@ def new_job(job: Job) -> Job:
 
     Every field that is not listed here is stored as it is given."""
     return changed(
-        job, parties=by_role(job), asked=Claim(job.asked.cores, job.asked.memory), queued=job.since, target=None,
+        job, parties=by_role(job), asked=needed_by(job), queued=job.since, target=None,
         reason=None, message="", caused_by="", exit_code=None, cancel_requested=False, ready_owner="", progress=0,
         claim=Claim(), wait_reason="", blocked_on="", blocked_by=None, retry_at=0, passes=0, conflicts=0,
         round_number=0, start_time=0, end_time=0, stop_by=0, is_force_stop=False, unconfirmed=(), missing=(),
         rerun_signal=False, pending=PendingRequest(), hold=None, timers={}, is_restarting=False, restarts=0,
         lost_since=0, losses=0, changed=(),
     )  # fmt: skip
+
+
+def needed_by(job: Job) -> Claim:
+    """Return what the row of a job has of what it needs: no reservation of it."""
+    asked = job.asked
+    return Claim(asked.cores, asked.memory, engine=asked.engine, gpus=asked.gpus)
 
 
 def by_role(job: Job) -> tuple[Any, ...]:
@@ -187,7 +193,7 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str, *, is_loss: bo
 def revised(new: Job) -> Change:
     """The parameters of a waiting or ended job change; `new` has the new values."""
     return {
-        "asked": Claim(new.asked.cores, new.asked.memory), "timeout_seconds": new.timeout_seconds,
+        "asked": needed_by(new), "timeout_seconds": new.timeout_seconds,
         "ttl_seconds": new.ttl_seconds, "revision": new.revision, "changed": new.changed,
     }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The store contract for cores and memory: capacity, reservations, pending requests."""
+"""The store contract for cores, memory and GPUs: capacity, reservations, pending requests."""
 
 from __future__ import annotations
 
@@ -26,10 +26,14 @@ class Resources(Protocol):
         """Set the totals of the engine with this name; reservations stay. Returns it as it is then."""
 
     def reserve(
-        self, key: JobKey, engine: str, cores: int, memory: int, token: str, round_number: int, at: int
+        self, key: JobKey, engine: str, cores: int, memory: int, token: str, round_number: int, at: int, gpus: int = 0
     ) -> bool:  # fmt: skip
         """Reserve in the rows of job and engine, both or none; False if the job holds something, or if the engine has
         not enough or is unknown. The claim of the job names the engine."""
+
+    def lock_engine(self, name: str) -> None:
+        """Let no other transaction that calls this for the engine go on before this one has ended. So what
+        `unfinished_workers` returns after it has all devices of the engine that are given to workers."""
 
     def cores_of_jobs_by(self, party_id: str) -> int:
         """Return how many cores the jobs of this initiator hold here, with those of their elastic workers."""

@@ -25,6 +25,7 @@ from fate_flow.store.database.access_models import (
     TableUseRow,
 )
 from fate_flow.store.database.base import Base
+from fate_flow.store.database.engine_rows import EngineRow
 from fate_flow.store.database.model_rows import DeploymentRow, ModelTagRow, StoredModelRow, TaggedModelRow
 from fate_flow.store.database.record_rows import (
     PersonRow,
@@ -138,6 +139,9 @@ class JobRow(Base):
     f_losses = IntegerField(default=0)
     f_format = CharField(20, default="fate_v1")
     f_document = TextField(null=True)
+    f_gpus = IntegerField(default=0)
+    f_asked_gpus = IntegerField(default=0)
+    f_asked_engine = CharField(50, default="")
 
     class Meta:
         table_name = "t_job"
@@ -255,29 +259,11 @@ class WorkerRow(Base):
     f_cores = IntegerField(default=0)
     f_memory = IntegerField(default=0)
     f_engine = CharField(50, default=LOCAL)
+    f_gpus = IntegerField(default=0)
+    f_devices = TextField(null=True)
 
     class Meta:
         table_name = "t_worker"
-
-
-class EngineRow(Base):
-    f_engine_type = CharField(10)
-    f_engine_name = CharField(50)
-    f_create_time = BigIntegerField(null=True)
-    f_create_date = DateTimeField(null=True)
-    f_update_time = BigIntegerField(null=True)
-    f_update_date = DateTimeField(null=True)
-    f_engine_entrance = CharField(50, null=True)
-    f_engine_config = TextField(null=True)
-    f_cores = IntegerField()
-    f_memory = IntegerField()
-    f_remaining_cores = IntegerField()
-    f_remaining_memory = IntegerField()
-    f_nodes = IntegerField()
-
-    class Meta:
-        table_name = "t_engine_registry"
-        primary_key = CompositeKey("f_engine_name", "f_engine_type")
 
 
 class OutboxRow(Base):

@@ -62,7 +62,8 @@ JOBS = RowMap(Job, JobRow, {
     },
     "asked": {
         "cores": "f_asked_cores", "memory": "f_asked_memory",
-        "token": None, "round_number": None, "renewals": None, "taken_time": None, "engine": None,
+        "gpus": "f_asked_gpus", "engine": Converted("f_asked_engine", _engine_of, name_in_fate, ""),
+        "token": None, "round_number": None, "renewals": None, "taken_time": None,
     },
     "blocked_by": "f_lacks",
     "round_number": "f_turn",

@@ -1,4 +1,4 @@
-"""Cores and memory of engines, in memory; the counterpart of `sql/resources.py`."""
+"""Cores, memory and GPUs of engines, in memory; the counterpart of `sql/resources.py`."""
 
 from __future__ import annotations
 
@@ -35,33 +35,37 @@ class Resources(MemoryUnitOfWork):
         as_json(config)
         old = self.engine(state.name)
         if old is None:
-            new = changed(state, remaining_cores=state.cores, remaining_memory=state.memory)
+            new = changed(state, remaining_cores=state.cores, remaining_memory=state.memory, remaining_gpus=state.gpus)
         else:
             new = EngineState(
                 old.name, state.cores, state.memory, old.remaining_cores + state.cores - old.cores,
                 old.remaining_memory + state.memory - old.memory, state.nodes,
-                state.section,
+                state.section, state.gpus, old.remaining_gpus + state.gpus - old.gpus,
             )  # fmt: skip
         self._rows.engines.put(new.name, new)
         return new
 
     def reserve(
-        self, key: JobKey, engine: str, cores: int, memory: int, token: str, round_number: int, at: int
+        self, key: JobKey, engine: str, cores: int, memory: int, token: str, round_number: int, at: int, gpus: int = 0
     ) -> bool:  # fmt: skip
         state, row = self.engine(engine), self._jobs.rows.get(key)
         if state is None or row is None or row.job.holds:
             return False
         refuse("ck_job_holds", not token)
         refuse("ck_job_final", row.job.status in JOB_END)
-        if not has_capacity(state, cores, memory):
+        needed = Claim(cores, memory, gpus=gpus)
+        if not has_capacity(state, needed):
             return False
         claim = changed(
             row.job.claim, cores=cores, memory=memory, token=token, round_number=round_number, taken_time=at,
-            engine=engine,
+            engine=engine, gpus=gpus,
         )  # fmt: skip
         self._change(row, claim=claim)
-        self._take(state, cores, memory)
+        self._take(state, needed)
         return True
+
+    def lock_engine(self, name: str) -> None:
+        """One transaction at a time has this store."""
 
     def cores_of_jobs_by(self, party_id: str) -> int:
         theirs = [row.job for row in self._in(OPEN_JOBS) if row.job.initiator.party_id == party_id]
@@ -93,14 +97,22 @@ class Resources(MemoryUnitOfWork):
         self._change(row, claim=changed(claim, token=""))
         engine = self.engine(claim.engine)
         if engine is not None:
-            self._take(engine, -claim.cores, -claim.memory)
+            self._come_back(engine, claim)
         return True
 
-    def _take(self, engine: EngineState, cores: int, memory: int) -> None:
-        left_cores, left_memory = engine.remaining_cores - cores, engine.remaining_memory - memory
-        refuse("ck_engine_remaining", left_cores > engine.cores or left_memory > engine.memory)
-        left = changed(engine, remaining_cores=left_cores, remaining_memory=left_memory)
+    def _take(self, engine: EngineState, needed: Claim) -> None:
+        left = changed(
+            engine, remaining_cores=engine.remaining_cores - needed.cores,
+            remaining_memory=engine.remaining_memory - needed.memory,
+            remaining_gpus=engine.remaining_gpus - needed.gpus,
+        )  # fmt: skip
+        is_too_much = left.remaining_cores > engine.cores or left.remaining_memory > engine.memory
+        refuse("ck_engine_remaining", is_too_much)
+        refuse("ck_engine_gpus", left.remaining_gpus > engine.gpus)
         self._rows.engines.put(engine.name, left)
+
+    def _come_back(self, engine: EngineState, held: Claim) -> None:
+        self._take(engine, Claim(-held.cores, -held.memory, gpus=-held.gpus))
 
     def pending(self, key: JobKey, asked: int, order: int | None = None) -> None:
         row = self._jobs.rows.get(key)
@@ -127,7 +139,7 @@ class Resources(MemoryUnitOfWork):
             self._change(row, pending=PendingRequest())
 
 
-def has_capacity(engine: EngineState, cores: int, memory: int) -> bool:
+def has_capacity(engine: EngineState, needed: Claim) -> bool:
     """Return whether the engine has enough. If its configuration was reduced, less than 0 may remain; then a request of
     0 still fits."""
-    return fits(Claim(cores, memory), Claim(engine.remaining_cores, engine.remaining_memory))
+    return fits(needed, Claim(engine.remaining_cores, engine.remaining_memory, gpus=engine.remaining_gpus))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fate_flow.core.model.frozen import changed
-from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd, WorkerPlace
+from fate_flow.core.model.job import Claim, TaskKey, Worker, WorkerEnd, WorkerPlace
 from fate_flow.core.model.status import WorkerStatus
+from fate_flow.core.planning.elastic import held_by
 from fate_flow.store.contract.changes import UNFINISHED_WORKERS, new_worker, ordered_to_stop, worker_moved
 from fate_flow.store.memory.resources import Resources, has_capacity
 from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, refuse
@@ -21,9 +22,9 @@ class Workers(Resources):
 
     def add_elastic_worker(self, worker: Worker) -> bool:
         engine = self.engine(worker.engine)
-        if engine is None or not has_capacity(engine, worker.cores, worker.memory):
+        if engine is None or not has_capacity(engine, held_by(worker)):
             return False
-        self._take(engine, worker.cores, worker.memory)
+        self._take(engine, held_by(worker))
         self.add_worker(worker)
         return True
 
@@ -55,8 +56,8 @@ class Workers(Resources):
         refuse("ck_worker_reason", new is WorkerStatus.EXITED and not moved.caused_by)
         self._rows.workers.put(row.worker_id, moved)
         engine = self.engine(row.engine)
-        if new is WorkerStatus.EXITED and engine is not None and (row.cores or row.memory):
-            self._take(engine, -row.cores, -row.memory)
+        if new is WorkerStatus.EXITED and engine is not None and held_by(row) != Claim():
+            self._come_back(engine, held_by(row))
         return True
 
     def mark_stopping(self, worker_id: str, why: WorkerEnd) -> None:

@@ -1,4 +1,4 @@
-"""Cores and memory: capacity, reservations, pending requests, and the hold of the party."""
+"""Cores, memory and GPUs: capacity, reservations, pending requests, and the hold of the party."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from fate_flow.core.model.job import EngineState, Hold, Job, JobKey
 from fate_flow.core.model.resources import name_in_fate
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.contract.changes import MOST_PENDING
+from fate_flow.store.database.engine_rows import EngineRow
 from fate_flow.store.database.json_text import to_json
-from fate_flow.store.database.models import BindingRow, EngineRow, IntakeRow, JobRow, PeerRow, WorkerRow
+from fate_flow.store.database.models import BindingRow, IntakeRow, JobRow, PeerRow, WorkerRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit, insert_new, is_going_on, is_unfinished, job_is
 from fate_flow.store.database.rows import JOB_COLUMNS, date, job_of
@@ -30,12 +31,12 @@ class Resources(Jobs):
         row = _ENGINE.row(self._database, name_in_fate(name))
         if row is None:
             return None
-        cores, memory, free_cores, free_memory, nodes, section = row
-        return EngineState(name, cores, memory, free_cores, free_memory, nodes, section or "")
+        cores, memory, free_cores, free_memory, nodes, section, gpus, free_gpus = row
+        return EngineState(name, cores, memory, free_cores, free_memory, nodes, section or "", gpus, free_gpus)
 
     def register_engine(self, state: EngineState, config: Mapping[str, Any], at: int) -> EngineState:
         totals = {
-            "f_cores": state.cores, "f_memory": state.memory, "f_nodes": state.nodes,
+            "f_cores": state.cores, "f_memory": state.memory, "f_nodes": state.nodes, "f_gpus": state.gpus,
             "f_engine_entrance": state.section, "f_engine_config": to_json(dict(config)), "f_update_time": at,
             "f_update_date": date(at),
         }  # fmt: skip
@@ -51,21 +52,25 @@ class Resources(Jobs):
         if old is None:
             row = {
                 "f_engine_type": COMPUTING, "f_engine_name": name_in_fate(state.name),
-                "f_remaining_cores": state.cores, "f_remaining_memory": state.memory, "f_create_time": at,
+                "f_remaining_cores": state.cores, "f_remaining_memory": state.memory,
+                "f_remaining_gpus": state.gpus, "f_create_time": at,
                 "f_create_date": date(at), **totals,
             }  # fmt: skip
             return insert_new(self._database, EngineRow, row, _engine_is(state.name))
-        as_read = (EngineRow.f_cores == old.cores) & (EngineRow.f_memory == old.memory)
+        as_read = (
+            (EngineRow.f_cores == old.cores) & (EngineRow.f_memory == old.memory) & (EngineRow.f_gpus == old.gpus)
+        )
         return hit(
             EngineRow.update(
                 f_remaining_cores=EngineRow.f_remaining_cores + (state.cores - old.cores),
                 f_remaining_memory=EngineRow.f_remaining_memory + (state.memory - old.memory),
+                f_remaining_gpus=EngineRow.f_remaining_gpus + (state.gpus - old.gpus),
                 **totals,
             ).where(_engine_is(old.name) & as_read)
         )
 
     def reserve(
-        self, key: JobKey, engine: str, cores: int, memory: int, token: str, round_number: int, at: int
+        self, key: JobKey, engine: str, cores: int, memory: int, token: str, round_number: int, at: int, gpus: int = 0
     ) -> bool:  # fmt: skip
         if self.engine(engine) is None:
             return False
@@ -73,20 +78,24 @@ class Resources(Jobs):
             JobRow.f_engine_name: name_in_fate(engine), JobRow.f_engine_type: COMPUTING, JobRow.f_cores: cores,
             JobRow.f_memory: memory, JobRow.f_remaining_cores: cores, JobRow.f_remaining_memory: memory,
             JobRow.f_resource_in_use: True, JobRow.f_apply_resource_time: at, JobRow.f_claim: token,
-            JobRow.f_claim_turn: round_number,
+            JobRow.f_claim_turn: round_number, JobRow.f_gpus: gpus,
         }  # fmt: skip
         free = job_is(key) & (JobRow.f_resource_in_use == False)  # noqa: E712
-        taken = taking(engine, cores, memory)
+        taken = taking(engine, cores, memory, gpus)
         # The row of the job first, as in `give_back`; with another order, the two could wait for each other.
         try:
             with self.savepoint():
                 if not hit(JobRow.update(claim).where(free)):
                     return False
-                if (cores or memory) and not hit(taken):
+                if (cores or memory or gpus) and not hit(taken):
                     raise TakenBack
         except TakenBack:
             return False
         return True
+
+    def lock_engine(self, name: str) -> None:
+        if not self._database.is_sqlite:      # else one transaction at a time may write
+            hit(EngineRow.update(f_nodes=EngineRow.f_nodes).where(_engine_is(name)))
 
     def cores_of_jobs_by(self, party_id: str) -> int:
         found = (query.row(self._database, party_id) for query in (_CORES_HELD, _ELASTIC_CORES))
@@ -119,7 +128,7 @@ class Resources(Jobs):
             where &= JobRow.f_claim_turn <= at_most_round
         if not hit(JobRow.update({**_NO_CLAIM, JobRow.f_return_resource_time: at}).where(where)):
             return False
-        come_back(job.claim.engine, job.claim.cores, job.claim.memory)
+        come_back(job.claim.engine, job.claim.cores, job.claim.memory, job.claim.gpus)
         return True
 
     def pending(self, key: JobKey, asked: int, order: int | None = None) -> None:
@@ -164,7 +173,7 @@ _NO_CLAIM: dict[Any, Any] = {
 _ENGINE = Prepared(
     lambda in_fate: EngineRow.select(
         EngineRow.f_cores, EngineRow.f_memory, EngineRow.f_remaining_cores, EngineRow.f_remaining_memory,
-        EngineRow.f_nodes, EngineRow.f_engine_entrance,
+        EngineRow.f_nodes, EngineRow.f_engine_entrance, EngineRow.f_gpus, EngineRow.f_remaining_gpus,
     ).where((EngineRow.f_engine_type == COMPUTING) & (EngineRow.f_engine_name == in_fate)),
     1,
 )  # fmt: skip
@@ -228,7 +237,7 @@ def _engine_is(name: str) -> Any:
     return (EngineRow.f_engine_type == COMPUTING) & (EngineRow.f_engine_name == name_in_fate(name))
 
 
-def _has_capacity(name: str, cores: int, memory: int) -> Any:
+def _has_capacity(name: str, cores: int, memory: int, gpus: int) -> Any:
     """Return the condition that the engine has enough. A request of 0 always fits: less than 0 may remain, if the
     configuration was reduced."""
     where = _engine_is(name)
@@ -236,20 +245,24 @@ def _has_capacity(name: str, cores: int, memory: int) -> Any:
         where &= EngineRow.f_remaining_cores >= cores
     if memory:
         where &= EngineRow.f_remaining_memory >= memory
+    if gpus:
+        where &= EngineRow.f_remaining_gpus >= gpus
     return where
 
 
-def taking(name: str, cores: int, memory: int) -> Any:
-    """Return the update that takes cores and memory from the engine; it matches no row if the engine has too few."""
+def taking(name: str, cores: int, memory: int, gpus: int) -> Any:
+    """Return the update that takes all of it from the engine; it matches no row if the engine has too few."""
     return EngineRow.update(
         f_remaining_cores=EngineRow.f_remaining_cores - cores,
         f_remaining_memory=EngineRow.f_remaining_memory - memory,
-    ).where(_has_capacity(name, cores, memory))
+        f_remaining_gpus=EngineRow.f_remaining_gpus - gpus,
+    ).where(_has_capacity(name, cores, memory, gpus))
 
 
-def come_back(name: str, cores: int, memory: int) -> None:
-    if cores or memory:
+def come_back(name: str, cores: int, memory: int, gpus: int) -> None:
+    if cores or memory or gpus:
         EngineRow.update(
             f_remaining_cores=EngineRow.f_remaining_cores + cores,
             f_remaining_memory=EngineRow.f_remaining_memory + memory,
+            f_remaining_gpus=EngineRow.f_remaining_gpus + gpus,
         ).where(_engine_is(name)).execute()

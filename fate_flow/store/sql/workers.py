@@ -24,7 +24,8 @@ class Workers(Resources):
     def add_elastic_worker(self, worker: Worker) -> bool:
         if self.engine(worker.engine) is None:
             return False
-        if (worker.cores or worker.memory) and not hit(taking(worker.engine, worker.cores, worker.memory)):
+        holds = worker.cores or worker.memory or worker.gpus
+        if holds and not hit(taking(worker.engine, worker.cores, worker.memory, worker.gpus)):
             return False
         self.add_worker(worker)
         return True
@@ -62,7 +63,7 @@ class Workers(Resources):
         if place is not None:
             hit(TaskRow.update(f_run_pid=place.pid).where(task_is(worker.task)))
         if new is WorkerStatus.EXITED:
-            come_back(worker.engine, worker.cores, worker.memory)
+            come_back(worker.engine, worker.cores, worker.memory, worker.gpus)
         return True
 
     def mark_stopping(self, worker_id: str, why: WorkerEnd) -> None:

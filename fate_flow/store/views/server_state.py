@@ -15,7 +15,8 @@ from fate_flow.core.model.job import Blocker
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.resources import LOCAL, name_in_fate
 from fate_flow.core.model.status import JOB_UNFINISHED, JobStatus, WorkerStatus
-from fate_flow.store.database.models import EngineRow, JobRow, OutboxRow, WorkerRow
+from fate_flow.store.database.engine_rows import EngineRow
+from fate_flow.store.database.models import JobRow, OutboxRow, WorkerRow
 from fate_flow.store.database.queries import waiting_here
 from fate_flow.store.sql.resources import COMPUTING
 from fate_flow.store.sql.store import SqlTransaction
@@ -37,13 +38,15 @@ _BY_BLOCKER = {
 
 @dataclass(frozen=True)
 class EngineUse:
-    """The cores and the memory (MB) of an engine."""
+    """The cores, the memory (MB) and the GPUs of an engine."""
 
     name: str
     cores: int
     free_cores: int
     memory: int
     free_memory: int
+    gpus: int
+    free_gpus: int
 
 
 @dataclass(frozen=True)
@@ -130,12 +133,15 @@ def _workers() -> dict[str, int]:
 def _engines() -> tuple[EngineUse, ...]:
     columns = (
         EngineRow.f_engine_name, EngineRow.f_cores, EngineRow.f_remaining_cores, EngineRow.f_memory,
-        EngineRow.f_remaining_memory,
+        EngineRow.f_remaining_memory, EngineRow.f_gpus, EngineRow.f_remaining_gpus,
     )
     rows = EngineRow.select(*columns).where(EngineRow.f_engine_type == COMPUTING).order_by(EngineRow.f_engine_name)
     return tuple(
-        EngineUse(LOCAL if name == name_in_fate(LOCAL) else name, cores, max(0, free), memory, max(0, left))
-        for name, cores, free, memory, left in rows.tuples()
+        EngineUse(
+            LOCAL if name == name_in_fate(LOCAL) else name, cores, max(0, free), memory, max(0, left), gpus,
+            max(0, free_gpus),
+        )
+        for name, cores, free, memory, left, gpus, free_gpus in rows.tuples()
     )
 
 

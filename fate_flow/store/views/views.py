@@ -19,7 +19,8 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_UNFINISHED
 from fate_flow.store.contract.transaction import handed_on, published
 from fate_flow.store.contract.transaction_retry import Retry
-from fate_flow.store.database.models import EngineRow, JobRow, MetricRow, OutputRow, StorageTableRow, TaskRow
+from fate_flow.store.database.engine_rows import EngineRow
+from fate_flow.store.database.models import JobRow, MetricRow, OutputRow, StorageTableRow, TaskRow
 from fate_flow.store.database.queries import job_is
 from fate_flow.store.database.refusals import reading_refused
 from fate_flow.store.sql.resources import COMPUTING

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.job import Answer, Command, EngineState, Job, JobKey, Task, TaskKey
 from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.core.model.spec import JobParameters, Party
+from fate_flow.core.quotas.queues import QueueRule, Queues
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.services.context.documents import ParsedJob, parse_document
@@ -32,13 +34,19 @@ class HandServer:
     def __init__(
         self, party_id: str = "9999", cores: int = 8, rules: Rules | None = None, store: Any = None, memory: int = 0,
         ceilings: Ceilings = NO_CEILINGS, approval: ApprovalRule | None = None,
-        engines: Mapping[str, int] | None = None,
+        engines: Mapping[str, int] | None = None, devices: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+        queues: Mapping[str, QueueRule] = MappingProxyType({}),
     ) -> None:  # fmt: skip
-        """`engines`: the cores of each of its engines, the default first; else it has `local` with `cores`."""
+        """`engines`: the cores of each of its engines, the default first; else it has `local` with `cores`; `devices`:
+        the GPUs of an engine by its name."""
         self.now = NOW
         self.steady: int | None = None
         self.exchange, self.files, self.record = HandExchange(), HandFiles(), HandRecord()
-        self._sizes = {name: EngineSize(1, most, memory) for name, most in (engines or {LOCAL: cores}).items()}
+        self.devices = dict(devices)
+        self._sizes = {
+            name: EngineSize(1, most, memory, gpus=len(devices.get(name, ())))
+            for name, most in (engines or {LOCAL: cores}).items()
+        }
         self.engines = {name: HandEngine(name) for name in self._sizes}
         self.engine = next(iter(self.engines.values()))
         self.store = store or MemoryStore()
@@ -51,15 +59,20 @@ class HandServer:
             defaults=JobParameters(task_cores=1), rules=rules or Rules(),
             routes=frozenset({"9999", "10000", "10001"}), clock=lambda: self.now, fresh_id=self._fresh_id,
             retry=Retry(lambda: self.paused, self._pause), ceilings=ceilings, approval=approval or ApprovalRule(),
+            queues=Queues(party_id, queues),
             quotas=Quotas(party_id, PartyQuota(cores_share=1.0)),     # one party may fill it, for tests of queues
         )  # fmt: skip
         with self.store.transaction() as tx:
             for name, size in self._sizes.items():
-                state = EngineState(name, size.cores, memory, size.cores, memory, section=f"section of {name}")
+                state = EngineState(
+                    name, size.cores, memory, size.cores, memory, section=f"section of {name}", gpus=size.gpus
+                )
                 tx.register_engine(state, {}, NOW)
 
     def _engines(self, *names: str) -> Engines:
-        return Engines({name: PartyEngine(self.engines[name], self._sizes[name]) for name in names})
+        return Engines({
+            name: PartyEngine(self.engines[name], self._sizes[name], self.devices.get(name, ())) for name in names
+        })
 
     def configure(self, *names: str) -> None:
         """Its operator restarts it with these engines, the default first."""

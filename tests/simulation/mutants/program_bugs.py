@@ -12,7 +12,7 @@ from fate_flow.core.model.status import TaskStatus
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant import reserving
 from fate_flow.services.workers import elastic, ending, launching, outputs
-from fate_flow.store.database.models import EngineRow
+from fate_flow.store.database.engine_rows import EngineRow
 from fate_flow.store.memory import workers as memory_workers
 from fate_flow.store.sql import resources
 from fate_flow.store.sql import workers as worker_rows

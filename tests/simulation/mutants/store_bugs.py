@@ -6,7 +6,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
-from fate_flow.store.database.models import EngineRow
+from fate_flow.core.model.job import Claim
+from fate_flow.store.database.engine_rows import EngineRow
 from fate_flow.store.memory.store import MemoryTransaction
 from fate_flow.store.sql import resources
 
@@ -35,7 +36,7 @@ def cores_come_back_twice() -> AbstractContextManager[Any]:
         done = keep(self, key, at_most_round, at)
         engine = self.engine(claim.engine)
         if done and engine.remaining_cores + claim.cores <= engine.cores:
-            self._take(engine, -claim.cores, 0)
+            self._take(engine, Claim(-claim.cores))
         return done
 
     return patch.object(MemoryTransaction, "give_back", give_back)
@@ -48,7 +49,7 @@ def apply_takes_again() -> AbstractContextManager[Any]:
     def renew_claim(self: Any, key: Any, round_number: int) -> None:
         keep(self, key, round_number)
         claim = self.job(key).claim
-        self._take(self.engine(claim.engine), claim.cores, 0)
+        self._take(self.engine(claim.engine), Claim(claim.cores))
 
     return patch.object(MemoryTransaction, "renew_claim", renew_claim)
 

@@ -75,7 +75,7 @@ class CapacityRules(Rules):
         needed = sum(one.cores for one in seats), sum(one.memory for one in seats)
         every = [(one.cores, one.memory) for one in held]
         going = [(one.cores, one.memory) for one in held if one.is_stopping]
-        is_short = job.asked.cores > engine.free_cores or job.asked.memory > engine.free_memory
+        is_short = job.asked.cores > engine.free_cores or job.asked.memory > engine.free.memory
         if is_short and _is_enough(engine, needed, every) and not _is_enough(engine, needed, going):
             self._fail(f"{job.key} was refused for what elastic workers of party {party.party_id} hold, and they stay")
 

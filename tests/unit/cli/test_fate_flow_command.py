@@ -130,7 +130,7 @@ def test_a_configuration_that_cannot_be_read_is_one_line(arguments, tmp_path):
 def test_what_is_held_can_be_seen_without_a_server(conf):
     run("db", "upgrade", "-c", conf)
     result = run("admin", "held", "--json", "-c", conf)
-    assert (result.exit_code, json.loads(result.stdout)) == (0, {"engine": None, "held": []})
+    assert (result.exit_code, json.loads(result.stdout)) == (0, {"engine": None, "engines": [], "held": []})
 
 
 @pytest.mark.parametrize("arguments", [("held",), ("clean",), ("clean", "--job", "20260101120000000000")])

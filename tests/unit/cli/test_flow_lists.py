@@ -97,9 +97,16 @@ LISTS = {
     "resources": (("resource", "query"), {
         "computing_engine_resource": {"f_engine_name": "STANDALONE", "f_cores": 8, "f_remaining_cores": 6,
                                       "f_memory": 900, "f_remaining_memory": 500},
-        "use_resource_job": [{"job_id": "42", "role": "guest", "party_id": "9999", "core": 2, "memory": 0}],
-    }, ["STANDALONE: 6 of 8 cores and 500 of 900 MB of memory are free", "job party cores memory in MB",
-        "42 guest-9999 2 0"]),
+        "engines": [
+            {"f_engine_name": "STANDALONE"},
+            {"f_engine_name": "big", "f_cores": 4, "f_remaining_cores": 1, "f_gpus": 2, "f_remaining_gpus": 0},
+        ],
+        "use_resource_job": [{
+            "job_id": "42", "role": "guest", "party_id": "9999", "core": 2, "memory": 0, "gpus": 2, "engine": "big",
+        }],
+    }, ["STANDALONE: 6 of 8 cores and 500 of 900 MB of memory are free",
+        "big: 1 of 4 cores and 0 of 2 GPUs are free", "job party engine cores memory in MB GPUs",
+        "42 guest-9999 big 2 0 2"]),
     "an idle engine": (("resource", "query"), {
         "computing_engine_resource": {"f_engine_name": "STANDALONE", "f_cores": 8, "f_remaining_cores": 8,
                                       "f_memory": 0, "f_remaining_memory": 0},

@@ -67,6 +67,15 @@ def test_a_partner_gets_what_the_party_gives_it(commands: Commands, tmp_path: Pa
     assert "--partition=own" in commands.said("sbatch")
 
 
+def test_a_queue_that_the_party_maps_to_a_partition_goes_before_the_partition_of_the_engine(
+    commands: Commands, tmp_path: Path
+) -> None:
+    cluster = SlurmCluster("p", Share("own"), {"10000": Share("theirs", "guests")}, tmp_path)
+    for partner in ("", "10000"):
+        cluster.submit(placement(tmp_path, partner=partner, need=Need(cores=1, queue="night")))
+        assert "--partition=night" in commands.said("sbatch")
+
+
 @pytest.mark.parametrize(("limit", "longest", "time"), [
     (0, 0, None), (60, 0, "3"), (259_200, 7200, "120"), (0, 7200, "120"), (60, 7200, "3"),
 ])  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from typing import Any
@@ -11,7 +11,7 @@ from fate_flow.core.model.approval import Approval
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import UNREACHABLE, Answer, Blocker, Hold, Job, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.modules import ModuleInfo, has_replicas
-from fate_flow.core.model.resources import request_of
+from fate_flow.core.model.resources import Request
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.model.status import TASK_BROKEN, JobStatus, TaskStatus
 from fate_flow.core.planning.condition import (
@@ -412,24 +412,25 @@ def _unapproved(job: Job, page: QueuePage) -> dict[str, Any]:
 
 
 def previewed(
-    spec: JobSpec, nodes: int, sources: Sources, answers: Mapping[Party, Answer], lines: Lines
+    spec: JobSpec, requests: Callable[[Party], Request], sources: Sources, answers: Mapping[Party, Answer], lines: Lines
 ) -> dict[str, Any]:
     """Return what each party would run, with which parameters and cores, and its answer.
 
-    `nodes`: the nodes of this party's engine; `lines`: of the paths in the document."""
+    `requests`: gives what a party would reserve; `lines`: of the paths in the document."""
     return {
         "initiator": _party(spec.initiator),
         "values": _sourced(sources.of_job(), lines),
-        "parties": [_preview_of(spec, party, nodes, sources, answers[party], lines) for party in spec.parties],
+        "parties": [
+            _preview_of(spec, party, requests(party), sources, answers[party], lines) for party in spec.parties
+        ],
         "warnings": list(map(lines.in_message, spec.warnings)),
     }
 
 
 def _preview_of(
-    spec: JobSpec, party: Party, nodes: int, sources: Sources, answer: Answer, lines: Lines
+    spec: JobSpec, party: Party, request: Request, sources: Sources, answer: Answer, lines: Lines
 ) -> dict[str, Any]:
     parameters = spec.parameters[party]
-    request = request_of(party, parameters, nodes)
     asked, message = stance_of(answer)
     tasks = sources.of_tasks(party, _values_from(answer) if asked != NOT_ASKED else None)
     return {
@@ -439,6 +440,7 @@ def _preview_of(
         "values": _sourced(sources.of_party(party), lines),
         "cores": request.cores,
         "memory": request.memory,
+        "gpus": request.gpus,
         "task_cores": request.task_cores,
         "job_parameters": flat_parameters(parameters),
         "tasks": [{**_preview_task(task, party), "values": _sourced(values, lines)} for task, values in tasks],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from flask import Blueprint, Response, request
 
 from fate_flow.api.http.archive import GZIP, tar_response
@@ -85,6 +87,7 @@ from fate_flow.services.context.disclosure import with_disclosure
 from fate_flow.services.context.documents import spec_in_row
 from fate_flow.services.context.space import no_space
 from fate_flow.services.use_cases.jobs import STOPS
+from fate_flow.services.workers.placement import request_at
 from fate_flow.store.views.lists import MOST_ROWS, JobQuery
 
 _STATUSES = frozenset(status.value for status in JobStatus)
@@ -270,7 +273,7 @@ class _JobRoutes:
             document = with_disclosure(context, document, whole)
         answers = ask_parties(self._services, document, spec)
         sources = Sources(spec, context.defaults)
-        plan = previewed(spec, context.engines.default_size.nodes, sources, answers, sent.lines)
+        plan = previewed(spec, partial(request_at, context, spec), sources, answers, sent.lines)
         plan["warnings"] += warnings_of_whole(document, whole)
         refused = [one for one in plan["parties"] if one["asked"] == REFUSES]
         if refused:

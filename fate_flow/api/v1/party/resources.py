@@ -1,4 +1,4 @@
-"""`/v1/resource/...`: the cores and memory of this party's engine, and the jobs that hold them (client-api-v1, 3.2)."""
+"""`/v1/resource/...`: what this party's engines have, and the jobs that hold some of it (client-api-v1, 3.2)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import JOB, read_job_id, read_text
 from fate_flow.api.http.caller import caller
-from fate_flow.api.http.declared import TEXT, YES_NO, a_list, an_object, declared
+from fate_flow.api.http.declared import TEXT, YES_NO, a_list, an_object, declared, described
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, failed, ok, silent_json
 from fate_flow.api.v1.rendering import engine
@@ -29,14 +29,21 @@ def blueprint(services: Services) -> Blueprint:
 
     @resources.post("/query")
     @declared(
-        "Show this party's engine, and the jobs that hold its cores and memory.", READ, takes={"engine_name": TEXT},
-        data=an_object({"use_resource_job": _HOLDERS, "computing_engine_resource": engine.ENGINE_SCHEMA}),
+        "Show this party's engines, and the jobs that hold some of them.", READ, takes={"engine_name": TEXT},
+        data=an_object({
+            "use_resource_job": _HOLDERS, "computing_engine_resource": engine.ENGINE_SCHEMA,
+            "engines": described(a_list(engine.ENGINE_SCHEMA), "All that the configuration has, the default first."),
+        }),
     )
     def query() -> Response:
         name = read_text(silent_json(), "engine_name") or name_in_fate(services.context.engines.default)
         found = views.engine(engine.ENGINE, name)
+        every = (views.engine(engine.ENGINE, name_in_fate(one)) for one in services.context.engines)
         holders = list(map(engine.rendered_holder, views.jobs_that_hold(engine.HOLDER)))
-        return ok({"use_resource_job": holders, "computing_engine_resource": engine.rendered_engine(found)})
+        return ok({
+            "use_resource_job": holders, "computing_engine_resource": engine.rendered_engine(found),
+            "engines": list(map(engine.rendered_engine, every)),
+        })
 
     @resources.post("/return")
     @declared("Release what a job that does not run holds here.", OPERATE, needs=JOB, data=_RETURNED)

@@ -19,9 +19,9 @@ from fate_flow.core.model.resources import LOCAL
 from fate_flow.settings.settings import Settings
 
 _SECTIONS = (
-    "FATEFLOW", "PARTIES", "AUTHENTICATION", "DATABASE", "ENGINES", "FATE_ON_STANDALONE", "ROUTES", "LOG",
-    "JOB_DEFAULT_CONFIG", "LIMITS", "QUOTAS", "RETENTION", "CEILINGS", "COMMANDS", "APPROVAL", "PERMISSION",
-    "CONNECTORS", "PROVIDERS",
+    "FATEFLOW", "PARTIES", "AUTHENTICATION", "DATABASE", "ENGINES", "QUEUES", "FATE_ON_STANDALONE", "ROUTES", "LOG",
+    "JOB_DEFAULT_CONFIG", "LIMITS", "QUOTAS", "RETENTION", "CEILINGS", "COMMANDS", "WORKER_LIMITS", "APPROVAL",
+    "PERMISSION", "CONNECTORS", "PROVIDERS",
 )  # fmt: skip
 
 
@@ -50,8 +50,12 @@ def sections(settings: Settings) -> dict[str, dict[str, Any]]:
         "PARTIES": _parties(settings),
         "AUTHENTICATION": {"client": {"switch": settings.client_keys is not None}},
         "DATABASE": {"engine": urlsplit(settings.database_url).scheme.partition("+")[0] or "sqlite"},
-        "ENGINES": {name: {"kind": one.kind, **asdict(one.size)} for name, one in settings.engines.items()},
         "FATE_ON_STANDALONE": {"standalone": asdict(settings.engines[LOCAL].size)},
+        "ENGINES": {
+            name: {"kind": one.kind, "default": name == next(iter(settings.engines)), **asdict(one.size)}
+            for name, one in settings.engines.items()
+        },
+        "QUEUES": {word: asdict(one.placement) for word, one in settings.queues.by_word.items()},
         "ROUTES": {party_id: {"url": _without_user(route.url)} for party_id, route in settings.routes.items()},
         "LOG": {"level": settings.log_level, "sql": settings.log_sql},
         "JOB_DEFAULT_CONFIG": _job_defaults(settings),
@@ -63,6 +67,9 @@ def sections(settings: Settings) -> dict[str, dict[str, Any]]:
         "RETENTION": asdict(settings.retention),
         "CEILINGS": asdict(settings.ceilings),
         "COMMANDS": {"enabled": settings.commands.enabled, "share_logs": settings.commands.share_logs},
+        "WORKER_LIMITS": {
+            "processes": settings.worker_limits.processes, "memory": settings.worker_limits.memory,
+        },
         "APPROVAL": asdict(settings.approval),
         "PERMISSION": {
             "switch": settings.permission.is_on, "component": settings.permission.components,

@@ -12,17 +12,17 @@ from fate_flow.store.views.columns import Row
 ENGINE = fields_of(
     text="engine_type engine_name",
     text_or_null="engine_entrance",
-    whole="update_time cores memory remaining_cores remaining_memory nodes",
+    whole="update_time cores memory gpus remaining_cores remaining_memory remaining_gpus nodes",
     whole_or_null="create_time",
     dates_or_null="create_date update_date",
     objects="engine_config",
 )
-HOLDER = ("job_id", "role", "party_id", "cores", "memory")
+HOLDER = ("job_id", "role", "party_id", "cores", "memory", "gpus", "engine_name")
 """What `rendered_holder` needs."""
 
 SEAT: Arguments = {"job_id": TEXT, "role": one_of(ROLES), "party_id": TEXT}
 ENGINE_SCHEMA = an_object({}, schemas_of(ENGINE, {}), title="Engine", description="Empty if there is no engine.")
-HOLDER_SCHEMA = an_object({**SEAT, "core": COUNT, "memory": COUNT})
+HOLDER_SCHEMA = an_object({**SEAT, "core": COUNT, "memory": COUNT, "gpus": COUNT, "engine": TEXT})
 
 _engine = rendering(ENGINE)
 
@@ -36,5 +36,5 @@ def rendered_holder(row: Row) -> dict[str, Any]:
     """Return what a job holds, from a row with the fields `HOLDER`."""
     return {
         "job_id": row["job_id"], "role": row["role"], "party_id": row["party_id"], "core": row["cores"],
-        "memory": row["memory"],
+        "memory": row["memory"], "gpus": row["gpus"], "engine": row["engine_name"] or "",
     }  # fmt: skip

@@ -16,13 +16,13 @@ from fate_flow.store.views.columns import Row
 
 JOB = fields_of(
     text="job_id role party_id initiator_role initiator_party_id status caused_by ready_owner claim blocked_on lacks "
-    "approval approval_by approval_digest hold_by format",
+    "asked_engine approval approval_by approval_digest hold_by format",
     text_or_null="user_id name description tag engine_name engine_type inheritance_status target reason message "
     "wait_reason approval_message hold_message",
     whole="update_time progress end_scheduling_updates cores memory remaining_cores remaining_memory run turn "
-    "claim_turn claim_renewals asked_cores asked_memory blocked_cores retry_at passes conflicts timeout_seconds since "
-    "queued stop_by restarts revision wish_since wish_asked wish_passes approval_time hold_time hold_since priority "
-    "enqueued queue_key lost_since losses",
+    "claim_turn claim_renewals asked_cores asked_memory gpus asked_gpus blocked_cores retry_at passes conflicts "
+    "timeout_seconds since queued stop_by restarts revision wish_since wish_asked wish_passes approval_time hold_time "
+    "hold_since priority enqueued queue_key lost_since losses",
     whole_or_null="create_time status_code ready_time cancel_time apply_resource_time return_resource_time start_time "
     "end_time elapsed exit_code ttl",
     flags="is_initiator ready_signal cancel_signal rerun_signal resource_in_use stop_now partial restarting legacy "

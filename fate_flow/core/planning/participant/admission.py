@@ -21,8 +21,8 @@ class Excess:
 def excess(requests: Collection[Request], size: EngineSize, party: Party, *, is_own: bool) -> Excess | None:
     """Return what the job asks for beyond all that this party could give; None if an idle engine would suffice.
 
-    `requests`: of all seats at this party; `is_own`: the initiator is one of them. Only the party's own users learn
-    how much it has."""
+    `requests`: of all seats at this party on one engine, which has `size`; `is_own`: the initiator is one of them. Only
+    the party's own users learn how much it has."""
     cores, memory = sum(one.cores for one in requests), sum(one.memory for one in requests)
     if cores > size.job_limit:
         more = f"more than a job may have at {party}"
@@ -31,4 +31,8 @@ def excess(requests: Collection[Request], size: EngineSize, party: Party, *, is_
     if memory > size.memory and memory:
         most = f"{party} has {size.memory} in all" if is_own else f"more than {party} has"
         return Excess(f"asks for {memory} MB of memory, {most}", ("task_memory", "task_parallelism"))
+    gpus = sum(one.gpus for one in requests)
+    if gpus > size.gpus:
+        most = f"{party} has {size.gpus} in all" if is_own else f"more than {party} has"
+        return Excess(f"asks for {counted(gpus, 'GPU')}, {most}", ("task_gpus", "task_parallelism"))
     return None

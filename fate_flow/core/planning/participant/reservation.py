@@ -141,9 +141,8 @@ def _who_would_be_blocked(view: ApplyView) -> Job | None:
         return None
     if order is not None and order < head.queue_key and job.initiator.party_id == head.initiator.party_id:
         return None
-    free = Claim(engine.free_cores, engine.free_memory)
-    is_possible = fits(job.asked, free) and fits(needed, Claim(engine.cores, engine.memory))
-    return head if is_possible and takes_from(job.asked, needed, free) else None
+    is_possible = fits(job.asked, engine.free) and fits(needed, engine.in_all)
+    return head if is_possible and takes_from(job.asked, needed, engine.free) else None
 
 
 def still_needed(seats: Iterable[Job]) -> Claim:
@@ -153,7 +152,9 @@ def still_needed(seats: Iterable[Job]) -> Claim:
 
 def _sum_of(claims: Iterable[Claim]) -> Claim:
     listed = list(claims)
-    return Claim(sum(one.cores for one in listed), sum(one.memory for one in listed))
+    return Claim(
+        sum(one.cores for one in listed), sum(one.memory for one in listed), gpus=sum(one.gpus for one in listed)
+    )
 
 
 def granted(job: Job, free_cores: int, lease_milliseconds: int) -> Answer:
@@ -180,10 +181,10 @@ def shortage(job: Job, seats: Iterable[Job], engine: EngineState, *, is_own: boo
     """Return what the engine has too little of for the job.
 
     `seats`: all of the job at this party; `is_own`: the initiator is a seat of this party. Other parties may learn the
-    number of cores, because initiators plan their queues by it. They do not plan by memory, so only this party's own
-    users learn its size."""
+    number of cores, because initiators plan their queues by it, and that of GPUs, which they ask for in the same way.
+    They do not plan by memory, so only this party's own users learn its size."""
     why = _shortage_text(job, engine, is_own=is_own)
-    if fits(_sum_of(seat.asked for seat in seats), Claim(engine.cores, engine.memory)):
+    if fits(_sum_of(seat.asked for seat in seats), engine.in_all):
         return Shortage(why)
     return Shortage(f"{why}: the job asks for more than it has in all", is_lasting=True)
 
@@ -191,8 +192,10 @@ def shortage(job: Job, seats: Iterable[Job], engine: EngineState, *, is_own: boo
 def _shortage_text(job: Job, engine: EngineState, *, is_own: bool) -> str:
     if engine.free_cores < job.asked.cores:
         return f"has {engine.free_cores} of {engine.cores} cores free, {job.asked.cores} asked"
+    if engine.free.gpus < job.asked.gpus:
+        return f"has {engine.free.gpus} of {counted(engine.gpus, 'GPU')} free, {job.asked.gpus} asked"
     if is_own:
-        return f"has {engine.free_memory} of {engine.memory} MB of memory free, {job.asked.memory} asked"
+        return f"has {engine.free.memory} of {engine.memory} MB of memory free, {job.asked.memory} asked"
     return f"has too little memory free, {job.asked.memory} MB asked"
 
 

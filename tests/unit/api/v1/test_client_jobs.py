@@ -342,8 +342,9 @@ def test_resources_in_use_and_their_return(world: World) -> None:
     with world.store.transaction() as tx:
         assert tx.reserve(JobKey(job_id, GUEST), "local", 4, 0, "token", 0, 1)
     said = world.ask("resource/query", {})["data"]
-    holder = {"job_id": job_id, "role": "guest", "party_id": "9999", "core": 4, "memory": 0}
-    assert said["use_resource_job"] == [holder]
+    holder = {"job_id": job_id, "role": "guest", "party_id": "9999", "core": 4, "memory": 0, "gpus": 0}
+    assert said["use_resource_job"] == [{**holder, "engine": "STANDALONE"}]
+    assert said["engines"] == [said["computing_engine_resource"]]
     assert said["computing_engine_resource"]["f_remaining_cores"] == 16
     assert world.ask("resource/query", {"engine_name": "SPARK"})["data"]["computing_engine_resource"] == {}
     seat = {"job_id": job_id, "role": "guest", "party_id": "9999", "resource_in_use": False}

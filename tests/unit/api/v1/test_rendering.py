@@ -18,7 +18,8 @@ from fate_flow.api.v1.rendering.output_table import OUTPUT_TABLE
 from fate_flow.api.v1.rendering.statuses import meant_statuses, shown_status
 from fate_flow.api.v1.rendering.task import LISTED_TASK, REPORT, TASK
 from fate_flow.core.model.status import JobStatus
-from fate_flow.store.database.models import EngineRow, JobRow, OutputRow, TaskRow
+from fate_flow.store.database.engine_rows import EngineRow
+from fate_flow.store.database.models import JobRow, OutputRow, TaskRow
 from fate_flow.store.views.columns import column_of
 from tests.kit.api.client_world import START, World, make_world
 
@@ -93,7 +94,7 @@ def test_a_new_column_is_in_no_answer_and_no_filter_by_itself(world: World) -> N
         ]
         said = world.ask("job/query", {"job_id": job_id, "new": 8})
         assert [list(row) for row in JobRow.select(JobRow.f_new).tuples()] == [[7]]
-    assert [len(answer) for answer in answers] == [101, 98, 57, 54, 13, 12]
+    assert [len(answer) for answer in answers] == [104, 101, 57, 54, 15, 12]
     assert not [answer for answer in answers if {"f_new", "new"} & answer.keys()]
     assert [row["f_job_id"] for row in said["data"]] == [job_id]
     assert said["warnings"] == ["new: is not known; it is ignored"]

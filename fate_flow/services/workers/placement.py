@@ -1,0 +1,82 @@
+"""On which engine of this party a job reserves, and its workers run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fate_flow.core.access.authority import PARTY_0
+from fate_flow.core.model.errors import OperationFailed
+from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.job import Job
+from fate_flow.core.model.resources import Request, request_of
+from fate_flow.core.model.spec import JobSpec, Party
+from fate_flow.core.quotas.queues import Placement
+from fate_flow.services.context.ports import Context
+from fate_flow.services.context.unit_of_work import UnitOfWork
+
+
+def placement(context: Context, spec: JobSpec, seat: Party) -> Placement:
+    """Return where this seat of a job goes. Raises OperationFailed for a queue that this party does not have for the
+    initiator."""
+    if why := why_no_queue(context, spec, seat):
+        raise OperationFailed(why)
+    return known_placement(context, spec, seat)
+
+
+def known_placement(context: Context, spec: JobSpec, seat: Party) -> Placement:
+    """Return where this seat goes; with a queue that this party does not have, as if the job named none.
+
+    Without a queue, a job that asks for GPUs goes to the first engine that has some, if the default has none."""
+    parameters = spec.parameters[seat]
+    found = context.queues.place(parameters.queue, _initiator(context, spec)) or Placement()
+    if found.engine or not parameters.task_gpus or context.engines.default_size.gpus:
+        return found
+    with_gpus = (name for name in context.engines if context.engines.size_of(name).gpus)
+    return Placement(next(with_gpus, ""), found.queue)
+
+
+def why_no_queue(context: Context, spec: JobSpec, seat: Party) -> str:
+    """Return why the queue that the job names is refused; empty if it is not. Only this party's own users learn which
+    ones there are."""
+    word, initiator = spec.parameters[seat].queue, _initiator(context, spec)
+    if context.queues.place(word, initiator) is not None:
+        return ""
+    place = spec.paths.of("job_runtime_conf.job_parameters.common.queue")
+    if initiator != context.party_id:
+        return f"{place}: {seat} has no queue {shown(word)} for jobs of party {initiator}"
+    known = ", ".join(context.queues.known_to(initiator)) or "none"
+    return f"{place}: {seat} has no queue {shown(word)}; known here: {known} (queues in the configuration)"
+
+
+def _initiator(context: Context, spec: JobSpec) -> str:
+    initiator = spec.initiator.party_id
+    return context.party_id if initiator == PARTY_0 else initiator
+
+
+def nodes_for(context: Context, spec: JobSpec, seat: Party) -> int:
+    """Return how many nodes the engine of this seat has; of a seat of another party, how many the default has here."""
+    if seat.party_id not in (context.party_id, PARTY_0):
+        return context.engines.default_size.nodes
+    return context.engines.nodes_of(known_placement(context, spec, seat).engine or context.engines.default)
+
+
+def request_at(context: Context, spec: JobSpec, seat: Party) -> Request:
+    """Return what a seat of a job reserves; of a seat of another party, what it would reserve here."""
+    return request_of(seat, spec.parameters[seat], nodes_for(context, spec, seat))
+
+
+def engine_for(unit: UnitOfWork, job: Job) -> str:
+    """Return the engine on which this seat reserves, whether or not the configuration still has it."""
+    return job.asked.engine or unit.context.engines.default
+
+
+def on_same_engine(unit: UnitOfWork, job: Job, seats: Iterable[Job]) -> list[Job]:
+    """Return those seats that reserve on the engine of this one."""
+    engine = engine_for(unit, job)
+    return [seat for seat in seats if engine_for(unit, seat) == engine]
+
+
+def most_free_cores(unit: UnitOfWork) -> int:
+    """Return how many cores a job can reserve here at most: those of the engine with the most free ones."""
+    states = (unit.tx.engine(name) for name in unit.context.engines)
+    return max((one.free_cores for one in states if one is not None), default=0)
