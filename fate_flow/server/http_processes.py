@@ -16,7 +16,9 @@ from fate_flow.api.app import create_public_app
 from fate_flow.api.http.gunicorn_worker import CallerLimits, worker_class
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import error_body
+from fate_flow.api.workers.staged import StagedSettings
 from fate_flow.api.workers.worker import create_worker_app
+from fate_flow.core.quotas.disk_space import text_for_parties
 from fate_flow.engines.local import proc
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.records.measures.kept_measures import KeptMeasures
@@ -30,10 +32,12 @@ from fate_flow.server.runtime import (
     JobIds,
     Wakeups,
     build_context,
+    disk_of,
     inquirers,
     open_log,
     open_spool,
     open_store,
+    secret_of,
     stream_calls,
     waiting_at_once,
     wake_scheduler,
@@ -115,7 +119,19 @@ class HttpProcesses:
             settings.worker_threads // 2,
             lambda job_id: wake((job_id,), False, False, "", ()),
             settings.limits.max_request_bytes, store, now_on_the_wall,
-            settings.data_dir, settings.limits.metrics_max_bytes,
+            settings.data_dir, settings.limits.metrics_max_bytes, self._of_staged(),
+        )  # fmt: skip
+
+    def _of_staged(self) -> StagedSettings | None:
+        """Return what serves workers on other hosts; None without a listener for them."""
+        settings = self.settings
+        if settings.worker_listen is None:
+            return None
+        wake, disk = wake_scheduler(self.wakeups.scheduler), disk_of(settings)
+        return StagedSettings(
+            settings.home, settings.jobs_dir, secret_of(settings), settings.limits.server_silence,
+            settings.limits.staged_output_max_bytes, lambda job_id: wake((job_id,), False, False, "", ()),
+            lambda: text_for_parties(settings.party_id) if disk().is_short() else "",
         )  # fmt: skip
 
 

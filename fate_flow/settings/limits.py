@@ -42,6 +42,7 @@ class Limits:
     upload_max_bytes: int = 4 * 1024 * 1024 * 1024
     spool_max_bytes: int = 4 * 1024 * 1024 * 1024
     metrics_max_bytes: int = MOST_BYTES_OF_JOB   # of all metrics of one job at this party
+    staged_output_max_bytes: int = 16 * 1024 * 1024 * 1024      # that one worker on a host without the home may send
     least_free_disk: int | float | None = None   # bytes, or a share below 1; None: as `LeastFree` says
 
     @property

@@ -12,8 +12,9 @@ from fate_flow.api.between_parties.exchange import ExchangeEnvelope, Forward, wo
 from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.request_origin import OriginCheck
 from fate_flow.api.v1.envelope import ok
-from fate_flow.api.workers import metrics, operation, tracker
+from fate_flow.api.workers import metrics, operation, staged, tracker
 from fate_flow.api.workers.envelope import WORKERS
+from fate_flow.api.workers.staged import StagedSettings
 from fate_flow.core.metrics.form import MOST_BYTES_OF_JOB
 from fate_flow.relay.spool import Spool
 from fate_flow.store.contract.transaction import Store
@@ -25,16 +26,19 @@ WakeJob = Callable[[str], None]
 def create_worker_app(
     spool: Spool, forward: Forward, slots: int, wake_job: WakeJob, max_bytes: int, store: Store,
     clock: Callable[[], int], data_dir: Path, metrics_max_bytes: int = MOST_BYTES_OF_JOB,
+    of_staged: StagedSettings | None = None,
 ) -> Flask:  # fmt: skip
-    """Return the application of the workers' listener."""
+    """Return the application of the workers' listener; `of_staged`: None if no worker runs on another host."""
     app = Flask("fate_flow.workers", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = max_bytes
     app.before_request(OriginCheck().check)
-    results = (
+    results: tuple[Blueprint, ...] = (
         tracker.blueprint(spool, store, clock, data_dir, metrics_max_bytes), operation.blueprint(spool, store),
         metrics.blueprint(spool, store, clock, metrics_max_bytes), _report_blueprint(spool, wake_job),
     )  # fmt: skip
     exchange = worker_blueprint(spool, forward, slots)
+    if of_staged is not None:
+        results += (staged.blueprint(of_staged, store),)
     register_apis(app, Api(WORKERS, results), Api(ExchangeEnvelope(), (exchange,)))
     return app
 

@@ -153,9 +153,12 @@ class Started:
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        return _read(folder / RUNNER, lambda value: cls(
-            _process_in(value, "runner_pid", "runner_started"), _process_in(value, "pid", "pid_started")
-        ))  # fmt: skip
+        return _read(folder / RUNNER, cls.of)
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Self:
+        """Read the object of `to_json`. Raises KeyError, TypeError, ValueError for any other."""
+        return cls(_process_in(value, "runner_pid", "runner_started"), _process_in(value, "pid", "pid_started"))
 
     def survivors(self) -> list[proc.Stat]:
         """Return the processes of this worker that run without its runner; they are still in the runner's session."""
@@ -182,10 +185,15 @@ class Exit:
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        return _read(folder / EXIT, lambda value: cls(
+        return _read(folder / EXIT, cls.of)
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Self:
+        """Read the object of `to_json`. Raises KeyError, TypeError, ValueError for any other."""
+        return cls(
             _number_or_none(value["exit_code"]), _number_or_none(value["signal"]), _cause(value["cause"]),
             str(value.get("message", "")),
-        ))  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)

@@ -126,11 +126,14 @@ class PinnedClient:
         self._fields = {"Authorization": f"Bearer {token}"}
         self._connection = _Connection(server, seconds)
 
-    def ask(self, method: str, path: str, query: Mapping[str, str | int] | None = None, body: bytes = b"") -> Answer:
+    def ask(
+        self, method: str, path: str, query: Mapping[str, str | int] | None = None, body: bytes = b"",
+        fields: Mapping[str, str] | None = None,
+    ) -> Answer:  # fmt: skip
         """Send one request. Raises WrongServer; OSError or HTTPException if no answer comes."""
         target = f"{path}?{urlencode(query)}" if query else path
         try:
-            self._connection.request(method, target, body or None, self._fields)
+            self._connection.request(method, target, body or None, {**self._fields, **(fields or {})})
             return _read(self._connection.getresponse())
         except BaseException:
             self._connection.close()

@@ -1,0 +1,206 @@
+"""The folder of a staged worker at the server: claimed, followed and filled over HTTP, with the files of every worker.
+
+Every call may come twice, and the server may be killed within each: what counts appears by one link or one rename, the
+claim as `claimed`, the end as `exit.json`, which comes last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from fate_flow.core.model.grammar import shown
+from fate_flow.engines.local.worker import (
+    CLAIMED,
+    EXIT,
+    RESULT,
+    RUNNER,
+    Exit,
+    Started,
+    Stop,
+    claim,
+    read_json,
+    write_atomically,
+)
+from fate_flow.engines.staged.documents import INCOMING, STATE, Staged, back_home
+from fate_flow.engines.staged.places import StagedFile, digest_of
+
+GROWN = "grown.json"             # how much of each growing file was taken
+_MOST_GROWN = 1 << 30            # bytes of one growing file
+
+
+class Refusal(Exception):
+    """A request that this worker may not make now; `status` is that of HTTP."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+@dataclass(frozen=True)
+class StagedFolder:
+    """One worker. `runner` is the name that the agent on the other host has made for itself."""
+
+    folder: Path
+    home: Path
+    most_bytes: int              # of all files that the worker sends
+
+    # ------------------------------------------------------------------ the claim
+
+    def claim(self, runner: str) -> None:
+        """Claim the worker for this agent; again for the same one. Raises Refusal if somebody else has claimed it."""
+        if Stop.read(self.folder) is not None and claim(self.folder):
+            write_atomically(self.folder / EXIT, Exit(None, None, "stopped").to_json())
+        draft = self.folder / f".claimed.{os.getpid()}.{threading.get_ident()}"
+        draft.write_text(json.dumps({"pid": 0, "started": 0, "runner": runner}))
+        try:
+            os.link(draft, self.folder / CLAIMED)
+        except FileExistsError:
+            self.check(runner)
+        finally:
+            draft.unlink()
+
+    def check(self, runner: str) -> None:
+        """Raise Refusal if this agent has not claimed the worker, or it has ended."""
+        if (read_json(self.folder / CLAIMED) or {}).get("runner") != runner:
+            raise Refusal(409, "another runner has claimed this worker, or the server has given it up: it must not run")
+
+    def refuse(self, why: str) -> None:
+        """Note that the worker never starts, unless somebody has claimed it."""
+        if claim(self.folder):
+            write_atomically(self.folder / EXIT, Exit(None, None, "not_started", why).to_json())
+
+    # ------------------------------------------------------------------ while it runs
+
+    def started(self, started: Started) -> None:
+        write_atomically(self.folder / RUNNER, started.to_json())
+
+    def stop_request(self) -> float | None:
+        """Return the grace in seconds if the worker is to end."""
+        found = Stop.read(self.folder)
+        return found.grace_seconds if found is not None else None
+
+    def grow(self, path: Path, at: str, offset: int, data: bytes) -> int:
+        """Append to a file that other workers may write, too; return how much of this worker's was taken.
+
+        What was taken is noted first: after a crash in between, a piece of a log is missing, and none is there twice.
+        """
+        grown = read_json(self.folder / GROWN) or {}
+        taken = int(grown.get(at, 0))
+        if offset != taken or not data:
+            return taken
+        if (self.folder / EXIT).exists() or taken + len(data) > _MOST_GROWN:
+            return taken + len(data)                    # dropped
+        write_atomically(self.folder / GROWN, json.dumps({**grown, at: taken + len(data)}), is_durable=False)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            file.write(data)
+        return taken + len(data)
+
+    # ------------------------------------------------------------------ what it made
+
+    def take(self, at: str, offset: int, data: bytes) -> int:
+        """Take a piece of a file; return how many bytes of it are here now: the agent goes on there."""
+        path = self._incoming(at)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with path.open("ab") as file:
+            here = file.tell()
+            if offset != here:
+                return here
+            if self._incoming_bytes() + len(data) > self.most_bytes:
+                text = f"the worker sends more than {self.most_bytes} bytes (limits.staged_output_max_bytes)"
+                raise Refusal(413, text)
+            file.write(data)
+            return here + len(data)
+
+    def verify(self, file: StagedFile) -> None:
+        """Check a file that was sent completely. Raises Refusal; then the agent sends it again."""
+        if (self.folder / EXIT).exists() or self._verified(file).exists() or self._is_placed(file):
+            return
+        path = self._incoming(file.at)
+        found = path.stat().st_size if path.exists() else 0
+        if found == file.size and (not found or digest_of(path) == file.sha256):
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            path.touch()
+            path.rename(self._verified(file))
+            return
+        path.unlink(missing_ok=True)
+        raise Refusal(422, f"{shown(file.at)} has arrived with other bytes than were sent: it is sent again")
+
+    def finish(self, end: Exit, files: Sequence[StagedFile], root: str, staged: Staged) -> None:
+        """Put the verified files in their places, and then write the end. Raises Refusal."""
+        if (self.folder / EXIT).exists():
+            return
+        for file in files:
+            self._check_place(file.at, staged)
+        for file in files:
+            if self.home / file.at == self.folder / RESULT:
+                self._put_result(file, root)
+            else:
+                self._put(file)
+        write_atomically(self.folder / EXIT, end.to_json())
+        with suppress(OSError):
+            for path in (self.folder / INCOMING).iterdir():
+                path.unlink()
+            (self.folder / INCOMING).rmdir()
+
+    def _check_place(self, at: str, staged: Staged) -> None:
+        own = self.folder.relative_to(self.home).as_posix()
+        name = at.removeprefix(f"{own}/")
+        is_state = name.split("/")[0] in STATE or name.startswith(".") or at in staged.documents
+        is_own = name != at and not is_state
+        if not is_own and not any(one.fullmatch(at) for one in staged.returns):
+            raise Refusal(403, f"{shown(at)} is no place where this worker may leave a file")
+
+    def _put_result(self, file: StagedFile, root: str) -> None:
+        """Write the result file with the places of this server; what was sent stays until the end is written."""
+        sent = read_json(self._verified(file))
+        if sent is None:
+            raise Refusal(409, f"{shown(file.at)} was not sent and verified, or is not a complete JSON object")
+        write_atomically(self.folder / RESULT, json.dumps(back_home(sent, self.home, root)))
+
+    def _put(self, file: StagedFile) -> None:
+        target, verified = self.home / file.at, self._verified(file)
+        if not verified.exists():
+            if self._is_placed(file):
+                return
+            raise Refusal(409, f"{shown(file.at)} was not sent and verified")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not Path(os.path.realpath(target.parent)).is_relative_to(os.path.realpath(self.home)):
+            raise Refusal(403, f"{shown(file.at)} leads out of the home of the server")
+        verified.chmod(file.mode)
+        if target.is_relative_to(self.folder):
+            os.replace(verified, target)
+            return
+        try:
+            os.link(verified, target)                   # a table never changes
+        except FileExistsError:
+            if not self._is_placed(file):
+                raise Refusal(409, f"{shown(file.at)} exists, with another content") from None
+        verified.unlink()
+
+    def _is_placed(self, file: StagedFile) -> bool:
+        path = self.home / file.at
+        with suppress(OSError):
+            return path.is_file() and path.stat().st_size == file.size and digest_of(path) == file.sha256
+        return False
+
+    def _incoming(self, at: str) -> Path:
+        return self.folder / INCOMING / sha256(at.encode()).hexdigest()
+
+    def _verified(self, file: StagedFile) -> Path:
+        name = sha256(f"{file.at}\n{file.size}\n{file.sha256}".encode()).hexdigest()
+        return self.folder / INCOMING / f"{name}.verified"
+
+    def _incoming_bytes(self) -> int:
+        with suppress(FileNotFoundError), os.scandir(self.folder / INCOMING) as entries:
+            return sum(one.stat().st_size for one in entries)
+        return 0
+
