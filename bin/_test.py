@@ -166,6 +166,8 @@ def run_all(arguments: Sequence[str]) -> int:
             environment[PROMTOOL_VARIABLE] = found.get("promtool", "")
             if problem:
                 outcome.add(f"PROMTOOL PART SKIPPED: {problem}", fails=is_ci or not prometheus.cannot_be_had)
+            if os.geteuid():
+                outcome.add("PROGRAMS OF ANOTHER USER SKIPPED: only root can run them", fails=False)
             if problem := _why_no_groups():
                 outcome.add(f"LIMITS BY CGROUPS SKIPPED: {problem}", fails=False)     # they need root, also on a CI
             return _run_tests(folder, environment, checks, outcome, arguments or SIDE_BY_SIDE)

@@ -28,6 +28,7 @@ from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.wire.v1.chunks import Chunk
 from fate_flow.core.wire.v1.envelope import headers, read_answer
 from fate_flow.core.wire.v1.paths import deliver_path
+from fate_flow.engines.local.program_user import PASSES
 from fate_flow.engines.local.programs import ConfiguredProgramPolicy
 from fate_flow.peers.inquiry import Inquirer
 from fate_flow.peers.key_changes import own_signature
@@ -456,7 +457,9 @@ def prepare_home(settings: Settings) -> None:
         for folder in (settings.home, settings.log_dir, *own):
             folder.mkdir(parents=True, exist_ok=True)
         for folder in own:
-            folder.chmod(0o700)
+            # Programs of another user pass to their worker folders, also while the server starts again.
+            is_passed = folder == settings.jobs_dir and settings.commands.user
+            folder.chmod(PASSES if is_passed else 0o700)
         for file in settings.home.glob("fate_flow.sqlite*"):
             file.chmod(0o600)
     except OSError as error:

@@ -31,6 +31,7 @@ from fate_flow.engines.local.spawner import become_spawner
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.records.operator_log.events import Event
 from fate_flow.relay.wakeup import Wakeup
+from fate_flow.server.engines.program_user import check_program_user, open_home
 from fate_flow.server.gateway_parts import GatewayParts
 from fate_flow.server.http_processes import HttpProcesses
 from fate_flow.server.listeners.listening import listen
@@ -74,6 +75,7 @@ def serve(conf_path: Path) -> int:
     """Run the server in the foreground until SIGTERM or SIGINT. Raise FlowError if it cannot start."""
     settings = load_settings(conf_path)
     providers_of(settings)               # refuses a name that one of ours has
+    check_program_user(settings)
     prepare_home(settings)
     with _only_one(settings):
         settings = with_client_keys(settings)
@@ -81,6 +83,7 @@ def serve(conf_path: Path) -> int:
         signature = signature_of(settings)
         for text in start_warnings(settings):
             _say(f"WARNING: {text}")
+        open_home(settings)
         _say(prepare_groups(settings))
         return Supervisor(settings, signature).run()
 

@@ -24,6 +24,8 @@ def read_commands(section: Section) -> ProgramRules:
         volumes=_volumes(section),
         output_max_bytes=section.whole("output_max_bytes", ProgramRules.output_max_bytes),
         secrets=_secrets(section.section("secrets")),
+        user=section.text("user", ""),
+        as_root=section.flag("as_root", False),
     )
     section.refuse_others()
     return found

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -120,6 +121,8 @@ class Cluster:
         if options.database is not None:
             conf["database"] = {"url": options.database.replace("{party_id}", member.party_id)}
         conf["fate_on_standalone"] = {"standalone": engine}
+        if os.geteuid() == 0:      # a cluster is for trying things on this machine, as whoever started it
+            conf["commands"] = {"as_root": True}
         if member.party_port:
             conf["parties"] = {"listen": {"host": HOST, "port": member.party_port}}
         others = [other for other in self.members if other != member]

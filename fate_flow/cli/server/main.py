@@ -16,6 +16,7 @@ from fate_flow.cli.group import HELP, EdgeGroup, verbose_option
 from fate_flow.cli.server.client_keys import client_group
 from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.core.model.errors import BadSettings, StorageFailed
+from fate_flow.server.engines.program_user import check_program_user
 from fate_flow.server.start_warnings import key_problems, readable_secrets
 from fate_flow.server.worker_groups import seen_groups
 from fate_flow.services.context.wall_clock import now_on_the_wall
@@ -136,6 +137,7 @@ def check(conf: Path) -> None:
     """
     try:
         settings = load_settings(conf)
+        check_program_user(settings)
         limits = seen_groups(settings)
     except BadSettings as error:
         click.echo(error.message, err=True)

@@ -67,6 +67,8 @@ class ProgramRules:
     volumes: Mapping[str, str] = field(default_factory=dict)     # folders that a job may use, by name
     output_max_bytes: int = 16 * 1024 * 1024      # kept of stdout and of stderr of a worker; 0: all of it
     secrets: Mapping[str, Secret] = field(default_factory=dict)  # by name
+    user: str = ""                       # as whom programs run; empty: as the server's user
+    as_root: bool = False                # whether they may run as the server's user if that is root
 
 
 @dataclass(frozen=True)

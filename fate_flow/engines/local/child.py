@@ -102,7 +102,9 @@ def _become(spec: WorkerSpec, limits: Limits) -> NoReturn:
     order = Order.read(spec.folder)
     if order is not None:
         ready = prepare(order, spec.folder)
-        limit_process(limits, inherits=False)
+        limit_process(limits, inherits=False, counts=ready.user is not None)
+        if ready.user:
+            ready.user.become()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execve(ready.program, ready.argv, {**ready.env, **mark})  # noqa: S606  # no shell is the point
     limit_process(limits, inherits=False)

@@ -22,6 +22,7 @@ from fate_flow.components.base.file_copy import copy_whole
 from fate_flow.components.providers.program_order import WORK, Order
 from fate_flow.core.model.program import InputFile, secret_variables, volume_variable
 from fate_flow.core.model.program_scope import FATE_FLOW_RAY_ADDRESS, RAY_ADDRESS, RAY_AUTH_MODE, RAY_TOKEN_PATH
+from fate_flow.engines.local.program_user import ProgramUser, hand_over
 from fate_flow.engines.local.programs import (
     NotAllowed,
     check_allowed,
@@ -53,12 +54,16 @@ class Ready:
     program: Path
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(repr=False)
+    user: ProgramUser | None = None      # None: the server's user
 
 
 def prepare(order: Order, folder: Path) -> Ready:
     """Make the working folder and the volumes of the worker.
 
-    Raises NotAllowed if this party no longer allows something; OSError if something is missing."""
+    Raises NotAllowed if this party no longer allows something; OSError or LookupError if something is missing."""
+    user = ProgramUser.of(order.policy.user) if order.policy.user else None
+    if user and os.geteuid():            # on a node of a cluster
+        raise PermissionError("commands.user: this worker is not root, so it cannot become another user")
     try:
         program = _program(order, folder, _place_files(order, folder))
         secrets = _secrets(order)
@@ -69,7 +74,13 @@ def prepare(order: Order, folder: Path) -> Ready:
     _limit_core_dumps(order.core_dumps)
     names = (*_INHERITED, *(_FROM_RAY if FATE_FLOW_RAY_ADDRESS in os.environ else ()))
     inherited = {name: os.environ[name] for name in names if name in os.environ}
-    return Ready(program, order.argv, {**inherited, **order.env, **volumes, **secrets})
+    env = {**inherited, **order.env, **volumes, **secrets}
+    if user is None:
+        return Ready(program, order.argv, env)
+    env.pop("TMPDIR", None)              # of the server, which alone can write there
+    work = folder / WORK
+    handed_over = hand_over(user, folder, work, folder / VOLUMES)
+    return Ready(program, order.argv, {**env, **user.environment(work), **order.env, **handed_over}, user)
 
 
 def _secrets(order: Order) -> dict[str, str]:

@@ -26,6 +26,7 @@ from fate_flow.engines.local.child import NICENESS, become_worker, let_go_of_des
 from fate_flow.engines.local.groups import Group, Groups
 from fate_flow.engines.local.output import CapturedOutput
 from fate_flow.engines.local.program_preparation import clear_scratch
+from fate_flow.engines.local.program_user import take_back
 from fate_flow.engines.local.wakeup import wake
 from fate_flow.engines.local.worker import (
     EXIT,
@@ -115,6 +116,7 @@ def _run_in(group: Group | None, spec: WorkerSpec, wakeup: _RunnerWakeup) -> Exi
     if output:
         output.finish()
     clear_scratch(spec.folder)
+    take_back(spec.folder)
     message = os.read(report, 1000).decode(errors="replace")
     if message:
         return Exit(None, None, "not_started", message)

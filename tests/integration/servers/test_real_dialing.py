@@ -18,7 +18,7 @@ from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 
-PROGRAMS = {"commands": {"enabled": True, "allow": [PYTHON], "share_logs": True}}
+PROGRAMS = {"commands": {"enabled": True, "allow": [PYTHON], "share_logs": True, "as_root": True}}
 
 
 @pytest.fixture(scope="module")

@@ -402,7 +402,7 @@ def _configuration(home: Path, ports: tuple[int, int, int, int], urls: Mapping[s
         "authentication": {"site": {"switch": True}, "client": {"switch": True}},
         "routes": {party_id: {"url": url} for party_id, url in urls.items()},
         "permission": {"switch": True, "component": True, "dataset": True},
-        "commands": {"enabled": True, "allow": ["/bin/sh", sys.executable]},
+        "commands": {"enabled": True, "allow": ["/bin/sh", sys.executable], "as_root": True},
         "fate_on_standalone": {"standalone": {"cores_per_node": CORES}},
         "quotas": {"parties": {HOSTILE: QUOTAS}},
         "limits": {

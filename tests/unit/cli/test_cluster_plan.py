@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -86,6 +87,7 @@ def test_a_configuration_names_the_real_ports_of_all_others(tmp_path: Path) -> N
         "fate_on_standalone": {"standalone": {"cores_per_node": 8, "nodes": 1, "memory_per_node": 4096}},
         "parties": {"listen": {"host": "127.0.0.1", "port": 9391}},
         "routes": {"9999": {"url": "https://127.0.0.1:9390"}, "10001": {"url": "https://127.0.0.1:9392"}},
+        **({"commands": {"as_root": True}} if os.geteuid() == 0 else {}),
     }
 
 

@@ -1,0 +1,53 @@
+"""As which user programs of jobs run here (`commands.user`, `commands.as_root`): the checks before a start."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.engines.local.program_user import PASSES, ProgramUser
+from fate_flow.settings.settings import Settings
+
+
+def check_program_user(settings: Settings) -> None:
+    """Raise BadSettings if programs may not run here as the user that the configuration leads to."""
+    rules = settings.commands
+    if not rules.enabled:
+        return
+    is_root = os.geteuid() == 0
+    if not rules.user:
+        if is_root and not rules.as_root:
+            raise BadSettings(
+                "commands.enabled: programs of jobs would run as root, which may do anything on this machine: name a "
+                "user for them (commands.user), run the server as another user, or set commands.as_root: true"
+            )
+        return
+    where = f"commands.user: {rules.user}"
+    if rules.as_root:
+        raise BadSettings(f"{where}: commands.as_root is true; only one of them can hold")
+    if not is_root:
+        raise BadSettings(f"{where}: only a server of root can run programs as another user; leave it out")
+    try:
+        user = ProgramUser.of(rules.user)
+    except LookupError as error:
+        raise BadSettings(f"{where}: this machine has no user of that name") from error
+    if user.uid == 0:
+        raise BadSettings(f"{where}: is root; name a user without rights of its own")
+
+
+def open_home(settings: Settings) -> None:
+    """Let the user of programs pass to the folders of its workers, and to nothing else of the home.
+
+    Raises BadSettings if a folder above the home is closed to it."""
+    rules = settings.commands
+    if not rules.enabled or not rules.user:
+        return
+    user, home = ProgramUser.of(rules.user), settings.home
+    home.chmod(stat.S_IMODE(home.stat().st_mode) & ~0o077 | PASSES)
+    for entry in home.iterdir():
+        if not entry.is_symlink() or entry.exists():
+            entry.chmod(stat.S_IMODE(entry.stat().st_mode) & ~0o077)
+    settings.jobs_dir.chmod(PASSES)
+    if why_not := user.why_not_reached(settings.jobs_dir):
+        raise BadSettings(f"commands.user: {rules.user}: {why_not}; move the home, or let others pass (chmod o+x)")
