@@ -92,8 +92,7 @@ ALTER TABLE t_outbox ADD COLUMN f_salt VARCHAR(64) NOT NULL DEFAULT '';    -- of
 
 -- GPUs beside cores and memory: of each engine, asked and held by a job, held by an elastic worker.
 ALTER TABLE t_engine_registry ADD COLUMN f_gpus INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE t_engine_registry ADD COLUMN f_remaining_gpus INTEGER NOT NULL DEFAULT 0
-  CONSTRAINT ck_engine_gpus CHECK (f_remaining_gpus <= f_gpus);
+ALTER TABLE t_engine_registry ADD COLUMN f_remaining_gpus INTEGER NOT NULL DEFAULT 0 CHECK (f_remaining_gpus <= f_gpus);
 ALTER TABLE t_job ADD COLUMN f_gpus INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE t_job ADD COLUMN f_asked_gpus INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE t_worker ADD COLUMN f_gpus INTEGER NOT NULL DEFAULT 0;

@@ -85,6 +85,7 @@ class Style:
     command_keep: int            # milliseconds until a command that nobody answers is dropped
     programs: float = 0.5        # how many jobs have tasks that are programs of the user's own
     elastic: float = 0.4         # how many of those have workers that come and go
+    gpus: float = 0.0            # how many jobs ask for GPUs, which each party has two of, on an engine of their own
 
 
 REPLICAS: tuple[Mapping[str, Any], ...] = (
@@ -165,6 +166,7 @@ class Story:
         self._policy_draw = Random(f"policy {seed}")
         self._limit_draw = Random(f"limit {seed}")
         self._approvals = fixed.pop("approvals", 0.25)
+        self._gpu_draw = Random(f"gpu {seed}")
         self._return_draw = Random(f"return {seed}")
         self._returns = fixed.pop("returns", self._return_draw.choice([0.0, 0.0, 0.7]))     # of jobs that ask for it
         style = _stalled(Random(f"stall {seed}"), style_of(self._draw))
@@ -176,7 +178,7 @@ class Story:
             seed, parties=style.parties, cores=style.cores, faults=self._faults, store=store,
             rules=replace(RULES, command_keep=style.command_keep), memory=4_000 if style.has_memory else 0,
             servers=style.servers, ceilings_at=_ceilings(Random(f"ceilings {seed}")),
-            approval=self._approval(style.parties),
+            approval=self._approval(style.parties), gpus=2 if style.gpus else 0,
         )  # fmt: skip
         self.world.longest_task = style.longest_task
         self.world.longest_stop = style.longest_stop
@@ -224,14 +226,25 @@ class Story:
         graph, retries = draw.choice(_FREQUENT), draw.choice([0, 1, 2])
         fewest, rules = self._fewest(hosts), self._rules(graph)
         limit = self._limit_draw.randint(2, 30) if self._limit_draw.random() < 0.1 else 0
+        commands = self._commands(graph, retries, rules)
         document = job(
             {"guest": parties[:1], "host": hosts}, graph, cores=cores, parallelism=parallelism, retries=retries,
             retry_delay=self._delay_draw.choice([1, 1, 3, 6]),
             memory=draw.choice([0, 900]) if self._style.has_memory else 0,
-            priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]), commands=self._commands(graph, retries, rules),
-            fewest_hosts=fewest, timeout=limit, returns=self._waits_for_return(), **rules,
+            priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]), commands=commands,
+            fewest_hosts=fewest, timeout=limit, returns=self._waits_for_return(),
+            gpus=self._gpus(hosts == parties, commands), **rules,
         )  # fmt: skip
         world.submit(parties[0], document)
+
+    def _gpus(self, has_two_seats: bool, commands: Mapping[str, Mapping[str, Any]]) -> int:
+        """How many GPUs each task of a job asks for at each party: so many that the workers of a program can share."""
+        draw = self._gpu_draw
+        if draw.random() >= self._style.gpus:
+            return 0
+        shared_by = {one.get("min_replicas") or one.get("replicas") or 1 for one in commands.values()}
+        found = [gpus for gpus in ((1,) if has_two_seats else (1, 2)) if not any(gpus % one for one in shared_by)]
+        return draw.choice(found or [0])
 
     def _waits_for_return(self) -> float | None:
         """For how many seconds a job waits for a party that it has lost; 0: for any time; None: not at all."""

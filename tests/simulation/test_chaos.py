@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.chaos import Totals, processes, run_seed, run_seeds
+from tests.simulation.chaos import Story, Totals, processes, run_seed, run_seeds
 
 
 @pytest.mark.long
@@ -40,3 +40,12 @@ def test_a_seed_replays_to_the_letter() -> None:
 def test_both_stores_tell_the_same_story(seed: int) -> None:
     """But where a process dies between two writes (22): one stores in two steps what the other does in one."""
     assert run_seed(seed).transcript == run_seed(seed, "sqlite").transcript
+
+
+def test_gpus_on_an_engine_of_their_own_break_no_rule() -> None:
+    """Two workers never have one device, and on each engine what is in use and what remains are all there is."""
+    shared_out = 0
+    for seed in range(12):
+        shared_out += Story(seed, "memory", gpus=0.7).run().acted["devices shared out"]
+    Story(3, "sqlite", gpus=1.0).run()
+    assert shared_out > 30

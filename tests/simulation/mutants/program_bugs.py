@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -11,7 +12,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant import reserving
-from fate_flow.services.workers import elastic, ending, launching, outputs
+from fate_flow.services.workers import elastic, ending, launching, needs, outputs
 from fate_flow.store.database.engine_rows import EngineRow
 from fate_flow.store.memory import workers as memory_workers
 from fate_flow.store.sql import resources
@@ -59,3 +60,18 @@ def elastic_workers_take_nothing() -> AbstractContextManager[Any]:
     return patch.object(
         worker_rows, "taking", lambda name, *_: EngineRow.update(f_nodes=1).where(resources._engine_is(name))
     )
+
+
+def two_workers_have_one_device() -> AbstractContextManager[Any]:
+    """Each worker gets the first devices of the engine, whoever has them."""
+    keep = needs.with_devices
+
+    def with_devices(unit: Any, spec: Any, worker: Any) -> Any:
+        found = keep(unit, spec, worker)
+        pool = unit.context.engines.devices_of(worker.engine)
+        return replace(found, devices=pool[: len(found.devices)])
+
+    patches = ExitStack()
+    for module in (launching, elastic):
+        patches.enter_context(patch.object(module, "with_devices", with_devices))
+    return patches

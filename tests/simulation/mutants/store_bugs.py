@@ -6,7 +6,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
-from fate_flow.core.model.job import Claim
+from fate_flow.core.model.job import Claim, EngineState
+from fate_flow.core.model.resources import LOCAL
 from fate_flow.store.database.engine_rows import EngineRow
 from fate_flow.store.memory.store import MemoryTransaction
 from fate_flow.store.sql import resources
@@ -40,6 +41,33 @@ def cores_come_back_twice() -> AbstractContextManager[Any]:
         return done
 
     return patch.object(MemoryTransaction, "give_back", give_back)
+
+
+def gpus_come_back_twice() -> AbstractContextManager[Any]:
+    keep = MemoryTransaction.give_back
+
+    def give_back(self: Any, key: Any, at_most_round: int | None, at: int) -> bool:
+        claim = self.job(key).claim
+        done = keep(self, key, at_most_round, at)
+        engine = self.engine(claim.engine) if done else None
+        if engine is not None and engine.remaining_gpus + claim.gpus <= engine.gpus:
+            self._take(engine, Claim(gpus=-claim.gpus))
+        return done
+
+    return patch.object(MemoryTransaction, "give_back", give_back)
+
+
+def cores_come_back_to_the_default_engine() -> AbstractContextManager[Any]:
+    """Whichever engine has reserved, as long as there is room in the row of the default one."""
+    keep = MemoryTransaction._come_back
+
+    def come_back(self: Any, engine: EngineState, held: Claim) -> None:
+        other = self.engine(LOCAL)
+        moved = min(held.cores, other.cores - other.remaining_cores) if engine.name != LOCAL else 0
+        keep(self, other, Claim(moved))
+        keep(self, self.engine(engine.name), Claim(held.cores - moved, held.memory, gpus=held.gpus))
+
+    return patch.object(MemoryTransaction, "_come_back", come_back)
 
 
 def apply_takes_again() -> AbstractContextManager[Any]:

@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from fate_flow.core.model.job import Command, EngineState, Job, JobKey, Worker
+from fate_flow.core.model.job import Claim, Command, EngineState, Job, JobKey, Worker
 from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.resources import LOCAL
 from fate_flow.core.model.status import JobStatus, WorkerStatus
+from fate_flow.core.planning.elastic import held_by
+from fate_flow.core.planning.queue import fits
 from tests.simulation.rules.rows import Rules, Seen
 from tests.simulation.world.stores import Changes
 
@@ -26,16 +29,35 @@ class CapacityRules(Rules):
         self._checked: Counter[tuple[str, JobKey, int]] = Counter()
 
     def check_books(self, party: SimParty, seen: Seen) -> None:
-        engine = party.books.engine()
-        if engine == seen.engine and not seen.is_dirty:
+        """On each engine, what is in use and what remains are all there is."""
+        engines = {name: party.books.engine(name) for name in party.sizes}
+        if engines == seen.engines and not seen.is_dirty:
             return
-        seen.engine, seen.is_dirty = engine, False
-        claims = [*seen.held.values(), *seen.elastic.values()]
-        cores, memory = sum(one.cores for one in claims), sum(one.memory for one in claims)
-        if engine.remaining_cores + cores != engine.cores or engine.remaining_memory + memory != engine.memory:
-            self._fail(f"books of party {party.party_id}: {engine} and {cores} cores, {memory} MB held")
-        if (engine.remaining_cores < 0 or engine.remaining_memory < 0) and not party.was_shrunk:
-            self._fail(f"more reserved than there is at party {party.party_id}: {engine}")
+        seen.engines, seen.is_dirty = engines, False
+        self._check_devices(party, seen)
+        elastic = [(one.engine, held_by(one)) for one in seen.elastic.values()]
+        held = [*((one.engine, one) for one in seen.held.values()), *elastic]
+        for name, engine in engines.items():
+            claims = [claim for there, claim in held if there == name]
+            cores, memory = sum(one.cores for one in claims), sum(one.memory for one in claims)
+            gpus = sum(one.gpus for one in claims)
+            used = (engine.cores - engine.remaining_cores, engine.memory - engine.remaining_memory,
+                    engine.gpus - engine.remaining_gpus)
+            if used != (cores, memory, gpus):
+                self._fail(
+                    f"books of party {party.party_id}: {engine} and {cores} cores, {memory} MB, {gpus} GPUs held"
+                )
+            least = min(engine.remaining_cores, engine.remaining_memory, engine.remaining_gpus)
+            if least < 0 and not party.was_shrunk:
+                self._fail(f"more reserved than there is at party {party.party_id}: {engine}")
+
+    def _check_devices(self, party: SimParty, seen: Seen) -> None:
+        """No two workers have the same device at once."""
+        given = Counter((one.engine, device) for one in seen.devices.values() for device in one.devices)
+        self._world.acted["devices shared out"] += len(given)
+        twice = [device for device, count in given.items() if count > 1]
+        if twice:
+            self._fail(f"two workers of party {party.party_id} have {twice}")
 
     def check_elastic(
         self, party: SimParty, seen: Seen, changes: Changes, refused: set[JobKey], has_released: bool
@@ -69,13 +91,16 @@ class CapacityRules(Rules):
                 )
 
     def _check_made_way(self, party: SimParty, seen: Seen, job: Job, elastic: Iterable[Worker]) -> None:
-        engine, held = seen.engine, list(elastic)
-        assert engine is not None, "it has refused"
-        seats = [one.asked for one in seen.jobs.values() if one.job_id == job.job_id and not one.holds]
-        needed = sum(one.cores for one in seats), sum(one.memory for one in seats)
-        every = [(one.cores, one.memory) for one in held]
-        going = [(one.cores, one.memory) for one in held if one.is_stopping]
-        is_short = job.asked.cores > engine.free_cores or job.asked.memory > engine.free.memory
+        name = engine_of(job)
+        engine, held = seen.engines[name], [one for one in elastic if one.engine == name]
+        seats = [
+            one.asked for one in seen.jobs.values()
+            if one.job_id == job.job_id and not one.holds and engine_of(one) == name
+        ]  # fmt: skip
+        needed = _amounts(seats)
+        every = [_amount(held_by(one)) for one in held]
+        going = [_amount(held_by(one)) for one in held if one.is_stopping]
+        is_short = not fits(job.asked, engine.free)
         if is_short and _is_enough(engine, needed, every) and not _is_enough(engine, needed, going):
             self._fail(f"{job.key} was refused for what elastic workers of party {party.party_id} hold, and they stay")
 
@@ -84,16 +109,19 @@ class CapacityRules(Rules):
         again.
 
         `teller`: the life of the process that tells; the next one does not know whom it told."""
-        engine, promised = self.seen(party).engine, [0, 0]
+        engines, promised = self.seen(party).engines, Counter[str]()
         for hint in hints:
             if hint.id:
                 self._fail(f"that there is capacity for {hint.job_id} was stored in the outbox")
             for row in (one for one in self.seen(party).jobs.values() if one.job_id == hint.job_id):
                 self._check_notices(notifier, row, hint)
-                promised = [promised[0] + row.asked.cores, promised[1] + row.asked.memory]
-        assert engine is not None, "it has free cores"
-        if promised[0] > engine.remaining_cores or promised[1] > engine.remaining_memory > 0:
-            self._fail(f"party {party.party_id} told of more capacity than it has: {promised}, {engine}")
+                name = engine_of(row)
+                for what, amount in zip(("cores", "memory", "gpus"), _amount(row.asked), strict=True):
+                    promised[f"{name} {what}"] += amount
+        for name, engine in engines.items():
+            free = {"cores": engine.remaining_cores, "memory": engine.remaining_memory, "gpus": engine.remaining_gpus}
+            if any(promised[f"{name} {what}"] > max(0, free[what]) for what in free):
+                self._fail(f"party {party.party_id} told of more capacity than it has: {promised}, {engine}")
 
     def _check_notices(self, notifier: str, row: Job, hint: Command) -> None:
         if row.holds or row.status is not JobStatus.WAITING or row.is_initiator or row.initiator != hint.to:
@@ -104,11 +132,27 @@ class CapacityRules(Rules):
             self._fail(f"{row.key} was told of capacity again and again, and has not asked since")
 
 
-def _is_enough(engine: EngineState, needed: tuple[int, int], more: Sequence[tuple[int, int]]) -> bool:
+def engine_of(job: Job) -> str:
+    """The engine on which a seat reserves."""
+    return job.asked.engine or LOCAL
+
+
+def _amount(claim: Claim) -> tuple[int, int, int]:
+    return claim.cores, claim.memory, claim.gpus
+
+
+def _amounts(claims: Iterable[Claim]) -> tuple[int, int, int]:
+    listed = [_amount(one) for one in claims]
+    return sum(one[0] for one in listed), sum(one[1] for one in listed), sum(one[2] for one in listed)
+
+
+def _is_enough(
+    engine: EngineState, needed: tuple[int, int, int], more: Sequence[tuple[int, int, int]]
+) -> bool:  # fmt: skip
     """Whether there is so much once all of this has come back."""
-    cores, memory = needed
-    has_cores = cores <= engine.remaining_cores + sum(one for one, _ in more)
-    return has_cores and (not memory or memory <= engine.remaining_memory + sum(one for _, one in more))
+    left = (engine.remaining_cores, engine.remaining_memory, engine.remaining_gpus)
+    back = [sum(one[number] for one in more) for number in range(3)]
+    return all(not want or want <= rest + come for want, rest, come in zip(needed, left, back, strict=True))
 
 
 def refused(seen: Seen, changes: Changes) -> set[JobKey]:

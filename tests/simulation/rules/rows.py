@@ -30,7 +30,8 @@ class Seen:
         self.tasks: dict[TaskKey, Task] = {}
         self.newest: dict[tuple[str, str, Party], int] = {}        # the version of a task that was made last
         self.seats: dict[tuple[str, Party], Seat] = {}
-        self.engine: EngineState | None = None
+        self.engines: dict[str, EngineState] = {}
+        self.devices: dict[str, Worker] = {}  # the workers that have some and have not exited, by id
         self.elastic: dict[str, Worker] = {}  # those that have not exited, by id
         self.begun: set[str] = set()          # of them those that the last commit has added
         self.is_dirty = True                  # the books have to be balanced again
@@ -54,6 +55,10 @@ class Seen:
     def _take_workers(self, changes: Changes) -> None:
         self.begun = set()
         for worker_id, worker in changes.workers.items():
+            if worker is not None and worker.devices and worker.status is not WorkerStatus.EXITED:
+                self.devices[worker_id] = worker
+            else:
+                self.devices.pop(worker_id, None)
             if worker is not None and worker.is_elastic and worker.status is not WorkerStatus.EXITED:
                 self.begun |= {worker_id} - self.elastic.keys()
                 self.elastic[worker_id] = worker

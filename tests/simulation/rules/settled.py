@@ -10,8 +10,10 @@ from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import Job, JobKey
 from fate_flow.core.model.policy import PolicyEvent
 from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.resources import EngineSize
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TASK_END, JobStatus, SeatStatus, TaskStatus, WorkerStatus
+from tests.simulation.rules.capacity import engine_of
 from tests.simulation.rules.rows import BY_POLICY, Rules, Seen
 
 if TYPE_CHECKING:
@@ -62,8 +64,8 @@ class SettledRules(Rules):
         """It waits, and some party has less in all than all its seats there ask for."""
         for party in self._world.parties.values():
             rows = [job for job in self.seen(party).jobs.values() if job.job_id == job_id]
-            cores, memory = sum(row.asked.cores for row in rows), sum(row.asked.memory for row in rows)
-            is_short = cores > party.size.cores or memory > party.size.memory > 0
+            sizes = party.sizes.items()
+            is_short = any(_is_beyond(size, [row for row in rows if engine_of(row) == name]) for name, size in sizes)
             if is_short and all(row.status is JobStatus.WAITING for row in rows):
                 return True
         return False
@@ -71,9 +73,9 @@ class SettledRules(Rules):
     def check_settled(self) -> None:
         """Nothing is reserved, and all parties tell the same end of each job."""
         for party in self._world.parties.values():
-            engine = party.books.engine()
-            if engine.remaining_cores != engine.cores or engine.remaining_memory != engine.memory:
-                self._fail(f"party {party.party_id} lacks cores or memory: {engine}")
+            for engine in map(party.books.engine, party.sizes):
+                if engine.free != engine.in_all:
+                    self._fail(f"party {party.party_id} lacks cores, memory or GPUs: {engine}")
             if party.record.taken_back and not self._world.injected:
                 self._fail(f"a hold ran out at party {party.party_id}, and nothing went wrong")
             self._check_history(party)
@@ -286,3 +288,8 @@ def _unsettled_rows(party_id: str, seen: Seen) -> str:
         if seat.status not in _SETTLED_SEATS and not is_own:
             return f"the seat {seat.party} of job {seat.job_id} is {seat.status.value}"
     return ""
+
+
+def _is_beyond(size: EngineSize, rows: list[Job]) -> bool:
+    cores, memory = sum(row.asked.cores for row in rows), sum(row.asked.memory for row in rows)
+    return cores > size.cores or memory > size.memory > 0 or sum(row.asked.gpus for row in rows) > size.gpus

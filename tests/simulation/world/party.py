@@ -38,13 +38,20 @@ _MOST_PATIENCE = 5.0
 _LONGEST_UPTIME = 1_000_000_000
 
 
+WITH_GPUS = "big"
+
+
 class SimParty:
     """What outlives a server: rows, workers, and the clock of the machine."""
 
-    def __init__(self, world: World, party_id: str, cores: int, memory: int, store: str, servers: int) -> None:
+    def __init__(
+        self, world: World, party_id: str, cores: int, memory: int, store: str, servers: int, gpus: int = 0
+    ) -> None:  # fmt: skip
         self.world = world
         self.party_id = party_id
         self.size = self._full_size = EngineSize(1, cores, memory)
+        # a second engine, on which jobs with GPUs reserve
+        self.with_gpus = EngineSize(1, cores, memory, gpus=gpus) if gpus else None
         self.was_shrunk = self.stays_shrunk = False
         self.skew = world.random.randint(-3_600_000, 3_600_000)      # of its wall clock
         self.books = open_books(store, self._before_write)
@@ -67,10 +74,17 @@ class SimParty:
 
     def register_engine(self) -> None:
         """As every server does when it starts; what the configuration says may have changed since."""
-        size = self.size
-        state = EngineState("local", size.cores, size.memory, size.cores, size.memory)
         with self.store.transaction() as tx:
-            tx.register_engine(state, {}, self.clock())
+            for name, size in self.sizes.items():
+                state = EngineState(
+                    name, size.cores, size.memory, size.cores, size.memory, gpus=size.gpus, remaining_gpus=size.gpus
+                )
+                tx.register_engine(state, {}, self.clock())
+
+    @property
+    def sizes(self) -> dict[str, EngineSize]:
+        """Of each of its engines, the default first."""
+        return {LOCAL: self.size, **({} if self.with_gpus is None else {WITH_GPUS: self.with_gpus})}
 
     def any_server(self) -> Server | None:
         """One that takes requests, as a balancer before them would choose it."""
@@ -117,7 +131,10 @@ class SimParty:
         silent: Any = _Silent()
         return Context(
             party_id=self.party_id, url="http://sim", store=_Watched(self, process, owner),
-            engines=Engines({LOCAL: PartyEngine(self.engine, self.size)}),
+            engines=Engines({
+                name: PartyEngine(self.engine, size, tuple(f"gpu {one}" for one in range(size.gpus)))
+                for name, size in self.sizes.items()
+            }),
             exchange=silent, files=silent, record=self.record, modules=_MODULES, defaults=JobParameters(task_cores=1),
             rules=world.rules,
             routes=frozenset(world.party_ids), clock=self.clock,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fate_flow.core.model.job import EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
+from fate_flow.core.model.resources import LOCAL
 from fate_flow.core.model.spec import Party
 from fate_flow.store.database.migrations import upgrade
 from fate_flow.store.database.models import MODELS, JobRow, SeatRow, TaskRow, WorkerRow
@@ -71,8 +72,8 @@ class MemoryBooks:
         keys.clear()
         return found
 
-    def engine(self) -> EngineState:
-        return next(iter(self._rows.engines.rows.values()))
+    def engine(self, name: str = LOCAL) -> EngineState:
+        return self._rows.engines.rows[name]
 
     def schedules(self) -> str:
         found = self._rows.schedulers.rows.get("dag")
@@ -123,9 +124,9 @@ class SqlBooks:
         found.update({_key_of(value_of(before[key])): None for key in before.keys() - now.keys()})
         return found
 
-    def engine(self) -> EngineState:
+    def engine(self, name: str = LOCAL) -> EngineState:
         with self.store.reading() as tx:
-            found: EngineState = tx.engine("local")
+            found: EngineState = tx.engine(name)
         return found
 
     def schedules(self) -> str:

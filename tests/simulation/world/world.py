@@ -51,7 +51,7 @@ class World:
         self, seed: int, parties: int = 2, cores: int = 4, faults: Faults = CALM, store: str = "memory",
         rules: Rules = RULES, memory: int = 0, servers: int = 1, cores_at: Mapping[str, int] = MappingProxyType({}),
         ceilings_at: Mapping[str, Ceilings] = MappingProxyType({}), approval: ApprovalRule = _NOBODY_ASKS,
-        cores_share: float = 1.0,
+        cores_share: float = 1.0, gpus: int = 0,
     ) -> None:  # fmt: skip
         self.seed = seed
         self.random = random.Random(seed)
@@ -97,7 +97,9 @@ class World:
         self.party_ids = [str(9999 + number) for number in range(parties)]
         self.parties: dict[str, SimParty] = {}
         for party_id in self.party_ids:
-            self.parties[party_id] = SimParty(self, party_id, cores_at.get(party_id, cores), memory, store, servers)
+            self.parties[party_id] = SimParty(
+                self, party_id, cores_at.get(party_id, cores), memory, store, servers, gpus
+            )
 
     # ------------------------------------------------------------------ time and chance
 
