@@ -58,7 +58,7 @@ def gpus_come_back_twice() -> AbstractContextManager[Any]:
 
 
 def cores_come_back_to_the_default_engine() -> AbstractContextManager[Any]:
-    """Whichever engine has reserved, as long as there is room in the row of the default one."""
+    """Whichever engine has reserved, as long as the row of the default one has space."""
     keep = MemoryTransaction._come_back
 
     def come_back(self: Any, engine: EngineState, held: Claim) -> None:
