@@ -13,6 +13,7 @@ import yaml
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.engines.local.programs import unusable
 from fate_flow.peers.key_changes import check_own_tls
+from fate_flow.settings.engines.ray import RaySettings
 from fate_flow.settings.people import people_file
 from fate_flow.settings.security import is_loopback
 from fate_flow.settings.settings import Settings
@@ -57,7 +58,22 @@ def start_warnings(settings: Settings) -> Iterator[str]:
             f"answers of {', '.join(f'party {one}' for one in unproved)} are not proved: a proxy, or whoever is "
             f"between the servers, can answer in that name (routes.{unproved[0]}.signed_answers: false)"
         )
+    yield from _ray_without_protection(settings)
     yield from unusable(settings.commands)
+
+
+def _ray_without_protection(settings: Settings) -> Iterator[str]:
+    for one in settings.engines.values():
+        if not isinstance(one, RaySettings):
+            continue
+        parts = urlsplit(one.address)
+        if one.token_file is None:
+            yield f"{one.section}.token_file is not set: whoever reaches that Ray can run anything as its user"
+        elif parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+            yield (
+                f"{one.section}.address: {one.address}: the token of Ray goes there unencrypted: use https, by a proxy "
+                "in front of Ray, or a network of its own"
+            )
 
 
 def _without_tls(settings: Settings) -> Iterator[str]:

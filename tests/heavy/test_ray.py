@@ -86,8 +86,8 @@ def parties(ray: RayHead, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     program.chmod(0o700)
     rules = {"commands": {"enabled": True, "allow": [str(program), sys.executable, "/bin/true"], "share_logs": True}}
     engine = {
-        "kind": "ray", "default": True, "cores": 20, "address": ray.address, "token_file": str(ray.token_file),
-        "poll_seconds": 0.5, "settle_seconds": 30,
+        "kind": "ray", "default": True, "cores": 20, "gpus": 2, "poll_seconds": 0.5, "settle_seconds": 30,
+        "address": ray.address, "token_file": str(ray.token_file),
     }  # fmt: skip
     of_programs = {"ray_address": ray.gcs_address, "ray_token_file": str(ray.token_file)}
     overlays = {
@@ -112,13 +112,16 @@ def test_programs_of_users_have_the_ray_of_their_party(parties: Parties) -> None
         assert printed(party, job_id) == f"{parties.ray.gcs_address} {parties.ray.gcs_address} 30\n"
 
 
-def test_the_exit_code_of_a_program_is_that_of_its_job(parties: Parties) -> None:
+def test_a_program_sees_its_gpus_and_its_exit_code_is_that_of_its_job(parties: Parties) -> None:
+    code = "import os; print(os.environ['CUDA_VISIBLE_DEVICES']); exit(3)"
     document = command(ROLES, {
-        "guest": {"0": {"command": ["/bin/true"]}}, "host": {"0": {"command": [sys.executable, "-c", "exit(3)"]}},
+        "guest": {"0": {"command": ["/bin/true"]}}, "host": {"0": {"command": [sys.executable, "-c", code]}},
     })  # fmt: skip
+    document["job_runtime_conf"]["job_parameters"]["role"] = {"host": {"0": {"task_gpus": 1}}}
     job_id = parties.cluster.submit(document)
     parties.cluster.wait(job_id, "failed")
     assert parties.worker(job_id)["f_exit_status"] == "exit code 3"
+    assert printed(parties.cluster.host, job_id) in ("0\n", "1\n")
     eventually(lambda: parties.shown(job_id)["driver_exit_code"] == 3)
 
 

@@ -150,3 +150,15 @@ def test_a_key_that_is_missing_for_signatures_by_default_is_named_with_what_need
     why = r"routes\.10000\.url: http.* so requests and answers have to be signed .* \(parties\.plain\.from, "
     with pytest.raises(BadSettings, match=rf"message\.pem: there is no private key .* key make .*; {why}"):
         signature_of(load_settings(conf))
+
+
+@pytest.mark.parametrize(("keys", "said"), [
+    ("address: 'http://127.0.0.1:8265'", "engines.ray.token_file is not set: whoever reaches that Ray"),
+    ("address: 'http://head:8265', token_file: t", "engines.ray.address: http://head:8265: the token of Ray"),
+    ("address: 'http://127.0.0.1:8265', token_file: t", ""),
+    ("address: 'https://head', token_file: t", ""),
+])  # fmt: skip
+def test_a_ray_that_is_open_or_gets_its_token_unencrypted_is_named(tmp_path: Path, keys: str, said: str) -> None:
+    conf = write(tmp_path / "c" / "service_conf.yaml", f'party_id: "9999"\nengines: {{ray: {{{keys}}}}}\n', 0o600)
+    found = [one for one in start_warnings(load_settings(conf)) if one.startswith("engines.ray")]
+    assert (len(found), said in "".join(found)) == (bool(said), True)

@@ -38,8 +38,8 @@ from fate_flow.engines.local.worker import write_atomically
 FILES = "files.json"
 VOLUMES = "volumes"
 
-_INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "HOME", "USER", "TMPDIR")
-"""Variables that a program inherits from the server. The others stay private."""
+_INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "HOME", "USER", "TMPDIR", "CUDA_VISIBLE_DEVICES")
+"""Variables that a program inherits from the server, or from the cluster that runs its worker. Others stay private."""
 _FROM_RAY = (
     FATE_FLOW_RAY_ADDRESS, RAY_ADDRESS, RAY_AUTH_MODE, RAY_TOKEN_PATH, "RAY_AUTH_TOKEN", "RAY_JOB_CONFIG_JSON_ENV_VAR",
 )  # fmt: skip

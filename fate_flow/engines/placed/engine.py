@@ -98,6 +98,7 @@ class PlacedEngine:
         self._signals: list[str] = []
         self._lists = False                      # this process observes workers, or jobs that nobody wants are left
         self._unwanted: dict[str, int] = {}      # by name: in how many listings nobody wanted it
+        self._unreadable = ""                    # why the last listing failed; empty: it did not
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._begin = self._begin_thread if has_thread else lambda: None
@@ -237,10 +238,15 @@ class PlacedEngine:
         try:
             listed = self._cluster.listing()
         except Unreadable as error:
-            log.warning("%s cannot be listed: %s", self._cluster.title, error)
+            if str(error) != self._unreadable:       # one line for as long as it is away
+                log.warning("%s cannot be listed: %s", self._cluster.title, error)
+            self._unreadable = str(error)
             for folder in folders:
                 self._keep(folder, self._seen(folder).without_listing())
             return
+        if self._unreadable:
+            log.info("%s can be listed again", self._cluster.title)
+        self._unreadable = ""
         by_name = _by_name(listed)
         for folder in folders:
             placed = Placed.read(folder)

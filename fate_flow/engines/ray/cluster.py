@@ -14,7 +14,7 @@ import logging
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,7 @@ class RayCluster:
         self._clock = clock
         self._causes: Mapping[str, tuple[str, str]] = {}    # by folder: of jobs that Ray has ended
         self._ended_since: dict[str, float] = {}            # by name
+        self._stopped: set[str] = set()                     # names of jobs that Ray has agreed to stop
 
     @property
     def title(self) -> str:
@@ -91,7 +92,13 @@ class RayCluster:
         ours = [listed for one in found if (listed := _listed(one, self._prefix)) is not None]
         self._causes = {one.folder: (one.cause, f"{TITLE} says {one.word}") for one in ours if one.cause}
         self._remove_old(ours)
-        return ours
+        self._stopped &= {one.name for one in ours}
+        # A pending job that was stopped ends as soon as it begins; until then Ray goes on listing it as pending.
+        return [
+            replace(one, stage=Stage.ENDED, word=f"{one.word}, and stopped", waiting=None)
+            if one.stage is Stage.PENDING and one.name in self._stopped else one
+            for one in ours
+        ]  # fmt: skip
 
     def signal(self, name: str) -> None:
         self._stop(name)
@@ -109,7 +116,9 @@ class RayCluster:
         except (NotSent, NoAnswer) as error:
             log.warning("%s: cannot stop %s: %s", TITLE, name, error)
             return
-        if answer.status not in (200, 404):
+        if answer.status == 200:
+            self._stopped.add(name)
+        elif answer.status != 404:
             log.warning("%s: cannot stop %s: status %d: %s", TITLE, name, answer.status, one_line(answer.text))
 
     def _remove_old(self, listed: Sequence[Listed]) -> None:

@@ -49,6 +49,7 @@ class Site:
             lease_seconds=0.2,
         )  # fmt: skip
         self.engine.launch(spec, Need(cores))
+        self.engine.observe(folder)              # as the scheduler does
         return folder
 
     def until(self, look: Callable[[], object]) -> None:
@@ -111,6 +112,11 @@ def test_a_worker_that_has_no_place_is_stopped_and_never_starts(site: Site) -> N
     site.until(lambda: site.status() == "PENDING")
     assert site.engine.stop(folder, 20)
     assert site.end_of(folder).cause == "stopped"
+    stop = ("POST", f"/api/jobs/{PREFIX}w/stop")
+    site.until(lambda: stop in site.ray.requests)
+    for _ in range(5):
+        site.engine.work(polls=True)
+    assert site.ray.requests.count(stop) == 1
     site.ray.give(8)
     eventually(lambda: site.status() in ("STOPPED", "SUCCEEDED", "FAILED"))
     assert not (folder / "out").exists(), "its job has found the claim"

@@ -196,7 +196,7 @@ def test_no_party_gives_a_program_its_own_environment_or_folder(servers: Cluster
     job_id = servers.run(command({"guest": [GUEST]}, command=python(f"{code}; print(os.listdir())"), env={"A": "b"}))
     names, files = printed(servers.guest, job_id).splitlines()
     assert set(json.loads(names.replace("'", '"'))) <= {
-        "A", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "HOME", "USER", "TMPDIR"
+        "A", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "HOME", "USER", "TMPDIR", "CUDA_VISIBLE_DEVICES"
     }
     assert files == "[]"
 

@@ -153,6 +153,14 @@ def a_job_has_its_variables_and_the_address_of_ray(api: JobsApi) -> None:
     assert port.isdecimal()
 
 
+def a_job_sees_the_gpus_that_it_asked_for(api: JobsApi) -> None:
+    """Nobody has to have one: what a head was told it has counts."""
+    for count in (1, 0):
+        name = f"gpus{count}"
+        api.submitted(f'echo "<$CUDA_VISIBLE_DEVICES>" > draft && mv draft {name}', entrypoint_num_gpus=count)
+        assert api.written(name) in (("<0>\n", "<1>\n") if count else ("<>\n",))
+
+
 CHECKS: tuple[Callable[[JobsApi], None], ...] = (
     a_token_is_asked_for,
     an_end_is_listed_with_its_exit_code_and_its_metadata,
@@ -163,4 +171,5 @@ CHECKS: tuple[Callable[[JobsApi], None], ...] = (
     what_is_not_there_is_not_found,
     what_has_ended_can_be_removed,
     a_job_has_its_variables_and_the_address_of_ray,
+    a_job_sees_the_gpus_that_it_asked_for,
 )

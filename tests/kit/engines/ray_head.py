@@ -22,7 +22,7 @@ from fate_flow.engines.ray.client import NoAnswer, NotSent, RayClient
 from tests.kit.servers.party_servers import BASE_PORT
 from tests.kit.waiting import SECONDS, eventually
 
-CORES = 4                   # as it believes
+CORES, GPUS = 4, 2          # as it believes
 STOP_SECONDS = 3.0
 HOST = "127.0.0.2"          # Ray takes another address of the machine instead of 127.0.0.1
 _PORT = BASE_PORT + 280
@@ -35,7 +35,7 @@ sys.exit(scripts.main())
 _OPTIONS = (
     "--head", "--block", f"--node-ip-address={HOST}", f"--port={_PORT}", "--dashboard-host=127.0.0.1",
     f"--dashboard-port={_PORT + 1}", f"--dashboard-agent-listen-port={_PORT + 2}", "--min-worker-port=0",
-    "--max-worker-port=0", f"--num-cpus={CORES}", "--num-gpus=0", "--object-store-memory=100000000",
+    "--max-worker-port=0", f"--num-cpus={CORES}", f"--num-gpus={GPUS}", "--object-store-memory=100000000",
     "--disable-usage-stats", "--include-log-monitor=false",
 )  # fmt: skip
 

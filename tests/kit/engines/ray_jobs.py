@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -21,6 +22,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import psutil
+
+from tests.kit.waiting import eventually
 
 TOKEN = "t0ken-of-the-cluster"
 GCS_ADDRESS = "127.0.0.1:6379"
@@ -85,6 +88,7 @@ class FakeRay:
         self._lock = threading.RLock()
         self._server: ThreadingHTTPServer | None = None
         self._port = 0
+        self._held: socket.socket | None = None        # the port, while nothing listens
 
     @property
     def address(self) -> str:
@@ -94,11 +98,26 @@ class FakeRay:
         handler = partial(_Handler, self)
         self._server = ThreadingHTTPServer(("127.0.0.1", self._port), handler)
         self._server.daemon_threads = True
+        if self._held is not None:
+            self._held.close()
         self._port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:
         """From now on nothing listens; the jobs go on."""
+        self._end_server()
+        self._held = socket.socket()
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        eventually(self._holds_port, f"port {self._port} without a listener")     # a fork may have one until its exec
+
+    def _holds_port(self) -> bool:
+        assert self._held is not None
+        with suppress(OSError):
+            self._held.bind(("127.0.0.1", self._port))
+            return True
+        return False
+
+    def _end_server(self) -> None:
         if self._server:
             self._server.shutdown()
             self._server.server_close()
@@ -114,7 +133,9 @@ class FakeRay:
             self.jobs.clear()
 
     def end(self) -> None:
-        self.close()
+        self._end_server()
+        if self._held is not None:
+            self._held.close()
         for job in list(self.jobs.values()):
             if job.process is not None and not job.over.is_set():
                 _signal(job.process.pid, signal.SIGKILL)
@@ -205,11 +226,12 @@ class FakeRay:
             if used + job.cores > self._cores or job.asked.get("entrypoint_resources"):
                 return False
             variables = (job.asked.get("runtime_env") or {}).get("env_vars") or {}
+            devices = ",".join(str(number) for number in range(int(job.asked.get("entrypoint_num_gpus", 0))))
             job.status, job.starts = "RUNNING", job.starts + 1
             job.process = subprocess.Popen(
                 job.asked["entrypoint"], shell=True, start_new_session=True, cwd=self.folder,      # as Ray does
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                env={**os.environ, **variables, "RAY_ADDRESS": GCS_ADDRESS},
+                env={**os.environ, **variables, "RAY_ADDRESS": GCS_ADDRESS, "CUDA_VISIBLE_DEVICES": devices},
             )  # fmt: skip
             if job.is_stopped:
                 threading.Thread(target=self._end, args=(job,), daemon=True).start()

@@ -332,3 +332,17 @@ def test_a_second_job_of_one_name_does_not_hide_the_first(world: PlacedWorld) ->
     world.cluster.twins = [Listed(PREFIX + "w", str(folder), Stage.ENDED)]
     world.looks(50)
     assert world.engine.observe(folder).state == "running"
+
+
+def test_one_line_says_that_the_cluster_is_away_for_as_long_as_it_is(
+    world: PlacedWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.place()
+    for _ in range(2):
+        world.cluster.is_away = True
+        world.looks(3)
+        world.cluster.is_away = False
+        world.looks(3)
+    assert [one.getMessage() for one in caplog.records if "cannot be listed" in one.getMessage()] == [
+        "Slurm cannot be listed: Unable to contact slurm controller (connect failure)"
+    ] * 2

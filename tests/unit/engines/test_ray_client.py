@@ -50,12 +50,19 @@ def test_an_answer_has_any_status() -> None:
 
 
 def test_what_nobody_listens_to_was_not_sent() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    with pytest.raises(NotSent, match="Connection refused"):
-        RayClient(address).post("/api/jobs/", {}, MOST)
-    with pytest.raises(NotSent, match="resolve"):
-        RayClient("http://no-such-host.invalid:8265").post("/api/jobs/", {}, MOST)
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        with pytest.raises(NotSent, match="Connection refused"):
+            RayClient(f"http://127.0.0.1:{held.getsockname()[1]}").post("/api/jobs/", {}, MOST)
+
+
+def test_what_has_no_address_was_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object, **__: object) -> object:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", none)
+    with pytest.raises(NotSent, match=r"^Failed to resolve 'head'"):
+        RayClient("http://head:8265").post("/api/jobs/", {}, MOST)
 
 
 @pytest.mark.parametrize(("serve", "why"), [

@@ -190,6 +190,18 @@ def test_a_stop_gives_the_job_its_grace(site: Site) -> None:
     site.cluster.cancel(PREFIX + "nobody")
 
 
+def test_a_pending_job_that_was_stopped_counts_as_ended(site: Site) -> None:
+    """Ray lists it as pending until it has a place; it must not be stopped again with every listing."""
+    site.cluster.submit(site.placement(partner="10000"))      # the resource of its guests is not there
+    site.ray.loses_answers = True
+    site.cluster.cancel(PREFIX + "w")
+    site.ray.loses_answers = False
+    assert [one.stage for one in site.cluster.listing()] == [Stage.PENDING], "Ray may not have heard of it"
+    site.cluster.cancel(PREFIX + "w")
+    [found] = site.cluster.listing()
+    assert (found.stage, found.word, found.cause) == (Stage.ENDED, "PENDING, and stopped", "")
+
+
 def test_old_ends_are_removed_from_the_list_of_ray(site: Site) -> None:
     """Only those whose worker has an end: the folder of another one is still to be decided by the list."""
     other = site.folder.parent / "v"
