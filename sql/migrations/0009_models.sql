@@ -100,3 +100,5 @@ ALTER TABLE t_worker ADD COLUMN f_gpus INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE t_worker ADD COLUMN f_devices LONGTEXT;
 -- t_job: the engine on which it reserves, where its queue decides that; empty: the default one.
 ALTER TABLE t_job ADD COLUMN f_asked_engine VARCHAR(50) NOT NULL DEFAULT '';
+ALTER TABLE t_task ADD COLUMN f_waits VARCHAR(500) NOT NULL DEFAULT '';    -- what a share that has not begun waits for
+ALTER TABLE t_task ADD COLUMN f_waits_since BIGINT NOT NULL DEFAULT 0;      -- steady time

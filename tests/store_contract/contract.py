@@ -16,7 +16,7 @@ from tests.store_contract.seats import SeatCases
 from tests.store_contract.servers import PartyKeyCases, PermissionCases, SchedulerCases, SiteKeyCases
 from tests.store_contract.tasks import TaskCases
 from tests.store_contract.transactions import ReadingCases, TransactionCases
-from tests.store_contract.workers import FailedWorkerCases, WorkerCases
+from tests.store_contract.workers import FailedWorkerCases, WaitingShareCases, WorkerCases
 
 
 class StoreContract(
@@ -40,6 +40,7 @@ class StoreContract(
     LeftCases,
     MessageCases,
     FailedWorkerCases,
+    WaitingShareCases,
     RetentionCases,
     SubmissionCases,
     ResultCases,

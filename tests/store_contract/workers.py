@@ -9,7 +9,7 @@ import pytest
 from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.job import WorkerEnd, WorkerPlace
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.status import IllegalMove, JobStatus, WorkerStatus
+from fate_flow.core.model.status import IllegalMove, JobStatus, TaskStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveJob
 from tests.store_contract.cases import (
     DOCUMENT,
@@ -150,6 +150,27 @@ class WorkerCases(Cases):
         each.register_engine(an_engine(cores=0, memory=0), {}, 1)
         assert each.add_elastic_worker(elastic)
         assert each.elastic_workers() == (elastic,)
+
+
+class WaitingShareCases(Cases):
+    """What a share waits for that has not begun."""
+
+    def test_the_text_may_change_and_the_beginning_stays(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        key = a_task().key
+        each.add_tasks([a_task()], a_job(), DOCUMENT)
+        assert each.note_waiting(key, "waits: Priority", 5)
+        assert not each.note_waiting(key, "waits: Priority", 6)
+        assert each.note_waiting(key, "waits: Resources", 7)
+        found = each.task(key)
+        assert (found.waits, found.waits_since) == ("waits: Resources", 5)
+
+    def test_a_share_that_has_begun_waits_for_nothing(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.add_tasks([a_task()], a_job(), DOCUMENT)
+        assert each.move_party_task(a_task(), TaskStatus.RUNNING, 5)
+        assert not each.note_waiting(a_task().key, "waits", 6)
+        assert not each.note_waiting(a_task(name="nobody").key, "waits", 6)
 
 
 class FailedWorkerCases(Cases):

@@ -66,6 +66,7 @@ _PARTY_TASK = an_object({
     "reason": _REASON,
     "message": TEXT,
     "exit_code": or_null(WHOLE),
+    "waits": described(or_null(TEXT), "Why a share that was started has no place to run yet."),
     "caused_by": or_null(TEXT),
     "start_time": or_null(TIME),
     "end_time": or_null(TIME),

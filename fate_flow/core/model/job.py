@@ -221,6 +221,8 @@ class Task:
     exit_code: int | None = None         # of its worker, if there is one and the party reports it
     caused_by: str = ""                  # the party that is the cause of the reason
     without: tuple[str, ...] = ()        # parties that were missing when this share was started
+    waits: str = ""                      # what a share that has not begun waits for, as text; empty: for nothing known
+    waits_since: int = 0                 # steady time
     policy: str = ""                     # a policy's decision about this version, as in actions.MoveTask; at other
                                          # parties `restart_task` if the initiator says that the task starts again
     target: TaskStatus | None = None     # the final status after `stopping`
@@ -237,6 +239,12 @@ class Task:
     @property
     def is_over_here(self) -> bool:
         return self.party_status in TASK_END
+
+    @property
+    def waits_for_a_place(self) -> bool:
+        """Return whether the share was started, and its engine has no place for it yet."""
+        is_started = self.status is TaskStatus.RUNNING and self.party_status is TaskStatus.WAITING
+        return is_started and bool(self.waits)
 
     @property
     def is_final(self) -> bool:
@@ -414,4 +422,5 @@ class Report:
     end_time: int = 0
     exit_code: int | None = None
     caused_by: str = ""
+    waits: str = ""                      # what a share that has not begun waits for
     failed_workers: int = 0              # failed workers of this version, with replaced ones, if the job limits them

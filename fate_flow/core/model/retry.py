@@ -142,6 +142,14 @@ def decide_retry(rule: RetryRule, tries: Tries, event: RetryEvent, now: int, cha
     return Again(used, seconds)
 
 
+def wait_for_place(rule: RetryRule, tries: Tries, seconds: float) -> Again:
+    """Decide about a task for which a party had no place in time, although its cores were reserved: it uses up nothing,
+    and the job waits as it does for capacity. `seconds`: to the next attempt; the job waits in the queue meanwhile."""
+    if RetryEvent.NO_CAPACITY not in rule.on_events:
+        return Again(tries, refused=f"no retry was asked for after {_AS_TEXT[RetryEvent.NO_CAPACITY]}")
+    return Again(tries, seconds)
+
+
 _AS_TEXT: Mapping[RetryEvent, str] = {
     RetryEvent.NO_CAPACITY: "a lack of capacity",
     RetryEvent.INTERRUPTION: "an interruption",

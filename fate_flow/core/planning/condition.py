@@ -63,6 +63,7 @@ class Condition:
     ends: str = ""
     is_restarting: bool = False
     broken: Mapping[TaskKey, str] = field(default_factory=dict)
+    waiting: Mapping[TaskKey, str] = field(default_factory=dict)      # shares without a place to run yet, as text
 
     @property
     def text(self) -> str:
@@ -71,14 +72,16 @@ class Condition:
         more = len(restarts) - _MOST_NAMED
         if more > 0:
             restarts[_MOST_NAMED:] = [f"{counted(more, 'other task begins', 'other tasks begin')} again"]
-        return "; ".join(dict.fromkeys(filter(None, [*self.troubles.values(), self.ends, *broken, *restarts])))
+        said = [*self.troubles.values(), self.ends, *self.waiting.values(), *broken, *restarts]
+        return "; ".join(dict.fromkeys(filter(None, said)))
 
 
 def condition_of(view: JobView, troubles: Mapping[str, PeerTrouble], limit: int) -> Condition:
     """Return the condition of a job at its initiator; `limit`: milliseconds after which a party is given up."""
     restarts = {one.name: one for one in pending_restarts(view)}
     said = troubles_of(view.job, view.seats, troubles, view.now, limit)
-    return Condition(said, restarts, _what_its_end_waits_for(view), view.job.is_restarting)
+    ends, waiting = _what_its_end_waits_for(view), waiting_shares(view.tasks, view.now)
+    return Condition(said, restarts, ends, view.job.is_restarting, waiting=waiting)
 
 
 def condition_of_copy(job: Job, tasks: Iterable[Task], troubles: Mapping[str, PeerTrouble], now: int) -> Condition:
@@ -103,7 +106,18 @@ def condition_of_copy(job: Job, tasks: Iterable[Task], troubles: Mapping[str, Pe
         one.key: f"the share of {one.key.party} {text}; {job.initiator} decides what follows"
         for one in shares if one.key.name not in restarts and (text := _how_it_breaks(one))
     }  # fmt: skip
-    return Condition(said, restarts, broken=broken)
+    return Condition(said, restarts, broken=broken, waiting=waiting_shares(shares, now))
+
+
+def waiting_shares(tasks: Iterable[Task], now: int) -> dict[TaskKey, str]:
+    """Return text about each share that was started and waits at its party for a place to run."""
+    return {one.key: f"{one.key.party}: {waiting_text(one, now)}" for one in tasks if one.waits_for_a_place}
+
+
+def waiting_text(share: Task, now: int) -> str:
+    """Return what a share waits for, and for how long it has: `waits in Slurm for 2 nodes since 40 s: Resources`."""
+    head, colon, rest = share.waits.partition(": ")
+    return f"{head} since {max(0, now - share.waits_since) // 1000} s{colon}{rest}"
 
 
 def _is_made_to_begin_again(job: Job, share: Task) -> bool:

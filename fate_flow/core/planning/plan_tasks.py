@@ -9,7 +9,7 @@ from fate_flow.core.model.dag import may_start
 from fate_flow.core.model.job import Command, CommandKind, Task
 from fate_flow.core.model.policy import RESTARTS, PolicyAction
 from fate_flow.core.model.reasons import RULES, Reason, task_status_for
-from fate_flow.core.model.retry import Again, RetryEvent, decide_retry
+from fate_flow.core.model.retry import Again, RetryEvent, decide_retry, wait_for_place
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TASK_BROKEN, SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import (
@@ -164,6 +164,9 @@ def retry_of(view: JobView, lead: Task, reason: Reason | None) -> Again | None:
     event, rule = RULES[reason].retry_event if reason else None, view.spec.tasks[lead.key.name].retry
     if lead.policy == PolicyAction.RESTART_TASK.value:
         return policy_allows(view, lead, event or RetryEvent.TIMEOUT)
+    if event is RetryEvent.NO_CAPACITY:
+        # Longer than `long_backoff`, so that the job releases its cores meanwhile.
+        return wait_for_place(rule, lead.tries, 2 * view.long_backoff_milliseconds / 1000)
     if event is None or not rule.is_said:
         return None
     chance = int(view.fresh_id[:8], 16) / 0xFFFFFFFF

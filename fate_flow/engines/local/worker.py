@@ -221,6 +221,7 @@ class Observation:
     process: ProcessId | None = None       # of the worker; None if it never started
     exit: Exit | None = None               # in state exited
     result: dict[str, Any] | None = None   # in states exited and lost; None: there is none, or it is incomplete
+    waits: str = ""                        # in state created: what it waits for, where a cluster has it
     is_placed: bool = False                # in state created: a cluster has it, or may have, and decides when it runs
 
 

@@ -138,7 +138,8 @@ class PlacedEngine:
         self._run()
         if started:
             return Observation("running", process)
-        return Observation("created", is_placed=(folder / PLACED).exists())
+        pending = Pending.read(folder) if (folder / PLACED).exists() else None
+        return Observation("created", waits=pending.shown if pending else "", is_placed=pending is not None)
 
     def stop(self, folder: Path, grace_seconds: float) -> bool:
         """Ask a worker to end; one that has not started never starts then. Repeat the call until it has ended.

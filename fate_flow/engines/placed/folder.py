@@ -12,6 +12,7 @@ from fate_flow.engines.local.worker import JOBS, STOP, Stop, draft_of, read_json
 
 PLACED = "placed.json"          # the intent: whoever links it may submit, nobody else
 PENDING = "pending.json"        # why it waits, and since when
+_MOST_SHOWN = 500
 OUTPUT = "cluster.out"          # what the cluster itself says into the output of the job
 
 
@@ -54,6 +55,11 @@ class Pending:
     text: str
     advice: str = ""
     seconds: float = 0.0        # for how long listings have shown it as pending
+
+    @property
+    def shown(self) -> str:
+        """Return the text with what to do about it."""
+        return (f"{self.text} ({self.advice})" if self.advice else self.text)[:_MOST_SHOWN]
 
     def write(self, folder: Path) -> None:
         text = json.dumps({"kind": self.kind, "text": self.text, "advice": self.advice, "seconds": self.seconds})

@@ -72,6 +72,7 @@ _KINDS: Mapping[str, str] = {
     "InvalidAccount": "never",
     "InvalidQOS": "never",
     "NodeDown": "nodes",
+    "Nodes": "nodes",          # "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority ..."
     "PartitionDown": "nodes",
     "PartitionInactive": "nodes",
     "ReqNodeNotAvail": "nodes",
@@ -137,7 +138,9 @@ def waiting_of(reason: str, nodes: str) -> Waiting:
     sentence, advice = _SENTENCES.get(kind, ("", ""))
     if kind in ("resources", "other"):
         sentence = f"for {nodes} node{'' if nodes == '1' else 's'}" if nodes.isdecimal() else "for nodes"
-    return Waiting(kind, f"waits in {TITLE} {sentence}: {reason.strip('() ') or 'no reason given'}", advice)
+    # Names of nodes, which follow the word, are the party's own: other parties read this, too.
+    said = reason.strip("() ").partition(",")[0] or "no reason given"
+    return Waiting(kind, f"waits in {TITLE} {sentence}: {said}", advice)
 
 
 def refusal_of(said: str) -> Submission:

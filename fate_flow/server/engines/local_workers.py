@@ -248,7 +248,7 @@ class FolderWorkers(ABC):
         seen = self.engine.observe(folder)
         place = WorkerPlace(seen.process.pid) if seen.process else None
         if seen.exit is None:
-            return Observation(seen.state, place, is_placed=seen.is_placed)
+            return Observation(seen.state, place, is_placed=seen.is_placed, waits=seen.waits)
         message = ""
         if self._leaves_result(folder):
             said = read_result(seen.result or {}, Attempt(worker.task, folder), self._kinds_on_disk())

@@ -100,6 +100,7 @@ class Observation:
     message: str = ""                # what went wrong, one line
     made: TaskOutputs = TaskOutputs()
     is_placed: bool = False          # in state created: a cluster decides when it starts
+    waits: str = ""                  # what it waits for there
 
     @property
     def exit(self) -> WorkerExit:

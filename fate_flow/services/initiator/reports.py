@@ -48,6 +48,9 @@ def take_report(unit: UnitOfWork, report: Report) -> bool:
     unit.touch(report.task.job_id)
     report = _within_its_say(unit, report)
     take_count(unit, report)
+    if report.status is TaskStatus.WAITING is task.party_status:
+        unit.tx.note_waiting(report.task, report.waits, unit.steady)
+        return True
     if report.status in (TaskStatus.SUCCESS, TaskStatus.STOPPING) and task.party_status is TaskStatus.WAITING:
         # The report of `running` was lost or comes later; this one implies it.
         start = report.start_time or unit.now

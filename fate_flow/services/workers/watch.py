@@ -48,7 +48,10 @@ class WorkerWatch:
             return
         observation = _observed(unit, worker)
         if observation.state == "created":
-            self._await_launch(unit, worker, task, is_placed=observation.is_placed)
+            if observation.is_placed:
+                self._await_place(unit, worker, task, observation.waits)
+            else:
+                self._await_launch(unit, worker, task)
             return
         if worker.status is WorkerStatus.CREATED and observation.place is not None:
             worker, task = self._started(unit, worker, task, observation)
@@ -57,11 +60,16 @@ class WorkerWatch:
         elif is_to_end(worker, task):
             stop_worker(unit, worker)
 
-    def _await_launch(self, unit: UnitOfWork, worker: Worker, task: Task, *, is_placed: bool) -> None:
+    def _await_place(self, unit: UnitOfWork, worker: Worker, task: Task, waits: str) -> None:
+        """Say what it waits for. Its engine counts how long it may."""
         if is_to_end(worker, task):
             stop_worker(unit, worker)
-        if is_placed:        # its engine counts how long it may wait
-            return
+        elif task.party_status is TaskStatus.WAITING and unit.tx.note_waiting(task.key, waits, unit.steady):
+            tell_initiator(unit, read_again(unit, task))
+
+    def _await_launch(self, unit: UnitOfWork, worker: Worker, task: Task) -> None:
+        if is_to_end(worker, task):
+            stop_worker(unit, worker)
         rules = unit.context.rules
         step = plan_launch(
             worker, task, unit.steady - worker.since, longest=rules.launch, again_after=rules.poll_interval

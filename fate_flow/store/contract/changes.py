@@ -107,8 +107,8 @@ def new_seat(seat: Seat) -> Seat:
 def new_task(task: Task) -> Task:
     """Return the task with the fields of a new row; every field that is not listed here is stored as it is given."""
     return changed(
-        task, reason=None, message="", exit_code=None, caused_by="", without=(), policy="", target=None,
-        federated_reason=None, federated_message="", federated_exit_code=None, federated_caused_by="",
+        task, reason=None, message="", exit_code=None, caused_by="", without=(), waits="", waits_since=0, policy="",
+        target=None, federated_reason=None, federated_message="", federated_exit_code=None, federated_caused_by="",
         federated_end_time=0, worker_id="", start_time=0, end_time=0,
     )  # fmt: skip
 
@@ -345,9 +345,10 @@ SHARE_MOVING = TASK_BROKEN | {TaskStatus.STOPPING}
 
 
 def is_moving(task: Task) -> bool:
-    """Return whether the task stops, its share stops or is broken while it runs, or it is a waiting later version."""
+    """Return whether the task stops, its share stops, is broken or waits for a place while it runs, or it is a waiting
+    later version."""
     if task.status is TaskStatus.RUNNING:
-        return task.party_status in SHARE_MOVING
+        return task.party_status in SHARE_MOVING or task.waits_for_a_place
     return task.status is TaskStatus.STOPPING or (task.status is TaskStatus.WAITING and task.key.version > 0)
 
 

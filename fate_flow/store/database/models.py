@@ -35,6 +35,7 @@ from fate_flow.store.database.record_rows import (
     RecordHeadRow,
     WitnessedRow,
 )
+from fate_flow.store.database.result_rows import MetricRow, OutputRow, SummaryRow
 
 
 class JobRow(Base):
@@ -214,6 +215,8 @@ class TaskRow(Base):
     f_exit_code = IntegerField(null=True)
     f_caused_by = CharField(70, default="")
     f_without_parties = TextField(null=True)
+    f_waits = CharField(500, default="")
+    f_waits_since = BigIntegerField(default=0)
     f_policy = CharField(20, default="")
     f_reason = CharField(50, null=True)
     f_message = TextField(null=True)
@@ -393,58 +396,6 @@ class ConnectorRow(Base):
 
     class Meta:
         table_name = "t_storage_connector"
-
-
-class OutputRow(Base):
-    f_job_id = CharField(25)
-    f_component_name = CharField(100)
-    f_task_id = CharField(100)
-    f_task_version = BigIntegerField()
-    f_data_name = CharField(30)
-    f_role = CharField(50)
-    f_party_id = CharField(10)
-    f_table_name = CharField(500, null=True)
-    f_table_namespace = CharField(500, null=True)
-    f_written_by = CharField(25, default="")
-    f_description = TextField(null=True)
-    f_create_time = BigIntegerField(null=True)
-
-    class Meta:
-        table_name = "t_tracking_output_data_info"
-        primary_key = CompositeKey("f_job_id", "f_task_id", "f_task_version", "f_data_name", "f_role", "f_party_id")
-
-
-class MetricRow(Base):
-    f_id = BigAutoField()
-    f_job_id = CharField(25)
-    f_component_name = CharField(100)
-    f_task_id = CharField(100, null=True)
-    f_task_version = BigIntegerField(null=True)
-    f_role = CharField(50)
-    f_party_id = CharField(10)
-    f_metric_namespace = CharField(180)
-    f_metric_name = CharField(180)
-    f_data = TextField()
-    f_meta = TextField()
-    f_create_time = BigIntegerField(null=True)
-
-    class Meta:
-        table_name = "t_tracking_metric"
-
-
-class SummaryRow(Base):
-    f_job_id = CharField(25)
-    f_role = CharField(50)
-    f_party_id = CharField(10)
-    f_component_name = CharField(100)
-    f_task_id = CharField(100)
-    f_task_version = BigIntegerField()
-    f_summary = TextField()
-    f_create_time = BigIntegerField(null=True)
-
-    class Meta:
-        table_name = "t_component_summary"
-        primary_key = CompositeKey("f_job_id", "f_task_id", "f_task_version", "f_role", "f_party_id")
 
 
 MODELS = (

@@ -67,6 +67,13 @@ class Tasks(MemoryUnitOfWork):
     ) -> bool:  # fmt: skip
         return self._change_task(task, task_moved(task, new, at, reason, message, target, exit_code, caused_by))
 
+    def note_waiting(self, key: TaskKey, text: str, at: int) -> bool:
+        row = self._tasks.rows.get(key)
+        if row is None or row.party_status is not TaskStatus.WAITING or row.waits == text:
+            return False
+        self._tasks.put(key, changed(row, waits=text, waits_since=row.waits_since or at))
+        return True
+
     def note_restart(self, key: TaskKey) -> bool:
         row = self._tasks.rows.get(key)
         if row is None or row.policy:

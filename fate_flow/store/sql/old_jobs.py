@@ -9,17 +9,15 @@ from fate_flow.store.database.models import (
     BindingRow,
     HistoryRow,
     JobRow,
-    MetricRow,
     OutboxRow,
-    OutputRow,
     SeatRow,
     SubmissionRow,
-    SummaryRow,
     TaskRow,
     WorkerRow,
 )
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import BY_AGE, forget_counts, hit, is_going_on, is_unfinished
+from fate_flow.store.database.result_rows import MetricRow, OutputRow, SummaryRow
 from fate_flow.store.sql.jobs import Jobs
 from fate_flow.store.sql.unit import TakenBack
 

@@ -11,9 +11,10 @@ from peewee import fn
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.store.database.json_text import from_json, to_json
-from fate_flow.store.database.models import ConnectorRow, MetricRow, OutputRow, StorageTableRow, SummaryRow
+from fate_flow.store.database.models import ConnectorRow, StorageTableRow
 from fate_flow.store.database.prepared import insert
 from fate_flow.store.database.queries import hit
+from fate_flow.store.database.result_rows import MetricRow, OutputRow, SummaryRow
 from fate_flow.store.sql.unit import SqlUnitOfWork
 from fate_flow.store.values import READ, Connector, Metric, OutputTable, Scope, TableMeta
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from peewee import Value, fn
+from peewee import Case, Value, fn
 
 from fate_flow.core.model.job import Job, Report, Task, TaskKey
 from fate_flow.core.model.policy import PolicyAction
@@ -72,6 +72,11 @@ class Tasks(SqlUnitOfWork):
     ) -> bool:  # fmt: skip
         return self._change_task(task, task_moved(task, new, at, reason, message, target, exit_code, caused_by))
 
+    def note_waiting(self, key: TaskKey, text: str, at: int) -> bool:
+        where = task_is(key) & (TaskRow.f_party_status == TaskStatus.WAITING.value) & (TaskRow.f_waits != text)
+        since = Case(None, [(TaskRow.f_waits_since == 0, at)], TaskRow.f_waits_since)
+        return self._write(key.job_id, TaskRow.update(f_waits_since=since, f_waits=text).where(where))
+
     def note_restart(self, key: TaskKey) -> bool:
         where = task_is(key) & (TaskRow.f_policy == "")
         return self._write(key.job_id, TaskRow.update(f_policy=PolicyAction.RESTART_TASK.value).where(where))
@@ -134,7 +139,10 @@ _IS_MOVING = (
     | ((TaskRow.f_status == TaskStatus.WAITING.value) & (TaskRow.f_task_version > 0))
     | (
         (TaskRow.f_status == TaskStatus.RUNNING.value)
-        & TaskRow.f_party_status.in_(sorted(one.value for one in SHARE_MOVING))
+        & (
+            TaskRow.f_party_status.in_(sorted(one.value for one in SHARE_MOVING))
+            | ((TaskRow.f_party_status == TaskStatus.WAITING.value) & (TaskRow.f_waits != ""))
+        )
     )
 )  # fmt: skip
 _STOPPING_TASKS = Prepared(

@@ -10,8 +10,9 @@ from peewee import fn
 from fate_flow.core.model.job import Hold, Job, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus, TaskStatus
-from fate_flow.store.database.models import JobRow, MetricRow, SeatRow
+from fate_flow.store.database.models import JobRow, SeatRow
 from fate_flow.store.database.queries import IN_QUEUE, waiting_here
+from fate_flow.store.database.result_rows import MetricRow
 from fate_flow.store.database.rows import JOB_COLUMNS, SEAT_COLUMNS, job_of, seat_of
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.views.document_digests import digests_of

@@ -20,9 +20,10 @@ from fate_flow.core.model.status import JOB_UNFINISHED
 from fate_flow.store.contract.transaction import handed_on, published
 from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.database.engine_rows import EngineRow
-from fate_flow.store.database.models import JobRow, MetricRow, OutputRow, StorageTableRow, TaskRow
+from fate_flow.store.database.models import JobRow, StorageTableRow, TaskRow
 from fate_flow.store.database.queries import job_is
 from fate_flow.store.database.refusals import reading_refused
+from fate_flow.store.database.result_rows import MetricRow, OutputRow
 from fate_flow.store.sql.resources import COMPUTING
 from fate_flow.store.sql.results import metric_of
 from fate_flow.store.sql.store import SqlTransaction

@@ -1,29 +1,188 @@
-"""A job of two parties, one of which runs its workers on Slurm."""
+"""Jobs of two parties, one of which runs its workers on Slurm: how they end, and what may die meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.kit.servers.lending import a_root
-from tests.kit.servers.party_servers import GUEST, HOST, Cluster, running_cluster, toy
-from tests.kit.servers.slurm import SlurmCluster
+from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, Row, running_cluster, toy
+from tests.kit.servers.programs import PYTHON, command, printed, python, workers
+from tests.kit.servers.slurm import CONTROLLER, NODE, OTHER_NODE, SlurmCluster
+from tests.kit.waiting import eventually
+
+pytestmark = pytest.mark.timeout(900)
+
+BOTH = {"guest": [GUEST], "host": [HOST]}
+POLITE = """
+import os, signal, sys, time
+def leave(*_):
+    print("bye", flush=True)
+    sys.exit(5)
+signal.signal(signal.SIGTERM, leave)
+print("here", flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+"""
+"""Ends when a file is there."""
+ONCE_MORE = {"max_interruptions": 3, "backoff": {"first": 0.1, "factor": 1, "longest": 0.1, "jitter": 0}}
 
 
 @pytest.fixture(scope="module")
-def cluster(slurm: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def commands(slurm: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return slurm.commands_that_may_fail(tmp_path_factory.mktemp("commands") / "bin")
+
+
+@pytest.fixture(scope="module")
+def cluster(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     engine = {
-        "kind": "slurm", "default": True, "cores": 20, "commands": str(slurm.bin), "poll_seconds": 0.3,
-        "settle_seconds": 2, "partition": "main",
+        "kind": "slurm", "default": True, "cores": 20, "memory": 4000, "commands": str(commands), "partition": "main",
+        "poll_seconds": 0.3, "settle_seconds": 2, "longest_pending": 4,
+    }  # fmt: skip
+    programs = {"commands": {"enabled": True, "allow": [PYTHON, "/usr/bin/sleep", "/bin/sleep"]}}
+    limits = {"limits": {"long_backoff": 1, "poll_interval": 1, "retry_wait": 1}}
+    overlays: dict[str, Any] = {
+        GUEST: {**programs, **limits}, HOST: {**programs, **limits, "engines": {"cluster": engine}}
     }
-    overlays = {HOST: {"engines": {"cluster": engine}}}
-    with running_cluster(a_root(tmp_path_factory), (GUEST, HOST), overlays=overlays) as found:
+    root = a_root(tmp_path_factory)
+    with running_cluster(root, (GUEST, HOST), base_port=BASE_PORT + 250, overlays=overlays) as found:
         yield found
+
+
+def at_host(program: list[str], **parameters: Any) -> dict[str, Any]:
+    """A job whose program runs at the host alone for longer than a moment."""
+    said = {"command": program, **parameters.pop("here", {})}
+    return command(BOTH, {"host": {"0": said}}, command=["/bin/sleep", "0"], **parameters)
+
+
+def running(cluster: Cluster, go: Path, **parameters: Any) -> str:
+    """A job whose program runs on Slurm until the file is there."""
+    job_id = cluster.submit(at_host([*python(POLITE), str(go)], **parameters))
+    eventually(lambda: is_here(cluster, job_id), lambda: cluster.host.post("job/explain", {"job_id": job_id}))
+    return job_id
+
+
+def is_here(cluster: Cluster, job_id: str) -> bool:
+    return any(row["f_status"] == "running" for row in workers(cluster.host, job_id)) and "here" in printed(
+        cluster.host, job_id
+    )
+
+
+def share(cluster: Cluster, job_id: str) -> Row:
+    return cluster.host.tasks(job_id, "train")[-1]
+
+
+def names(cluster: Cluster, job_id: str) -> list[str]:
+    """The names of the workers of a job in Slurm."""
+    return [row["f_worker_id"] for row in workers(cluster.host, job_id)]
 
 
 def test_a_job_of_two_parties_succeeds_with_one_of_them_on_slurm(cluster: Cluster) -> None:
     job_id = cluster.run(toy())
-    [row] = cluster.host.rows("SELECT * FROM t_worker WHERE f_job_id = ?", job_id)
+    [row] = workers(cluster.host, job_id)
     assert row["f_engine"] == "cluster"
     cluster.check_idle()
+
+
+def test_each_rank_has_the_exit_code_of_its_program_and_its_output(cluster: Cluster) -> None:
+    code = "import os, sys; rank = int(os.environ['FATE_FLOW_PARTY_RANK']); print('rank', rank); sys.exit(3 * rank)"
+    job_id = cluster.submit(at_host(python(code), here={"replicas": 2}))
+    cluster.wait(job_id, "failed")
+    assert share(cluster, job_id)["f_exit_code"] == 3
+    found = {row["f_rank"]: row["f_exit_status"] for row in workers(cluster.host, job_id)}
+    assert found[1] == "exit code 3"
+    assert printed(cluster.host, job_id, worker=1) == "rank 1\n"
+
+
+def test_a_stop_gives_the_program_its_grace(cluster: Cluster, tmp_path: Path) -> None:
+    job_id = running(cluster, tmp_path / "never")
+    cluster.guest.ask("job/stop", {"job_id": job_id})
+    cluster.wait(job_id, "canceled")
+    assert printed(cluster.host, job_id) == "here\nbye\n"
+    cluster.check_idle()
+
+
+def test_what_an_operator_cancels_in_slurm_was_killed_and_begins_again(
+    cluster: Cluster, slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    job_id = running(cluster, go, job={"retry": ONCE_MORE})
+    [name] = [name for name in slurm.states() if name.endswith(names(cluster, job_id)[0])]
+    slurm.run("scancel", f"--name={name}")
+    eventually(lambda: len(names(cluster, job_id)) == 2)
+    go.touch()
+    cluster.wait(job_id, "success")
+    assert [row["f_reason"] for row in cluster.host.tasks(job_id, "train")] == ["worker_killed", "done"]
+
+
+def test_a_worker_that_takes_too_much_memory_says_so(cluster: Cluster) -> None:
+    code = "import time; kept = b'1' * 300_000_000; time.sleep(60)"
+    document = at_host(python(code))
+    document["job_runtime_conf"]["job_parameters"]["role"] = {"host": {"0": {"task_memory": 100}}}
+    job_id = cluster.submit(document)
+    cluster.wait(job_id, "failed")
+    assert share(cluster, job_id)["f_reason"] == "out_of_memory"
+
+
+def test_a_worker_that_makes_place_for_another_job_was_preempted(
+    cluster: Cluster, slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    job_id = running(cluster, tmp_path / "never")
+    other = ["--partition=urgent", "--nodes=2", "--exclusive", "--job-name=urgent", f"--output={tmp_path}/other"]
+    slurm.run("sbatch", *other, "--wrap=sleep 600")
+    cluster.wait(job_id, "failed")
+    assert share(cluster, job_id)["f_reason"] == "preempted"
+    slurm.run("scancel", "--name=urgent")
+
+
+def test_every_party_sees_why_a_worker_waits_and_the_job_goes_back_to_the_queue(
+    cluster: Cluster, slurm: SlurmCluster
+) -> None:
+    with slurm.drained():
+        job_id = cluster.submit(toy())
+
+        def said() -> str:
+            return str(cluster.guest.ask("job/explain", {"job_id": job_id})["wait_reason"])
+
+        eventually(lambda: said().startswith("host 10000: waits in Slurm "), said)
+        assert " since " in said()
+        eventually(lambda: cluster.guest.job(job_id)["f_status"] == "waiting", said)
+        assert cluster.host.tasks(job_id, "toy_0")[0]["f_reason"] == "not_placed"
+    cluster.wait(job_id, "success")
+    cluster.check_idle()
+
+
+def test_an_answer_of_sbatch_that_was_lost_runs_the_worker_once(cluster: Cluster, commands: Path) -> None:
+    (commands / "lose").touch()
+    job_id = cluster.run(toy())
+    assert not (commands / "lose").exists()
+    assert len(names(cluster, job_id)) == 1
+
+
+def test_server_and_daemons_may_be_killed_while_a_worker_runs(
+    cluster: Cluster, slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    job_id = running(cluster, go)
+    cluster.kill(HOST)
+    for daemon in (CONTROLLER, NODE, OTHER_NODE):
+        slurm.kill(daemon)
+    cluster.start(HOST)
+    for daemon in (NODE, OTHER_NODE):
+        slurm.start(daemon)
+    go.touch()
+    cluster.wait(job_id, "success")      # the folder says so, while nobody answers for Slurm
+    assert len(names(cluster, job_id)) == 1
+    slurm.start(CONTROLLER)
+    eventually(slurm.answers)
+    # It may come back with a state from before the start; what is over is not left there to start again.
+    [worker_id] = names(cluster, job_id)
+    eventually(lambda: not is_open(slurm, worker_id), slurm.states)
+
+
+def is_open(slurm: SlurmCluster, worker_id: str) -> bool:
+    states = {name.rpartition("-")[2]: state for name, state in slurm.states().items()}
+    return states.get(worker_id) in ("PENDING", "RUNNING")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -44,6 +45,37 @@ class SlurmCluster:
 
     def start(self, daemon: str) -> None:
         _slurm("start", daemon, "--dir", str(self.folder))
+
+    def commands_that_may_fail(self, folder: Path) -> Path:
+        """A folder of commands; if the file `lose` is there, the next sbatch submits and dies without an answer."""
+        folder.mkdir()
+        for command in self.bin.iterdir():
+            (folder / command.name).symlink_to(command)
+        (folder / "sbatch").unlink()
+        real, lose = self.bin / "sbatch", shlex.quote(str(folder / "lose"))
+        (folder / "sbatch").write_text(
+            f'#!/bin/sh\nif [ -e {lose} ]; then rm {lose}; {shlex.quote(str(real))} "$@" > /dev/null; kill -9 $$; fi\n'
+            f'exec {shlex.quote(str(real))} "$@"\n'
+        )
+        (folder / "sbatch").chmod(0o755)
+        return folder
+
+    @contextmanager
+    def drained(self) -> Iterator[None]:
+        """No job begins meanwhile."""
+        self.set_nodes("drain", "Reason=test")
+        try:
+            yield
+        finally:
+            self.set_nodes("resume")
+
+    def set_nodes(self, state: str, *more: str) -> None:
+        self.run("scontrol", "update", f"NodeName={NODE},{OTHER_NODE}", f"State={state}", *more)
+
+    def answers(self) -> bool:
+        """Whether the controller can be asked."""
+        done = subprocess.run([str(self.bin / "squeue")], capture_output=True, check=False, timeout=SECONDS)
+        return done.returncode == 0
 
     def states(self) -> dict[str, str]:
         """The state of each job that Slurm remembers, by its name."""

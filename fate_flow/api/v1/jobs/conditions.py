@@ -59,7 +59,7 @@ def _add(row: Row, condition: Condition) -> None:
         follows = restart.text
     else:
         key = TaskKey(row["job_id"], row["component_name"], row["task_version"], party)
-        follows = condition.broken.get(key, "")
+        follows = condition.broken.get(key, "") or condition.waiting.get(key, "")
     row["wait_reason"] = "; ".join(filter(None, [trouble, follows]))
 
 

@@ -21,6 +21,7 @@ from fate_flow.core.planning.condition import (
     condition_of,
     condition_of_copy,
     troubles_of,
+    waiting_shares,
 )
 from fate_flow.core.planning.elastic import count_elastic
 from fate_flow.core.planning.gang import failed_row
@@ -115,7 +116,8 @@ def _condition(snapshot: JobSnapshot, spec: JobSpec | None, limit: int) -> Condi
     if not job.is_initiator:
         return condition_of_copy(job, snapshot.tasks, snapshot.troubles, now)
     if spec is None:
-        return Condition(troubles_of(job, snapshot.seats, snapshot.troubles, now, limit), {})
+        troubles = troubles_of(job, snapshot.seats, snapshot.troubles, now, limit)
+        return Condition(troubles, {}, waiting=waiting_shares(snapshot.tasks, now))
     view = JobView(job, spec, snapshot.seats, snapshot.tasks, now, fresh_id="0" * 32)
     return condition_of(view, snapshot.troubles, limit)
 
@@ -255,6 +257,7 @@ def _party_task(task: Task) -> dict[str, Any]:
         "status": _shown(task.party_status),
         "status_detail": task.party_status.value,
         "exit_code": task.exit_code,
+        "waits": task.waits if task.waits_for_a_place else None,
         **_course(task),
     }
 

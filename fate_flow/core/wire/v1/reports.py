@@ -1,7 +1,7 @@
 """Reports: a party's statement about its share of a task (party-api-v1, section 4), alone or within an answer.
 
-`reason`, `message`, `incarnation`, `exit_code`, `caused_by`, `failed_workers` and the status `stopping` are our
-extensions. A received report may be malformed, or may state what its sender may not state; only its form is checked
+`reason`, `message`, `incarnation`, `exit_code`, `caused_by`, `waits`, `failed_workers` and the status `stopping` are
+our extensions. A received report may be malformed, or may state what its sender may not state; only its form is checked
 here.
 """
 
@@ -28,6 +28,8 @@ from fate_flow.core.wire.v1.endings import PLAIN_V1_REASONS
 from fate_flow.core.wire.v1.fields import cause_in, exit_code_in, moment_in, reason_in, text_in
 
 MOST_COUNTED = 1_000_000
+MOST_WAITS = 500
+"""Characters of the text about what a share waits for."""
 NOT_WELL_FORMED = "party_status: the report is not well formed"
 
 
@@ -58,6 +60,8 @@ def report_of(task: Task, is_plain_v1: bool = False, failed_workers: int = 0) ->
         "end_time": task.end_time or None,
         "elapsed": task.end_time - task.start_time if task.end_time and task.start_time else None,
     }
+    if task.waits and task.party_status is TaskStatus.WAITING:
+        body["waits"] = task.waits
     return {**body, "failed_workers": failed_workers} if failed_workers else body
 
 
@@ -82,7 +86,8 @@ def read_report(body: Mapping[str, Any]) -> Report | None:
     cause = cause_in(body) or (str(key.party) if reason else "")
     return Report(
         key, incarnation, status, reason, message, moment_in(body, "start_time"), moment_in(body, "end_time"),
-        exit_code_in(body), cause, _failed_workers_in(body),
+        exit_code_in(body), cause, text_in(body, "waits")[:MOST_WAITS] if status is TaskStatus.WAITING else "",
+        _failed_workers_in(body),
     )  # fmt: skip
 
 

@@ -19,7 +19,8 @@ from fate_flow.api.v1.rendering.statuses import meant_statuses, shown_status
 from fate_flow.api.v1.rendering.task import LISTED_TASK, REPORT, TASK
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.database.engine_rows import EngineRow
-from fate_flow.store.database.models import JobRow, OutputRow, TaskRow
+from fate_flow.store.database.models import JobRow, TaskRow
+from fate_flow.store.database.result_rows import OutputRow
 from fate_flow.store.views.columns import column_of
 from tests.kit.api.client_world import START, World, make_world
 

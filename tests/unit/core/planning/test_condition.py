@@ -161,3 +161,23 @@ def test_a_job_that_stops_to_wait_for_the_party_that_it_lost_says_so() -> None:
     rule = RetryRule(on_events=frozenset({RetryEvent.PARTY_LOST}), max_interruptions=1)
     waits = condition_of(replace(view, spec=replace(view.spec, retry=rule)), {}, 90_000).text
     assert waits == "waits for the return of the lost party when host 10000 has stopped, in 9 s at the latest"
+
+
+WAITS = "waits in Slurm for 2 nodes: Resources"
+
+
+def test_a_share_without_a_place_says_since_when_it_waits() -> None:
+    host = a_task("a", HOST, TaskStatus.WAITING, R, waits=WAITS, waits_since=NOW - 40_000)
+    view = a_view(tasks=(a_task("a", GUEST, R, R), host), seats=seats(SeatStatus.STARTED, GUEST, HOST))
+    said = "host 10000: waits in Slurm for 2 nodes since 40 s: Resources"
+    assert condition_of(view, {}, 0).text == said
+    assert condition_of_copy(a_job(status=JobStatus.RUNNING), [host], {}, NOW).text == said
+
+
+@pytest.mark.parametrize("share", [
+    a_task("a", HOST, R, R, waits=WAITS), a_task("a", HOST, F, STOPPING, waits=WAITS),
+    a_task("a", HOST, TaskStatus.WAITING, TaskStatus.WAITING, waits=WAITS),
+])  # fmt: skip
+def test_what_a_share_waited_for_is_past_when_it_has_begun_or_its_task_has_ended(share: Task) -> None:
+    view = a_view(tasks=(a_task("a", GUEST, share.status, share.status), share))
+    assert condition_of(view, {}, 0).waiting == {}

@@ -9,7 +9,7 @@ import pytest
 
 from fate_flow.core.model.job import CommandKind, Task
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.retry import RetryRule, Tries
+from fate_flow.core.model.retry import RetryEvent, RetryRule, Tries
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import (
     AllRejoined,
@@ -399,3 +399,17 @@ def test_a_job_that_asks_for_time_to_stop_is_waited_for_longer(asked: float | No
     assert found[0].stop_by == NOW + seconds * 1000
     stops = [one.command for one in found if isinstance(one, Send)]
     assert [one.body["deadline_seconds"] for one in stops] == [seconds] * len(stops)
+
+
+def test_a_task_without_a_place_goes_back_to_the_queue_whether_the_job_has_a_retry_rule_or_not() -> None:
+    view = draining((F, Reason.NOT_PLACED, 1), (C, Reason.STOPPED, 2), (C, Reason.STOPPED, 3), retries=0)
+    [again] = moves(plan(view), NewVersion)
+    assert again.tries == Tries()
+    assert again.retry_at > NOW + LONG, "the job releases its cores until then"
+
+
+def test_a_job_that_does_not_wait_for_capacity_fails_without_a_place() -> None:
+    view = draining((F, Reason.NOT_PLACED, 1), (C, Reason.STOPPED, 2), (C, Reason.STOPPED, 3), retries=5)
+    rule = RetryRule(on_events=frozenset({RetryEvent.ERROR}))
+    spec = replace(view.spec, tasks={name: replace(one, retry=rule) for name, one in view.spec.tasks.items()})
+    assert moves(plan(replace(view, spec=spec)), NewVersion) == []
