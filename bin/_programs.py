@@ -1,6 +1,7 @@
 """Print where the programs for a part of the tests are: those that are installed, or those of Debian's packages.
 
     _programs.py prometheus      promtool
+    _programs.py bubblewrap      bwrap
     _programs.py browser         chromium, chromedriver, and the folder with fonts
 
 Packages are unpacked under `.cache/<part>` once (`_debian.py`). `libraries` is the value of LD_LIBRARY_PATH for their
@@ -30,6 +31,7 @@ class Part:
 
 PARTS = {
     "prometheus": Part(("prometheus",), {"promtool": "usr/bin/promtool"}),
+    "bubblewrap": Part(("bubblewrap",), {"bwrap": "usr/bin/bwrap"}),
     "browser": Part(
         ("chromium", "chromium-common", "chromium-driver", "fonts-dejavu-core"),
         {"chromium": "usr/lib/chromium/chromium", "chromedriver": "usr/bin/chromedriver"},

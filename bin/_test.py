@@ -35,6 +35,7 @@ URL_VARIABLE = "FATE_FLOW_TEST_MYSQL_URL"
 CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
 SLURM_VARIABLE = "FATE_FLOW_TEST_SLURM"
 PROMTOOL_VARIABLE = "FATE_FLOW_TEST_PROMTOOL"
+BWRAP_VARIABLE = "FATE_FLOW_TEST_BWRAP"
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
 BEFORE_VARIABLE = "FATE_FLOW_TEST_BEFORE"
 """What failed before a run (.ci/run): the run says it, too, and fails."""
@@ -146,6 +147,7 @@ def run_all(arguments: Sequence[str]) -> int:
     with (
         _own_folder() as folder, _mariadb(folder) as server, _Helper("_environment.py", "fate_client") as client,
         _Helper("_slurm.py", "fetch") as slurm, _Helper("_programs.py", "prometheus") as prometheus,
+        _Helper("_programs.py", "bubblewrap") as bubblewrap,
     ):
         environment, outcome = _environment(folder), Outcome()
         with _Checks(folder, environment, () if arguments else CHECKS) as checks:
@@ -166,6 +168,10 @@ def run_all(arguments: Sequence[str]) -> int:
             environment[PROMTOOL_VARIABLE] = found.get("promtool", "")
             if problem:
                 outcome.add(f"PROMTOOL PART SKIPPED: {problem}", fails=is_ci or not prometheus.cannot_be_had)
+            found, problem = bubblewrap.wait()
+            environment[BWRAP_VARIABLE] = found.get("bwrap", "")
+            if problem:
+                outcome.add(f"SANDBOX PART SKIPPED: {problem}", fails=is_ci or not bubblewrap.cannot_be_had)
             if os.geteuid():
                 outcome.add("PROGRAMS OF ANOTHER USER SKIPPED: only root can run them", fails=False)
             if problem := _why_no_groups():

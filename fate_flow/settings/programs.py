@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.core.model.program import SECRET_NAME, ProgramRules, Secret
+from fate_flow.core.model.program import BUBBLEWRAP, SECRET_NAME, ProgramRules, Secret
 from fate_flow.settings.reading.party_ids import read_party_id
 from fate_flow.settings.reading.section import Section, collected
 
@@ -25,6 +25,7 @@ def read_commands(section: Section) -> ProgramRules:
         output_max_bytes=section.whole("output_max_bytes", ProgramRules.output_max_bytes),
         secrets=_secrets(section.section("secrets")),
         user=section.text("user", ""),
+        sandbox=_sandbox(section),
         as_root=section.flag("as_root", False),
     )
     section.refuse_others()
@@ -43,6 +44,16 @@ def _allowed_programs(section: Section) -> tuple[str, ...]:
                 "/usr/bin/python3, nor sha256: and the 64 hex digits of one"
             )
     return tuple(allow)
+
+
+def _sandbox(section: Section) -> str:
+    found = section.text("sandbox", "none")
+    if found not in ("none", BUBBLEWRAP) and not found.startswith("/"):
+        raise BadSettings(
+            f"{section.name('sandbox')}: {found!r} is neither none nor {BUBBLEWRAP}, nor the absolute path of "
+            "bubblewrap"
+        )
+    return "" if found == "none" else found
 
 
 @collected

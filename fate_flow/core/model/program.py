@@ -56,6 +56,9 @@ class Secret:
     initiators: tuple[str, ...] = ()     # parties whose jobs get it; this party's own jobs always do
 
 
+BUBBLEWRAP = "bubblewrap"               # of commands.sandbox: the one that is on the PATH
+
+
 @dataclass(frozen=True)
 class ProgramRules:
     """Which programs jobs may run at a party, and with what: the section `commands` of its configuration."""
@@ -68,6 +71,7 @@ class ProgramRules:
     output_max_bytes: int = 16 * 1024 * 1024      # kept of stdout and of stderr of a worker; 0: all of it
     secrets: Mapping[str, Secret] = field(default_factory=dict)  # by name
     user: str = ""                       # as whom programs run; empty: as the server's user
+    sandbox: str = ""                    # the path of bubblewrap, which runs programs; empty: they have no sandbox
     as_root: bool = False                # whether they may run as the server's user if that is root
 
 

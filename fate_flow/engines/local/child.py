@@ -24,6 +24,7 @@ from fate_flow.engines.local import proc
 from fate_flow.engines.local.groups import Group, Limits
 from fate_flow.engines.local.program_preparation import prepare
 from fate_flow.engines.local.rlimits import limit_process
+from fate_flow.engines.local.sandbox import leave_network
 from fate_flow.engines.local.worker import WORKER_VARIABLE, WorkerSpec
 
 COMPONENTS_MAIN = "fate_flow.components.__main__"
@@ -105,6 +106,8 @@ def _become(spec: WorkerSpec, limits: Limits) -> NoReturn:
         limit_process(limits, inherits=False, counts=ready.user is not None)
         if ready.user:
             ready.user.become()
+        if not ready.has_network:
+            leave_network(ready.env)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execve(ready.program, ready.argv, {**ready.env, **mark})  # noqa: S606  # no shell is the point
     limit_process(limits, inherits=False)

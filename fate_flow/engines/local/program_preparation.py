@@ -13,7 +13,7 @@ import os
 import resource
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from fate_flow.components.base.file_copy import copy_whole
 from fate_flow.components.providers.program_order import WORK, Order
 from fate_flow.core.model.program import InputFile, secret_variables, volume_variable
 from fate_flow.core.model.program_scope import FATE_FLOW_RAY_ADDRESS, RAY_ADDRESS, RAY_AUTH_MODE, RAY_TOKEN_PATH
-from fate_flow.engines.local.program_user import ProgramUser, hand_over
+from fate_flow.engines.local.program_user import ProgramUser, copy_inputs, hand_over
 from fate_flow.engines.local.programs import (
     NotAllowed,
     check_allowed,
@@ -33,7 +33,8 @@ from fate_flow.engines.local.programs import (
     read_secret,
     source_of,
 )
-from fate_flow.engines.local.worker import write_atomically
+from fate_flow.engines.local.sandbox import check_without_network, find_bubblewrap, inside
+from fate_flow.engines.local.worker import JOBS, RUN, write_atomically
 
 FILES = "files.json"
 VOLUMES = "volumes"
@@ -55,6 +56,7 @@ class Ready:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(repr=False)
     user: ProgramUser | None = None      # None: the server's user
+    has_network: bool = True             # False: it reaches the listener for workers alone
 
 
 def prepare(order: Order, folder: Path) -> Ready:
@@ -75,12 +77,29 @@ def prepare(order: Order, folder: Path) -> Ready:
     names = (*_INHERITED, *(_FROM_RAY if FATE_FLOW_RAY_ADDRESS in os.environ else ()))
     inherited = {name: os.environ[name] for name in names if name in os.environ}
     env = {**inherited, **order.env, **volumes, **secrets}
-    if user is None:
+    if user is None and not order.policy.sandbox:
         return Ready(program, order.argv, env)
     env.pop("TMPDIR", None)              # of the server, which alone can write there
     work = folder / WORK
-    handed_over = hand_over(user, folder, work, folder / VOLUMES)
-    return Ready(program, order.argv, {**env, **user.environment(work), **order.env, **handed_over}, user)
+    copies = hand_over(user, folder, work, folder / VOLUMES) if user else copy_inputs(folder)
+    own = user.environment(work) if user else {}
+    ready = Ready(program, order.argv, {**env, **own, **order.env, **copies}, user)
+    return _in_sandbox(ready, order, folder, tuple(map(Path, volumes.values()))) if order.policy.sandbox else ready
+
+
+def _in_sandbox(ready: Ready, order: Order, folder: Path, volumes: tuple[Path, ...]) -> Ready:
+    """Raises LookupError without bubblewrap; PermissionError for a program that needs more of the network."""
+    check_without_network(ready.env)
+    bubblewrap = find_bubblewrap(order.policy.sandbox)
+    argv = inside(bubblewrap, ready.argv, ready.program, folder, _home_of(folder), (folder / WORK, *volumes), ready.env)
+    return replace(ready, program=Path(bubblewrap), argv=argv, has_network=False)
+
+
+def _home_of(folder: Path) -> Path:
+    """Return the home of a worker folder: the outermost that can be it, since a component may be named as its folders
+    are."""
+    above = [one.parent for one in folder.parents if one.name == JOBS] or [folder]
+    return next((one for one in reversed(above) if (one / RUN).is_dir()), above[0])
 
 
 def _secrets(order: Order) -> dict[str, str]:

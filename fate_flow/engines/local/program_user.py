@@ -77,8 +77,8 @@ def hand_over(user: ProgramUser, folder: Path, work: Path, volumes: Path) -> Map
     for entry in folder.iterdir():
         if entry.is_file():            # orders, with tokens and secrets; most have this mode already
             entry.chmod(stat.S_IMODE(entry.stat().st_mode) & ~0o077)
-    variables = _hand_over_config(user, folder)
-    _let_group_read(user, folder / PEERS)
+    variables = copy_inputs(folder, user.gid)
+    _let_group_read(folder / PEERS, user.gid)
     for top in (work, volumes):
         for path in _all_below(top):
             os.chown(path, user.uid, user.gid, follow_symlinks=False)
@@ -95,8 +95,11 @@ def take_back(folder: Path) -> None:
         folder.chmod(0o700)
 
 
-def _hand_over_config(user: ProgramUser, folder: Path) -> dict[str, str]:
-    """Copy the inputs, and write a task configuration that names the copies."""
+def copy_inputs(folder: Path, group: int = -1) -> dict[str, str]:
+    """Copy the inputs for a program that does not reach the home, and write a task configuration that names the copies.
+
+    Return the variable with its path. `group`: the one that may read both; -1: that of the server. Raises OSError;
+    ValueError for an input that such a program cannot have."""
     import yaml  # the server's processes and the spawner's other forks do without
 
     source = folder / "config.yaml"
@@ -108,11 +111,11 @@ def _hand_over_config(user: ProgramUser, folder: Path) -> dict[str, str]:
     for artifact in _artifacts(config.get("input_artifacts")):
         artifact["uri"] = _copied(str(artifact["uri"]), inputs)
     for path in _all_below(inputs):
-        os.chown(path, -1, user.gid, follow_symlinks=False)
+        os.chown(path, -1, group, follow_symlinks=False)
         path.chmod(0o750 if path.is_dir() else 0o440)
     target = folder / CONFIG
     target.write_text(json.dumps(config), encoding="utf-8")     # which is YAML, too
-    _let_group_read(user, target)
+    _let_group_read(target, group)
     return {CONFIG_VARIABLE: str(target)}
 
 
@@ -130,15 +133,15 @@ def _copied(uri: str, inputs: Path) -> str:
         return copy.uri
     path = Path(uri.removeprefix(FILE_SCHEME))
     if not uri.startswith(FILE_SCHEME) or not path.is_file():
-        raise ValueError(f"input {uri}: a program of another user (commands.user) reads tables and files alone")
+        raise ValueError(f"input {uri}: a program of another user, or in a sandbox, reads tables and files alone")
     target = inputs / path.name
     shutil.copyfile(path, target)
     return f"{FILE_SCHEME}{target}"
 
 
-def _let_group_read(user: ProgramUser, path: Path) -> None:
+def _let_group_read(path: Path, group: int) -> None:
     if path.exists():
-        os.chown(path, -1, user.gid, follow_symlinks=False)
+        os.chown(path, -1, group, follow_symlinks=False)
         path.chmod(0o640)
 
 

@@ -7,6 +7,7 @@ import stat
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.engines.local.program_user import PASSES, ProgramUser
+from fate_flow.engines.local.sandbox import check_bubblewrap
 from fate_flow.settings.settings import Settings
 
 
@@ -15,6 +16,8 @@ def check_program_user(settings: Settings) -> None:
     rules = settings.commands
     if not rules.enabled:
         return
+    if rules.sandbox:
+        _check_sandbox(rules.sandbox)
     is_root = os.geteuid() == 0
     if not rules.user:
         if is_root and not rules.as_root:
@@ -34,6 +37,13 @@ def check_program_user(settings: Settings) -> None:
         raise BadSettings(f"{where}: this machine has no user of that name") from error
     if user.uid == 0:
         raise BadSettings(f"{where}: is root; name a user without rights of its own")
+
+
+def _check_sandbox(where: str) -> None:
+    try:
+        check_bubblewrap(where)
+    except LookupError as error:
+        raise BadSettings(str(error)) from error
 
 
 def open_home(settings: Settings) -> None:

@@ -16,6 +16,7 @@ from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.program import ProgramRules
 from fate_flow.engines.local.program_user import ProgramUser
 from fate_flow.server.engines.program_user import check_program_user, open_home
+from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
 
 NOBODY = pwd.getpwuid(65534).pw_name
@@ -85,3 +86,24 @@ def test_a_folder_above_the_home_that_is_closed_is_named(tmp_path: Path) -> None
     assert f"so user {NOBODY} does not reach {closed}/home/jobs" in shown
     with pytest.raises(BadSettings, match="move the home, or let others pass"):
         open_home(settings(closed / "home", user=NOBODY))
+
+
+def test_a_sandbox_that_this_machine_does_not_have_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(BadSettings, match=r"commands\.sandbox: /nothing/bwrap: there is no such program"):
+        check_program_user(settings(tmp_path, sandbox="/nothing/bwrap"))
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho no permission to make namespaces >&2; exit 1\n")
+    broken.chmod(0o755)
+    with pytest.raises(BadSettings, match="bwrap does not work here: no permission to make namespaces"):
+        check_program_user(settings(tmp_path, sandbox=str(broken)))
+
+
+def test_the_configuration_names_the_sandbox(tmp_path: Path) -> None:
+    conf = tmp_path / "c.yaml"
+    for text, expected in (("none", ""), ("bubblewrap", "bubblewrap"), ("/opt/bwrap", "/opt/bwrap")):
+        conf.write_text(f'party_id: "9999"\ncommands: {{sandbox: {text}}}\n')
+        assert load_settings(conf).commands.sandbox == expected
+    conf.write_text('party_id: "9999"\ncommands: {sandbox: docker}\n')
+    with pytest.raises(BadSettings, match="is neither none nor bubblewrap, nor the absolute path of bubblewrap"):
+        load_settings(conf)

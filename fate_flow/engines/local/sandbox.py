@@ -1,0 +1,166 @@
+"""The sandbox of programs (`commands.sandbox: bubblewrap`): what a program sees of the machine, and its network.
+
+The worker makes a network of its own, in which there is nothing but loopback, and listens there at the port of the
+server's listener for workers. A socket stays in the network in which it was made, so a process outside can accept at
+it: this *forwarder* carries each connection to the real listener, byte by byte. Then the worker becomes bubblewrap,
+which shows the program a machine that it cannot write to, with a /tmp, a /run and processes of its own, and becomes
+the program.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import signal
+import socket
+import struct
+import subprocess
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from shutil import which
+from urllib.parse import urlsplit
+
+from fate_flow.core.model.program import BUBBLEWRAP
+from fate_flow.engines.local import proc
+
+_PROGRAM = "bwrap"
+_LISTENER_VARIABLE = "FATE_FLOW_EXCHANGE_URL"
+_PACKAGE_VARIABLE = "FATE_FLOW_PYTHON_PATH"
+_OF_STREAMS = ("FATE_FLOW_LISTEN_", "FATE_FLOW_PORT_")
+_CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
+_REQUEST = "16sH14s"                 # of an interface: its name and flags
+_PR_SET_DUMPABLE = 4
+_PIECE = 65536
+_TRIAL_SECONDS = 20.0
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def find_bubblewrap(where: str) -> str:
+    """Return the path of bubblewrap. `where`: BUBBLEWRAP, or its path. Raises LookupError if there is none."""
+    program = which(_PROGRAM if where == BUBBLEWRAP else where)
+    if program is None:
+        raise LookupError(f"commands.sandbox: {where}: there is no such program on the PATH of this server (bwrap)")
+    return program
+
+
+def check_bubblewrap(where: str) -> None:
+    """Raises LookupError with the reason if this machine does not let us use bubblewrap."""
+    program = find_bubblewrap(where)
+    trial = [program, "--unshare-net", "--unshare-pid", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    trial += ["true"]
+    done = subprocess.run(trial, capture_output=True, text=True, timeout=_TRIAL_SECONDS, check=False)
+    if done.returncode:
+        raise LookupError(f"commands.sandbox: {program} does not work here: {done.stderr.strip() or done.returncode}")
+
+
+def check_without_network(env: Mapping[str, str]) -> None:
+    """Raises PermissionError for a program that needs more of the network than its server."""
+    if any(name.startswith(_OF_STREAMS) for name in env):
+        raise PermissionError(
+            "ports: this party runs programs without a network (commands.sandbox), so they can have no streams"
+        )
+
+
+def leave_network(env: Mapping[str, str]) -> None:
+    """Put this process into a network of its own, where only the listener for workers answers. Raises OSError.
+
+    The forwarder is a process of this worker, and ends with it."""
+    url = urlsplit(env.get(_LISTENER_VARIABLE, ""))
+    address = (url.hostname, url.port) if url.hostname and url.port else None
+    here, there = socket.socketpair()
+    if os.fork() == 0:
+        _become_forwarder(there, here, address)
+    there.close()
+    user, group = os.geteuid(), os.getegid()
+    _LIBC.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)      # after a change of the user, the files below are root's otherwise
+    _unshare(_CLONE_NEWNET if user == 0 else _CLONE_NEWNET | _CLONE_NEWUSER)
+    if user:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    _raise_loopback()
+    if address:
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", address[1]))
+        listener.listen(128)
+        socket.send_fds(here, [b"!"], [listener.fileno()])
+        listener.close()
+    here.close()
+
+
+def inside(
+    bubblewrap: str, argv: Iterable[str], program: Path, folder: Path, home: Path, writable: Iterable[Path],
+    env: Mapping[str, str],
+) -> tuple[str, ...]:
+    """Return the arguments of bubblewrap that run the program.
+
+    It sees the machine without its own /tmp, /run and the home, with its worker folder, and writes to `writable`. The
+    first of these is its working folder."""
+    places = list(writable)
+    found = [
+        bubblewrap, "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
+        "--tmpfs", "/tmp", "--tmpfs", "/var/tmp", "--tmpfs", "/run", "--tmpfs", str(home),  # noqa: S108  # inside
+        "--ro-bind", str(folder), str(folder),
+    ]  # fmt: skip
+    if package := env.get(_PACKAGE_VARIABLE):
+        found += ["--ro-bind-try", package, package]
+    for place in places:
+        found += ["--bind", str(place), str(place)]
+    _, *rest = argv
+    return (*found, "--chdir", str(places[0]), "--", str(program), *rest)
+
+
+def _unshare(flags: int) -> None:
+    if _LIBC.unshare(flags):
+        number = ctypes.get_errno()
+        raise OSError(number, f"commands.sandbox: no network of its own for a program: {os.strerror(number)}")
+
+
+def _raise_loopback() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        asked = struct.pack(_REQUEST, b"lo", 0, b"")
+        _, flags, _ = struct.unpack(_REQUEST, fcntl.ioctl(any_socket, _SIOCGIFFLAGS, asked))
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack(_REQUEST, b"lo", flags | _IFF_UP, b""))
+
+
+def _become_forwarder(there: socket.socket, here: socket.socket, address: tuple[str, int] | None) -> None:
+    """Carry connections until this process is killed with its worker, which has the only other end."""
+    try:
+        proc.set_name("fate-forwarder")
+        os.setpgid(0, 0)               # a stop asks the group of the worker, and waits for all of it
+        here.close()
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        _, descriptors, _, _ = socket.recv_fds(there, 1, 1)
+        there.close()
+        for number in (0, 1, 2):       # the runner reads the worker's output to its end
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, number)
+            os.close(null)
+        if descriptors and address:
+            with socket.socket(fileno=descriptors[0]) as listener:
+                while True:
+                    accepted, _ = listener.accept()
+                    threading.Thread(target=_carry, args=(accepted, address), daemon=True).start()
+    finally:
+        os._exit(0)
+
+
+def _carry(accepted: socket.socket, address: tuple[str, int]) -> None:
+    with suppress(OSError), accepted, socket.create_connection(address) as server:
+        back = threading.Thread(target=_pump, args=(server, accepted), daemon=True)
+        back.start()
+        _pump(accepted, server)
+        back.join()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while piece := source.recv(_PIECE):
+            target.sendall(piece)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
