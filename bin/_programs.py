@@ -2,23 +2,28 @@
 
     _programs.py prometheus      promtool
     _programs.py bubblewrap      bwrap
-    _programs.py browser         chromium, chromedriver, and the folder with fonts
+    _programs.py browser         chromium, chromedriver, and axe, a script that finds what keeps people out of a page
 
-Packages are unpacked under `.cache/<part>` once (`_debian.py`). `libraries` is the value of LD_LIBRARY_PATH for their
-programs, and `root` the folder; both are empty for programs that are installed.
+Packages are unpacked under `.cache/<part>` once (`_debian.py`). axe comes from the npm registry, with a digest.
+`libraries` is the value of LD_LIBRARY_PATH for the programs of packages, and `root` the folder; both are empty for
+programs that are installed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import shutil
 import sys
+import tarfile
+import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))      # `python -P` leaves it out
-from _debian import NOT_TO_BE_HAD, NotToBeHad, fetched, library_path
+from _debian import CACHE, NOT_TO_BE_HAD, NotToBeHad, fetched, library_path, locked
 
 
 @dataclass(frozen=True)
@@ -39,16 +44,46 @@ PARTS = {
 }
 
 
+AXE = "https://registry.npmjs.org/axe-core/-/axe-core-4.14.1.tgz"
+AXE_SHA256 = "e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745"
+_AXE_FILE = "package/axe.min.js"
+_SECONDS = 60.0
+
+
+def axe() -> str:
+    """Return the path of axe, which is downloaded once. Raise NotToBeHad."""
+    kept = CACHE / "axe" / f"{AXE_SHA256[:16]}.js"
+    with locked(CACHE / "axe.lock"):
+        if kept.exists():
+            return str(kept)
+        try:
+            with urllib.request.urlopen(AXE, timeout=_SECONDS) as answer:
+                archive = answer.read()
+        except OSError as error:
+            raise NotToBeHad(f"axe cannot be downloaded: {error}") from error
+        if hashlib.sha256(archive).hexdigest() != AXE_SHA256:
+            raise NotToBeHad(f"{AXE} has another digest than {AXE_SHA256}")
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            file = files.extractfile(_AXE_FILE)
+            assert file is not None, _AXE_FILE
+            kept.parent.mkdir(exist_ok=True)
+            draft = kept.with_suffix(".draft")
+            draft.write_bytes(file.read())
+            draft.replace(kept)
+    return str(kept)
+
+
 def programs_of(name: str) -> dict[str, str]:
     """Return the paths of the programs, `libraries` and `root`. Raise NotToBeHad."""
     part = PARTS[name]
+    more = {"axe": axe()} if name == "browser" else {}
     installed = {program: shutil.which(program) for program in part.programs}
     if all(installed.values()):
-        return {**{program: str(path) for program, path in installed.items()}, "libraries": "", "root": ""}
+        return {**{program: str(path) for program, path in installed.items()}, **more, "libraries": "", "root": ""}
     what = next(iter(part.programs))
     root = fetched(name, what, part.packages, lambda at: [at / path for path in part.programs.values()])
     unpacked = {program: str(root / path) for program, path in part.programs.items()}
-    return {**unpacked, "libraries": library_path(root), "root": str(root)}
+    return {**unpacked, **more, "libraries": library_path(root), "root": str(root)}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -36,6 +36,8 @@ CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
 SLURM_VARIABLE = "FATE_FLOW_TEST_SLURM"
 PROMTOOL_VARIABLE = "FATE_FLOW_TEST_PROMTOOL"
 BWRAP_VARIABLE = "FATE_FLOW_TEST_BWRAP"
+BROWSER_VARIABLE = "FATE_FLOW_TEST_BROWSER"
+"""The programs of a browser, as JSON."""
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
 BEFORE_VARIABLE = "FATE_FLOW_TEST_BEFORE"
 """What failed before a run (.ci/run): the run says it, too, and fails."""
@@ -148,6 +150,7 @@ def run_all(arguments: Sequence[str]) -> int:
         _own_folder() as folder, _mariadb(folder) as server, _Helper("_environment.py", "fate_client") as client,
         _Helper("_slurm.py", "fetch") as slurm, _Helper("_programs.py", "prometheus") as prometheus,
         _Helper("_programs.py", "bubblewrap") as bubblewrap,
+        _Helper("_programs.py", "browser") as browser,
     ):
         environment, outcome = _environment(folder), Outcome()
         with _Checks(folder, environment, () if arguments else CHECKS) as checks:
@@ -176,6 +179,10 @@ def run_all(arguments: Sequence[str]) -> int:
                 outcome.add("PROGRAMS OF ANOTHER USER SKIPPED: only root can run them", fails=False)
             if problem := _why_no_groups():
                 outcome.add(f"LIMITS BY CGROUPS SKIPPED: {problem}", fails=False)     # they need root, also on a CI
+            found, problem = browser.wait()
+            environment[BROWSER_VARIABLE] = json.dumps(found) if found else ""
+            if problem:
+                outcome.add(f"BROWSER PART SKIPPED: {problem}", fails=is_ci or not browser.cannot_be_had)
             return _run_tests(folder, environment, checks, outcome, arguments or SIDE_BY_SIDE)
 
 

@@ -32,6 +32,7 @@ ON_SLURM = "integration on slurm"
 SECONDS: dict[str, float] = {
     "integration of jobs on sqlite": 242, "integration on mariadb": 172, "integration of servers on sqlite": 165,
     "genuine": 70, "attacks": 65, ON_SLURM: 30,
+    "tests/integration/browser/test_board_in_a_browser.py": 25,
     "tests/chaos/test_chaos.py": 25,
     "tests/integration/engine/test_engine.py": 13,
     "tests/integration/engine/test_engine_stop.py": 8,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from fate_flow.api.between_parties.party_lines import PartyLines
 from fate_flow.api.between_parties.request_rate import RequestRate
 from fate_flow.api.between_parties.streams import stream_blueprint
 from fate_flow.api.http.caller import CALLER
-from fate_flow.api.http.client_auth import OF_PARTIES, WINDOW_MS, ClientAuth
+from fate_flow.api.http.client_auth import OF_PAGES, OF_PARTIES, WINDOW_MS, ClientAuth
 from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.nonces import Nonces
 from fate_flow.api.http.party_connection import (
@@ -58,10 +58,11 @@ if TYPE_CHECKING:
 
 
 def create_public_app(
-    services: Services, spool: Spool | None = None, message_key: MessageKey | None = None
+    services: Services, spool: Spool | None = None, message_key: MessageKey | None = None, pages: Sequence[Api] = (),
 ) -> Flask:  # fmt: skip
     """Return the application for `fateflow.http_port`; `spool` stores messages of other parties' workers to ours.
-    `message_key` returns the key that signs an answer; with authentication.site it is needed."""
+    `message_key` returns the key that signs an answer; with authentication.site it is needed.
+    `pages`: what people see at the same address in a browser."""
     app = Flask("fate_flow", static_folder=None)
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False       # else Flask sends an HTML redirect to the address in the Host header
@@ -81,7 +82,7 @@ def create_public_app(
         blueprint.before_request(read_ignored_body)
     exchange = () if spool is None else tuple(_for_workers(services, spool))
     register_apis(
-        app, Api(CLIENTS, clients), Api(PARTIES, parties), Api(ExchangeEnvelope(), exchange), v2.api(services)
+        app, Api(CLIENTS, clients), Api(PARTIES, parties), Api(ExchangeEnvelope(), exchange), v2.api(services), *pages
     )
     counted = AccessLog(app.wsgi_app, services.context.record, lines, services.context.measures)
     app.wsgi_app = counted  # type: ignore[method-assign]  # Flask's own hook
@@ -116,7 +117,7 @@ def _check_callers(
     """Install the checks of callers: no web page of another site may call. The routes of clients and those of other
     parties are separate, and have separate checks."""
     settings = services.settings
-    app.before_request(OriginCheck(settings.allowed_hosts).check)
+    app.before_request(OriginCheck(settings.allowed_hosts, OF_PAGES).check)
     if settings.client_keys is not None:
         of_clients = Nonces(settings.run_dir / "nonces", WINDOW_MS)
         people = People(settings.home, settings.client_keys)

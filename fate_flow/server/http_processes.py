@@ -46,6 +46,7 @@ from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.settings.settings import Settings
 from fate_flow.store.views.views import Views
+from fate_flow.web.routes import web_api
 
 _KEEP_ALIVE_SECONDS = 75
 _WORKER_SECONDS = 60.0           # a busy machine may hold a worker up in the middle of a request
@@ -104,8 +105,9 @@ class HttpProcesses:
         services = Services(settings, context, use_cases, Views(store.database), JobIds(), inquirer.ask)
         own = self.signature
         return create_public_app(
-            services, open_spool(settings, self.wakeups.exchange), (lambda: own.key) if own else None
-        )
+            services, open_spool(settings, self.wakeups.exchange), (lambda: own.key) if own else None,
+            (web_api(services, secret_of(settings)),),
+        )  # fmt: skip
 
     def _worker_app(self) -> Flask:
         store = open_store(self.settings, open_log(self.settings))

@@ -32,9 +32,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "api": {
         "core", "jobspec", "records", "peers", "relay", "components", "engines", "store", "settings", "services",
     },
+    "web": {"core", "store", "settings", "services", "api"},
     "server": {
         "core", "jobspec", "records", "peers", "gateway", "relay", "streams", "components", "engines", "store",
-        "settings", "services", "api",
+        "settings", "services", "api", "web",
     },
     "cli": {"core", "jobspec", "peers", "relay", "engines", "store", "settings", "services", "server"},
 }  # fmt: skip

@@ -34,6 +34,8 @@ SIGNED_WITH = ("TIMESTAMP", "NONCE", "APP-KEY", "SIGNATURE")     # WSGI makes no
 _MOST_LETTERS = 200
 _UPLOAD = "multipart/form-data"
 OF_PARTIES = ("/v1/party/", "/v1/initiator/", "/v1/tracker/", "/v1/exchange/")
+OF_PAGES = "/board"
+"""Where people see pages. They sign in, and each page checks that."""
 _OF_CLIENTS_ALL_THE_SAME = "/v1/party/list"
 
 NOT_SIGNED = (
@@ -227,5 +229,5 @@ def _missing(client: Client, roles: ClientRole) -> str:
 
 
 def is_for_clients(rule: str) -> bool:
-    """Return whether a route is for clients; other parties have routes of their own."""
-    return rule == _OF_CLIENTS_ALL_THE_SAME or not rule.startswith(OF_PARTIES)
+    """Return whether a route is for clients; other parties, and people with a browser, have routes of their own."""
+    return rule == _OF_CLIENTS_ALL_THE_SAME or not rule.startswith((*OF_PARTIES, f"{OF_PAGES}/"))

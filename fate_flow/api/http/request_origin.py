@@ -2,8 +2,9 @@
 
 A browser lets any page send requests to a server of this machine or network. It names the page in `Origin` and
 `Sec-Fetch-Site`. If the name of a page is made to lead to this server (DNS rebinding), the browser takes the page for
-one of the same origin, but `Host` has its name. So all three headers are checked, on every route, before any key.
-Programs send only `Host`, with the address that they were given.
+one of the same origin, but `Host` has its name. So all three headers are checked, on every route, before any key. Only
+a link to a page of the board may come from another site. Programs send only `Host`, with the address that they were
+given.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ class OtherSite(PermissionDenied):
 
 
 class OriginCheck:
-    """The check of one server. `names`: its names besides IP addresses and the names of this machine."""
+    """The check of one server. `names`: its names besides IP addresses and the names of this machine. `pages`: the path
+    below which people see pages, to which pages of other sites may have links; empty: none."""
 
-    def __init__(self, names: Collection[str] = ()) -> None:
+    def __init__(self, names: Collection[str] = (), pages: str = "") -> None:
         self._names = frozenset(map(_without_case, names))
+        self._pages = f"{pages}/" if pages else ""
         self._own = self._names | {"localhost", _without_case(socket.gethostname())}
 
     def check(self) -> None:
@@ -46,8 +49,15 @@ class OriginCheck:
         if origin is not None and not self._is_own_page(origin, host or ""):
             raise OtherSite(f"Origin: {shown(origin)} is another site: its pages may not send requests here")
         site = request.headers.get("Sec-Fetch-Site", "none")
-        if site not in _OWN_PAGE:
+        if site not in _OWN_PAGE and not self._is_link():
             raise OtherSite(f"Sec-Fetch-Site: {shown(site)}: other sites' pages may not send requests here")
+
+    def _is_link(self) -> bool:
+        """Return whether somebody follows a link to a page: it changes nothing, no cookie of ours is sent,
+        and the page of the other site does not see it."""
+        how, where = request.headers.get("Sec-Fetch-Mode"), request.headers.get("Sec-Fetch-Dest")
+        is_page = bool(self._pages) and request.path.startswith(self._pages)
+        return is_page and request.method == "GET" and (how, where) == ("navigate", "document")
 
     def _is_own(self, host: str) -> bool:
         found = _HOST.fullmatch(host)

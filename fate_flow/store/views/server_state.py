@@ -72,7 +72,7 @@ def server_state(tx: SqlTransaction) -> ServerState:
     pending, queued = _pending()
     return ServerState(
         steady, tx.scheduler()[1], count_seats(), pending, max(0, steady - queued) if queued is not None else 0,
-        _reserving(), _awaiting_approval(), _workers(), _engines(), _outbox(steady), tx.peer_troubles(),
+        _reserving(), _awaiting_approval(), _workers(), engines_in_use(), _outbox(steady), tx.peer_troubles(),
         tx.intake_hold() is not None,
     )  # fmt: skip
 
@@ -130,7 +130,8 @@ def _workers() -> dict[str, int]:
     return {**dict.fromkeys(unfinished, 0), **dict(rows)}
 
 
-def _engines() -> tuple[EngineUse, ...]:
+def engines_in_use() -> tuple[EngineUse, ...]:
+    """Return the engines, by name."""
     columns = (
         EngineRow.f_engine_name, EngineRow.f_cores, EngineRow.f_remaining_cores, EngineRow.f_memory,
         EngineRow.f_remaining_memory, EngineRow.f_gpus, EngineRow.f_remaining_gpus,

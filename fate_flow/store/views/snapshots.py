@@ -53,8 +53,8 @@ class QueuePage:
     digests: Mapping[str, str]       # of the documents of unapproved jobs, by job id
 
 
-def snapshot_of(tx: SqlTransaction, job_id: str) -> JobSnapshot | None:
-    """Return what is known here of a job; None if the job is unknown."""
+def snapshot_of(tx: SqlTransaction, job_id: str, *, with_metric: bool = True) -> JobSnapshot | None:
+    """Return what is known here of a job; None if the job is unknown. Without `with_metric`, `newest_metric` is 0."""
     jobs = sorted(tx.jobs_here(job_id), key=lambda job: not job.is_initiator)
     if not jobs:
         return None
@@ -67,10 +67,15 @@ def snapshot_of(tx: SqlTransaction, job_id: str) -> JobSnapshot | None:
     known = tuple(task for task in earlier if task is not None)
     workers = _newest_workers(tx.workers_of(job_id), {task.key for task in tasks if task.worker_id})
     name = names_of([job_id]).get(job_id, "")
-    seats, steady, troubles = tx.seats(job_id), tx.steady(), tx.peer_troubles()
+    seats = tx.seats(job_id) if own.is_initiator else ()         # only an initiator has any
+    steady, troubles = tx.steady(), tx.peer_troubles()
     digest = digests_of(tx, [job_id]).get(job_id, "") if own.consent is not None else ""
-    metric = MetricRow.select(fn.MAX(MetricRow.f_id)).where(MetricRow.f_job_id == job_id).scalar() or 0
+    metric = _newest_metric(job_id) if with_metric else 0
     return JobSnapshot(tuple(jobs), seats, tasks, place, steady, known, workers, name, troubles, digest, metric)
+
+
+def _newest_metric(job_id: str) -> int:
+    return MetricRow.select(fn.MAX(MetricRow.f_id)).where(MetricRow.f_job_id == job_id).scalar() or 0
 
 
 def queue_page(tx: SqlTransaction, limit: int, offset: int) -> QueuePage:

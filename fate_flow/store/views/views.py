@@ -28,6 +28,7 @@ from fate_flow.store.sql.resources import COMPUTING
 from fate_flow.store.sql.results import metric_of
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.values import READ, Document, Metric, MetricPiece, OutputTable, TableMeta
+from fate_flow.store.views.board import JobSearch, JobsPage, Overview, Place, count_reviews, jobs_page, overview
 from fate_flow.store.views.columns import Row, column_of, read_rows
 from fate_flow.store.views.count_cache import CountCache
 from fate_flow.store.views.filters import NO_INDEX, Filters, conditions
@@ -124,6 +125,29 @@ class Views:
         """Return what is known here of a job, to explain its state; None if the job is unknown."""
         with self._reading() as tx:
             return snapshot_of(tx, job_id)
+
+    @_read_again
+    def board_job(self, job_id: str) -> tuple[JobSnapshot | None, int]:
+        """Return what the board shows of a job, and the number of jobs that this party has to approve."""
+        with self._reading() as tx:
+            return snapshot_of(tx, job_id, with_metric=False), count_reviews()
+
+    @_read_again
+    def board_jobs(self, search: JobSearch, before: Place | None) -> JobsPage:
+        """Return a page of the board's list of jobs."""
+        with self._reading():
+            return jobs_page(search, before)
+
+    @_read_again
+    def board_overview(self) -> Overview:
+        with self._reading() as tx:
+            return overview(tx)
+
+    @_read_again
+    def reviews(self) -> int:
+        """Return the number of jobs that this party has to approve."""
+        with self._reading():
+            return count_reviews()
 
     @_read_again
     def queue(self, limit: int, offset: int) -> QueuePage:

@@ -1,4 +1,4 @@
-"""The page that `board_url` of a submit leads to. This server has no board; the page names commands to use instead."""
+"""The page where FATE has its board: it leads to ours, which has its own address."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <title>Party {party_id}</title>
 <h1>Party {party_id}</h1>
-<p>This server has no board. Use these commands to see a job; its id is in the address of this page.</p>
+<p>The board is at <a href="/board/">/board/</a>. A job is at /board/jobs/JOB_ID; if a link of an older release has led
+here, its job id is in the address of this page. By command:</p>
 <pre>
 flow --server {url} job watch -j JOB_ID
 flow --server {url} job explain -j JOB_ID
@@ -27,7 +28,7 @@ def blueprint(party_id: str, url: str) -> Blueprint:
     page = _PAGE.format(party_id=party_id, url=url)
 
     @board.get("/index.html")
-    @declared("Show a page with the commands that show a job.", OPEN, file="text/html")
+    @declared("Show a page that leads to the board, with the commands that show a job.", OPEN, file="text/html")
     def index() -> Response:
         return Response(page, mimetype="text/html")
 

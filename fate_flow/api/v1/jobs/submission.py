@@ -300,7 +300,7 @@ def _capped(history: Sequence[HistoryEntry]) -> Iterator[dict[str, Any]]:
 
 def board_url_of(settings: Settings, job_id: str, party: Party) -> str:
     """Return the URL where FATE's clients expect a board: here, a page with the commands that show a job."""
-    return f"{settings.url}/index.html#/dashboard?job_id={job_id}&role={party.role}&party_id={party.party_id}"
+    return f"{settings.url}/board/jobs/{job_id}?role={party.role}&party_id={party.party_id}"
 
 
 def _either(body: Mapping[str, Any], *names: str) -> Any:

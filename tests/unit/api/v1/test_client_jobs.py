@@ -56,15 +56,15 @@ def test_a_submit_answers_where_everything_is(world: World) -> None:
     assert data["runtime_conf_path"] == str(home / "jobs" / job_id / "job_runtime_conf.json")
     on_party = home / "jobs" / job_id / "local" / "0" / "job_runtime_on_party_conf.json"
     assert data["runtime_conf_on_party_path"] == str(on_party)
-    assert data["board_url"].endswith(f"job_id={job_id}&role=local&party_id=0")
+    assert data["board_url"].endswith(f"/board/jobs/{job_id}?role=local&party_id=0")
     assert data["warnings"] == []
     assert [job_id] in [list(jobs) for jobs in world.rung]
 
 
-def test_where_the_board_would_be_a_page_says_what_shows_a_job(world: World) -> None:
-    url = world.ask("job/submit", a_job(world))["data"]["board_url"]
-    page = world.client.get(url.removeprefix(world.services.settings.url).partition("#")[0])
+def test_where_fate_has_its_board_a_page_leads_to_ours_and_names_the_commands(world: World) -> None:
+    page = world.client.get("/index.html")
     assert (page.status_code, page.mimetype) == (200, "text/html")
+    assert 'href="/board/"' in page.text
     assert f"flow --server {world.services.settings.url} job watch" in page.text
 
 
@@ -329,7 +329,7 @@ def test_the_report_of_a_job(world: World) -> None:
 def test_the_page_of_a_job(world: World) -> None:
     named = {"job_id": "20260101120000", "role": "guest", "party_id": 9999}
     [url] = world.ask("job/url/get", named)["data"]["board_url"]
-    assert url.endswith("/index.html#/dashboard?job_id=20260101120000&role=guest&party_id=9999")
+    assert url.endswith("/board/jobs/20260101120000?role=guest&party_id=9999")
     assert world.client.get("/index.html").status_code == 200
     assert world.ask("job/url/get", {"job_id": "20260101120000"})["retcode"] == 101
 

@@ -1,0 +1,103 @@
+"""Pages: templates, headers, and validators for the script that keeps a page fresh.
+
+Nothing on a page is inline, neither script nor style, and only files of this server are loaded. A page is the same as
+long as what it shows is the same: times are written as they are, and the browser says how long ago they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from flask import Response, request
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from fate_flow.core.text.phrases import counted
+from fate_flow.web.sessions import Session
+
+FOLDER = Path(__file__).parent
+STATIC = FOLDER / "static"
+POLICY = "; ".join((
+    "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'",
+    "form-action 'self'", "frame-ancestors 'none'", "base-uri 'none'", "require-trusted-types-for 'script'",
+    "trusted-types board",
+))  # fmt: skip
+HEADERS = {
+    "Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()", "Cache-Control": "no-store",
+}  # fmt: skip
+
+FRESH, CALM = 4, 15
+"""After how many seconds a page is asked for again: while something on it may change at any moment, and otherwise."""
+
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
+
+
+@dataclass(frozen=True)
+class StaticFile:
+    """A file of the package, with the digest that is part of its address."""
+
+    content: bytes
+    mimetype: str
+    digest: str
+
+
+def static_files() -> dict[str, StaticFile]:
+    """Return the files by name, that is by path below `static/`."""
+    found = {}
+    for path in sorted(one for one in STATIC.rglob("*") if one.suffix in _TYPES):
+        content = path.read_bytes()
+        name = path.relative_to(STATIC).as_posix()
+        found[name] = StaticFile(content, _TYPES[path.suffix], hashlib.sha256(content).hexdigest())
+    return found
+
+
+class Pages:
+    """Renders the pages of one party's board."""
+
+    def __init__(self, party_id: str, server: str) -> None:
+        """`server`: the address for commands."""
+        self._party_id, self._server = party_id, server
+        self._files = static_files()
+        self._templates = Environment(
+            loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
+            trim_blocks=True, lstrip_blocks=True, auto_reload=False,
+        )  # fmt: skip
+        self._templates.filters.update(moment=moment, counted=counted)
+        self._templates.globals.update(asset=self._asset)
+
+    def show(
+        self, template: str, session: Session | None, *, status: int = 200, poll: int = 0, reviews: int = 0,
+        note: str = "", **values: Any,
+    ) -> Response:  # fmt: skip
+        """Return a page; HTTP status 304 if the browser has it already. `poll`: seconds until it is asked for again; 0:
+        never. `reviews`: the number of jobs that wait for an approval of this party."""
+        text = self._templates.get_template(template).render(
+            party_id=self._party_id, server=self._server, session=session, poll=poll, reviews=reviews, note=note,
+            path=request.path, **values,
+        )  # fmt: skip
+        response = Response(text, status, mimetype="text/html", headers=HEADERS)
+        if status == 200 and request.method == "GET":
+            response.set_etag(hashlib.sha256(text.encode()).hexdigest()[:32], weak=True)
+            response.make_conditional(request)
+        return response
+
+    def file(self, name: str) -> StaticFile | None:
+        return self._files.get(name)
+
+    def _asset(self, name: str) -> str:
+        """Return the address of a file; it changes with its content, so a browser may keep it for ever."""
+        return f"/board/static/{name}?v={self._files[name].digest[:16]}"
+
+
+def moment(milliseconds: int | None) -> Mapping[str, str]:
+    """Return a time as a machine and as a person reads it, in UTC; the script shows it in the time of the browser."""
+    if not milliseconds:
+        return {"machine": "", "person": ""}
+    found = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return {"machine": found.isoformat(timespec="milliseconds"), "person": f"{found:%Y-%m-%d %H:%M:%S} UTC"}

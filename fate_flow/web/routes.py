@@ -1,0 +1,120 @@
+"""The routes of the board, and the checks before each: who is signed in, and whether a form is one of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hmac import compare_digest
+
+from flask import Blueprint, Response, g, request
+
+from fate_flow.api.http.caller import note_caller
+from fate_flow.api.http.errors import Api
+from fate_flow.api.http.nonces import Nonces
+from fate_flow.api.http.services import Services
+from fate_flow.core.access.client_roles import READ
+from fate_flow.core.model.errors import NotFound, PermissionDenied
+from fate_flow.services.context.wall_clock import now_on_the_wall
+from fate_flow.settings.people import People
+from fate_flow.web.envelope import PageEnvelope
+from fate_flow.web.job_actions import add_actions
+from fate_flow.web.pages import Pages
+from fate_flow.web.sessions import CHALLENGE_MS, COOKIE, SESSION_MS, NotSignedIn, Sessions
+from fate_flow.web.views import add_views
+
+_FOR_EVER = "public, max-age=31536000, immutable"
+_OPEN = ("sign_in", "static", "begin_session", "session")
+
+
+def web_api(services: Services, secret: bytes, clock: Callable[[], int] = now_on_the_wall) -> Api:
+    """Return the board of this server; `secret`: that of its home."""
+    settings = services.settings
+    people = None if settings.client_keys is None else People(settings.home, settings.client_keys)
+    sessions = Sessions(secret, people, Nonces(settings.run_dir / "board_nonces", CHALLENGE_MS), clock)
+    pages = Pages(settings.party_id, settings.url)
+    board = Blueprint("board_pages", __name__, url_prefix="/board")
+
+    @board.before_request
+    def check() -> None:
+        """Raise NotSignedIn; PermissionDenied for a form that is not of this session."""
+        if request.endpoint in {f"{board.name}.{name}" for name in _OPEN}:
+            return
+        g.board_session = session = sessions.of(request.cookies.get(COOKIE, ""))
+        note_caller(session.name)
+        if not session.may(READ):
+            raise PermissionDenied(f"client {session.name} has no client role that sees jobs")
+        given = request.form.get("form_token", "") if request.method == "POST" else session.form_token
+        if not compare_digest(given.encode(), session.form_token.encode()):
+            raise PermissionDenied("this form is not one of your session: go back, reload the page and try again")
+
+    _add_sign_in(board, sessions, pages)
+    add_views(board, services, sessions, pages)
+    add_actions(board, services, sessions)
+    return Api(PageEnvelope(pages), (board,), "/board")
+
+
+def _add_sign_in(board: Blueprint, sessions: Sessions, pages: Pages) -> None:
+    @board.get("/static/<path:name>")
+    def static(name: str) -> Response:
+        file = pages.file(name)
+        if file is None:
+            raise NotFound("there is no such file")
+        headers = {"Cache-Control": _FOR_EVER, "X-Content-Type-Options": "nosniff"}
+        response = Response(file.content, mimetype=file.mimetype, headers=headers)
+        response.set_etag(file.digest[:32])
+        response.make_conditional(request)
+        return response
+
+    @board.get("/sign-in")
+    def sign_in() -> Response:
+        return _sign_in_page(sessions, pages, _target(request.args.get("next", "")))
+
+    @board.post("/sign-in")
+    def begin_session() -> Response:
+        target, form = _target(request.form.get("next", "")), request.form
+        try:
+            cookie = sessions.begin(form.get("challenge", ""), form.get("app_key", "").strip(), form.get("proof", ""))
+        except PermissionDenied as error:
+            return _sign_in_page(sessions, pages, target, error.message)
+        response = _see(target)
+        response.set_cookie(
+            COOKIE, cookie, max_age=SESSION_MS // 1000, path="/board", httponly=True, samesite="Strict",
+            secure=request.is_secure,
+        )  # fmt: skip
+        return response
+
+    @board.get("/session")
+    def session() -> Response:
+        """Answer 204 if there is a session: the sign-in page asks, after a link on a page of another site."""
+        headers = {"Cache-Control": "no-store"}
+        try:
+            sessions.of(request.cookies.get(COOKIE, ""))
+        except NotSignedIn:
+            return Response("none\n", mimetype="text/plain", headers=headers)
+        return Response(status=204, headers=headers)
+
+    @board.post("/sign-out")
+    def sign_out() -> Response:
+        response = _see("/board/sign-in")
+        response.delete_cookie(COOKIE, path="/board", httponly=True, samesite="Strict")
+        return response
+
+
+def _sign_in_page(sessions: Sessions, pages: Pages, target: str, problem: str = "") -> Response:
+    if not sessions.needs_key:
+        return _see(target)
+    return pages.show(
+        "sign_in.html", None, status=403 if problem else 200, challenge=sessions.challenge(), target=target,
+        problem=problem,
+    )  # fmt: skip
+
+
+def _target(path: str) -> str:
+    """Return a page of this board: never an address that somebody else has put into a link."""
+    is_own = path.startswith("/board/") and "\\" not in path and path.isprintable()
+    return path if is_own and not path.startswith(("/board/sign-", "/board//")) else "/board/"
+
+
+def _see(path: str) -> Response:
+    return Response(status=303, headers={"Location": path, "Cache-Control": "no-store"})
+
+

@@ -1,0 +1,209 @@
+"""The pages of the board. Each names the command of `flow` that says the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import Blueprint, Response, g, request
+
+from fate_flow.api.http.services import Services
+from fate_flow.api.monitoring.routes import peers_of
+from fate_flow.api.v1.jobs.explain import explained, queued, recounted
+from fate_flow.core.access.client_roles import APPROVE, OPERATE, SUBMIT
+from fate_flow.core.model.errors import BadRequest, FlowError, JobNotFound
+from fate_flow.core.model.grammar import check_job_id, check_party_id, shown
+from fate_flow.core.model.spec import JobSpec
+from fate_flow.core.model.status import JobStatus
+from fate_flow.services.context.documents import spec_in_row
+from fate_flow.services.context.space import no_space
+from fate_flow.store.views.board import JobSearch, Place
+from fate_flow.web.graph import MOST_DRAWN, nodes_of
+from fate_flow.web.pages import CALM, FRESH, Pages
+from fate_flow.web.partners import partners_of
+from fate_flow.web.sessions import NOTE_COOKIE, Sessions
+from fate_flow.web.timeline import timeline_of
+from fate_flow.web.whose_move import who_acts
+
+_FILTERS = ("status", "text", "party", "after", "before")
+_LONGEST_TEXT = 100
+_QUEUE_PAGE = 50
+_MOST_SPECS = 256
+
+
+def add_views(board: Blueprint, services: Services, sessions: Sessions, pages: Pages) -> None:
+    views = _Views(services, sessions, pages)
+    board.get("/")(views.overview)
+    board.get("/jobs")(views.jobs)
+    board.get("/jobs/<job_id>")(views.job)
+    board.get("/jobs/<job_id>/history")(views.history)
+    board.get("/queue")(views.queue)
+    board.get("/approvals")(views.approvals)
+
+
+class _Views:
+    def __init__(self, services: Services, sessions: Sessions, pages: Pages) -> None:
+        self._services, self._sessions, self._pages = services, sessions, pages
+        self._views, self._settings = services.views, services.settings
+        self._specs: dict[str, JobSpec] = {}
+
+    # ------------------------------------------------------------------ lists
+
+    def overview(self) -> Response:
+        found = self._views.board_overview()
+        peers = peers_of(self._settings.run_dir / "peers.json")
+        partners = partners_of(sorted(self._settings.routes), peers, found.troubles, found.steady)
+        totals: dict[str, int] = {}
+        for (_, status), count in found.seats.items():
+            totals[status] = totals.get(status, 0) + count
+        return self._show(
+            "overview.html", reviews=found.reviews, poll=FRESH if totals else CALM, found=found, totals=totals,
+            partners=partners, no_space=no_space(self._services.context),
+        )  # fmt: skip
+
+    def jobs(self) -> Response:
+        search, before = _search(request.args), _place(request.args.get("from", ""))
+        found = self._views.board_jobs(search, before)
+        kept = {key: value for key in _FILTERS if (value := request.args.get(key, ""))}
+        older = f"/board/jobs?{urlencode({**kept, 'from': _written(found.next)})}" if found.next else ""
+        is_first = before is None
+        return self._show(
+            "jobs.html", reviews=found.reviews, poll=FRESH if is_first else 0, rows=found.rows, older=older,
+            is_cut=found.is_cut, kept=kept, statuses=[status.value for status in JobStatus], is_first=is_first,
+            command=_list_command(search),
+        )  # fmt: skip
+
+    def queue(self) -> Response:
+        number = request.args.get("page", "1")
+        if not (number.isascii() and number.isdigit() and 0 < len(number) < 7 and int(number)):
+            raise BadRequest(f"page: {shown(number)} is not a number of a page")
+        page = self._views.queue(_QUEUE_PAGE, (int(number) - 1) * _QUEUE_PAGE)
+        found = queued(page)
+        pages = max(1, -(-found["count"] // _QUEUE_PAGE))
+        return self._show(
+            "queue.html", reviews=len(page.unapproved), poll=FRESH, found=found, number=int(number), pages=pages,
+        )
+
+    def approvals(self) -> Response:
+        page = self._views.queue(1, 0)
+        found = queued(page)
+        return self._show("approvals.html", reviews=len(page.unapproved), poll=FRESH, jobs=found["unapproved"])
+
+    # ------------------------------------------------------------------ one job
+
+    def job(self, job_id: str) -> Response:
+        snapshot, reviews = self._views.board_job(check_job_id(job_id))
+        if snapshot is None:
+            raise JobNotFound(f"job {job_id} is not known to party {self._settings.party_id}; it may have been removed")
+        context, spec = self._services.context, self._spec(job_id, snapshot.jobs[0].revision)
+        found = explained(
+            snapshot, spec, now=0, order=tuple(spec.tasks) if spec else (), limit=context.rules.party_silence,
+            least_ttl=context.ceilings.ttl_of(0), no_space="",
+        )
+        nodes = nodes_of(spec, found["tasks"]) if spec is not None else ()
+        drawn = json.dumps([one.as_json() for one in nodes]) if 1 < len(nodes) <= MOST_DRAWN else ""
+        is_over = found["status"] in ("success", "failed", "canceled", "timeout")
+        return self._show(
+            "job.html", reviews=reviews, poll=CALM if is_over else FRESH, job=found, nodes=nodes, drawn=drawn,
+            tasks={one["component_name"]: one for one in found["tasks"]}, is_over=is_over,
+            acts=who_acts(found, self._settings.party_id), parameters=_parameters(spec), most_drawn=MOST_DRAWN,
+        )  # fmt: skip
+
+    def history(self, job_id: str) -> Response:
+        entries = self._views.history(check_job_id(job_id))
+        if entries is None:
+            raise JobNotFound(f"job {job_id} is not known to party {self._settings.party_id}; it may have been removed")
+        return self._show(
+            "history.html", reviews=self._views.reviews(), poll=CALM, job_id=job_id,
+            moves=[recounted(one) for one in entries], lines=timeline_of(entries),
+        )
+
+    def _spec(self, job_id: str, revision: int) -> JobSpec | None:
+        """Return the specification of a job, read once for each revision; None if its document cannot be read."""
+        key = f"{job_id} {revision}"
+        if key not in self._specs:
+            document = self._views.document(job_id)
+            try:
+                found = None if document is None else spec_in_row(self._services.context, document)
+            except FlowError:                # a document of an older release
+                return None
+            if found is None:
+                return None
+            while len(self._specs) >= _MOST_SPECS:
+                self._specs.pop(next(iter(self._specs)), None)
+            self._specs[key] = found
+        return self._specs[key]
+
+    # ------------------------------------------------------------------ all pages
+
+    def _show(self, template: str, **values: Any) -> Response:
+        session = g.board_session
+        note = self._sessions.noted(request.cookies.get(NOTE_COOKIE, ""))
+        may = {
+            "change": session.may(SUBMIT | OPERATE), "approve": session.may(APPROVE), "operate": session.may(OPERATE),
+        }
+        response = self._pages.show(template, session, note=note, may=may, **values)
+        if note:
+            response.delete_cookie(NOTE_COOKIE, path="/board", httponly=True, samesite="Strict")
+        return response
+
+
+def _search(given: Mapping[str, str]) -> JobSearch:
+    """Return what the filters of the list mean. Raise BadRequest."""
+    status, text, party = given.get("status", ""), given.get("text", "").strip(), given.get("party", "").strip()
+    if status and status not in {one.value for one in JobStatus}:
+        raise BadRequest(f"status: {shown(status)} is not a status of a job")
+    if len(text) > _LONGEST_TEXT or not text.isprintable():
+        raise BadRequest(f"text: is longer than {_LONGEST_TEXT} characters, or not printable")
+    return JobSearch(
+        status, text, check_party_id(party, "party") if party else "", _day(given, "after"), _day(given, "before")
+    )
+
+
+def _day(given: Mapping[str, str], key: str) -> int:
+    """Return the beginning of a day (UTC) in milliseconds; 0 without one."""
+    text = given.get(key, "")
+    if not text:
+        return 0
+    try:
+        return int(datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError as error:
+        raise BadRequest(f"{key}: {shown(text)} is not a day as 2026-01-31") from error
+
+
+def _place(text: str) -> Place | None:
+    """Read from where a list goes on. Raise BadRequest."""
+    if not text:
+        return None
+    parts = text.split("-")
+    if len(parts) != 4 or not (parts[0].isascii() and parts[0].isdigit() and len(parts[0]) < 16):
+        raise BadRequest("from: is not what this board writes into its links")
+    return Place(int(parts[0]), parts[1], parts[2], parts[3])
+
+
+def _written(place: Place) -> str:
+    return f"{place.create_time}-{place.job_id}-{place.role}-{place.party_id}"
+
+
+def _list_command(search: JobSearch) -> str:
+    options = [f"--status {search.status}"] if search.status else []
+    return " ".join(["flow job query", *options]) if options else "flow job list"
+
+
+def _parameters(spec: JobSpec | None) -> Sequence[Mapping[str, Any]]:
+    """Return the parameters of each task: those that are the same at all its parties, and what differs."""
+    found = []
+    for task in spec.tasks.values() if spec is not None else ():
+        by_party = {str(party): dict(values) for party, values in task.parameters.items() if values}
+        keys = sorted({key for values in by_party.values() for key in values})
+        rows = []
+        for key in keys:
+            values = {party: json.dumps(of[key], sort_keys=True) for party, of in by_party.items() if key in of}
+            is_same = len(set(values.values())) == 1 and len(values) == len(by_party)
+            rows.append({"key": key, "values": {"all parties": next(iter(values.values()))} if is_same else values})
+        if rows:
+            found.append({"task": task.name, "rows": rows})
+    return found

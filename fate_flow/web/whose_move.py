@@ -1,0 +1,46 @@
+"""Who has to act for a job to go on, in one sentence: the question that a partner's silence makes hard to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Explained = Mapping[str, Any]
+
+
+def who_acts(job: Explained, own_party_id: str) -> str:
+    """Return who has to act, from what `explained` says; empty if nobody has to: it runs, or it is over as it should
+    be."""
+    if job["status"] in ("running", "ready", "success"):
+        trouble = next((one for one in job["parties"] if one["trouble"]), None)
+        return f"The operators of party {trouble['party_id']}: {trouble['trouble']}." if trouble else ""
+    if job["status"] == "waiting":
+        return _waiting(job)
+    if job["status"] == "failed" and job["caused_by"]:
+        return f"{_people(job['caused_by'], own_party_id)}: the cause is there."
+    return ""
+
+
+def _waiting(job: Explained) -> str:
+    waits_for = job["waits_for"]
+    if waits_for == "release":
+        return f"{(job['hold'] or {}).get('by') or 'Somebody'} holds the job: whoever may release it."
+    if waits_for == "awaiting_approval":
+        parties = job["awaiting_approval"]
+        return " and ".join(f"The people of {party}" for party in parties) + " decide whether they take part." if (
+            parties) else "You: approve or reject the job."
+    if waits_for == "answer":
+        return "The operators of the party that does not answer."
+    if waits_for == "size":
+        return "Whoever submitted it: the job asks for more than a party has in all. Stop it and ask for less."
+    if waits_for == "initiator":
+        return f"Nobody here: {_shown(job['initiator'])} knows its place in the queue."
+    return "Nobody: it starts by itself when the cores are free."
+
+
+def _people(party: str, own_party_id: str) -> str:
+    return "Your own party" if party.rpartition(" ")[2].rpartition("-")[2] == own_party_id else f"The people of {party}"
+
+
+def _shown(party: Mapping[str, str]) -> str:
+    return f"{party['role']} {party['party_id']}"

@@ -1,0 +1,195 @@
+"""The board in a real browser: each view without an error in the console and without a barrier, on a phone and in the
+dark; signing in, keeping fresh, and acting.
+
+The server is the application itself on a socket, over a database with jobs of each kind: nothing has to be waited for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from werkzeug.serving import make_server
+
+from fate_flow.core.access.client_roles import APPROVE, OPERATE, READ, SUBMIT, ClientRole
+from fate_flow.core.model.status import JobStatus
+from fate_flow.settings.client_keys import ClientKeys
+from fate_flow.settings.people import Client, add_client
+from fate_flow.store.values import Document
+from tests.kit.api.client_world import GUEST, HOST, START, TOY_CONF, World, make_world
+from tests.kit.web.browser import Browser
+from tests.kit.web.chromium import Chromium, chromium
+
+pytestmark = pytest.mark.timeout(300)
+
+OWNER = ClientKeys("the-app", "the-secret")
+SCRIPT = "<script>document.title = 'taken over'</script>"
+
+
+@dataclass
+class Site:
+    """A server with jobs, and a browser that looks at it."""
+
+    world: World
+    url: str
+    window: Chromium
+    jobs: dict[str, str]
+
+    def sign_in(self, key: Client, path: str = "/board/") -> None:
+        self.window.run_cdp("Network.clearBrowserCookies", {})
+        self.window.go(f"{self.url}{path}")
+        self.window.type("#app_key", key.app_key)
+        self.window.type("#secret", key.secret_key)
+        self.window.click("#sign-in button")
+
+    def client(self, name: str, roles: ClientRole) -> Client:
+        return add_client(self.world.home, name, roles, 1)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("browser")
+    (folder / "home").mkdir()
+    world = make_world(folder / "home", client_keys=OWNER)
+    server = make_server("127.0.0.1", 0, Browser(world).client.application, threaded=False)
+    serving = threading.Thread(target=server.serve_forever, daemon=True)
+    serving.start()
+    try:
+        with chromium(folder) as window:
+            yield Site(world, f"http://127.0.0.1:{server.server_port}", window, filled(world))
+    finally:
+        server.shutdown()
+        serving.join()
+
+
+def filled(world: World) -> dict[str, str]:
+    waiting = world.add_job(
+        f_name=f"credit {SCRIPT}", f_lacks="room", f_wait_reason="host 10000 has 1 of 8 cores free, 2 asked",
+    )  # fmt: skip
+    world.add_seats(waiting)
+    running = world.add_job(
+        status=JobStatus.RUNNING, document=graph(), f_name="a graph", f_claim="c", f_resource_in_use=True,
+        f_start_time=START,
+    )  # fmt: skip
+    world.add_task(running, "load", f_start_time=START)
+    failed = world.add_job(
+        status=JobStatus.FAILED, f_message=f"toy_0 failed on host 10000: {SCRIPT}", f_caused_by="host 10000",
+    )  # fmt: skip
+    review = world.add_job(party=HOST, initiator=GUEST, f_approval="pending")
+    return {"waiting": waiting, "running": running, "failed": failed, "review": review}
+
+
+def graph() -> Document:
+    after = {"load": [], "left": ["load"], "right": ["load"], "total": ["left", "right"]}
+    components = {
+        name: {
+            "module": "Reader" if not before else "Intersection", "output": {"data": ["data"]},
+            **({"input": {"data": {"data": [f"{before[0]}.data"]}}} if before else {}),
+        }
+        for name, before in after.items()
+    }  # fmt: skip
+    table = {"load": {"table": {"name": "a", "namespace": "b"}}}
+    return Document({"components": components}, {**TOY_CONF, "component_parameters": {"common": table}}, {})
+
+
+# ---------------------------------------------------------------------- signing in
+
+
+def test_a_link_survives_the_sign_in_and_the_secret_stays_in_the_browser(site: Site) -> None:
+    anna = site.client("anna", SUBMIT)
+    path = f"/board/jobs/{site.jobs['failed']}"
+    site.sign_in(anna, path)
+    site.window.wait_for_text("toy_0 failed on host 10000")
+    assert site.window.url == f"{site.url}{path}"
+    assert site.window.run("return document.cookie") == "", "no script reads the session"
+    assert site.window.run("return performance.getEntriesByType('resource').map((one) => one.name)"), "files of ours"
+    assert site.window.console() == []
+
+
+def test_a_wrong_secret_is_said(site: Site) -> None:
+    site.sign_in(Client("anna", "anna", "wrong", SUBMIT))
+    site.window.wait_for_text("the app key or the secret key is wrong")
+    assert [one for one in site.window.console() if "403" not in one] == []
+
+
+# ---------------------------------------------------------------------- every view
+
+
+def test_each_view_has_no_error_and_no_barrier_at_any_size(site: Site) -> None:
+    site.sign_in(site.client("everything", SUBMIT | OPERATE | APPROVE))
+    site.window.wait_for_text("Overview")
+    jobs = [f"/board/jobs/{one}" for one in site.jobs.values()]
+    paths = ["/board/", "/board/jobs", "/board/queue", "/board/approvals", *jobs, f"{jobs[1]}/history"]
+    sizes = ((360, 740, "dark"), (1280, 900, "light"), (3840, 2160, "dark"))
+    problems = []
+    for path in paths:
+        site.window.go(f"{site.url}{path}")
+        for width, height, scheme in sizes:
+            site.window.resize(width, height)
+            site.window.prefer(scheme)
+            wide = site.window.run("return document.documentElement.scrollWidth")
+            if wide > width:
+                problems.append(f"{path} at {width}: {wide} wide")
+            if width < 3000:
+                problems += [f"{path} at {width}, {scheme}: {one}" for one in site.window.barriers()]
+        assert site.window.run("return document.title") != "taken over"
+        problems += [f"{path}: {one}" for one in site.window.console()]
+    site.window.resize(1280, 900)
+    site.window.prefer("light")
+    assert problems == []
+
+
+def test_the_graph_is_drawn_from_the_start_and_leads_to_its_table(site: Site) -> None:
+    site.sign_in(site.client("graphs", READ), f"/board/jobs/{site.jobs['running']}")
+    site.window.wait_for_text("load", "#graph")
+    nodes = site.window.run("return [...document.querySelectorAll('#graph a')].map((one) => one.textContent)")
+    assert sorted(nodes) == ["left not begun", "load waiting", "right not begun", "total not begun"]
+    assert site.window.run("return document.querySelectorAll('#graph path').length") == 3
+    site.window.run("document.querySelector('#graph a[href=\"#task-total\"]').focus()")
+    site.window.press_keys(["\ue007"])
+    assert site.window.url.endswith("#task-total")
+    assert site.window.console() == []
+
+
+# ---------------------------------------------------------------------- fresh, and acting
+
+
+def test_a_page_keeps_itself_fresh_and_what_somebody_does_stays(site: Site) -> None:
+    site.sign_in(site.client("watcher", SUBMIT), f"/board/jobs/{site.jobs['waiting']}")
+    site.window.wait_for_text("1 of 8 cores free")
+    site.window.type("input[name=reason]", "half a sent")
+    site.window.run("document.querySelector('details').open = true; window.isSamePage = true")
+    now = "host 10000 has 0 of 8 cores free, 2 asked"
+    site.world.write("t_job", {"f_job_id": site.jobs["waiting"]}, f_wait_reason=now)
+    site.window.wait_for_text("0 of 8 cores free")
+    kept = "return [window.isSamePage, document.querySelector('input[name=reason]').value, document.activeElement.name,"
+    assert site.window.run(f"{kept} document.querySelector('details').open]") == [True, "half a sent", "reason", True]
+    assert site.window.console() == []
+
+
+def test_a_job_is_held_released_and_stopped_by_buttons(site: Site) -> None:
+    job_id = site.world.add_job(f_name="to be stopped")
+    site.sign_in(site.client("operator", OPERATE), f"/board/jobs/{job_id}")
+    site.window.wait_for_text("to be stopped")
+    site.window.type("form[action$=hold] input[name=reason]", "until Monday")
+    site.window.click("form[action$=hold] button")
+    site.window.wait_for_text("The job is on hold")
+    site.window.wait_for_text("operator holds the job")
+    site.window.click("form[action$=release] button")
+    site.window.wait_for_text("The job is released")
+    site.window.click("form[action$=stop] button")
+    site.window.accept_question()
+    site.window.wait_for_text("The job is being stopped")
+    [row] = site.world.services.context.read(lambda tx: tx.jobs_here(job_id))
+    assert row.cancel_requested
+    assert site.window.console() == []
+
+
+def test_a_link_of_an_older_release_leads_to_the_job(site: Site) -> None:
+    site.sign_in(site.client("older", READ))
+    site.window.wait_for_text("Overview")
+    site.window.go(f"{site.url}/board/queue#/dashboard?job_id={site.jobs['failed']}&role=guest&party_id=9999")
+    site.window.wait_for_text("toy_0 failed on host 10000")
+    assert site.window.url.endswith(f"/board/jobs/{site.jobs['failed']}")

@@ -1,0 +1,264 @@
+"""The pages: what they say, what they cost, and that nothing on them is inline or from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.core.model.status import JobStatus
+from fate_flow.store.values import Document
+from fate_flow.store.views.board import PAGE
+from fate_flow.web.graph import MOST_DRAWN
+from fate_flow.web.pages import STATIC
+from tests.kit.api.client_world import GUEST, HOST, START, TOY_CONF, World, make_world
+from tests.kit.web.browser import Browser, Page, counted_queries
+
+MOST_QUERIES = 10
+EVIL = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"
+POLICY = {
+    "default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "img-src": "'self'",
+    "connect-src": "'self'", "form-action": "'self'", "frame-ancestors": "'none'", "base-uri": "'none'",
+    "require-trusted-types-for": "'script'", "trusted-types": "board",
+}  # fmt: skip
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Browser:
+    return Browser(make_world(tmp_path))
+
+
+@pytest.fixture
+def jobs(browser: Browser) -> Mapping[str, str]:
+    """One job of each kind, with a name that would be a script."""
+    world: World = browser.world
+    waiting = world.add_job(f_name=EVIL, f_lacks="room", f_wait_reason="host 10000 has 1 of 8 cores free, 2 asked")
+    world.add_seats(waiting)
+    running = world.add_job(status=JobStatus.RUNNING, f_claim="c", f_resource_in_use=True, f_start_time=START)
+    world.add_task(running, f_start_time=START)
+    world.add_task(running, party=HOST)
+    failed = world.add_job(
+        status=JobStatus.FAILED, f_message=f"toy_0 failed on host 10000: {EVIL}", f_caused_by="host 10000",
+    )  # fmt: skip
+    review = world.add_job(party=HOST, initiator=GUEST, f_approval="pending")
+    return {"waiting": waiting, "running": running, "failed": failed, "review": review}
+
+
+def paths(jobs: Mapping[str, str]) -> list[str]:
+    of_jobs = [f"/board/jobs/{one}" for one in jobs.values()]
+    search = "/board/jobs?text=x&party=10000&status=failed"
+    lists = ["/board/", "/board/jobs", search, "/board/queue", "/board/approvals"]
+    return [*lists, *of_jobs, *(f"{one}/history" for one in of_jobs)]
+
+
+# ---------------------------------------------------------------------- safe
+
+
+def test_nothing_is_inline_or_from_elsewhere(browser: Browser, jobs: Mapping[str, str]) -> None:
+    for path in [*paths(jobs), "/board/nothing"]:
+        response = browser.get(path)
+        assert response.status_code in (200, 404), response.text
+        page = Page(response.text)
+        assert page.inside_scripts == "", path
+        for tag in page.tags:
+            assert tag.name not in ("style", "base", "iframe", "object", "embed", "img"), path
+            names = {name for name in tag.attributes if name == "style" or name.startswith(("on", "hx-"))}
+            assert names == set(), (path, tag)
+            for name in ("src", "href", "action"):
+                assert str(tag.attributes.get(name, "/board/")).startswith(("/board/", "#")), (path, tag)
+        assert EVIL not in response.text
+        given = response.headers["Content-Security-Policy"].split(";")
+        assert dict(part.strip().partition(" ")[::2] for part in given) == POLICY
+
+
+def test_no_script_of_ours_makes_code_or_markup_of_text() -> None:
+    bad = r"\beval\b|new Function|innerHTML|outerHTML|insertAdjacentHTML|document\.write|setAttribute\(\"(on|style)"
+    scripts = list(STATIC.glob("*.js"))
+    assert len(scripts) >= 3
+    assert {path.name: re.findall(bad, path.read_text(encoding="utf-8")) for path in scripts} == {
+        path.name: [] for path in scripts
+    }
+
+
+def test_every_page_has_a_title_one_heading_and_its_command(browser: Browser, jobs: Mapping[str, str]) -> None:
+    for path in paths(jobs):
+        page = browser.page(path)
+        count = [one.name for one in page.tags].count
+        assert (count("h1"), count("title"), count("main")) == (1, 1 + count("rect"), 1), path
+        ids = [one.attributes["id"] for one in page.tags if "id" in one.attributes]
+        assert len(ids) == len(set(ids)), path
+        assert "The same by command: flow " in page.readable, path
+
+
+# ---------------------------------------------------------------------- cheap
+
+
+def test_a_page_asks_few_queries(browser: Browser, jobs: Mapping[str, str]) -> None:
+    for path in paths(jobs):
+        with counted_queries(browser.world) as queries:
+            assert browser.get(path).status_code == 200
+        assert len(queries) <= MOST_QUERIES, (path, queries)
+
+
+def test_a_list_reads_no_documents_and_counts_no_history(browser: Browser, jobs: Mapping[str, str]) -> None:
+    for path in ("/board/", "/board/jobs"):
+        with counted_queries(browser.world) as queries:
+            browser.get(path)
+        assert not re.search(r"f_dsl|f_runtime_conf|f_component_parameters", " ".join(queries)), path
+        for one in queries:
+            assert "COUNT(" not in one or "f_approval" in one or "f_status" in one, (path, one)
+
+
+def test_a_page_that_has_not_changed_is_not_sent_again(browser: Browser, jobs: Mapping[str, str]) -> None:
+    for path in paths(jobs):
+        first = browser.get(path)
+        again = browser.get(path, **{"If-None-Match": first.headers["ETag"]})
+        assert (again.status_code, again.data) == (304, b""), path
+    tag = browser.get("/board/jobs").headers["ETag"]
+    browser.world.add_job()
+    assert browser.get("/board/jobs", **{"If-None-Match": tag}).status_code == 200
+
+
+def test_files_are_kept_for_ever_under_their_digest(browser: Browser) -> None:
+    page = browser.page("/board/")
+    [style] = [str(one.attributes["href"]) for one in page.tags if one.attributes.get("rel") == "stylesheet"]
+    response = browser.get(style)
+    assert response.mimetype == "text/css"
+    assert "immutable" in response.headers["Cache-Control"]
+    assert browser.get("/board/static/../routes.py").status_code == 404
+    assert browser.get("/board/static/lib/libraries.txt").status_code == 200
+
+
+# ---------------------------------------------------------------------- lists
+
+
+def test_the_list_goes_on_from_its_last_row(browser: Browser) -> None:
+    known = [browser.world.add_job() for _ in range(PAGE + 3)][::-1]
+    first = browser.page("/board/jobs")
+    older = next(str(one.attributes["href"]) for one in first.tags if one.attributes.get("rel") == "next")
+    newer_job = browser.world.add_job()
+    second = browser.page(older)
+    assert _listed(first) == known[:PAGE]
+    assert _listed(second) == known[PAGE:]
+    assert newer_job not in second.text
+    assert not [one for one in second.tags if one.attributes.get("rel") == "next"]
+
+
+def _listed(page: Page) -> list[str]:
+    ids = (str(one.attributes.get("id", "")) for one in page.tags if one.name == "tr")
+    return [one.split("-")[1] for one in ids if one.startswith("job-")]
+
+
+def test_a_list_shows_what_is_asked_for(browser: Browser) -> None:
+    world = browser.world
+    credit = world.add_job(f_name="credit score")
+    other = world.add_job(status=JobStatus.FAILED, f_roles=json.dumps({"guest": [9999], "host": [110000, 10001]}))
+    expected = {
+        "text=credit": {credit}, f"text={other[:21]}": {other}, "status=failed": {other}, "party=10000": {credit},
+        "party=10001": {other}, "party=1000": set(), "text=credit&status=failed": set(),
+        "after=2023-11-14": {credit, other}, "before=2023-11-14": set(), "text=%25": set(),
+    }  # fmt: skip
+    assert {query: set(_listed(browser.page(f"/board/jobs?{query}"))) for query in expected} == expected
+
+
+@pytest.mark.parametrize("query", [
+    "status=odd", "party=x", "after=yesterday", "from=1", "from=a-b-c-d", f"text={'x' * 101}", "text=%00",
+])  # fmt: skip
+def test_an_odd_filter_is_refused_by_its_name(browser: Browser, query: str) -> None:
+    assert f"{query.partition('=')[0]}:" in browser.page(f"/board/jobs?{query}", 400).readable
+
+
+def test_the_overview_says_what_runs_waits_and_failed(browser: Browser, jobs: Mapping[str, str]) -> None:
+    with browser.world.store.transaction() as tx:
+        tx.note_trouble(PeerTrouble("10000", silent_since=1, silence="connection refused"))
+    readable = browser.page("/board/").readable
+    for text in (
+        "1 running", "2 waiting", "host 10000 has 1 of 8 cores free, 2 asked; 1st in the queue",
+        "toy_0 failed on host 10000", "connection refused", "Needs review (1)", "not known while it does not answer",
+    ):  # fmt: skip
+        assert text in readable, text
+
+
+def test_an_idle_server_has_an_overview_too(browser: Browser) -> None:
+    readable = browser.page("/board/").readable
+    for text in ("No job runs.", "No job of this party waits.", "No job has failed.", "Needs review (0)"):
+        assert text in readable
+
+
+def test_the_queue_has_its_order_and_what_each_job_waits_for(browser: Browser, jobs: Mapping[str, str]) -> None:
+    behind = browser.world.add_job(f_held=True, f_hold_message="until Monday", f_hold_by="anna")
+    page = browser.page("/board/queue")
+    for text in ("2 waiting jobs", "free cores", "until Monday"):
+        assert text in page.readable
+    assert page.text.index(jobs["waiting"]) < page.text.index(behind)
+    assert browser.get("/board/queue?page=x").status_code == 400
+    assert browser.get("/board/queue?page=2").status_code == 200
+
+
+def test_approvals_lead_to_the_oldest(browser: Browser, jobs: Mapping[str, str]) -> None:
+    page = browser.page("/board/approvals")
+    assert "1 job of other parties" in page.readable
+    [button] = [one for one in page.tags if one.attributes.get("class") == "button"]
+    assert button.attributes["href"] == f"/board/jobs/{jobs['review']}"
+
+
+# ---------------------------------------------------------------------- one job
+
+
+def test_a_job_shows_its_whole_graph_before_anything_has_begun(browser: Browser) -> None:
+    page = browser.page(f"/board/jobs/{browser.world.add_job(document=chain(3))}")
+    rows = [str(one.attributes["id"]) for one in page.tags if str(one.attributes.get("id", "")).startswith("task-")]
+    assert rows == ["task-toy_0", "task-toy_1", "task-toy_2"]
+    [graph] = [one for one in page.tags if one.attributes.get("id") == "graph"]
+    nodes = json.loads(str(graph.attributes["data-nodes"]))
+    assert [(one["name"], one["after"], one["status"]) for one in nodes] == [
+        ("toy_0", [], ""), ("toy_1", ["toy_0"], ""), ("toy_2", ["toy_1"], ""),
+    ]  # fmt: skip
+
+
+def test_a_graph_that_nobody_could_read_is_a_table_alone(browser: Browser) -> None:
+    page = browser.page(f"/board/jobs/{browser.world.add_job(document=chain(MOST_DRAWN + 1))}")
+    assert not [one for one in page.tags if one.attributes.get("id") == "graph"]
+    assert f"{MOST_DRAWN + 1} tasks" in page.readable
+
+
+def test_the_failing_party_has_the_first_word(browser: Browser, jobs: Mapping[str, str]) -> None:
+    readable = browser.page(f"/board/jobs/{jobs['failed']}").readable
+    assert readable.index("toy_0 failed on host 10000") < readable.index("Job id")
+    assert "Who has to act: The people of host 10000: the cause is there." in readable
+
+
+def test_a_job_says_why_it_waits_and_who_has_to_act(browser: Browser, jobs: Mapping[str, str]) -> None:
+    readable = browser.page(f"/board/jobs/{jobs['waiting']}").readable
+    assert readable.index("host 10000 has 1 of 8 cores free, 2 asked") < readable.index("Job id")
+    assert "Nobody: it starts by itself when the cores are free." in readable
+    assert "unschedulable" not in readable.lower()
+
+
+def test_parameters_show_what_differs_between_parties(browser: Browser) -> None:
+    of_host = {"host": {"0": {"toy_0": {"data_num": 20}}}}
+    conf = {**TOY_CONF, "component_parameters": {"common": {"toy_0": {"data_num": 10}}, "role": of_host}}
+    document = Document({"components": {"toy_0": {"module": "SecureAddExample"}}}, conf, {})
+    page = browser.page(f"/board/jobs/{browser.world.add_job(document=document)}")
+    assert [one.attributes.get("class") for one in page.tags if one.name == "tr"].count("differs") == 2
+
+
+def test_a_job_that_is_not_known_is_said_so(browser: Browser) -> None:
+    assert "is not known to party 9999" in browser.page("/board/jobs/20260101120000999999", 404).readable
+    assert browser.page("/board/jobs/20260101120000999999/history", 404)
+    assert browser.page("/board/jobs/x", 400)
+
+
+def chain(count: int) -> Document:
+    """A job of so many tasks, one after the other."""
+    components: dict[str, Any] = {"toy_0": {"module": "Reader", "output": {"data": ["data"]}}}
+    for number in range(1, count):
+        before = {"data": {"data": [f"toy_{number - 1}.data"]}}
+        components[f"toy_{number}"] = {"module": "Intersection", "input": before, "output": {"data": ["data"]}}
+    table = {"toy_0": {"table": {"name": "a", "namespace": "b"}}}
+    return Document({"components": components}, {**TOY_CONF, "component_parameters": {"common": table}}, {})

@@ -1,0 +1,88 @@
+"""The parts of pages that decide something: bars of a timeline, partners, and who has to act."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fate_flow.core.model.history import HistoryEntry, HistoryLevel
+from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.core.model.spec import Party
+from fate_flow.web.partners import BAD, GOOD, UNKNOWN, partners_of
+from fate_flow.web.timeline import WIDTH, timeline_of
+from fate_flow.web.whose_move import who_acts
+
+GUEST = Party("guest", "9999")
+
+
+def entry(level: HistoryLevel, old: str, new: str, at: int, task: str = "", version: int = 0) -> HistoryEntry:
+    return HistoryEntry("1", level, old, new, at, GUEST, task, version)
+
+
+def test_each_status_is_a_bar_from_its_begin_to_the_next() -> None:
+    bars = timeline_of((
+        entry(HistoryLevel.JOB, "", "waiting", 1_000), entry(HistoryLevel.JOB, "waiting", "running", 3_000),
+        entry(HistoryLevel.PARTY_TASK, "waiting", "running", 3_000, "toy_0"),
+        entry(HistoryLevel.PARTY_TASK, "running", "failed", 4_000, "toy_0"),
+        entry(HistoryLevel.PARTY_TASK, "waiting", "running", 5_000, "toy_0", 1),
+        entry(HistoryLevel.WORKER, "created", "running", 5_000, "toy_0", 1),
+        entry(HistoryLevel.JOB, "running", "running", 6_000), entry(HistoryLevel.JOB, "running", "success", 9_000),
+    ))  # fmt: skip
+    assert [(bar.what, bar.attempt, bar.status, bar.start, bar.end) for bar in bars] == [
+        ("job at guest 9999", 0, "waiting", 1_000, 3_000), ("job at guest 9999", 0, "running", 3_000, 9_000),
+        ("toy_0 at guest 9999", 0, "running", 3_000, 4_000), ("toy_0 at guest 9999", 1, "running", 5_000, 9_000),
+    ]  # fmt: skip
+    assert [(bar.x, bar.width) for bar in bars] == [(0, 250), (250, 750), (250, 125), (500, 500)]
+    assert all(bar.x >= 0 and bar.x + bar.width <= WIDTH for bar in bars)
+
+
+def test_a_clock_that_was_set_back_makes_no_bar_of_negative_width() -> None:
+    bars = timeline_of((
+        entry(HistoryLevel.JOB, "", "waiting", 9_000), entry(HistoryLevel.JOB, "waiting", "running", 1_000),
+    ))  # fmt: skip
+    assert all(bar.width > 0 and bar.end >= bar.start for bar in bars)
+    assert timeline_of(()) == ()
+
+
+def test_both_directions_of_a_partner_are_shown_apart() -> None:
+    peers = {"1": {"circuit": "closed", "commands_waiting": 2}, "2": {"circuit": "open", "error": "refused"},
+             "4": {"circuit": "closed"}}
+    troubles = {
+        "3": PeerTrouble("3", silent_since=1_000, silence="no TLS connection"),
+        "4": PeerTrouble("4", cut_off_since=1_000, cut_off="timed out"),
+    }
+    found = {one.party_id: one for one in partners_of(["1", "2", "3", "4", "5"], peers, troubles, 181_000)}
+    assert {key: (one.there, one.back) for key, one in found.items()} == {
+        "1": (GOOD, GOOD), "2": (BAD, UNKNOWN), "3": (BAD, UNKNOWN), "4": (GOOD, BAD), "5": (UNKNOWN, UNKNOWN),
+    }  # fmt: skip
+    assert found["1"].commands == 2
+    assert found["3"].there_text == "does not answer for 3 min: no TLS connection"
+    assert found["4"].back_text == "cannot reach this party for 3 min: timed out"
+
+
+@pytest.mark.parametrize(("job", "text"), [
+    ({"status": "success"}, ""),
+    ({"status": "running"}, ""),
+    ({"status": "running", "parties": [{"party_id": "10000", "trouble": "host 10000 has not answered for 40 s"}]},
+     "The operators of party 10000: host 10000 has not answered for 40 s."),
+    ({"status": "failed", "caused_by": "host 10000"}, "The people of host 10000: the cause is there."),
+    ({"status": "failed", "caused_by": "guest-9999"}, "Your own party: the cause is there."),
+    ({"status": "failed", "caused_by": ""}, ""),
+    ({"status": "waiting", "waits_for": "release", "hold": {"by": "anna"}}, "anna holds the job"),
+    ({"status": "waiting", "waits_for": "awaiting_approval", "awaiting_approval": ["host 10000"]},
+     "The people of host 10000 decide whether they take part."),
+    ({"status": "waiting", "waits_for": "awaiting_approval"}, "You: approve or reject the job."),
+    ({"status": "waiting", "waits_for": "answer"}, "The operators of the party that does not answer."),
+    ({"status": "waiting", "waits_for": "size"}, "asks for more than a party has in all"),
+    ({"status": "waiting", "waits_for": "initiator"}, "Nobody here: guest 9999 knows its place"),
+    ({"status": "waiting", "waits_for": "room"}, "Nobody: it starts by itself"),
+])  # fmt: skip
+def test_who_has_to_act(job: dict[str, Any], text: str) -> None:
+    usual = {
+        "parties": [], "caused_by": "", "waits_for": None, "hold": None, "awaiting_approval": [],
+        "initiator": {"role": "guest", "party_id": "9999"},
+    }  # fmt: skip
+    found = who_acts({**usual, **job}, "9999")
+    assert text in found
+    assert bool(found) == bool(text)
