@@ -35,6 +35,10 @@ class NotSent(Exception):
     """The request has not reached Ray; the text says why."""
 
 
+class NoCredentials(NotSent):
+    """What proves who the server or Ray is cannot be read; the text has paths, which are nothing for other parties."""
+
+
 class NoAnswer(Exception):
     """Ray may have the request, but there is no complete answer; the text says why."""
 
@@ -82,7 +86,7 @@ class RayClient:
     def _exchange(self, method: str, path: str, document: Mapping[str, Any] | None, most_bytes: int) -> RayAnswer:
         head = {"Connection": "close", "Accept-Encoding": "identity", **self._credentials()}
         if self.ca_file is not None and not self.ca_file.is_file():
-            raise NotSent(f"{self.ca_file}, with the certificate of its authority, is not there")
+            raise NoCredentials(f"{self.ca_file}, with the certificate of its authority, is not there")
         deadline = time.monotonic() + self.seconds
         with requests.Session() as session:
             session.trust_env = False      # neither a proxy of the environment nor a password of ~/.netrc
@@ -107,16 +111,16 @@ class RayClient:
 
 
 def _token_in(path: Path) -> str:
-    """Return the token of a file. Raises NotSent, also if others could read it."""
+    """Return the token of a file. Raises NoCredentials, also if others could read it."""
     try:
         with open_regular(path) as file:
             if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
-                raise NotSent(f"{path}, with its token, has to be of mode 0600: others could read it")
+                raise NoCredentials(f"{path}, with its token, has to be of mode 0600: others could read it")
             text = file.read(_MOST_TOKEN_BYTES + 1).strip()
     except OSError as error:
-        raise NotSent(f"{path}, with its token, cannot be read: {error.strerror}") from error
+        raise NoCredentials(f"{path}, with its token, cannot be read: {error.strerror}") from error
     if not text or len(text) > _MOST_TOKEN_BYTES or not text.isascii() or not text.decode("ascii").isprintable():
-        raise NotSent(f"{path} has no token: one line of printable ASCII")
+        raise NoCredentials(f"{path} has no token: one line of printable ASCII")
     return text.decode("ascii")
 
 
@@ -158,6 +162,8 @@ def _text(causes: Sequence[BaseException], seconds: float) -> str:
         return f"no connection within {min(CONNECT_SECONDS, seconds):g} s"
     if any(isinstance(one, (requests.exceptions.Timeout, ReadTimeoutError)) for one in causes):
         return f"no answer within {seconds:g} s"
+    if isinstance(causes[-1], NameResolutionError):
+        return "its host name is not known"
     text = _CONNECTION.sub("", " ".join(str(causes[-1]).split())).removeprefix(_FAILED)
     return (text or type(causes[-1]).__name__)[:300]
 

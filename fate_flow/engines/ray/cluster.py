@@ -21,7 +21,7 @@ from typing import Any
 
 from fate_flow.engines.local.worker import EXIT
 from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable
-from fate_flow.engines.ray.client import NoAnswer, NotSent, RayAnswer, RayClient
+from fate_flow.engines.ray.client import NoAnswer, NoCredentials, NotSent, RayAnswer, RayClient
 from fate_flow.engines.ray.tables import STATUSES, TITLE, answer_of, cause_of, one_line, waiting_of
 
 log = logging.getLogger(__name__)
@@ -69,6 +69,9 @@ class RayCluster:
     def submit(self, placement: Placement) -> Submission:
         try:
             answer = self._client.post(_JOBS, self._document(placement), _MOST_BYTES)
+        except NoCredentials as error:
+            log.warning("%s: %s", TITLE, error)
+            return Submission(Taken.NOT_REACHED, "its token or certificate cannot be read")
         except NotSent as error:
             return Submission(Taken.NOT_REACHED, str(error))
         except NoAnswer as error:
@@ -76,7 +79,7 @@ class RayCluster:
         if answer.status != 200:
             return answer_of(answer.status, answer.text)
         if _id_in(answer) != placement.name:        # of a proxy, or of another server
-            return Submission(Taken.IN_DOUBT, f"its answer names another job: {one_line(answer.text)}")
+            return Submission(Taken.IN_DOUBT, "its answer names another job")
         return Submission(Taken.ACCEPTED)
 
     def listing(self) -> Sequence[Listed]:
@@ -89,7 +92,7 @@ class RayCluster:
             raise Unreadable(str(error)) from error
         if not isinstance(found, list):
             raise Unreadable("its answer is no list of jobs")
-        ours = [listed for one in found if (listed := _listed(one, self._prefix)) is not None]
+        ours = [listed for one in found if (listed := self._listed(one)) is not None]
         self._causes = {one.folder: (one.cause, f"{TITLE} says {one.word}") for one in ours if one.cause}
         self._remove_old(ours)
         self._stopped &= {one.name for one in ours}
@@ -99,6 +102,15 @@ class RayCluster:
             if one.stage is Stage.PENDING and one.name in self._stopped else one
             for one in ours
         ]  # fmt: skip
+
+    def _listed(self, one: object) -> Listed | None:
+        """Return a job of a listing if it is one of ours; say once why Ray has ended it."""
+        listed = _listed(one, self._prefix)
+        if listed is not None and listed.cause and listed.name not in self._ended_since:
+            # It names machines and processes of this party: the log alone has it.
+            message = one.get("message") if isinstance(one, dict) else ""
+            log.warning("%s has ended %s: %s: %s", TITLE, listed.name, listed.word, one_line(str(message)))
+        return listed
 
     def signal(self, name: str) -> None:
         self._stop(name)
@@ -180,7 +192,7 @@ def _listed(one: object, prefix: str) -> Listed | None:
     metadata, message = one.get("metadata"), str(one.get("message") or "")
     status, error_type = str(one.get("status")), str(one.get("error_type") or "")
     stage = STATUSES.get(status, Stage.UNKNOWN)
-    word = f"{status}: {one_line(message)}" if message and stage is Stage.ENDED else status
+    word = f"{status} ({error_type})" if error_type and stage is Stage.ENDED else status
     return Listed(
         name=name,
         folder=str(metadata.get(FOLDER, "")) if isinstance(metadata, dict) else "",

@@ -52,7 +52,7 @@ def waiting_of(message: str) -> Waiting:
         return Waiting("other", f"waits in {TITLE} for resources, or for its runtime environment")
     if "resources" in message:
         return Waiting("resources", f"waits in {TITLE} for resources", "see there: ray status")
-    return Waiting("other", f"waits in {TITLE}: {one_line(message) or 'no reason given'}")
+    return Waiting("other", f"waits in {TITLE}")
 
 
 def answer_of(status: int, text: str) -> Submission:

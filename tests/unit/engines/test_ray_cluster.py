@@ -88,6 +88,13 @@ def test_a_lost_answer_leaves_it_in_doubt_until_a_listing_shows_it(site: Site) -
     assert [one.name for one in site.cluster.listing()] == [PREFIX + "w"]
 
 
+def test_where_its_token_lies_is_not_for_other_parties(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.ray.token_file.unlink()
+    said = site.cluster.submit(site.placement())
+    assert (said.taken, said.text) == (Taken.NOT_REACHED, "its token or certificate cannot be read")
+    assert str(site.ray.token_file) in caplog.text
+
+
 def test_a_head_that_is_away_decides_nothing(site: Site) -> None:
     site.ray.close()
     said = site.cluster.submit(site.placement())
@@ -148,17 +155,24 @@ def test_a_listing_has_the_jobs_of_this_home_alone(site: Site) -> None:
     ("STOPPED", Stage.ENDED), ("PAUSED", Stage.UNKNOWN), (None, Stage.UNKNOWN), (7, Stage.UNKNOWN),
 ])  # fmt: skip
 def test_a_status_is_a_stage_and_an_unknown_one_is_unknown(site: Site, status: object, stage: Stage) -> None:
-    found = site.lists(status=status, message="why\nit is so")
+    found = site.lists(status=status, message="why\nit is so", error_type="E")
     assert (found.stage, found.folder) == (stage, "/f")
     assert (found.waiting is not None) == (stage is Stage.PENDING)
-    assert found.word == (f"{status}: why it is so" if stage is Stage.ENDED else str(status))
+    assert found.word == (f"{status} (E)" if stage is Stage.ENDED else str(status))
 
 
 @pytest.mark.parametrize(("error_type", "cause"), [*CAUSES.items(), ("JOB_ENTRYPOINT_COMMAND_ERROR", ""), ("NEW", "")])
-def test_an_error_of_ray_is_the_cause_of_an_end(site: Site, error_type: str, cause: str) -> None:
-    found = site.lists(status="FAILED", error_type=error_type, message="the node died")
+def test_an_error_of_ray_is_the_cause_of_an_end(
+    site: Site, error_type: str, cause: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What Ray says of its machines stays in the log of the server."""
+    for _ in range(2):
+        found = site.lists(status="FAILED", error_type=error_type, message="died\nip: 10.0.0.7")
     assert found.cause == cause
-    assert site.cluster.cause_in(Path("/f")) == ((cause, "Ray says FAILED: the node died") if cause else ("", ""))
+    said = f"FAILED ({error_type})"
+    assert site.cluster.cause_in(Path("/f")) == ((cause, f"Ray says {said}") if cause else ("", ""))
+    logged = [f"Ray has ended {PREFIX}w: {said}: died ip: 10.0.0.7"] if cause else []
+    assert [one.getMessage() for one in caplog.records if one.name.endswith("ray.cluster")] == logged
     assert site.lists(status="RUNNING", error_type=error_type).cause == ""
     assert site.cluster.cause_in(Path("/f")) == ("", "")
 
