@@ -27,26 +27,26 @@ def with_placed(observation: Observation = PLACED) -> HandServer:
     return host
 
 
-def told(host: HandServer) -> list[str]:
+def reported(host: HandServer) -> list[str]:
     return [one.body["waits"] for one in host.outbox() if one.kind is CommandKind.REPORT and "waits" in one.body]
 
 
-def test_the_initiator_is_told_once_what_a_share_waits_for() -> None:
+def test_the_initiator_hears_once_what_a_share_waits_for() -> None:
     host = with_placed()
     for _ in range(3):
         host.watch()
     assert host.task().waits == WAITS
-    assert told(host) == [WAITS]
+    assert reported(host) == [WAITS]
     assert host.task().party_status is TaskStatus.WAITING
 
 
-def test_it_is_told_again_when_the_reason_changes() -> None:
+def test_it_hears_again_when_the_reason_changes() -> None:
     host = with_placed()
     since = host.task().waits_since
     host.engine.sights[worker_of(host)] = replace(PLACED, waits="waits in Slurm behind other jobs: Priority")
     host.now += 5_000
     host.watch()
-    assert told(host)[-1] == "waits in Slurm behind other jobs: Priority"
+    assert reported(host)[-1] == "waits in Slurm behind other jobs: Priority"
     assert host.task().waits_since == since
 
 
