@@ -21,10 +21,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from shutil import which
+from typing import Any
 from urllib.parse import urlsplit
 
 from fate_flow.core.model.program import BUBBLEWRAP
 from fate_flow.engines.local import proc
+from fate_flow.engines.local.program_user import ProgramUser
 
 _PROGRAM = "bwrap"
 _LISTENER_VARIABLE = "FATE_FLOW_EXCHANGE_URL"
@@ -47,12 +49,19 @@ def find_bubblewrap(where: str) -> str:
     return program
 
 
-def check_bubblewrap(where: str) -> None:
-    """Raises LookupError with the reason if this machine does not let us use bubblewrap."""
+def check_bubblewrap(where: str, user: ProgramUser | None) -> None:
+    """Raises LookupError with the reason if this machine does not let programs of a user be in bubblewrap; None: the
+    server's user."""
     program = find_bubblewrap(where)
     trial = [program, "--unshare-net", "--unshare-pid", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     trial += ["true"]
-    done = subprocess.run(trial, capture_output=True, text=True, timeout=_TRIAL_SECONDS, check=False)
+    other: dict[str, Any] = {"user": user.uid, "group": user.gid, "extra_groups": []} if user else {}
+    try:
+        done = subprocess.run(
+            trial, capture_output=True, text=True, timeout=_TRIAL_SECONDS, check=False, cwd="/", **other
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:       # such as a program that the user does not reach
+        raise LookupError(f"commands.sandbox: {program} does not work here: {error}") from error
     if done.returncode:
         raise LookupError(f"commands.sandbox: {program} does not work here: {done.stderr.strip() or done.returncode}")
 

@@ -6,6 +6,7 @@ import os
 import stat
 
 from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.model.program import ProgramRules
 from fate_flow.engines.local.program_user import PASSES, ProgramUser
 from fate_flow.engines.local.sandbox import check_bubblewrap
 from fate_flow.settings.settings import Settings
@@ -16,8 +17,13 @@ def check_program_user(settings: Settings) -> None:
     rules = settings.commands
     if not rules.enabled:
         return
+    user = _user_of(rules)
     if rules.sandbox:
-        _check_sandbox(rules.sandbox)
+        _check_sandbox(rules.sandbox, user)
+
+
+def _user_of(rules: ProgramRules) -> ProgramUser | None:
+    """Return the user of programs; None for the server's own. Raises BadSettings."""
     is_root = os.geteuid() == 0
     if not rules.user:
         if is_root and not rules.as_root:
@@ -25,7 +31,7 @@ def check_program_user(settings: Settings) -> None:
                 "commands.enabled: programs of jobs would run as root, which may do anything on this machine: name a "
                 "user for them (commands.user), run the server as another user, or set commands.as_root: true"
             )
-        return
+        return None
     where = f"commands.user: {rules.user}"
     if rules.as_root:
         raise BadSettings(f"{where}: commands.as_root is true; only one of them can hold")
@@ -37,11 +43,12 @@ def check_program_user(settings: Settings) -> None:
         raise BadSettings(f"{where}: this machine has no user of that name") from error
     if user.uid == 0:
         raise BadSettings(f"{where}: is root; name a user without rights of its own")
+    return user
 
 
-def _check_sandbox(where: str) -> None:
+def _check_sandbox(where: str, user: ProgramUser | None) -> None:
     try:
-        check_bubblewrap(where)
+        check_bubblewrap(where, user)
     except LookupError as error:
         raise BadSettings(str(error)) from error
 
