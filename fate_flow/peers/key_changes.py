@@ -13,10 +13,10 @@ from typing import Generic, TypeVar
 
 from cryptography import x509
 
-from fate_flow.core.access.key_list import MESSAGE, TLS, KeyList, key_id_of, read_key_list, read_signed_key_list
+from fate_flow.core.access.key_list import MESSAGE, RECORD, TLS, KeyList, key_id_of, read_key_list, read_signed_key_list
 from fate_flow.core.model.errors import BadRequest, BadSettings
 from fate_flow.core.text.os_errors import os_error_text
-from fate_flow.peers.key_files import LIST_FILE, TLS_FILE, next_to
+from fate_flow.peers.key_files import LIST_FILE, RECORD_FILE, TLS_FILE, next_to
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.site_key import PrivateKey, load_private_key
 from fate_flow.peers.tls import (
@@ -67,6 +67,13 @@ def own_signature(folder: Path, file: Path, clock: Callable[[], int]) -> SiteSig
 def message_key(folder: Path, file: Path, now: int) -> PrivateKey:
     """Return the message key that this party uses at a moment. Raises BadSettings."""
     return _message_key_change(folder, file)(now) or load_private_key(file)
+
+
+def record_key(folder: Path, now: int) -> PrivateKey:
+    """Return the record key that this party uses at a moment. Raises BadSettings."""
+    file = folder / RECORD_FILE
+    change = KeyChange(RECORD, folder / LIST_FILE, file, load_private_key, lambda key: key.public.pem)
+    return change(now) or load_private_key(file)
 
 
 def tls_key_change(folder: Path) -> KeyChange[TlsPrivateKey]:

@@ -53,6 +53,13 @@ class PublicKey:
     def algorithm(self) -> str:
         return ALGORITHMS[self.kind]
 
+    @property
+    def raw(self) -> bytes:
+        """The 32 bytes of an Ed25519 key. Raises BadRequest for another one."""
+        if not isinstance(self._key, Ed25519PublicKey):
+            raise BadRequest("key: is not an Ed25519 key")
+        return self._key.public_bytes_raw()
+
     def has_signed(self, text: bytes, signature: bytes) -> bool:
         try:
             if isinstance(self._key, Ed25519PublicKey):

@@ -269,6 +269,7 @@ def build_context(
         why_no_stream=settings.why_no_stream,
         models=ModelStore(settings.models_dir),
         measures=measures or Unmeasured(),
+        keeps_record=settings.keeps_record,
     )
 
 

@@ -1,4 +1,4 @@
-"""Size limits of logs: the keys `file_max_bytes` and `folder_max_bytes` of the section `log`."""
+"""Logs: the keys `file_max_bytes` and `folder_max_bytes` of the section `log`, and the section `record`."""
 
 from __future__ import annotations
 
@@ -21,3 +21,10 @@ def read_log_limits(section: Section) -> LogLimits:
         section.whole("file_max_bytes", default.file_max_bytes, 4096),
         section.whole("folder_max_bytes", default.folder_max_bytes, 4096),
     )
+
+
+def read_record_switch(section: Section) -> bool:
+    """Return whether what happens here is recorded."""
+    found = section.flag("switch", False)
+    section.refuse_others()
+    return found

@@ -81,6 +81,7 @@ class Settings:
     commands: ProgramRules = field(default_factory=ProgramRules)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     permission: PermissionRule = field(default_factory=PermissionRule)
+    keeps_record: bool = False            # record.switch
     connectors: Mapping[str, MysqlServer] = field(default_factory=dict)    # by the name that clients use
     providers: Mapping[str, ProviderPlace] = field(default_factory=dict)   # besides those of this package, by name
     conf_path: Path = field(default=Path(), compare=False)     # the file of the settings; empty: none

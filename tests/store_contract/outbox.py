@@ -184,6 +184,8 @@ class RecordCases(Cases):
 
         assert each.checkpoints(WITH_HOST, 1) == (small, replace(large, note="cosigned"))
         assert each.checkpoints(OWN_LOG, 1) == ()
+        assert each.newest_checkpoint(WITH_HOST, 1) == replace(large, note="cosigned")
+        assert each.newest_checkpoint(OWN_LOG, 1) is None
 
     def test_the_witness_keeps_the_newest_checkpoint_alone(self, each: Each) -> None:
         assert each.witnessed("origin") is None

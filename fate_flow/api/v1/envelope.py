@@ -24,6 +24,7 @@ from fate_flow.api.http.unread import BrokenBody, LateBody
 from fate_flow.core.model.errors import BadRequest, Busy, FlowError, NotFound, PermissionDenied, StorageFailed
 from fate_flow.core.model.job import NOT_AUTHENTICATED, Answer
 from fate_flow.core.wire.v1 import retcodes
+from fate_flow.core.wire.v1.envelope import RECORDED
 from fate_flow.jobspec.text.json_text import RepeatedKey, read_json_text
 
 SUCCESS = "success"
@@ -128,7 +129,8 @@ def failed(retcode: int, retmsg: str, data: Any = None, **extra: Any) -> Respons
 
 def reply(answer: Answer) -> Response:
     """Return the answer of a use case to another party."""
-    return failed(answer.retcode, answer.retmsg, answer.data)
+    extra = {RECORDED: True} if answer.is_recorded else {}
+    return failed(answer.retcode, answer.retmsg, answer.data, **extra)
 
 
 def error_response(status: int, retmsg: str) -> Response:

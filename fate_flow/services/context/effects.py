@@ -15,6 +15,8 @@ from fate_flow.core.model.job import JobKey, TaskKey, Worker
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.services.context.ports import Context, LaunchOrder, StreamsHere
+from fate_flow.services.record.entries import of_moves
+from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Document
 
 _LONGEST_PROBLEM = 4_000        # characters
@@ -151,7 +153,13 @@ def _note_streams(context: Context, effect: CloseExchange | CollectStreams) -> N
         )
         for one in counts
     ]  # fmt: skip
-    context.write(lambda tx: tx.add_entries(entries))
+
+    def add(tx: Transaction) -> None:
+        tx.add_entries(entries)
+        if context.keeps_record:
+            tx.add_to_record(tuple(of_moves(entries, context.fresh_salt)))
+
+    context.write(add)
 
 
 def _remove_messages(context: Context, job_id: str, uploads: tuple[Artifact, ...]) -> None:

@@ -14,6 +14,7 @@ from fate_flow.core.metrics.measures import Measure
 from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Command
+from fate_flow.core.record.entry import NewEntry
 from fate_flow.services.context.effects import Effect
 
 
@@ -33,6 +34,7 @@ class Pending:
     effects: tuple[Effect, ...] = ()
     outgoing: tuple[Command, ...] = ()                        # commands in the outbox, stored by this unit or read
     moved: tuple[HistoryEntry, ...] = ()                      # entries of the history, written at the end
+    recorded: tuple[NewEntry, ...] = ()                       # entries of the record, written at the end
     dirty: Mapping[str, None] = field(default_factory=dict)   # jobs of this initiator to look at, in order
     freed: Mapping[str, frozenset[str]] = field(default_factory=dict)  # parties with freed cores, and their jobs
     informed_parties: frozenset[str] = frozenset()            # parties that learn by an answer how much is free here
@@ -66,6 +68,9 @@ class Pending:
 
     def with_observed(self, measure: Measure, value: float) -> Pending:
         return changed(self, observed=(*self.observed, (measure, value)))
+
+    def with_recorded(self, entry: NewEntry) -> Pending:
+        return changed(self, recorded=(*self.recorded, entry))
 
     def with_alarm(self, steady: int) -> Pending:
         return changed(self, alarms=(*self.alarms, steady))

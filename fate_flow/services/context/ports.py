@@ -436,6 +436,7 @@ class Context:
     carries_streams: bool = True                      # whether other parties reach a gateway of this one
     why_no_stream: Callable[[str], str] = lambda _: ""          # can be opened to a party, by its id; empty: one can
     kinds: Kinds = field(default_factory=lambda: KINDS)
+    keeps_record: bool = False                        # whether what happens is recorded (record.switch)
     models: ModelFiles = field(default_factory=NoModels)         # of the store of models
     measures: Measures = field(default_factory=Unmeasured)
     fresh_salt: Callable[[], str] = field(default=lambda: secrets.token_hex(32))     # that nobody can guess

@@ -257,6 +257,7 @@ class Scheduler:
             return
         if not unit.tx.take_command(command.id):
             return
+        unit.record_answer(command, answer)
         if command.kind in (CommandKind.ASK_STOP, CommandKind.STANDING):
             take_standing(unit, command, answer)
             return

@@ -105,6 +105,7 @@ class Operator:
         job = unit.tx.job(key)
         assert job is not None, "a row with a reservation is never removed"
         unit.tx.add_message(key, f"released by an operator: {why}")
+        unit.record_act("release by an operator", "", key.job_id, why)
         release(unit, job)
         text = f"what {key} held was released by an operator: {why}"
         unit.note(Event.JOB_WARNING, job_id=key.job_id, text=text)

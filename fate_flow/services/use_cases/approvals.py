@@ -70,6 +70,7 @@ class Approvals:
                     HistoryLevel.JOB, job_id, row.status, row.status, party=party, message=message, caused_by=str(party)
                 )
             if is_changed:
+                unit.record_act(f"job {approval.value}", by, job_id, reason)
                 unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} was {consent.text}")
             if is_changed and not consent.is_first and rows[0].status is JobStatus.WAITING and not rows[0].is_plain_v1:
                 unit.send(Command(CommandKind.LOOK_AGAIN, job_id, rows[0].initiator, rows[0].run))

@@ -72,6 +72,8 @@ class GrantFiles:
         found = _changes(unit.tx, wanted)
         for party_id in dict.fromkeys(one.party_id for one in found):
             unit.tx.replace_grants(party_id, replace(wanted[party_id], by=by, at=unit.now))
+            changes = "; ".join(str(one) for one in found if one.party_id == party_id)
+            unit.record_act(f"grants of party {party_id} changed", by, text=changes)
         for one in found:
             unit.note(Event.DETECT_NOTE, text=f"grants changed by {by}: {one}")
         return found

@@ -20,7 +20,7 @@ from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.models.archive import Archive, write_archive
 from fate_flow.services.models.predicting import deploy, found_models
 from fate_flow.services.use_cases.units import Units
-from fate_flow.services.use_cases.who_asked import with_client
+from fate_flow.services.use_cases.who_asked import note_act, with_client
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Deployment, ModelTag, StoredModel
 
@@ -291,4 +291,4 @@ def _tag(tx: Transaction, name: str) -> ModelTag:
 
 
 def _note(unit: UnitOfWork, text: str, by: str) -> None:
-    unit.note(Event.DETECT_NOTE, text=with_client(text, by))
+    note_act(unit, "models changed", text, by)

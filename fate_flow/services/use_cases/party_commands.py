@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 
 from fate_flow.core.access.authority import TO_INITIATORS, Said, objection
 from fate_flow.core.model.errors import BadRequest, FlowError, StorageFailed
@@ -64,7 +65,8 @@ class PartyCommands:
 
         def act(unit: UnitOfWork) -> list[Answer]:
             unit.read_early = early.specs
-            return [answered.get(place) or self._one(unit, command, caller) for place, command in enumerate(commands)]
+            answers = [answered.get(place) or self._one(unit, one, caller) for place, one in enumerate(commands)]
+            return [unit.record_received(*one) for one in zip(commands, repeat(caller), answers)]
 
         return self._units.carry_out(act)
 

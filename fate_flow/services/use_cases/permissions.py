@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from fate_flow.core.access.permission import EVERYTHING, Thing
 from fate_flow.core.model.errors import Conflict
-from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.use_cases.units import Units
-from fate_flow.services.use_cases.who_asked import with_client
+from fate_flow.services.use_cases.who_asked import note_act
 
 
 class Permissions:
@@ -43,4 +42,4 @@ class Permissions:
         self._units.carry_out(revoke, is_repeatable=False)
 
     def _note_permission(self, unit: UnitOfWork, message: str, things: Sequence[Thing], by: str) -> None:
-        unit.note(Event.DETECT_NOTE, text=with_client(f"{message}: {', '.join(map(str, things))}", by))
+        note_act(unit, message, f"{message}: {', '.join(map(str, things))}", by)

@@ -17,6 +17,7 @@ from fate_flow.services.context.unit_of_work import unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.participant.ends import ask_for_end, close_tasks, end_job_here
 from fate_flow.services.participant.participant import Participant
+from fate_flow.services.use_cases.who_asked import record_act
 from fate_flow.store.contract.transaction import Transaction
 
 _MOST_COPIES = 100_000
@@ -35,7 +36,7 @@ class Revocations:
 
         Raises NotFound if no key list of the party is here; Conflict if it was removed."""
         message = f"party {party_id} was revoked at party {self._context.party_id}: {why}"
-        if self._context.write(lambda tx: self._move(tx, party_id, by)):
+        if self._context.write(lambda tx: self._move(tx, party_id, why, by)):
             self._context.record.emit(Event.DETECT_NOTE, text=f"{message} (by {by})")
         ended = self._context.read(lambda tx: _jobs_with(tx, party_id))
         for job_id in ended:
@@ -59,17 +60,19 @@ class Revocations:
             if not tx.move_party_keys(party_id, keys.state, KeyState.REMOVED, by, self._context.clock()):
                 raise Conflict(f"the key list of party {party_id} was changed just now: look at it first")
             tx.drop_joined_party(party_id)
+            record_act(self._context, tx, f"party {party_id} removed", by, "")
 
         self._context.write(remove)
         self._context.record.emit(Event.DETECT_NOTE, text=f"party {party_id} was removed (by {by})")
 
-    def _move(self, tx: Transaction, party_id: str, by: str) -> bool:
+    def _move(self, tx: Transaction, party_id: str, why: str, by: str) -> bool:
         """Return whether the party was not revoked before."""
         keys = _keys_of(tx, party_id)
         if keys.state is KeyState.REVOKED:
             return False
         if not tx.move_party_keys(party_id, keys.state, KeyState.REVOKED, by, self._context.clock()):
             raise Conflict(f"the key list of party {party_id} was changed just now: look at it first")
+        record_act(self._context, tx, f"party {party_id} revoked", by, why)
         return True
 
     def _end(self, job_id: str, party_id: str, message: str) -> None:

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import shown
-from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.tables import stored
 from fate_flow.services.context.effects import RemoveArtifacts
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.upkeep.results import drop_disabled_tables
 from fate_flow.services.use_cases.units import Units
-from fate_flow.services.use_cases.who_asked import with_client
+from fate_flow.services.use_cases.who_asked import note_act
 from fate_flow.store.values import Connector, TableMeta
 
 
@@ -60,14 +59,14 @@ class Tables:
         def save(unit: UnitOfWork) -> None:
             unit.tx.save_connector(connector, unit.now)
             text = f"connector {connector.name}: {connector.engine} {dict(connector.info)}"
-            unit.note(Event.DETECT_NOTE, text=with_client(text, by))
+            note_act(unit, "connector saved", text, by)
 
         self._units.carry_out(save)
 
 
 def _note(unit: UnitOfWork, namespace: str, name: str, done: str, by: str) -> None:
     text = f"table {shown(name)} of namespace {shown(namespace)} was {done}"
-    unit.note(Event.DETECT_NOTE, text=with_client(text, by))
+    note_act(unit, f"table {done}", text, by)
 
 
 def _table(unit: UnitOfWork, namespace: str, name: str) -> TableMeta:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.context.ports import Context
+from fate_flow.services.context.unit_of_work import UnitOfWork, entry_of_act
+from fate_flow.store.contract.transaction import Transaction
 
 
 def with_client(text: str, by: str) -> str:
@@ -15,7 +17,9 @@ def with_client(text: str, by: str) -> str:
 def note_who_asked(unit: UnitOfWork, job_id: str, what: str, by: str) -> None:
     """Note in the log and in the history of a job what the client `by` has asked for; nothing if clients need not sign.
 
-    The entry stays at this party; other parties learn the name only if they ask for this party's history."""
+    The entry stays at this party; other parties learn the name only if they ask for this party's history. The record
+    has the act also without a name."""
+    unit.record_act(what, by, job_id)
     rows = unit.tx.jobs_here(job_id) if by else ()
     if not rows:
         return
@@ -25,3 +29,16 @@ def note_who_asked(unit: UnitOfWork, job_id: str, what: str, by: str) -> None:
     unit.moves(
         HistoryLevel.JOB, job_id, row.status, row.status, party=row.party, message=text, caused_by=str(row.party)
     )
+
+
+def record_act(context: Context, tx: Transaction, what: str, by: str, text: str) -> None:
+    """Record what the operator or client `by` has asked for, in a transaction that is no unit of work."""
+    if context.keeps_record:
+        tx.add_to_record([entry_of_act(context, tx, what, by, text=text)])
+
+
+def note_act(unit: UnitOfWork, what: str, text: str, by: str) -> None:
+    """Note in the log and in the record what the client `by` has asked for, beside jobs. `what`: of a few words, for
+    everybody; `text`: the line, with names."""
+    unit.record_act(what, by, text=text)
+    unit.note(Event.DETECT_NOTE, text=with_client(text, by))

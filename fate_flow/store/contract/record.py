@@ -52,6 +52,9 @@ class Record(Protocol):
     def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
         """Keep a checkpoint of a log; it replaces one of the same epoch and size, which has fewer signatures."""
 
+    def newest_checkpoint(self, log: str, epoch: int) -> StoredCheckpoint | None:
+        """Return the largest checkpoint of a log; None if there is none."""
+
     def checkpoints(self, log: str, epoch: int) -> tuple[StoredCheckpoint, ...]:
         """Return the checkpoints of a log, the smallest first."""
 

@@ -68,6 +68,9 @@ class Record(MemoryUnitOfWork):
     def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
         self._rows.checkpoints.put((log, checkpoint.epoch, checkpoint.size), checkpoint)
 
+    def newest_checkpoint(self, log: str, epoch: int) -> StoredCheckpoint | None:
+        return next(reversed(self.checkpoints(log, epoch)), None)
+
     def checkpoints(self, log: str, epoch: int) -> tuple[StoredCheckpoint, ...]:
         found = [one for key, one in self._rows.checkpoints.rows.items() if key[:2] == (log, epoch)]
         return tuple(sorted(found, key=lambda one: one.size))

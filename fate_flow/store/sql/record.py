@@ -114,6 +114,10 @@ class Record(SqlUnitOfWork):
         value = {"f_note": checkpoint.note, "f_time": checkpoint.at}
         RecordCheckpointRow.replace(**key, **value).execute()
 
+    def newest_checkpoint(self, log: str, epoch: int) -> StoredCheckpoint | None:
+        row = _NEWEST_CHECKPOINT.row(self._database, log, epoch)
+        return None if row is None else StoredCheckpoint(*row)
+
     def checkpoints(self, log: str, epoch: int) -> tuple[StoredCheckpoint, ...]:
         return tuple(StoredCheckpoint(*row) for row in _CHECKPOINTS.rows(self._database, log, epoch))
 
@@ -153,6 +157,12 @@ def _head_of(row: tuple[Any, ...]) -> Head:
 def _batch_of(row: tuple[Any, ...]) -> Batch:
     log, epoch, first, ids, hashes, at = row
     return Batch(log, epoch, first, tuple(json.loads(ids)), _hashes(hashes), at)
+
+
+def _checkpoints_of(log: str, epoch: int) -> Any:
+    row = RecordCheckpointRow
+    columns = (row.f_epoch, row.f_size, row.f_note, row.f_time)
+    return row.select(*columns).where((row.f_log == log) & (row.f_epoch == Value(epoch, converter=False)))
 
 
 def _hashes(text: str) -> tuple[bytes, ...]:
@@ -223,17 +233,10 @@ _BATCHES = Prepared(
     ),
     4,
 )  # fmt: skip
-_CHECKPOINTS = Prepared(
-    lambda log, epoch: (
-        RecordCheckpointRow.select(
-            RecordCheckpointRow.f_epoch, RecordCheckpointRow.f_size, RecordCheckpointRow.f_note,
-            RecordCheckpointRow.f_time,
-        )
-        .where((RecordCheckpointRow.f_log == log) & (RecordCheckpointRow.f_epoch == Value(epoch, converter=False)))
-        .order_by(RecordCheckpointRow.f_size)
-    ),
-    2,
-)  # fmt: skip
+_CHECKPOINTS = Prepared(lambda log, epoch: _checkpoints_of(log, epoch).order_by(RecordCheckpointRow.f_size), 2)
+_NEWEST_CHECKPOINT = Prepared(
+    lambda log, epoch: _checkpoints_of(log, epoch).order_by(RecordCheckpointRow.f_size.desc()).limit(1), 2
+)
 _WITNESSED = Prepared(
     lambda origin: WitnessedRow.select(WitnessedRow.f_size, WitnessedRow.f_note, WitnessedRow.f_time).where(
         (WitnessedRow.f_origin == origin) & (WitnessedRow.f_note != "")

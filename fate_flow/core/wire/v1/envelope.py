@@ -11,6 +11,7 @@ from typing import Any
 from fate_flow.core.model.errors import BadRequest, FlowError
 from fate_flow.core.model.job import Answer, Command
 from fate_flow.core.text.phrases import sanitized
+from fate_flow.core.wire.v1.fields import RECORD_SALT
 from fate_flow.core.wire.v1.paths import read_command
 from fate_flow.core.wire.v1.retcodes import TooOld, retcode_of
 
@@ -24,7 +25,9 @@ FATE_VERSION = "1.11.2"
 
 _OLDEST = (1, 7, 0)
 _MOST_IN_A_BATCH = 1_000
-_LONGEST_MESSAGE, _LONGEST_PARTY_ID = 1_000, 20
+LONGEST_MESSAGE, _LONGEST_PARTY_ID = 1_000, 20
+RECORDED = "recorded"
+"""The key of an answer: its party has recorded the command and this answer."""
 
 
 MOST_VALUES = 1_000_000
@@ -83,8 +86,9 @@ def stranger(said_by: str, party_id: str, url: str) -> str:
 
 
 def body_of(command: Command) -> dict[str, Any]:
-    """Return the body of a command, with its run."""
-    return {**command.body, "run": command.run}
+    """Return the body of a command, with its run, and with its salt if it is recorded."""
+    body = {**command.body, "run": command.run}
+    return {**body, RECORD_SALT: command.salt} if command.salt else body
 
 
 def to_json(body: object) -> str:
@@ -94,6 +98,8 @@ def to_json(body: object) -> str:
 def document_of(answer: Answer) -> dict[str, Any]:
     """Return the v1 envelope of an answer, without `data` if it is null."""
     document: dict[str, Any] = {"retcode": answer.retcode, "retmsg": answer.retmsg}
+    if answer.is_recorded:
+        document[RECORDED] = True
     return document if answer.data is None else {**document, "data": answer.data}
 
 
@@ -102,7 +108,8 @@ def read_answer(document: object) -> Answer:
     retcode = document.get("retcode") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(retcode, int) or isinstance(retcode, bool):
         raise ValueError(f"the answer is not an envelope: {str(document)[:200]!r}")
-    return Answer(retcode, sanitized(document.get("retmsg"), _LONGEST_MESSAGE), document.get("data"))
+    retmsg, is_recorded = sanitized(document.get("retmsg"), LONGEST_MESSAGE), document.get(RECORDED) is True
+    return Answer(retcode, retmsg, document.get("data"), is_recorded=is_recorded)
 
 
 @dataclass(frozen=True)

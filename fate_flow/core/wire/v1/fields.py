@@ -6,6 +6,7 @@ party's statement (a message, a cause, a count) replaces a wrong value by a defa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,10 +16,20 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.phrases import sanitized
 
+RECORD_SALT = "record_salt"
+"""The key of a body with the salt of what both parties commit to in their records."""
+
 LONGEST_TEXT = 4_000             # characters
 _HIGHEST_EXIT_CODE = 255
 _LONGEST_SECONDS = 1e9
 _MOST_ORDER = 2**62
+_SALT = re.compile(r"[0-9a-f]{64}")
+
+
+def salt_in(body: Mapping[str, Any]) -> str:
+    """Return the salt for the record; empty if there is no valid one."""
+    value = body.get(RECORD_SALT)
+    return value if isinstance(value, str) and _SALT.fullmatch(value) else ""
 
 
 def text_in(body: Mapping[str, Any], key: str) -> str:

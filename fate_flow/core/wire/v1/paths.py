@@ -22,6 +22,7 @@ from fate_flow.core.model.grammar import (
 )
 from fate_flow.core.model.job import ANY_RUN, Command, CommandKind, TaskKey
 from fate_flow.core.model.spec import Party
+from fate_flow.core.wire.v1.fields import RECORD_SALT, salt_in
 
 BATCH = "/party/batch"
 HEARTBEAT = "/party/heartbeat"
@@ -161,6 +162,13 @@ def read_command(endpoint: str, body: object) -> Command:
     violates the grammar."""
     parts = endpoint.strip("/").split("/")
     content: Mapping[str, Any] = body if isinstance(body, dict) else {}
+    if RECORD_SALT not in content:
+        return _read_command(parts, content)
+    command = _read_command(parts, {key: value for key, value in content.items() if key != RECORD_SALT})
+    return replace(command, salt=salt_in(content))
+
+
+def _read_command(parts: list[str], content: Mapping[str, Any]) -> Command:
     if parts[0] == "party" and len(parts) >= 5 and parts[2] in ROLES and parts[3].isdigit():
         return _job_command(parts, content)
     if parts[0] == "party" and len(parts) >= 8:

@@ -15,6 +15,7 @@ from fate_flow.core.model.errors import BadDocument, Conflict, StorageFailed
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.status import JobStatus
+from fate_flow.core.record.entry import OWN_LOG, Kind, new_entry
 from fate_flow.services.context.effects import RemoveJobFolder
 from fate_flow.services.context.pending import CapacityNotice, Pending
 from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
@@ -50,7 +51,8 @@ def leave_everything_and_fail(unit: UnitOfWork) -> None:
     unit.reconsider(JOB_ID)
     assert unit.bind(JobBinding(JOB_ID, HOST, frozenset({HOST}), "d" * 64))
     notice = CapacityNotice(JOB_ID, "10000", 4)
-    unit.pending = unit.pending.with_notice(notice).with_hints([CHECK]).with_declined_notice()
+    entry = new_entry(OWN_LOG, Kind.ACT, 1, {"what": "undone"})
+    unit.pending = unit.pending.with_notice(notice).with_hints([CHECK]).with_declined_notice().with_recorded(entry)
     assert [name for name in FIELDS if getattr(unit.pending, name) == getattr(before, name)] == []
     raise Conflict
 

@@ -1,0 +1,85 @@
+"""A thread that seals the record at most a tenth of a second after its entries, and signs the heads of its logs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from fate_flow.core.access.fingerprint import fingerprint_of
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.peers.key_changes import record_key
+from fate_flow.peers.key_files import RECORD_FILE, ROOT_FILE
+from fate_flow.peers.site_key import read_public_key
+from fate_flow.server.periodic.periodic_work import PeriodicWork
+from fate_flow.services.context.ports import Context
+from fate_flow.services.record.checkpoints import Damaged, LogSigner, sign_heads
+from fate_flow.services.record.sealing import seal_new
+from fate_flow.store.contract.transaction import Transaction
+
+log = logging.getLogger(__name__)
+
+_SEAL_SECONDS, _STAND_BY_SECONDS = 0.1, 2.0
+SIGN_SECONDS = 60.0
+
+
+class RecordSealer(PeriodicWork):
+    """Works in the process that schedules. A head moves only from where it was, so another sealer does no harm."""
+
+    def __init__(
+        self, context: Context, signer: Callable[[], LogSigner | None], may_work: Callable[[], bool],
+        close: Callable[[], None], monotonic: Callable[[], float],
+    ) -> None:  # fmt: skip
+        """`signer` returns None without a record key, and may raise BadSettings. The thread calls `close` at its
+        end."""
+        super().__init__("record", "the record could not be sealed; it is tried again", close, again=_STAND_BY_SECONDS)
+        self._context, self._signer, self._may_work, self._monotonic = context, signer, may_work, monotonic
+        self._signed_at = monotonic() - SIGN_SECONDS
+        self._said = ""
+
+    def step(self) -> float:
+        if not self._may_work():
+            return _STAND_BY_SECONDS
+        if self._context.read(lambda tx: bool(tx.unsealed_entries(1))):
+            self._context.write(lambda tx: seal_new(tx, self._context.clock()))
+        if self._monotonic() - self._signed_at >= SIGN_SECONDS:
+            self._signed_at = self._monotonic()
+            self.sign()
+        return _SEAL_SECONDS
+
+    def sign(self) -> None:
+        """Sign the heads of all logs that have grown."""
+        try:
+            signer = self._signer()
+            if signer is None:
+                self._say("there is no record key: the heads of the record are not signed (fate_flow key make)")
+                return
+            self._context.write(lambda tx: self._sign(tx, signer))
+        except BadSettings as error:
+            self._say(f"the heads of the record are not signed: {error.message}")
+        except Damaged as error:
+            self._say(f"the record is damaged, and its heads are not signed any more: {error}")
+        else:
+            self._said = ""
+
+    def _sign(self, tx: Transaction, signer: LogSigner) -> None:
+        sign_heads(tx, signer, self._context.clock(), self._context.fresh_salt)
+
+    def _say(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            log.error(text)
+
+
+def log_signer(folder: Path, clock: Callable[[], int]) -> LogSigner | None:
+    """Return what signs the heads of this party's logs now; None if it has no root key or record key. Raises
+    BadSettings."""
+    root, file = (folder / ROOT_FILE).with_suffix(".pub"), folder / RECORD_FILE
+    if not root.exists() or not file.exists():
+        return None
+    try:
+        fingerprint = fingerprint_of(read_public_key(root.read_text(encoding="utf-8")).key_id)
+    except OSError as error:
+        raise BadSettings(f"{root}: cannot be read") from error
+    key = record_key(folder, clock())
+    return LogSigner(fingerprint, key.public.raw, key.sign)

@@ -1,0 +1,116 @@
+"""Checkpoints: what this party signs about its logs, and what it commits to in the logs with others.
+
+Before a head is signed, the stored bytes of the entries since the last checkpoint are hashed again. So a bit that has
+flipped on the disk is found as damage, at an index, and is not signed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fate_flow.core.record.checkpoint import Checkpoint
+from fate_flow.core.record.commitment import commitment
+from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, new_entry, other_party
+from fate_flow.core.record.log import Head, StoredCheckpoint
+from fate_flow.core.record.note import NoteKey, Sign, sign_note
+from fate_flow.core.record.tree import leaf_hash
+from fate_flow.services.record.entries import FreshSalt
+from fate_flow.services.record.sealing import seal_new
+from fate_flow.store.contract.transaction import Transaction
+
+_PAGE = 1_000
+
+
+class Damaged(Exception):
+    """The stored bytes of an entry are others than those that were sealed."""
+
+    def __init__(self, log: str, epoch: int, index: int) -> None:
+        self.log, self.epoch, self.index = log, epoch, index
+        super().__init__(f"log {log}, epoch {epoch}: entry {index} is not what was sealed")
+
+
+@dataclass(frozen=True)
+class LogSigner:
+    """The record key of this party. `root`: the fingerprint of its root key, by which others know it."""
+
+    root: str
+    key: bytes                       # public, 32 bytes
+    sign: Sign
+
+    def key_of(self, origin: str) -> NoteKey:
+        return NoteKey(origin, self.key)
+
+
+def origin_of(root: str, log: str, epoch: int) -> str:
+    """Return the name of a log for everybody. `root`: the fingerprint of the root key of its party."""
+    return f"{root}/{log}/{epoch}"
+
+
+def sign_heads(tx: Transaction, signer: LogSigner, at: int, fresh_salt: FreshSalt) -> tuple[StoredCheckpoint, ...]:
+    """Seal what is new, commit to the own log in the logs with others, and sign the head of each log that has grown.
+
+    Raises Damaged."""
+    while seal_new(tx, at):
+        pass
+    commitments = tuple(_commitments(tx, signer.root, at, fresh_salt))
+    tx.add_to_record(commitments)
+    while commitments and seal_new(tx, at):
+        pass
+    return tuple(_sign(tx, signer, head, at) for head in tx.record_heads() if _has_grown(tx, head))
+
+
+def _has_grown(tx: Transaction, head: Head) -> bool:
+    return head.size > _signed_size(tx, head)
+
+
+def _signed_size(tx: Transaction, head: Head) -> int:
+    newest = tx.newest_checkpoint(head.log, head.epoch)
+    return newest.size if newest else 0
+
+
+def _commitments(tx: Transaction, root: str, at: int, fresh_salt: FreshSalt) -> Iterator[NewEntry]:
+    """Yield an entry for each log with another party, if the own log has grown since the last ones."""
+    own = tx.record_head(OWN_LOG)
+    if not _has_grown(tx, own):
+        return
+    text = Checkpoint(origin_of(root, OWN_LOG, own.epoch), own.size, own.edge.root).text()
+    for head in tx.record_heads():
+        if other_party(head.log):
+            salt = fresh_salt()
+            fields = {"own": commitment("own", bytes.fromhex(salt), text.encode())}
+            yield new_entry(head.log, Kind.HEAD, at, fields, salt=salt, text=text)
+
+
+def _sign(tx: Transaction, signer: LogSigner, head: Head, at: int) -> StoredCheckpoint:
+    check_stored(tx, head, _signed_size(tx, head))
+    origin = origin_of(signer.root, head.log, head.epoch)
+    note = sign_note(Checkpoint(origin, head.size, head.edge.root).text(), signer.key_of(origin), signer.sign)
+    found = StoredCheckpoint(head.epoch, head.size, str(note), at)
+    tx.put_checkpoint(head.log, found)
+    return found
+
+
+def check_stored(tx: Transaction, head: Head, first: int) -> None:
+    """Hash the stored entries from this index on, and compare them with what was sealed. Raises Damaged."""
+    while first < head.size:
+        entries = tx.sealed_entries(head.log, head.epoch, first, _PAGE)
+        hashes = sealed_hashes(tx, head, first, _PAGE)
+        for place in range(min(_PAGE, head.size - first)):
+            entry = entries[place] if place < len(entries) else None
+            is_right = entry is not None and entry.index == first + place and place < len(hashes)
+            if not is_right or leaf_hash(entries[place].content) != hashes[place]:
+                raise Damaged(head.log, head.epoch, first + place)
+        first += _PAGE
+
+
+def sealed_hashes(tx: Transaction, head: Head, first: int, most: int) -> tuple[bytes, ...]:
+    """Return the leaf hashes that batches have from this index on, as far as they follow each other."""
+    found: list[bytes] = []
+    for batch in tx.batches(head.log, head.epoch, first, most):
+        if batch.first > first + len(found):
+            break
+        found += batch.hashes[first + len(found) - batch.first :]
+        if len(found) >= most:
+            break
+    return tuple(found[:most])

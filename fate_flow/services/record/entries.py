@@ -1,0 +1,80 @@
+"""What becomes an entry of the record: changes of statuses, acts of people, and messages between parties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from fate_flow.core.model.history import HistoryEntry
+from fate_flow.core.model.job import Answer, Command
+from fate_flow.core.record.commitment import commitment, number_of
+from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, log_with, new_entry
+from fate_flow.core.wire.v1.recorded import answer_content, request_content
+
+FreshSalt = Callable[[], str]
+
+
+def of_moves(moves: Iterable[HistoryEntry], fresh_salt: FreshSalt) -> Iterator[NewEntry]:
+    """Yield the entry of each change that goes into the history of a job. Its text for people is a commitment: the
+    text lies beside the entry, and may be erased."""
+    for one in moves:
+        fields = {
+            "level": one.level.value, "party": str(one.party) if one.party else "", "task": one.task,
+            "version": one.version or None, "old": one.old, "new": one.new, "reason": one.reason,
+            "cause": one.caused_by, "exit": one.exit_status,
+        }  # fmt: skip
+        yield _with_text(OWN_LOG, Kind.STATUS, one.at, fields, one.job_id, one.message, fresh_salt)
+
+
+def of_act(at: int, what: str, who: str, job_id: str, text: str, fresh_salt: FreshSalt) -> NewEntry:
+    """Return the entry of what somebody has asked for. `who`: the random id of the person; empty if nobody has to say
+    who he is here. `text`: what is not for everybody, such as the name of a table."""
+    return _with_text(OWN_LOG, Kind.ACT, at, {"what": what, "who": who}, job_id, text, fresh_salt)
+
+
+def _with_text(
+    log: str, kind: Kind, at: int, fields: Mapping[str, Any], job_id: str, text: str, fresh_salt: FreshSalt
+) -> NewEntry:  # fmt: skip
+    if not text:
+        return new_entry(log, kind, at, fields, job_id=job_id)
+    salt = fresh_salt()
+    digest = commitment("message", bytes.fromhex(salt), text.encode())
+    return new_entry(log, kind, at, {**fields, "message": digest}, job_id=job_id, salt=salt, text=text)
+
+
+def of_sent(command: Command, at: int) -> NewEntry:
+    """Return the entry of a command that goes to the outbox with a salt."""
+    return new_entry(
+        log_with(command.to.party_id), Kind.SENT, at, _about(command, command.salt), job_id=command.job_id,
+        salt=command.salt,
+    )  # fmt: skip
+
+
+def of_answered(command: Command, answer: Answer, at: int) -> NewEntry:
+    """Return the entry of the answer to a command, or of its failure."""
+    salt = bytes.fromhex(command.salt)
+    fields = {
+        "number": number_of(salt), "retcode": answer.retcode, "acknowledged": answer.is_recorded or None,
+        "answer": commitment("answer", salt, answer_content(answer)),
+    }  # fmt: skip
+    return new_entry(
+        log_with(command.to.party_id), Kind.ANSWERED, at, fields, job_id=command.job_id, salt=command.salt
+    )  # fmt: skip
+
+
+def of_received(command: Command, caller: str, answer: Answer, at: int, fresh_salt: FreshSalt) -> NewEntry:
+    """Return the entry of a command of another party, and of the answer to it. A party that keeps no record sends no
+    salt: then nobody else knows the number."""
+    salt = command.salt or fresh_salt()
+    digest = commitment("answer", bytes.fromhex(salt), answer_content(answer))
+    fields = {**_about(command, salt), "retcode": answer.retcode, "answer": digest}
+    return new_entry(log_with(caller), Kind.RECEIVED, at, fields, job_id=command.job_id, salt=salt)
+
+
+def _about(command: Command, salt: str) -> dict[str, Any]:
+    raw = bytes.fromhex(salt)
+    return {
+        "number": number_of(raw), "command": command.kind.value, "seat": str(command.to), "run": command.run,
+        "task": command.task, "version": command.version or None, "argument": command.argument,
+        "request": commitment("request", raw, request_content(command)),
+    }  # fmt: skip

@@ -1,0 +1,180 @@
+"""Verifying a stored log: whether its entries are those that were sealed and signed, and which is the first that is
+not.
+
+What lies in one database can be written anew as a whole, by whoever has the keys. So a log in which everything fits is
+only *consistent in itself*; it is *anchored* up to where another party has cosigned it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fate_flow.core.record.checkpoint import checked_checkpoint, cosigned_at
+from fate_flow.core.record.commitment import opens
+from fate_flow.core.record.entry import BadEntry, read_entry
+from fate_flow.core.record.log import Head, StoredCheckpoint, StoredEntry
+from fate_flow.core.record.note import BadNote, Check, Note, NoteKey, read_note
+from fate_flow.core.record.tree import Edge, leaf_hash
+from fate_flow.services.record.checkpoints import sealed_hashes
+from fate_flow.store.contract.transaction import Transaction
+
+_PAGE = 1_000
+
+
+class State(StrEnum):
+    """How far a log can be relied on."""
+
+    ANCHORED = "anchored"                # another party has cosigned it
+    CONSISTENT = "consistent in itself"  # nobody else vouches for it
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True)
+class LogReport:
+    """What verifying one log has found."""
+
+    log: str
+    epoch: int
+    size: int
+    state: State
+    broken_at: int = -1                  # the index of the first entry that is wrong, or that follows what is right
+    why: str = ""
+    signed_to: int = 0                   # the largest checkpoint of the party itself
+    anchored_to: int = 0                 # the largest checkpoint that another party has cosigned
+    anchored_by: str = ""
+    anchored_at: int = 0                 # seconds since 1970, by the clock of the other party
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The public keys that count: of the party's own logs, and of other parties as witnesses, by party id."""
+
+    root: str                            # fingerprint of the own root key, with which origins begin
+    own: Sequence[bytes]                 # Ed25519: the present record key, and those before
+    witnesses: Sequence[tuple[str, NoteKey]]
+    check: Check
+
+
+class _Broken(Exception):
+    def __init__(self, index: int, why: str) -> None:
+        self.index, self.why = index, why
+        super().__init__(why)
+
+
+def verify_log(tx: Transaction, head: Head, epoch: int, keys: Keys | None) -> LogReport:
+    """Read all entries of an epoch of a log, and check them. `head`: of its newest epoch. `keys`: None: no signature is
+    checked, and nothing counts as signed."""
+    signed: list[tuple[Edge, StoredCheckpoint, Note]] = []
+    edge = Edge()
+    marks = list(tx.checkpoints(head.log, epoch))
+    try:
+        for entry in _entries(tx, head, epoch):
+            edge = edge.with_leaves([leaf_hash(entry.content)])
+            while marks and marks[0].size == edge.size:
+                mark = marks.pop(0)
+                signed.append((edge, mark, _checked(mark, edge, head.log, epoch, keys, signed)))
+        _check_end(head, epoch, edge, marks)
+        by, size, at = _anchor(signed, keys)
+    except _Broken as broken:
+        return LogReport(head.log, epoch, edge.size, State.BROKEN, broken.index, broken.why, _last(signed))
+    state = State.ANCHORED if by else State.CONSISTENT
+    return LogReport(head.log, epoch, edge.size, state, -1, "", _last(signed), size, by, at)
+
+
+def _entries(tx: Transaction, head: Head, epoch: int) -> Iterator[StoredEntry]:
+    """Yield the entries in order. Raises _Broken at the first that is missing, or is not what was sealed."""
+    first, of_epoch = 0, Head(head.log, epoch)
+    while True:
+        page = tx.sealed_entries(head.log, epoch, first, _PAGE)
+        hashes = sealed_hashes(tx, of_epoch, first, _PAGE)
+        for place, entry in enumerate(page):
+            if entry.index != first + place:
+                raise _Broken(first + place, "the entry is missing")
+            if place >= len(hashes):
+                raise _Broken(entry.index, "no batch has sealed the entry")
+            if leaf_hash(entry.content) != hashes[place]:
+                raise _Broken(entry.index, "the entry is not what was sealed")
+            _check_form(entry)
+            yield entry
+        if len(hashes) > len(page):
+            raise _Broken(first + len(page), "the entry is missing")
+        if len(page) < _PAGE:
+            return
+        first += _PAGE
+
+
+def _check_form(entry: StoredEntry) -> None:
+    """What lies beside the entry, by which it is found, has to be what the entry says."""
+    try:
+        said = read_entry(entry.content)
+    except BadEntry as error:
+        raise _Broken(entry.index, f"the entry cannot be read: {error}") from error
+    beside = (entry.kind, entry.at, entry.job_id)
+    if (said["kind"], said["at"], said.get("job", "")) != beside:
+        raise _Broken(entry.index, "kind, time or job beside the entry are not what it says")
+    digest = said.get("message")
+    if digest and entry.salt and entry.text and not _is_text_of(digest, entry):
+        raise _Broken(entry.index, "the text beside the entry is not what it commits to")
+
+
+def _is_text_of(digest: object, entry: StoredEntry) -> bool:
+    try:
+        return isinstance(digest, str) and opens(digest, "message", bytes.fromhex(entry.salt), entry.text.encode())
+    except ValueError:
+        return False
+
+
+def _checked(
+    mark: StoredCheckpoint, edge: Edge, log: str, epoch: int, keys: Keys | None,
+    before: Sequence[tuple[Edge, StoredCheckpoint, Note]],
+) -> Note:  # fmt: skip
+    """Return the note of a checkpoint of this size. Raises _Broken if it says something else than the entries."""
+    first = before[-1][0].size if before else 0
+    between = f"one of the entries {first} to {edge.size - 1} is not what was signed"
+    try:
+        note = read_note(mark.note)
+        if keys is None:
+            return note
+        origin = f"{keys.root}/{log}/{epoch}"
+        signers = [NoteKey(origin, one) for one in keys.own]
+        key = next((one for one in signers if note.of(one)), None)
+        if key is None:
+            raise BadNote(f"no record key of this party has signed it as {origin}")
+        found = checked_checkpoint(note, key, keys.check)
+    except BadNote as error:
+        raise _Broken(first, f"the checkpoint of {mark.size} entries: {error}") from error
+    if (found.size, found.root) != (edge.size, edge.root):
+        raise _Broken(first, between)
+    return note
+
+
+def _check_end(head: Head, epoch: int, edge: Edge, marks: Sequence[StoredCheckpoint]) -> None:
+    if marks:
+        raise _Broken(edge.size, f"{marks[-1].size} entries were signed, and {edge.size} are there")
+    if epoch != head.epoch:
+        return
+    if head.size != edge.size:
+        raise _Broken(min(edge.size, head.size), f"the head has {head.size} entries, and {edge.size} are there")
+    if head.edge != edge:
+        raise _Broken(0, "the head has another tree than the entries")
+
+
+def _anchor(
+    signed: Sequence[tuple[Edge, StoredCheckpoint, Note]], keys: Keys | None
+) -> tuple[str, int, int]:  # fmt: skip
+    """Return who has cosigned the largest checkpoint that anybody has, its size, and when; ("", 0, 0) if nobody."""
+    for edge, mark, note in reversed(signed):
+        for party_id, key in keys.witnesses if keys else ():
+            try:
+                at = cosigned_at(note, key, keys.check) if keys else None
+            except BadNote as error:
+                raise _Broken(edge.size, f"the checkpoint of {mark.size} entries: {error}") from error
+            if at is not None:
+                return party_id, edge.size, at
+    return "", 0, 0
+
+
+def _last(signed: Sequence[tuple[Edge, StoredCheckpoint, Note]]) -> int:
+    return signed[-1][0].size if signed else 0

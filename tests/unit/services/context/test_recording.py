@@ -1,0 +1,171 @@
+"""Entries of the record are written with what they are about, or neither is."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus
+from fate_flow.core.record.commitment import number_of, opens
+from fate_flow.core.record.entry import read_entry
+from fate_flow.core.record.log import StoredEntry
+from fate_flow.core.wire.v1.recorded import answer_content, request_content
+from fate_flow.services.use_cases.who_asked import note_act, note_who_asked, record_act
+from tests.kit.services.hand_server import HandServer
+from tests.kit.values import GUEST, HOST, JOB_ID, NOW
+
+START = Command(CommandKind.START, JOB_ID, HOST, 1, body={"a": 1})
+
+
+@pytest.fixture
+def server() -> HandServer:
+    found = HandServer()
+    object.__setattr__(found.context, "keeps_record", True)
+    return found
+
+
+def entries(server: HandServer) -> list[StoredEntry]:
+    with server.store.reading() as tx:
+        return list(tx.unsealed_entries(100))
+
+
+def opened(one: StoredEntry, key: str, what: str, content: bytes) -> bool:
+    return opens(read_entry(one.content)[key], what, bytes.fromhex(one.salt), content)
+
+
+def test_a_change_of_a_status_is_recorded_and_its_text_only_committed_to(server: HandServer) -> None:
+    with server.unit() as unit:
+        unit.moves(
+            HistoryLevel.JOB, JOB_ID, JobStatus.RUNNING, JobStatus.STOPPING, party=GUEST, reason=Reason.TASK_FAILED,
+            message="table secret is missing", caused_by="host-10000",
+        )
+
+    (found,) = entries(server)
+    assert read_entry(found.content) == {
+        "v": 1, "kind": "status", "at": NOW, "job": JOB_ID, "level": "job", "party": "guest 9999", "old": "running",
+        "new": "stopping", "reason": "task_failed", "cause": "host-10000",
+        "message": read_entry(found.content)["message"],
+    }  # fmt: skip
+    assert b"secret" not in found.content
+    assert found.text == "table secret is missing"
+    assert opened(found, "message", "message", found.text.encode())
+    assert (found.log, found.job_id) == ("own", JOB_ID)
+
+
+def test_a_command_is_recorded_when_it_is_put_into_the_outbox(server: HandServer) -> None:
+    with server.unit() as unit:
+        unit.send(START)
+    (found,), (stored,) = entries(server), commands(server)
+
+    fields = read_entry(found.content)
+    assert (found.log, fields["kind"], fields["command"], fields["seat"]) == (
+        "with/10000", "sent", "start", "host 10000"
+    )  # fmt: skip
+    assert fields["number"] == number_of(bytes.fromhex(stored.salt))
+    assert opened(found, "request", "request", request_content(START))
+
+
+def test_an_answer_is_recorded_under_the_number_of_its_command(server: HandServer) -> None:
+    answer = Answer(100, "no", {"a": 1}, is_recorded=True)
+    with server.unit() as unit:
+        unit.send(START)
+    (stored,) = commands(server)
+    with server.unit() as unit:
+        unit.record_answer(stored, answer)
+
+    sent, answered = (read_entry(one.content) for one in entries(server))
+    assert answered["number"] == sent["number"]
+    assert (answered["kind"], answered["retcode"], answered["acknowledged"]) == ("answered", 100, True)
+    assert opened(entries(server)[1], "answer", "answer", answer_content(answer))
+
+
+def test_both_parties_commit_to_the_same_values(server: HandServer) -> None:
+    command, answer = replace(START, salt="ab" * 32), Answer(0, "success", {"b": 2})
+    with server.unit() as unit:
+        given = unit.record_received(command, "9999", answer)
+    other = HandServer()
+    object.__setattr__(other.context, "keeps_record", True)
+    with other.unit() as unit:
+        unit.record_answer(command, given)
+
+    received, answered = read_entry(entries(server)[0].content), read_entry(entries(other)[0].content)
+    assert given.is_recorded
+    assert received["number"] == answered["number"]
+    assert received["answer"] == answered["answer"]
+    assert answered["acknowledged"] is True
+
+
+def test_a_command_of_a_party_without_a_record_is_recorded_under_a_number_of_its_own(server: HandServer) -> None:
+    with server.unit() as unit:
+        unit.record_received(START, "10000", Answer())
+
+    (found,) = entries(server)
+    assert found.salt
+    assert opened(found, "request", "request", request_content(START))
+
+
+def test_a_person_is_a_random_id_in_entries(server: HandServer) -> None:
+    with server.unit() as unit:
+        note_act(unit, "table deleted", "table clients of namespace bank was deleted", "alice")
+        note_act(unit, "table deleted", "another", "alice")
+    with server.store.transaction() as tx:
+        record_act(server.context, tx, "party 10000 revoked", "bob", "lost laptop")
+        names = [tx.person_name(read_entry(one.content)["who"]) for one in tx.unsealed_entries(9)]
+
+    assert names == ["alice", "alice", "bob"]
+    assert all(b"alice" not in one.content and b"clients" not in one.content for one in entries(server))
+
+
+def test_an_act_is_recorded_also_if_clients_need_not_sign(server: HandServer) -> None:
+    with server.unit() as unit:
+        note_who_asked(unit, JOB_ID, "stop as canceled requested", "")
+
+    (found,) = entries(server)
+    assert read_entry(found.content) == {
+        "v": 1, "kind": "act", "at": NOW, "job": JOB_ID, "what": "stop as canceled requested"
+    }  # fmt: skip
+
+
+def test_what_is_undone_is_not_recorded(server: HandServer) -> None:
+    with server.unit() as unit:
+        with suppress(ZeroDivisionError), unit.part():
+            unit.send(START)
+            unit.record_act("something", "")
+            raise ZeroDivisionError
+        unit.record_act("something else", "")
+
+    assert [read_entry(one.content)["what"] for one in entries(server)] == ["something else"]
+
+
+def test_what_cannot_be_recorded_does_not_happen(server: HandServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("full")
+
+    monkeypatch.setattr("fate_flow.store.memory.record.Record.add_to_record", fail)
+    with pytest.raises(OSError, match="full"), server.unit() as unit:
+        unit.send(START)
+
+    assert commands(server) == ()
+
+
+def test_nothing_is_recorded_while_the_switch_is_off() -> None:
+    server = HandServer()
+    with server.unit() as unit:
+        unit.send(START)
+        unit.record_act("something", "alice")
+        unit.record_answer(START, Answer())
+        assert not unit.record_received(START, "9999", Answer()).is_recorded
+        unit.moves(HistoryLevel.JOB, JOB_ID, None, JobStatus.READY)
+
+    assert entries(server) == []
+    assert commands(server)[0].salt == ""
+
+
+def commands(server: HandServer) -> tuple[Command, ...]:
+    with server.store.reading() as tx:
+        return tx.commands_after(0)
