@@ -101,6 +101,15 @@ def read_public_key(pem: str) -> PublicKey:
     return _public(found)
 
 
+def has_signed(key: bytes, text: bytes, signature: bytes) -> bool:
+    """Return whether the Ed25519 key with these 32 bytes has signed the text."""
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, text)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
 def load_private_key(path: Path) -> PrivateKey:
     """Read this party's private key. Raises BadSettings, naming the file."""
     content = read_private(path)

@@ -102,6 +102,8 @@ class RecordCases(Cases):
         found = each.unsealed_entries(1_000)
         assert [one.content for one in found] == [an_entry(str(number)).content for number in range(600)]
         assert each.unsealed_entries(2) == found[:2]
+        assert each.record_after(0, 1_000) == found
+        assert each.record_after(found[1].id, 2) == found[2:4]
 
     def test_a_batch_gives_indexes_and_moves_the_head(self, each: Each) -> None:
         each.add_to_record([an_entry("a"), an_entry("b", WITH_HOST), an_entry("c")])

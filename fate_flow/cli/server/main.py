@@ -31,13 +31,21 @@ class ServerGroup(EdgeGroup):
     """A group that imports some commands on demand: they need all of a server's modules, or cryptography."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), "admin", "grants", "key", "party"])
+        return sorted([*super().list_commands(ctx), "admin", "audit", "grants", "key", "party", "verify"])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "admin":
             from fate_flow.cli.server.admin import admin
 
             return admin
+        if cmd_name == "audit":
+            from fate_flow.cli.server.audit import audit
+
+            return audit
+        if cmd_name == "verify":
+            from fate_flow.cli.server.verify_file import verify
+
+            return verify
         if cmd_name == "grants":
             from fate_flow.cli.server.grants import grants_group
 

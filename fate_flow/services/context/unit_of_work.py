@@ -19,17 +19,16 @@ from fate_flow.core.metrics.measures import WRITE, Measure
 from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.errors import OperationFailed
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
-from fate_flow.core.model.job import Answer, Command, Job
+from fate_flow.core.model.job import Command, Job
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec, Party
-from fate_flow.core.record.entry import NewEntry
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.counting import count_pending
 from fate_flow.services.context.documents import digest_of, key_of_received, parse_document
 from fate_flow.services.context.effects import Effect, carry_out
 from fate_flow.services.context.pending import Pending
 from fate_flow.services.context.ports import Context, why_absent
-from fate_flow.services.record.entries import of_act, of_answered, of_moves, of_received, of_sent
+from fate_flow.services.record.entries import of_moves, of_sent
 from fate_flow.store.contract.transaction import Transaction
 
 log = logging.getLogger(__name__)
@@ -143,34 +142,9 @@ class UnitOfWork:
         """Put a command into the outbox of another party."""
         if self.context.keeps_record:
             command = replace(command, salt=self.context.fresh_salt())
-            self._record(of_sent(command, self.now))
+            self.pending = self.pending.with_recorded(of_sent(command, self.now))
         stored = replace(command, id=self.tx.put_command(command, self.now, self.steady))
         self.pending = self.pending.with_outgoing([stored])
-
-    # ------------------------------------------------------------------ the record
-
-    def record_answer(self, command: Command, answer: Answer) -> None:
-        """Record the last answer of another party to a command of this one."""
-        if self.context.keeps_record and command.salt:
-            self._record(of_answered(command, answer, self.now))
-
-    def record_received(self, command: Command, caller: str, answer: Answer) -> Answer:
-        """Record a command of another party, and the answer to it; return the answer, which says so."""
-        if not self.context.keeps_record:
-            return answer
-        self._record(of_received(command, caller, answer, self.now, self.context.fresh_salt))
-        return replace(answer, is_recorded=True)
-
-    def record_act(self, what: str, by: str, job_id: str = "", text: str = "") -> None:
-        """Record what somebody has asked for. `by`: the name, which stays outside of the record; empty if clients need
-        not sign. `text`: what is not for everybody who may once see the entry."""
-        if self.context.keeps_record:
-            self._record(entry_of_act(self.context, self.tx, what, by, job_id, text))
-
-    def _record(self, entry: NewEntry) -> None:
-        self.pending = self.pending.with_recorded(entry)
-
-    # ------------------------------------------------------------------ documents and bindings
 
     def why_no_engine(self, name: str) -> str:
         """Return why nothing runs on this engine, and nothing is known of its workers, because the configuration does
@@ -251,14 +225,6 @@ class UnitOfWork:
         if done:
             self.pending = self.pending.with_binding(new)
         return done
-
-
-def entry_of_act(
-    context: Context, tx: Transaction, what: str, by: str, job_id: str = "", text: str = ""
-) -> NewEntry:  # fmt: skip
-    """Return the entry of what somebody has asked for; see `UnitOfWork.record_act`. A person who is new gets an id."""
-    who = tx.person_id(by, context.fresh_id()) if by else ""
-    return of_act(context.clock(), what, who, job_id, text, context.fresh_salt)
 
 
 def binding_of(job: Job) -> JobBinding:

@@ -7,13 +7,14 @@ only *consistent in itself*; it is *anchored* up to where another party has cosi
 
 from __future__ import annotations
 
+import json
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from fate_flow.core.record.checkpoint import checked_checkpoint, cosigned_at
 from fate_flow.core.record.commitment import opens
-from fate_flow.core.record.entry import BadEntry, read_entry
 from fate_flow.core.record.log import Head, StoredCheckpoint, StoredEntry
 from fate_flow.core.record.note import BadNote, Check, Note, NoteKey, read_note
 from fate_flow.core.record.tree import Edge, leaf_hash
@@ -70,8 +71,8 @@ def verify_log(tx: Transaction, head: Head, epoch: int, keys: Keys | None) -> Lo
     edge = Edge()
     marks = list(tx.checkpoints(head.log, epoch))
     try:
-        for entry in _entries(tx, head, epoch):
-            edge = edge.with_leaves([leaf_hash(entry.content)])
+        for leaves in _leaves(tx, head, epoch, [mark.size for mark in marks]):
+            edge = edge.with_leaves(leaves)
             while marks and marks[0].size == edge.size:
                 mark = marks.pop(0)
                 signed.append((edge, mark, _checked(mark, edge, head.log, epoch, keys, signed)))
@@ -83,21 +84,24 @@ def verify_log(tx: Transaction, head: Head, epoch: int, keys: Keys | None) -> Lo
     return LogReport(head.log, epoch, edge.size, state, -1, "", _last(signed), size, by, at)
 
 
-def _entries(tx: Transaction, head: Head, epoch: int) -> Iterator[StoredEntry]:
-    """Yield the entries in order. Raises _Broken at the first that is missing, or is not what was sealed."""
-    first, of_epoch = 0, Head(head.log, epoch)
+def _leaves(tx: Transaction, head: Head, epoch: int, ends: Sequence[int]) -> Iterator[tuple[bytes, ...]]:
+    """Yield the leaf hashes in order, in parts that end at these sizes. Raises _Broken at the first entry that is
+    missing, or is not what was sealed; the part before it has been yielded."""
+    first, of_epoch, left = 0, Head(head.log, epoch), deque(ends)
     while True:
+        part: list[bytes] = []
         page = tx.sealed_entries(head.log, epoch, first, _PAGE)
         hashes = sealed_hashes(tx, of_epoch, first, _PAGE)
         for place, entry in enumerate(page):
-            if entry.index != first + place:
-                raise _Broken(first + place, "the entry is missing")
-            if place >= len(hashes):
-                raise _Broken(entry.index, "no batch has sealed the entry")
-            if leaf_hash(entry.content) != hashes[place]:
-                raise _Broken(entry.index, "the entry is not what was sealed")
-            _check_form(entry)
-            yield entry
+            if why := _objection(entry, first + place, hashes[place] if place < len(hashes) else None):
+                yield tuple(part)
+                raise _Broken(first + place, why)
+            part.append(hashes[place])
+            if left and left[0] == entry.index + 1:
+                left.popleft()
+                yield tuple(part)
+                part.clear()
+        yield tuple(part)
         if len(hashes) > len(page):
             raise _Broken(first + len(page), "the entry is missing")
         if len(page) < _PAGE:
@@ -105,18 +109,26 @@ def _entries(tx: Transaction, head: Head, epoch: int) -> Iterator[StoredEntry]:
         first += _PAGE
 
 
-def _check_form(entry: StoredEntry) -> None:
-    """What lies beside the entry, by which it is found, has to be what the entry says."""
+def _objection(entry: StoredEntry, index: int, sealed: bytes | None) -> str:
+    """Return why this is not the entry that was sealed at this index; empty if it is. What lies beside the entry, by
+    which it is found, has to be what the entry says. Its bytes are not put into canonical form again."""
+    if entry.index != index:
+        return "the entry is missing"
+    if sealed is None:
+        return "no batch has sealed the entry"
+    if leaf_hash(entry.content) != sealed:
+        return "the entry is not what was sealed"
     try:
-        said = read_entry(entry.content)
-    except BadEntry as error:
-        raise _Broken(entry.index, f"the entry cannot be read: {error}") from error
-    beside = (entry.kind, entry.at, entry.job_id)
-    if (said["kind"], said["at"], said.get("job", "")) != beside:
-        raise _Broken(entry.index, "kind, time or job beside the entry are not what it says")
+        said = json.loads(entry.content)
+        found = (said["kind"], said["at"], said.get("job", ""))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return "the entry cannot be read"
+    if found != (entry.kind, entry.at, entry.job_id):
+        return "kind, time or job beside the entry are not what it says"
     digest = said.get("message")
     if digest and entry.salt and entry.text and not _is_text_of(digest, entry):
-        raise _Broken(entry.index, "the text beside the entry is not what it commits to")
+        return "the text beside the entry is not what it commits to"
+    return ""
 
 
 def _is_text_of(digest: object, entry: StoredEntry) -> bool:

@@ -19,6 +19,7 @@ from fate_flow.core.wire.v1.job_answers import free_cores_in
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import Context, Transport
+from fate_flow.services.context.recording import record_answer
 from fate_flow.services.context.stopwatch import SteadyClock, Stopwatch
 from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
@@ -257,7 +258,7 @@ class Scheduler:
             return
         if not unit.tx.take_command(command.id):
             return
-        unit.record_answer(command, answer)
+        record_answer(unit, command, answer)
         if command.kind in (CommandKind.ASK_STOP, CommandKind.STANDING):
             take_standing(unit, command, answer)
             return

@@ -16,6 +16,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context
+from fate_flow.services.context.recording import record_act
 from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.participant.ends import end_job_here, release
@@ -105,7 +106,7 @@ class Operator:
         job = unit.tx.job(key)
         assert job is not None, "a row with a reservation is never removed"
         unit.tx.add_message(key, f"released by an operator: {why}")
-        unit.record_act("release by an operator", "", key.job_id, why)
+        record_act(unit, "release by an operator", "", key.job_id, why)
         release(unit, job)
         text = f"what {key} held was released by an operator: {why}"
         unit.note(Event.JOB_WARNING, job_id=key.job_id, text=text)

@@ -11,6 +11,7 @@ from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Command, CommandKind, Job
 from fate_flow.core.model.status import JobStatus
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.recording import record_act
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.use_cases.units import Units
 
@@ -70,7 +71,7 @@ class Approvals:
                     HistoryLevel.JOB, job_id, row.status, row.status, party=party, message=message, caused_by=str(party)
                 )
             if is_changed:
-                unit.record_act(f"job {approval.value}", by, job_id, reason)
+                record_act(unit, f"job {approval.value}", by, job_id, reason)
                 unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} was {consent.text}")
             if is_changed and not consent.is_first and rows[0].status is JobStatus.WAITING and not rows[0].is_plain_v1:
                 unit.send(Command(CommandKind.LOOK_AGAIN, job_id, rows[0].initiator, rows[0].run))

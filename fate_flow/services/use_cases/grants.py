@@ -9,6 +9,7 @@ from fate_flow.core.access.limits import DAY, Grants, described
 from fate_flow.core.access.permission import Thing
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context
+from fate_flow.services.context.recording import record_act
 from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.store.contract.transaction import Transaction
 
@@ -73,7 +74,7 @@ class GrantFiles:
         for party_id in dict.fromkeys(one.party_id for one in found):
             unit.tx.replace_grants(party_id, replace(wanted[party_id], by=by, at=unit.now))
             changes = "; ".join(str(one) for one in found if one.party_id == party_id)
-            unit.record_act(f"grants of party {party_id} changed", by, text=changes)
+            record_act(unit, f"grants of party {party_id} changed", by, text=changes)
         for one in found:
             unit.note(Event.DETECT_NOTE, text=f"grants changed by {by}: {one}")
         return found

@@ -8,7 +8,8 @@ from fate_flow.core.access.site import SiteKey
 from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context
-from fate_flow.services.use_cases.who_asked import record_act, with_client
+from fate_flow.services.context.recording import record_act_in
+from fate_flow.services.use_cases.who_asked import with_client
 from fate_flow.store.contract.transaction import Transaction
 
 _ANY = "a client"
@@ -36,7 +37,7 @@ def save_key(context: Context, key: SiteKey, replaces: str, by: str = "") -> boo
         at = context.clock()
         if not (tx.replace_site_key(key, old.key_id, at) if old else tx.add_site_key(key, at)):
             raise Conflict(f"party_id: another key of party {key.party_id} was saved just now: look at it first")
-        record_act(context, tx, f"key of party {key.party_id} saved", by, key.key_id)
+        record_act_in(context, tx, f"key of party {key.party_id} saved", by, key.key_id)
         return old
 
     before = context.write(save, is_repeatable=True)
@@ -57,7 +58,7 @@ def save_key_list(
     def save(tx: Transaction) -> PartyKeys | None:
         old = put_key_list(tx, new, signed, root_id, is_compared, by or _ANY, context.clock())
         if old is None or old.signed != signed:
-            record_act(context, tx, f"key list {new.number} of party {new.party_id} saved", by, fingerprint_of(root_id))
+            record_act_in(context, tx, f"key list {new.number} of party {new.party_id} saved", by, fingerprint_of(root_id))
         return old
 
     before = context.write(save, is_repeatable=True)
@@ -88,7 +89,7 @@ def delete_key(context: Context, party_id: str, by: str) -> None:
 
     def delete(tx: Transaction) -> str:
         keys, key = tx.party_keys(party_id), tx.site_key(party_id)
-        record_act(context, tx, f"keys of party {party_id} deleted", by, "")
+        record_act_in(context, tx, f"keys of party {party_id} deleted", by, "")
         if key is not None and tx.drop_site_key(party_id):
             return f"key {key.key_id} of party {party_id} was deleted"
         if keys is None or keys.state is KeyState.REMOVED:

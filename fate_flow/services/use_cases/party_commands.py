@@ -19,6 +19,7 @@ from fate_flow.core.wire.v1.reports import NOT_WELL_FORMED, read_report
 from fate_flow.core.wire.v1.retcodes import retcode_of
 from fate_flow.services.context.disclosure import answer_to
 from fate_flow.services.context.pending import CapacityNotice
+from fate_flow.services.context.recording import record_received
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.known_capacity import awaits_capacity
@@ -66,7 +67,7 @@ class PartyCommands:
         def act(unit: UnitOfWork) -> list[Answer]:
             unit.read_early = early.specs
             answers = [answered.get(place) or self._one(unit, one, caller) for place, one in enumerate(commands)]
-            return [unit.record_received(*one) for one in zip(commands, repeat(caller), answers)]
+            return [record_received(unit, *one) for one in zip(commands, repeat(caller), answers)]
 
         return self._units.carry_out(act)
 

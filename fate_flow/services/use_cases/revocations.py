@@ -13,11 +13,11 @@ from fate_flow.core.model.reasons import Reason, job_status_for
 from fate_flow.core.text.phrases import counted
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context
+from fate_flow.services.context.recording import record_act_in
 from fate_flow.services.context.unit_of_work import unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.participant.ends import ask_for_end, close_tasks, end_job_here
 from fate_flow.services.participant.participant import Participant
-from fate_flow.services.use_cases.who_asked import record_act
 from fate_flow.store.contract.transaction import Transaction
 
 _MOST_COPIES = 100_000
@@ -60,7 +60,7 @@ class Revocations:
             if not tx.move_party_keys(party_id, keys.state, KeyState.REMOVED, by, self._context.clock()):
                 raise Conflict(f"the key list of party {party_id} was changed just now: look at it first")
             tx.drop_joined_party(party_id)
-            record_act(self._context, tx, f"party {party_id} removed", by, "")
+            record_act_in(self._context, tx, f"party {party_id} removed", by, "")
 
         self._context.write(remove)
         self._context.record.emit(Event.DETECT_NOTE, text=f"party {party_id} was removed (by {by})")
@@ -72,7 +72,7 @@ class Revocations:
             return False
         if not tx.move_party_keys(party_id, keys.state, KeyState.REVOKED, by, self._context.clock()):
             raise Conflict(f"the key list of party {party_id} was changed just now: look at it first")
-        record_act(self._context, tx, f"party {party_id} revoked", by, why)
+        record_act_in(self._context, tx, f"party {party_id} revoked", by, why)
         return True
 
     def _end(self, job_id: str, party_id: str, message: str) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.context.ports import Context
-from fate_flow.services.context.unit_of_work import UnitOfWork, entry_of_act
-from fate_flow.store.contract.transaction import Transaction
+from fate_flow.services.context.recording import record_act
+from fate_flow.services.context.unit_of_work import UnitOfWork
 
 
 def with_client(text: str, by: str) -> str:
@@ -19,7 +18,7 @@ def note_who_asked(unit: UnitOfWork, job_id: str, what: str, by: str) -> None:
 
     The entry stays at this party; other parties learn the name only if they ask for this party's history. The record
     has the act also without a name."""
-    unit.record_act(what, by, job_id)
+    record_act(unit, what, by, job_id)
     rows = unit.tx.jobs_here(job_id) if by else ()
     if not rows:
         return
@@ -31,14 +30,8 @@ def note_who_asked(unit: UnitOfWork, job_id: str, what: str, by: str) -> None:
     )
 
 
-def record_act(context: Context, tx: Transaction, what: str, by: str, text: str) -> None:
-    """Record what the operator or client `by` has asked for, in a transaction that is no unit of work."""
-    if context.keeps_record:
-        tx.add_to_record([entry_of_act(context, tx, what, by, text=text)])
-
-
 def note_act(unit: UnitOfWork, what: str, text: str, by: str) -> None:
     """Note in the log and in the record what the client `by` has asked for, beside jobs. `what`: of a few words, for
     everybody; `text`: the line, with names."""
-    unit.record_act(what, by, text=text)
+    record_act(unit, what, by, text=text)
     unit.note(Event.DETECT_NOTE, text=with_client(text, by))

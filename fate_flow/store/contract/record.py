@@ -49,6 +49,9 @@ class Record(Protocol):
     def record_of_job(self, job_id: str) -> tuple[StoredEntry, ...]:
         """Return the entries about a job, of all logs, in the order of writing."""
 
+    def record_after(self, entry_id: int, most: int) -> tuple[StoredEntry, ...]:
+        """Return the entries of all logs that were written after this one, the oldest first."""
+
     def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
         """Keep a checkpoint of a log; it replaces one of the same epoch and size, which has fewer signatures."""
 

@@ -65,6 +65,9 @@ class Record(MemoryUnitOfWork):
     def record_of_job(self, job_id: str) -> tuple[StoredEntry, ...]:
         return _by_id(self._rows.record.of(BY_JOB, job_id))
 
+    def record_after(self, entry_id: int, most: int) -> tuple[StoredEntry, ...]:
+        return _by_id([one for one in self._rows.record.rows.values() if one.id > entry_id])[:most]
+
     def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
         self._rows.checkpoints.put((log, checkpoint.epoch, checkpoint.size), checkpoint)
 

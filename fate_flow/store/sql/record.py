@@ -109,6 +109,9 @@ class Record(SqlUnitOfWork):
     def record_of_job(self, job_id: str) -> tuple[StoredEntry, ...]:
         return tuple(map(_entry_of, _OF_JOB.rows(self._database, job_id)))
 
+    def record_after(self, entry_id: int, most: int) -> tuple[StoredEntry, ...]:
+        return tuple(map(_entry_of, _AFTER.rows(self._database, entry_id, most)))
+
     def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
         key = {"f_log": log, "f_epoch": checkpoint.epoch, "f_size": checkpoint.size}
         value = {"f_note": checkpoint.note, "f_time": checkpoint.at}
@@ -211,6 +214,15 @@ _OF_JOB = Prepared(
         RecordEntryRow.select(*_COLUMNS).where(RecordEntryRow.f_job_id == job_id).order_by(RecordEntryRow.f_id)
     ),
     1,
+)
+_AFTER = Prepared(
+    lambda entry_id, most: (
+        RecordEntryRow.select(*_COLUMNS)
+        .where(RecordEntryRow.f_id > Value(entry_id, converter=False))
+        .order_by(RecordEntryRow.f_id)
+        .limit(most)
+    ),
+    2,
 )
 _HEAD = Prepared(lambda log: RecordHeadRow.select(*_HEAD_COLUMNS).where(RecordHeadRow.f_log == log), 1)
 _HEADS = Prepared(lambda: RecordHeadRow.select(*_HEAD_COLUMNS).order_by(RecordHeadRow.f_log), 0)

@@ -15,7 +15,8 @@ from fate_flow.core.record.commitment import number_of, opens
 from fate_flow.core.record.entry import read_entry
 from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.wire.v1.recorded import answer_content, request_content
-from fate_flow.services.use_cases.who_asked import note_act, note_who_asked, record_act
+from fate_flow.services.context.recording import record_act, record_act_in, record_answer, record_received
+from fate_flow.services.use_cases.who_asked import note_act, note_who_asked
 from tests.kit.services.hand_server import HandServer
 from tests.kit.values import GUEST, HOST, JOB_ID, NOW
 
@@ -76,7 +77,7 @@ def test_an_answer_is_recorded_under_the_number_of_its_command(server: HandServe
         unit.send(START)
     (stored,) = commands(server)
     with server.unit() as unit:
-        unit.record_answer(stored, answer)
+        record_answer(unit, stored, answer)
 
     sent, answered = (read_entry(one.content) for one in entries(server))
     assert answered["number"] == sent["number"]
@@ -87,11 +88,11 @@ def test_an_answer_is_recorded_under_the_number_of_its_command(server: HandServe
 def test_both_parties_commit_to_the_same_values(server: HandServer) -> None:
     command, answer = replace(START, salt="ab" * 32), Answer(0, "success", {"b": 2})
     with server.unit() as unit:
-        given = unit.record_received(command, "9999", answer)
+        given = record_received(unit, command, "9999", answer)
     other = HandServer()
     object.__setattr__(other.context, "keeps_record", True)
     with other.unit() as unit:
-        unit.record_answer(command, given)
+        record_answer(unit, command, given)
 
     received, answered = read_entry(entries(server)[0].content), read_entry(entries(other)[0].content)
     assert given.is_recorded
@@ -102,7 +103,7 @@ def test_both_parties_commit_to_the_same_values(server: HandServer) -> None:
 
 def test_a_command_of_a_party_without_a_record_is_recorded_under_a_number_of_its_own(server: HandServer) -> None:
     with server.unit() as unit:
-        unit.record_received(START, "10000", Answer())
+        record_received(unit, START, "10000", Answer())
 
     (found,) = entries(server)
     assert found.salt
@@ -114,7 +115,7 @@ def test_a_person_is_a_random_id_in_entries(server: HandServer) -> None:
         note_act(unit, "table deleted", "table clients of namespace bank was deleted", "alice")
         note_act(unit, "table deleted", "another", "alice")
     with server.store.transaction() as tx:
-        record_act(server.context, tx, "party 10000 revoked", "bob", "lost laptop")
+        record_act_in(server.context, tx, "party 10000 revoked", "bob", "lost laptop")
         names = [tx.person_name(read_entry(one.content)["who"]) for one in tx.unsealed_entries(9)]
 
     assert names == ["alice", "alice", "bob"]
@@ -135,9 +136,9 @@ def test_what_is_undone_is_not_recorded(server: HandServer) -> None:
     with server.unit() as unit:
         with suppress(ZeroDivisionError), unit.part():
             unit.send(START)
-            unit.record_act("something", "")
+            record_act(unit, "something", "")
             raise ZeroDivisionError
-        unit.record_act("something else", "")
+        record_act(unit, "something else", "")
 
     assert [read_entry(one.content)["what"] for one in entries(server)] == ["something else"]
 
@@ -157,9 +158,9 @@ def test_nothing_is_recorded_while_the_switch_is_off() -> None:
     server = HandServer()
     with server.unit() as unit:
         unit.send(START)
-        unit.record_act("something", "alice")
-        unit.record_answer(START, Answer())
-        assert not unit.record_received(START, "9999", Answer()).is_recorded
+        record_act(unit, "something", "alice")
+        record_answer(unit, START, Answer())
+        assert not record_received(unit, START, "9999", Answer()).is_recorded
         unit.moves(HistoryLevel.JOB, JOB_ID, None, JobStatus.READY)
 
     assert entries(server) == []

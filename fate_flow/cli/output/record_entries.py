@@ -1,0 +1,97 @@
+"""Entries of the record as lines and diagrams for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from fate_flow.core.record.entry import BadEntry, other_party, read_entry
+from fate_flow.core.record.log import StoredEntry
+
+NameOf = Callable[[str], str]
+"""Returns the name of a person by the random id in entries; empty if it is not known here."""
+
+
+def fields_of(one: StoredEntry) -> Mapping[str, Any]:
+    """Return what the entry says; an entry that cannot be read says only that."""
+    try:
+        return read_entry(one.content)
+    except BadEntry:
+        return {"kind": "not readable", "at": one.at}
+
+
+def place_of(one: StoredEntry) -> str:
+    """Return where the entry is: its log and index, as `with/10000 #12`."""
+    epoch = f" epoch {one.epoch}" if one.epoch > 1 else ""
+    return f"{one.log}{epoch} #{one.index}" if one.is_sealed else f"{one.log} (not yet sealed)"
+
+
+def text_of(one: StoredEntry, name_of: NameOf) -> str:
+    """Return the entry as a sentence, with the text beside it if that is still there."""
+    said = fields_of(one)
+    text = _sentence(said, other_party(one.log), name_of)
+    return f"{text}: {one.text}" if one.text and said["kind"] in ("status", "act") else text
+
+
+def _sentence(said: Mapping[str, Any], other: str, name_of: NameOf) -> str:
+    match said["kind"]:
+        case "status":
+            who = " ".join(str(said[key]) for key in ("level", "party", "task", "version") if key in said)
+            reason = f" ({said['reason']})" if "reason" in said else ""
+            return f"{who}: {said.get('old', '')} -> {said.get('new', '')}{reason}"
+        case "act":
+            who = said.get("who", "")
+            return f"{name_of(who) or who or 'somebody'}: {said.get('what', '')}"
+        case "sent":
+            return f"to party {other}: {_command(said)}"
+        case "answered":
+            heard = "" if said.get("acknowledged") else ", which does not say that it has recorded it"
+            return f"party {other} has answered {said.get('retcode')}{heard}"
+        case "received":
+            return f"from party {other}: {_command(said)}; answered {said.get('retcode')}"
+        case "head":
+            return f"commits to the own log in the log with party {other}"
+    return str(said["kind"])
+
+
+def _command(said: Mapping[str, Any]) -> str:
+    return " ".join(str(said[key]) for key in ("command", "argument", "seat", "task", "version") if key in said)
+
+
+def time_of(at: int) -> str:
+    """Return the time of an entry in UTC: records of several parties are read side by side."""
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00")
+
+
+def as_document(one: StoredEntry, name_of: NameOf) -> dict[str, Any]:
+    """Return the entry for programs: what it says, its place, and what lies beside it."""
+    said = fields_of(one)
+    person = {"person": name_of(str(said["who"]))} if "who" in said else {}
+    return {
+        "log": one.log, "epoch": one.epoch or None, "index": one.index if one.is_sealed else None,
+        "entry": one.content.decode("utf-8", "replace"), **person, **({"text": one.text} if one.text else {}),
+    }  # fmt: skip
+
+
+def as_mermaid(entries: Iterable[StoredEntry], own: str, name_of: NameOf) -> Iterator[str]:
+    """Yield the lines of a sequence diagram: messages as arrows, all else as notes at this party."""
+    yield "sequenceDiagram"
+    yield f"    participant P{own} as party {own}"
+    for one in entries:
+        said, other = fields_of(one), other_party(one.log)
+        label = _plain(f"{time_of(one.at)[11:]} ")
+        match said["kind"]:
+            case "sent":
+                yield f"    P{own}->>P{other}: {label}{_plain(_command(said))}"
+            case "answered":
+                yield f"    P{other}-->>P{own}: {label}{said.get('retcode')}"
+            case "received":
+                yield f"    P{other}->>P{own}: {label}{_plain(_command(said))} ({said.get('retcode')})"
+            case _:
+                yield f"    Note over P{own}: {label}{_plain(text_of(one, name_of))}"
+
+
+def _plain(text: str) -> str:
+    """Without what Mermaid reads as syntax."""
+    return "".join(" " if letter in ";#\n" or not letter.isprintable() else letter for letter in text)

@@ -1,0 +1,67 @@
+"""fate_flow verify"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from fate_flow.cli.console.display import one_line, tell
+from fate_flow.core.record.bundle import LONGEST_BUNDLE, BadBundle, CheckedEntry, check_entry, read_bundle
+from fate_flow.core.record.note import BadNote
+from fate_flow.core.record.policy import NOBODY, read_policy
+from fate_flow.core.text.phrases import counted
+from fate_flow.peers.site_key import has_signed
+
+TROUBLE, NOT_ANCHORED, BROKEN = 2, 3, 4
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--policy", "policy_file", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The keys that count, and the witnesses that have to have cosigned (C2SP tlog-policy).",
+)  # fmt: skip
+def verify(file: Path, policy_file: Path) -> None:
+    """Check a file of `fate_flow audit prove` by the keys in a policy alone; no server and no configuration is read.
+
+    Exit code 0: all entries are proved, and enough witnesses have cosigned. 3: all entries are proved by the signature
+    of their own party alone, which could have signed another past. 4: an entry is not proved. 2: a file cannot be read.
+
+    Example: fate_flow verify job.proof --policy policy
+    """
+    try:
+        policy = read_policy(policy_file.read_text(encoding="utf-8"))
+        if file.stat().st_size > LONGEST_BUNDLE:
+            raise BadBundle(f"the file has more than {LONGEST_BUNDLE} bytes")
+        entries = read_bundle(file.read_text(encoding="utf-8"))
+    except (BadNote, BadBundle, OSError, UnicodeDecodeError) as error:
+        tell(f"Error: {error}")
+        raise SystemExit(TROUBLE) from error
+    if not entries:
+        tell("Error: the file has no entries")
+        raise SystemExit(TROUBLE)
+    try:
+        found = [check_entry(one, policy, has_signed) for one in entries]
+    except BadBundle as error:
+        tell(f"not proved: {error}")
+        raise SystemExit(BROKEN) from error
+    for one in found:
+        text = f": {one.text}" if one.text else ""
+        click.echo(one_line(f"{one.origin} #{one.index} {_said(one)}{text}"))
+    is_anchored = policy.quorum != NOBODY and all(one.is_enough for one in found)
+    tell(_summary(found, is_anchored))
+    raise SystemExit(0 if is_anchored else NOT_ANCHORED)
+
+
+def _said(one: CheckedEntry) -> str:
+    return " ".join(f"{key}={value}" for key, value in one.fields.items() if key != "v")
+
+
+def _summary(found: Sequence[CheckedEntry], is_anchored: bool) -> str:
+    count = counted(len(found), "entry", "entries")
+    if is_anchored:
+        names = sorted({name for one in found for name in one.cosigned})
+        return f"{count} proved, and cosigned by {', '.join(names)}"
+    return f"{count} proved by the signature of their own party alone: nobody else vouches for that past"

@@ -1,0 +1,49 @@
+"""What use cases record beside the changes of statuses: answers, commands of other parties, and acts of people.
+
+Each is an entry of the record, written by the transaction of what it is about. Without `record.switch` nothing is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fate_flow.core.model.job import Answer, Command
+from fate_flow.core.record.entry import NewEntry
+from fate_flow.services.context.ports import Context
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.record.entries import of_act, of_answered, of_received
+from fate_flow.store.contract.transaction import Transaction
+
+
+def record_answer(unit: UnitOfWork, command: Command, answer: Answer) -> None:
+    """Record the last answer of another party to a command of this one."""
+    if unit.context.keeps_record and command.salt:
+        unit.pending = unit.pending.with_recorded(of_answered(command, answer, unit.now))
+
+
+def record_received(unit: UnitOfWork, command: Command, caller: str, answer: Answer) -> Answer:
+    """Record a command of another party, and the answer to it; return the answer, which says so."""
+    if not unit.context.keeps_record:
+        return answer
+    entry = of_received(command, caller, answer, unit.now, unit.context.fresh_salt)
+    unit.pending = unit.pending.with_recorded(entry)
+    return replace(answer, is_recorded=True)
+
+
+def record_act(unit: UnitOfWork, what: str, by: str, job_id: str = "", text: str = "") -> None:
+    """Record what somebody has asked for. `by`: the name, which stays outside of the record; empty if clients need not
+    sign. `text`: what is not for everybody who may once see the entry."""
+    if unit.context.keeps_record:
+        unit.pending = unit.pending.with_recorded(_entry_of_act(unit.context, unit.tx, what, by, job_id, text))
+
+
+def record_act_in(context: Context, tx: Transaction, what: str, by: str, text: str = "") -> None:
+    """Record what the operator or client `by` has asked for, in a transaction that is no unit of work."""
+    if context.keeps_record:
+        tx.add_to_record([_entry_of_act(context, tx, what, by, "", text)])
+
+
+def _entry_of_act(context: Context, tx: Transaction, what: str, by: str, job_id: str, text: str) -> NewEntry:
+    """A person who is new gets an id."""
+    who = tx.person_id(by, context.fresh_id()) if by else ""
+    return of_act(context.clock(), what, who, job_id, text, context.fresh_salt)

@@ -1,0 +1,309 @@
+"""`fate_flow audit` and `fate_flow verify` on a home whose server does not run, and on a database that was changed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from shutil import copytree
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fate_flow.cli.server.audit import BROKEN, NOT_ANCHORED, TROUBLE
+from fate_flow.cli.server.home_context import home_context
+from fate_flow.cli.server.main import fate_flow
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus
+from fate_flow.core.record.checkpoint import cosign
+from fate_flow.core.record.note import COSIGNATURE, read_note
+from fate_flow.core.record.proof import read_entry_proof
+from fate_flow.services.context.recording import record_act, record_answer
+from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
+from fate_flow.services.record.sealing import seal_new
+from fate_flow.services.use_cases.who_asked import note_act
+from fate_flow.settings.reader import load_settings
+from tests.kit.core.signers import Signer
+from tests.kit.values import GUEST, HOST
+
+JOB = "202311142213200000001"
+ENTRIES = 6       # of the job, of which two are in the log with party 10000
+
+
+@dataclass
+class Home:
+    """A party with a record, and its commands."""
+
+    conf: Path
+    folder: Path
+
+    def run(self, *arguments: str) -> Result:
+        named = [] if arguments[0] == "verify" else ["-c", str(self.conf)]
+        return CliRunner().invoke(fate_flow, [*arguments, *named])
+
+    def audit(self, *arguments: str) -> Result:
+        return self.run("audit", *arguments)
+
+    def change(self, statement: str, *values: object) -> None:
+        """What somebody with access to the database file does."""
+        with sqlite3.connect(self.folder / "fate_flow.sqlite") as database:
+            assert database.execute(statement, values).rowcount > 0
+
+    def record(self, act: Callable[[UnitOfWork], None]) -> None:
+        with home_context(load_settings(self.conf)) as context:
+            with unit_of_work(context) as unit:
+                act(unit)
+            context.write(lambda tx: seal_new(tx, context.clock()))
+
+
+@pytest.fixture
+def home(tmp_path: Path, made: Home) -> Home:
+    """A party with the record of one job."""
+    copytree(made.folder, tmp_path / "home")
+    return home_in(tmp_path)
+
+
+def home_in(folder: Path) -> Home:
+    found = Home(folder / "conf.yaml", folder / "home")
+    found.conf.write_text(f'party_id: "9999"\nhome: {found.folder}\nrecord: {{switch: true}}\n', encoding="utf-8")
+    return found
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    found = home_in(tmp_path_factory.mktemp("made"))
+    assert found.run("db", "upgrade").exit_code == 0
+    assert found.run("key", "make").exit_code == 0
+    found.record(a_job)
+    return found
+
+
+def a_job(unit: UnitOfWork) -> None:
+    record_act(unit, "submitted", "alice", JOB)
+    unit.moves(HistoryLevel.JOB, JOB, None, JobStatus.READY, party=GUEST)
+    unit.moves(HistoryLevel.JOB, JOB, JobStatus.READY, JobStatus.WAITING, party=GUEST)
+    unit.send(Command(CommandKind.START, JOB, HOST, 0))
+    record_answer(unit, unit.pending.outgoing[0], Answer(0, is_recorded=True))
+    message = "task a failed at table secret"
+    unit.moves(
+        HistoryLevel.JOB, JOB, JobStatus.RUNNING, JobStatus.FAILED, party=GUEST, reason=Reason.TASK_FAILED,
+        message=message,
+    )  # fmt: skip
+    note_act(unit, "table deleted", "table t of namespace n was deleted", "bob")
+
+
+def proof_file(home: Home, *options: str) -> Path:
+    path = home.conf.with_name("job.proof")
+    found = home.audit("prove", "-j", JOB, "-o", str(path), *options)
+    assert found.exit_code == 0, found.stderr
+    return path
+
+
+def policy_file(home: Home, *lines: str) -> str:
+    path = home.conf.with_name("policy")
+    path.write_text("\n".join([home.audit("keys").stdout, *lines]), encoding="utf-8")
+    return str(path)
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def test_a_job_is_shown_with_what_others_said_and_who_asked(home: Home) -> None:
+    found = home.audit("show", "-j", JOB)
+
+    assert found.exit_code == 0, found.stderr
+    for text in (
+        "alice: submitted", "job guest 9999: ready -> waiting", "to party 10000: start host 10000",
+        "party 10000 has answered 0", "running -> failed (task_failed): task a failed at table secret", "with/10000 #0",
+        "own #0",
+    ):
+        assert text in found.stdout
+
+
+def test_a_job_is_shown_for_programs_and_as_a_diagram(home: Home) -> None:
+    entries = json.loads(home.audit("show", "-j", JOB, "--as", "json").stdout)["entries"]
+    assert len(entries) == ENTRIES
+    assert json.loads(entries[0]["entry"])["what"] == "submitted"
+    assert entries[0]["person"] == "alice"
+
+    lines = home.audit("show", "-j", JOB, "--as", "mermaid").stdout.splitlines()
+    assert lines[0] == "sequenceDiagram"
+    assert sum("P9999->>P10000:" in line for line in lines) == 1
+    assert sum("P10000-->>P9999:" in line for line in lines) == 1
+
+
+def test_a_job_that_nobody_has_recorded_is_named(home: Home) -> None:
+    found = home.audit("show", "-j", "202311142213200000009")
+
+    assert found.exit_code == TROUBLE
+    assert "nothing is recorded about job 202311142213200000009" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        (["--kind", "act"], 2), (["--person", "bob"], 1), (["--status", "failed"], 1), (["-p", "10000"], 2),
+        (["-p", "10001"], 0), (["--since", "2100-01-01"], 0), (["--since", "2020-01-01T00:00:00"], 7), ([], 7),
+        (["--person", "alice", "--kind", "status"], 0),
+    ],
+)  # fmt: skip
+def test_entries_are_found_by_what_they_say(home: Home, options: list[str], count: int) -> None:
+    found = home.audit("search", "--as", "json", *options)
+
+    assert len(json.loads(found.stdout)["entries"]) == count
+
+
+def test_an_entry_is_found_by_the_number_of_its_message(home: Home) -> None:
+    sent = json.loads(home.audit("search", "--kind", "sent", "--as", "json").stdout)["entries"]
+    number = json.loads(sent[0]["entry"])["number"]
+
+    assert len(json.loads(home.audit("search", "--digest", number, "--as", "json").stdout)["entries"]) == 2
+    assert home.audit("search", "--since", "yesterday").exit_code == 2
+
+
+# ---------------------------------------------------------------------- verifying
+
+
+def test_a_record_that_only_its_own_party_has_signed_is_never_called_valid(home: Home) -> None:
+    proof_file(home)
+    found = home.audit("verify")
+
+    assert found.exit_code == NOT_ANCHORED
+    assert found.stdout.count("consistent in itself") == 2
+    assert "anchored" not in found.stdout
+
+
+def test_a_changed_entry_is_named_in_a_database_file(home: Home) -> None:
+    proof_file(home)
+    for seed in range(12):
+        index = Random(seed).randrange(4)
+        where = "WHERE f_log = 'own' AND f_index = ?"
+        with sqlite3.connect(home.folder / "fate_flow.sqlite") as database:
+            (content,) = database.execute(f"SELECT f_content FROM t_record_entry {where}", (index,)).fetchone()
+        home.change(f"UPDATE t_record_entry SET f_content = ? {where}", content.replace('"v":1', '"v":2'), index)
+        found = home.audit("verify")
+        assert found.exit_code == BROKEN
+        assert f"BROKEN at entry {index}: the entry is not what was sealed" in found.stdout
+        home.change(f"UPDATE t_record_entry SET f_content = ? {where}", content, index)
+
+
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        ("DELETE FROM t_record_entry WHERE f_log = 'own' AND f_index = 2", "BROKEN at entry 2: the entry is missing"),
+        ("DELETE FROM t_record_entry WHERE f_log = 'own' AND f_index >= 3", "BROKEN at entry 3: the entry is missing"),
+        ("UPDATE t_record_entry SET f_kind = 'x' WHERE f_log = 'own' AND f_index = 1", "BROKEN at entry 1: kind, time"),
+        ("UPDATE t_record_entry SET f_text = 'no' WHERE f_log = 'own' AND f_text <> ''", "BROKEN at entry 1: the text"),
+        ("UPDATE t_record_head SET f_size = 4 WHERE f_log = 'own'", "BROKEN at entry 4: the head has 4 entries"),
+        ("UPDATE t_record_checkpoint SET f_note = replace(f_note, 'own', 'one')", "BROKEN at entry 0: the checkpoint"),
+        ("DELETE FROM t_record_batch WHERE f_log = 'own'", "BROKEN at entry 0: no batch has sealed the entry"),
+    ],
+)  # fmt: skip
+def test_each_change_of_a_database_file_is_named(home: Home, statement: str, text: str) -> None:
+    proof_file(home)
+    home.change(statement)
+    found = home.audit("verify", "--json")
+
+    assert found.exit_code == BROKEN
+    broken = [one for one in json.loads(found.stdout)["logs"] if one["state"] == "broken"]
+    assert any(f"BROKEN at entry {one['broken_at']}: {one['why']}".startswith(text) for one in broken), broken
+
+
+def test_an_erased_text_and_salt_leave_the_record_whole(home: Home) -> None:
+    proof_file(home)
+    home.change("UPDATE t_record_entry SET f_text = '', f_salt = ''")
+
+    assert home.audit("verify").exit_code == NOT_ANCHORED
+
+
+# ---------------------------------------------------------------------- proving
+
+
+def test_a_third_person_checks_a_file_by_keys_alone(home: Home) -> None:
+    path = proof_file(home)
+    policy = policy_file(home)
+    found = home.run("verify", str(path), "--policy", policy)
+
+    assert found.exit_code == NOT_ANCHORED, found.stderr
+    assert len(found.stdout.splitlines()) == ENTRIES
+    assert "task a failed at table secret" in found.stdout
+    assert f"{ENTRIES} entries proved by the signature of their own party alone" in found.stderr
+
+
+def test_a_file_can_be_made_without_what_entries_commit_to(home: Home) -> None:
+    path = proof_file(home, "--closed")
+    found = home.run("verify", str(path), "--policy", policy_file(home))
+
+    assert found.exit_code == NOT_ANCHORED
+    assert "secret" not in path.read_text(encoding="utf-8") + found.stdout
+
+
+def cosigned(path: Path) -> str:
+    """Let a witness cosign each checkpoint in the file; return its key as a line of a policy."""
+    witness = Signer("witness.example", COSIGNATURE)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    for one in document["entries"]:
+        note = read_note(str(read_entry_proof(one["proof"]).checkpoint))
+        one["proof"] += cosign(note, witness.key, 1_700_000_000, witness.sign).line()
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return f"witness hospital {witness.key.text()}"
+
+
+def test_a_file_that_a_witness_has_cosigned_is_anchored(home: Home) -> None:
+    path = proof_file(home)
+    witness = cosigned(path)
+    found = home.run("verify", str(path), "--policy", policy_file(home, witness, "quorum hospital"))
+
+    assert found.exit_code == 0, found.stderr
+    assert f"{ENTRIES} entries proved, and cosigned by hospital" in found.stderr
+
+
+def test_a_file_without_the_cosignature_that_a_policy_asks_for_is_not_anchored(home: Home) -> None:
+    path = proof_file(home)
+    other = Signer("other.example", COSIGNATURE)
+    witness = cosigned(path)
+    lines = [witness, f"witness bank {other.key.text()}", "group both all hospital bank", "quorum both"]
+
+    assert home.run("verify", str(path), "--policy", policy_file(home, *lines)).exit_code == NOT_ANCHORED
+
+
+@pytest.mark.parametrize("key", ["entry", "proof", "text", "salt"])
+def test_a_changed_file_is_not_proved(home: Home, key: str) -> None:
+    path = proof_file(home)
+    policy = policy_file(home)
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    for seed in range(8):
+        random, document = Random(seed), json.loads(json.dumps(whole))
+        one = random.choice([one for one in document["entries"] if one.get(key)])
+        at = random.randrange(len(one[key]))
+        one[key] = one[key][:at] + ("0" if one[key][at] != "0" else "1") + one[key][at + 1 :]
+        path.write_text(json.dumps(document), encoding="utf-8")
+        assert home.run("verify", str(path), "--policy", policy).exit_code in (BROKEN, TROUBLE), (seed, one)
+
+
+def test_the_key_of_another_party_proves_nothing(home: Home) -> None:
+    path = proof_file(home)
+    other = home.conf.with_name("other")
+    other.write_text(f"log {Signer('another-log').key.text()}\n", encoding="utf-8")
+    found = home.run("verify", str(path), "--policy", str(other))
+
+    assert found.exit_code == BROKEN
+    assert "the policy has no key for the log" in found.stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["log x", "witness a b", "quorum nobody", "group g 2 a", "quorum none\nquorum none", "something"]
+)
+def test_a_policy_that_cannot_be_read_is_refused_by_its_line(home: Home, text: str) -> None:
+    path = proof_file(home)
+    policy = home.conf.with_name("policy")
+    policy.write_text(f"# a comment\n{text}\n", encoding="utf-8")
+    found = home.run("verify", str(path), "--policy", str(policy))
+
+    assert found.exit_code == TROUBLE
+    assert "line " in found.stderr
