@@ -20,7 +20,7 @@ from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.model.errors import BadRequest, Conflict, FlowError, JobNotFound
 from fate_flow.core.model.grammar import check_job_id, check_party_id
 from fate_flow.core.record.bundle import ProvedEntry, bundle_text
-from fate_flow.core.record.entry import other_party
+from fate_flow.core.record.entry import log_with, other_party
 from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.text.phrases import counted
 from fate_flow.peers.key_files import RECORD_FILE
@@ -62,7 +62,7 @@ def show(conf: Path, job_id: str, form: str) -> None:
 
     Example: fate_flow audit show -j 202611262213200000001 --as mermaid
     """
-    with _record(conf) as (context, _):
+    with record_of_home(conf) as (context, _):
         entries = context.read(lambda tx: tx.record_of_job(check_job_id(job_id)))
         if not entries:
             raise JobNotFound(f"nothing is recorded about job {job_id}: is record.switch true, and the id right?")
@@ -87,7 +87,7 @@ def search(
     Example: fate_flow audit search --status failed --since 2026-11-27
     """
     begin = _time_in(since)
-    with _record(conf) as (context, _):
+    with record_of_home(conf) as (context, _):
         other = check_party_id(party) if party else ""
 
         def is_wanted(one: StoredEntry) -> bool:
@@ -111,7 +111,7 @@ def follow(conf: Path) -> None:
 
     Example: fate_flow audit follow | jq .entry
     """
-    with _record(conf) as (context, _):
+    with record_of_home(conf) as (context, _):
         newest = max((one.id for one in _all(context)), default=0)
         tell("following the record; Ctrl-C ends")
         while True:
@@ -133,7 +133,7 @@ def verify(conf: Path, is_json: bool) -> None:
 
     Example: fate_flow audit verify
     """
-    with _record(conf) as (context, settings):
+    with record_of_home(conf) as (context, settings):
         keys = _keys(context, settings)
         if keys is None:
             tell("this party has no record key: no signature is checked (fate_flow key make)")
@@ -158,7 +158,7 @@ def keys(conf: Path) -> None:
 
     Example: fate_flow audit keys > policy
     """
-    with _record(conf) as (context, settings):
+    with record_of_home(conf) as (context, settings):
         signer = _signer(context, settings)
         for head in context.read(lambda tx: tx.record_heads()):
             for epoch in range(1, head.epoch + 1):
@@ -167,26 +167,30 @@ def keys(conf: Path) -> None:
 
 @audit.command()
 @conf_option
-@job_option
+@click.option("-j", "--job-id", metavar="JOB", help="The entries about this job.")
+@click.option("-p", "--party", metavar="PARTY", help="The whole log with this party, for `audit reconcile` there.")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The file to write.")
 @click.option("--closed", is_flag=True, help="Leave out the texts that entries commit to.")
-def prove(conf: Path, job_id: str, output: Path, closed: bool) -> None:
-    """Write the entries about a job with their proofs into a file, which a third person checks by `fate_flow verify`.
+def prove(conf: Path, job_id: str | None, party: str | None, output: Path, closed: bool) -> None:
+    """Write entries with their proofs into a file, which a third person checks by `fate_flow verify`.
 
     The heads are signed first. The file has the texts of changes and acts, which may name tables and people; with
-    --closed it has only the commitments to them.
+    --closed, and for another party, it has only the commitments to them.
 
     Example: fate_flow audit prove -j 202611262213200000001 -o job.proof
     """
-    with _record(conf) as (context, settings):
+    if (job_id is None) == (party is None):
+        raise click.UsageError("one of --job-id and --party is needed")
+    with record_of_home(conf) as (context, settings):
         signer = _signer(context, settings)
 
         def act(tx: Transaction) -> str:
             sign_heads(tx, signer, context.clock(), context.fresh_salt)
-            entries = tx.record_of_job(check_job_id(job_id))
+            entries = _with_party(tx, check_party_id(party)) if party else tx.record_of_job(check_job_id(job_id))
             if not entries:
-                raise JobNotFound(f"nothing is recorded about job {job_id}")
-            return bundle_text([_closed(one) if closed else one for one in proofs_of(tx, entries)])
+                raise JobNotFound(f"nothing is recorded about {f'party {party}' if party else f'job {job_id}'}")
+            is_closed = closed or bool(party)
+            return bundle_text([_closed(one) if is_closed else one for one in proofs_of(tx, entries)])
 
         text = context.write(act)
         try:
@@ -196,12 +200,18 @@ def prove(conf: Path, job_id: str, output: Path, closed: bool) -> None:
     tell(f"written: {output}")
 
 
+def _with_party(tx: Transaction, party_id: str) -> tuple[StoredEntry, ...]:
+    head = tx.record_head(log_with(party_id))
+    return tx.sealed_entries(head.log, head.epoch, 0, head.size)
+
+
 def _closed(one: ProvedEntry) -> ProvedEntry:
     return replace(one, salt="", text="")
 
 
 @contextmanager
-def _record(conf: Path) -> Iterator[tuple[Context, Settings]]:
+def record_of_home(conf: Path) -> Iterator[tuple[Context, Settings]]:
+    """Yield the use cases of the party, and its settings. An error ends the command with TROUBLE."""
     try:
         settings = load_settings(conf)
         with home_context(settings) as context:

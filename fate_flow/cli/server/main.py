@@ -40,7 +40,9 @@ class ServerGroup(EdgeGroup):
             return admin
         if cmd_name == "audit":
             from fate_flow.cli.server.audit import audit
+            from fate_flow.cli.server.audit_reconcile import reconcile
 
+            audit.add_command(reconcile)
             return audit
         if cmd_name == "verify":
             from fate_flow.cli.server.verify_file import verify

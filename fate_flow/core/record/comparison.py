@@ -3,6 +3,9 @@
 Messages get lost, and servers die between a transaction and an answer. So a message that only one side knows says
 nothing by itself. Somebody is accused only where its own signature contradicts it: it has acknowledged a message that
 its log does not have, has signed another content for one number, or has signed two roots for one size.
+
+No clock decides. Who acknowledges a message has recorded it before, and before all that is sent to it afterwards. So a
+log that has a later message, and not the acknowledged one, is not just an older state of the log.
 """
 
 from __future__ import annotations
@@ -40,14 +43,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Side:
-    """The log of one party about the other one: its entries by index, proved to belong to a checkpoint.
-
-    `seen_until`: up to when, in milliseconds of the other party's clock, this party cannot have entries that are not
-    among these. It is the time at which the other party asked for the log and got it with its newest checkpoint."""
+    """The log of one party about the other one: all its entries by index, up to a checkpoint."""
 
     party_id: str
     entries: Mapping[int, Mapping[str, Any]]
-    seen_until: int
     lost: bool = False               # it has said, by an epoch, that a part of its log is lost
 
 
@@ -57,7 +56,7 @@ class _Message:
 
     sender: str
     sent: dict[int, str] = field(default_factory=dict)                  # index: the request's commitment
-    answered: dict[int, tuple[str, bool, int]] = field(default_factory=dict)  # index: answer, acknowledged, time
+    answered: dict[int, tuple[str, bool]] = field(default_factory=dict)     # index: answer, is it acknowledged
     received: dict[int, tuple[str, str]] = field(default_factory=dict)  # index: request, answer
 
 
@@ -69,7 +68,12 @@ def compare(ours: Side, theirs: Side) -> tuple[Finding, ...]:
     for side, other in ((ours, theirs), (theirs, ours)):
         for index in sorted(side.entries):
             _take(found, side.party_id, other.party_id, index, side.entries[index])
-    return tuple(_finding(number, one, ours, theirs) for number, one in found.items())
+    newest = {
+        party_id: max((min(one.sent) for one in found.values() if one.sender == party_id and one.sent and one.received),
+                      default=-1)
+        for party_id in (ours.party_id, theirs.party_id)
+    }  # fmt: skip
+    return tuple(_finding(number, one, ours, theirs, newest[one.sender]) for number, one in found.items())
 
 
 def _take(found: dict[str, _Message], own: str, other: str, index: int, entry: Mapping[str, Any]) -> None:
@@ -83,40 +87,42 @@ def _take(found: dict[str, _Message], own: str, other: str, index: int, entry: M
     if kind == Kind.SENT:
         one.sent[index] = str(entry.get("request"))
     elif kind == Kind.ANSWERED:
-        one.answered[index] = (str(entry.get("answer")), entry.get("acknowledged") is True, int(entry["at"]))
+        one.answered[index] = (str(entry.get("answer")), entry.get("acknowledged") is True)
     else:
         one.received[index] = (str(entry.get("request")), str(entry.get("answer")))
 
 
-def _finding(number: str, one: _Message, ours: Side, theirs: Side) -> Finding:
+def _finding(number: str, one: _Message, ours: Side, theirs: Side, newest: int) -> Finding:
+    """`newest`: the index at which its sender has the newest of its messages that the other side has, too."""
     is_ours = one.sender == ours.party_id
     sender, receiver = (ours, theirs) if is_ours else (theirs, ours)
     at_sender, at_receiver = (*one.sent, *one.answered), tuple(one.received)
     places = (at_sender, at_receiver) if is_ours else (at_receiver, at_sender)
-    outcome, accused, why = _outcome(one, sender, receiver)
+    outcome, accused, why = _outcome(one, sender, receiver, newest)
     return Finding(outcome, number, accused, why, *places)
 
 
-def _outcome(one: _Message, sender: Side, receiver: Side) -> tuple[Outcome, tuple[str, ...], str]:
+def _outcome(one: _Message, sender: Side, receiver: Side, newest: int) -> tuple[Outcome, tuple[str, ...], str]:
     both = (sender.party_id, receiver.party_id)
     requests = {*one.sent.values(), *(request for request, _ in one.received.values())}
     if len(requests) > 1:
         return Outcome.ALTERED, both, "the request has two contents"
     if one.sent and one.received:
         given = {answer for _, answer in one.received.values()}
-        if any(acknowledged and answer not in given for answer, acknowledged, _ in one.answered.values()):
+        if any(acknowledged and answer not in given for answer, acknowledged in one.answered.values()):
             return Outcome.ALTERED, both, "the answer has two contents"
         return Outcome.AGREED, (), ""
     if not one.sent:
         return Outcome.IN_DOUBT, (), f"only party {receiver.party_id} says that it was sent"
-    acknowledged = [at for _, is_acknowledged, at in one.answered.values() if is_acknowledged]
+    acknowledged = [index for index, (_, is_acknowledged) in one.answered.items() if is_acknowledged]
     if not acknowledged:
         return Outcome.IN_DOUBT, (), f"party {receiver.party_id} has not acknowledged it"
     if receiver.lost:
         return Outcome.IN_DOUBT, (), f"party {receiver.party_id} has said that it has lost a part of its log"
-    if min(acknowledged) >= receiver.seen_until:
-        return Outcome.IN_DOUBT, (), f"party {receiver.party_id} has not sealed it yet"
-    return Outcome.MISSING, (receiver.party_id,), f"party {receiver.party_id} has acknowledged it"
+    if min(acknowledged) >= newest:
+        return Outcome.IN_DOUBT, (), f"the log of party {receiver.party_id} may be from before"
+    why = f"party {receiver.party_id} has acknowledged it, and has what was sent to it afterwards"
+    return Outcome.MISSING, (receiver.party_id,), why
 
 
 def equivocations(checkpoints: Iterable[Checkpoint], party_id: str) -> tuple[Finding, ...]:

@@ -58,7 +58,8 @@ def save_key_list(
     def save(tx: Transaction) -> PartyKeys | None:
         old = put_key_list(tx, new, signed, root_id, is_compared, by or _ANY, context.clock())
         if old is None or old.signed != signed:
-            record_act_in(context, tx, f"key list {new.number} of party {new.party_id} saved", by, fingerprint_of(root_id))
+            what = f"key list {new.number} of party {new.party_id} saved"
+            record_act_in(context, tx, what, by, fingerprint_of(root_id))
         return old
 
     before = context.write(save, is_repeatable=True)

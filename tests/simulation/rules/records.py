@@ -43,7 +43,7 @@ def outcomes(world: World) -> Counter[Outcome]:
 
 def _side(party: SimParty, other: SimParty) -> Side:
     entries = {one.index: read_entry(one.content) for one in sealed(party, log_with(other.party_id))}
-    return Side(party.party_id, entries, _ALL)
+    return Side(party.party_id, entries)
 
 
 def sealed(party: SimParty, log: str) -> tuple[StoredEntry, ...]:

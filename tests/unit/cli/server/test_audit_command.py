@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from shutil import copytree
 
 import pytest
-from click.testing import CliRunner, Result
 
 from fate_flow.cli.server.audit import BROKEN, NOT_ANCHORED, TROUBLE
-from fate_flow.cli.server.home_context import home_context
-from fate_flow.cli.server.main import fate_flow
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.reasons import Reason
@@ -24,41 +19,14 @@ from fate_flow.core.record.checkpoint import cosign
 from fate_flow.core.record.note import COSIGNATURE, read_note
 from fate_flow.core.record.proof import read_entry_proof
 from fate_flow.services.context.recording import record_act, record_answer
-from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
-from fate_flow.services.record.sealing import seal_new
+from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.use_cases.who_asked import note_act
-from fate_flow.settings.reader import load_settings
+from tests.kit.cli.audited_homes import Home, home_in, made_home
 from tests.kit.core.signers import Signer
 from tests.kit.values import GUEST, HOST
 
 JOB = "202311142213200000001"
 ENTRIES = 6       # of the job, of which two are in the log with party 10000
-
-
-@dataclass
-class Home:
-    """A party with a record, and its commands."""
-
-    conf: Path
-    folder: Path
-
-    def run(self, *arguments: str) -> Result:
-        named = [] if arguments[0] == "verify" else ["-c", str(self.conf)]
-        return CliRunner().invoke(fate_flow, [*arguments, *named])
-
-    def audit(self, *arguments: str) -> Result:
-        return self.run("audit", *arguments)
-
-    def change(self, statement: str, *values: object) -> None:
-        """What somebody with access to the database file does."""
-        with sqlite3.connect(self.folder / "fate_flow.sqlite") as database:
-            assert database.execute(statement, values).rowcount > 0
-
-    def record(self, act: Callable[[UnitOfWork], None]) -> None:
-        with home_context(load_settings(self.conf)) as context:
-            with unit_of_work(context) as unit:
-                act(unit)
-            context.write(lambda tx: seal_new(tx, context.clock()))
 
 
 @pytest.fixture
@@ -68,17 +36,9 @@ def home(tmp_path: Path, made: Home) -> Home:
     return home_in(tmp_path)
 
 
-def home_in(folder: Path) -> Home:
-    found = Home(folder / "conf.yaml", folder / "home")
-    found.conf.write_text(f'party_id: "9999"\nhome: {found.folder}\nrecord: {{switch: true}}\n', encoding="utf-8")
-    return found
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    found = home_in(tmp_path_factory.mktemp("made"))
-    assert found.run("db", "upgrade").exit_code == 0
-    assert found.run("key", "make").exit_code == 0
+    found = made_home(tmp_path_factory.mktemp("made"))
     found.record(a_job)
     return found
 

@@ -1,0 +1,187 @@
+"""`fate_flow audit reconcile`: two parties' logs about each other, honest ones and those with planted lies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+from click.testing import Result
+
+from fate_flow.cli.server.audit import TROUBLE
+from fate_flow.cli.server.audit_reconcile import ACCUSED
+from fate_flow.cli.server.home_context import home_context
+from fate_flow.core.access.key_list import read_key_list
+from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.peers.key_lists import check_key_list
+from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.services.context.recording import record_answer, record_received
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.use_cases.keys import save_key_list
+from fate_flow.settings.reader import load_settings
+from tests.kit.cli.audited_homes import Home, home_in, made_home
+from tests.kit.values import HOST, JOB_ID
+
+Change = Callable[[Command], Command | None]
+
+
+def as_it_was(command: Command) -> Command:
+    return command
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two parties; 9999 has the key list of 10000."""
+    folder = tmp_path_factory.mktemp("made")
+    guest, host = (made_home(_made(folder / party_id), party_id) for party_id in ("9999", "10000"))
+    settings = load_settings(host.conf)
+    signed = OwnKeys("10000", settings.keys_dir, settings.private_key, lambda: 0).signed_list()
+    with home_context(load_settings(guest.conf)) as context:
+        _, root = check_key_list(signed)
+        save_key_list(context, read_key_list(signed.content), signed, root.key_id, True, "somebody")
+    return folder
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def guest(tmp_path: Path, made: Path) -> Home:
+    copytree(made / "9999", tmp_path / "9999")
+    return home_in(tmp_path / "9999")
+
+
+@pytest.fixture
+def host(tmp_path: Path, made: Path) -> Home:
+    copytree(made / "10000", tmp_path / "10000")
+    return home_in(tmp_path / "10000", "10000")
+
+
+def talk(guest: Home, host: Home, count: int, change: Change = as_it_was, is_answered: bool = True) -> None:
+    """The guest sends commands. The host records what `change` makes of one, or nothing, and acknowledges all."""
+    for number in range(count):
+        sent: list[Command] = []
+
+        def send(unit: UnitOfWork, sent: list[Command] = sent, number: int = number) -> None:
+            unit.send(Command(CommandKind.START, JOB_ID, HOST, 1, body={"number": number}))
+            sent.extend(unit.pending.outgoing)
+
+        guest.record(send)
+        if (received := change(sent[0])) is not None:
+            host.record(lambda unit, one=received: record_received(unit, one, "9999", Answer()))  # type: ignore[misc]
+        if is_answered:
+            answer = Answer(is_recorded=True)
+            guest.record(lambda unit, one=sent[0], answer=answer: record_answer(unit, one, answer))  # type: ignore[misc]
+
+
+def log_of(host: Home) -> str:
+    path = host.conf.with_name("with-9999.proof")
+    found = host.audit("prove", "-p", "9999", "-o", str(path))
+    assert found.exit_code == 0, found.stderr
+    return str(path)
+
+
+def reconciled(guest: Home, path: str) -> tuple[Result, dict[str, int]]:
+    found = guest.audit("reconcile", path, "-p", "10000", "--json")
+    counts = json.loads(found.stdout)["counts"] if found.stdout else {}
+    return found, {key: count for key, count in counts.items() if count}
+
+
+def test_two_honest_parties_agree(guest: Home, host: Home) -> None:
+    talk(guest, host, 3)
+    found, counts = reconciled(guest, log_of(host))
+
+    assert (found.exit_code, counts) == (0, {"agreed": 3})
+
+
+def test_a_message_that_was_lost_accuses_nobody(guest: Home, host: Home) -> None:
+    talk(guest, host, 1)
+    talk(guest, host, 1, lambda _: None, is_answered=False)
+    talk(guest, host, 1)
+    found, counts = reconciled(guest, log_of(host))
+
+    assert (found.exit_code, counts) == (0, {"agreed": 2, "in doubt": 1})
+
+
+def test_a_file_from_before_a_message_accuses_nobody(guest: Home, host: Home) -> None:
+    talk(guest, host, 1)
+    path = log_of(host)
+    talk(guest, host, 2)
+    found, counts = reconciled(guest, path)
+
+    assert (found.exit_code, counts) == (0, {"agreed": 1, "in doubt": 2})
+
+
+def test_a_party_that_acknowledges_what_it_does_not_record_is_accused(guest: Home, host: Home) -> None:
+    talk(guest, host, 1, lambda _: None)
+    talk(guest, host, 1)
+    found, counts = reconciled(guest, log_of(host))
+
+    assert (found.exit_code, counts) == (ACCUSED, {"agreed": 1, "missing": 1})
+    (missing,) = [one for one in json.loads(found.stdout)["messages"] if one["outcome"] == "missing"]
+    assert (missing["accused"], missing["theirs"]) == (["10000"], [])
+
+
+def test_a_party_that_records_another_content_is_accused_with_the_other_one(guest: Home, host: Home) -> None:
+    talk(guest, host, 1, lambda command: replace(command, body={"number": 9}))
+    found, counts = reconciled(guest, log_of(host))
+
+    assert (found.exit_code, counts) == (ACCUSED, {"altered": 1})
+
+
+def test_a_party_that_writes_its_past_anew_is_accused_by_its_signatures(guest: Home, host: Home) -> None:
+    untouched = host.folder.with_name("untouched")
+    copytree(host.folder, untouched)
+    talk(guest, host, 2)
+    assert reconciled(guest, log_of(host))[0].exit_code == 0
+
+    host.folder.rename(host.folder.with_name("first"))
+    untouched.rename(host.folder)
+    talk(guest, host, 3)
+    found = guest.audit("reconcile", log_of(host), "-p", "10000")
+
+    assert found.exit_code == ACCUSED
+    assert "equivocation: message -" in found.stdout
+    assert "party 10000 has signed 2 roots of" in found.stdout
+
+
+def test_a_log_that_has_grown_is_no_other_past(guest: Home, host: Home) -> None:
+    for total in (2, 4):
+        talk(guest, host, 2)
+        found, counts = reconciled(guest, log_of(host))
+        assert (found.exit_code, counts) == (0, {"agreed": total})
+
+
+def test_a_file_without_an_entry_is_not_the_whole_log(guest: Home, host: Home) -> None:
+    talk(guest, host, 3)
+    path = Path(log_of(host))
+    document = json.loads(path.read_text(encoding="utf-8"))
+    for place in range(len(document["entries"])):
+        less = {**document, "entries": [*document["entries"][:place], *document["entries"][place + 1 :]]}
+        path.write_text(json.dumps(less), encoding="utf-8")
+        found, _ = reconciled(guest, str(path))
+        assert found.exit_code == TROUBLE
+        assert f"entry {place} is missing" in found.stderr
+
+
+def test_the_log_of_another_party_is_refused(guest: Home, host: Home) -> None:
+    talk(guest, host, 1)
+    path = guest.conf.with_name("own.proof")
+    assert guest.audit("prove", "-p", "10000", "-o", str(path)).exit_code == 0
+    found, _ = reconciled(guest, str(path))
+
+    assert found.exit_code == TROUBLE
+    assert "and not that of party 10000" in found.stderr
+
+
+def test_a_party_without_a_saved_key_list_cannot_be_compared_with(guest: Home, host: Home) -> None:
+    talk(guest, host, 1)
+    found = guest.audit("reconcile", log_of(host), "-p", "10001")
+
+    assert found.exit_code == TROUBLE
+    assert "no key list of party 10001 is saved here" in found.stderr
