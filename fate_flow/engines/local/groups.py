@@ -29,6 +29,8 @@ _NEARLY_ALL = 15 / 16
 _PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.01
 _ATTEMPTS = 50
+_REMOVED = (errno.ENOENT, errno.ENODEV)
+"""Errors of a group that was removed; the second one comes from a file that was open then."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,9 @@ class Groups:
                 self._make_server_group()
                 for folder in group.folders:
                     folder.mkdir(exist_ok=True)
-            except FileNotFoundError:   # another worker was the last one, and has just removed the server's group
+            except OSError as error:    # another worker was the last one, and has just removed the server's group
+                if error.errno not in _REMOVED:
+                    raise
                 continue
             break
         group.limit(limits)

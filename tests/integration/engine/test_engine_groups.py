@@ -6,6 +6,7 @@ import os
 import signal
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -141,3 +142,17 @@ def test_without_groups_each_process_of_a_worker_has_the_limit(site: Site) -> No
     assert site.end_of(site.python(HOG, "10", name="other", limits=Limits(memory_mb=100))).exit_code == 0
     assert site.end_of(site.builtin("return", "3", name="fork", limits=Limits(memory_mb=100))).exit_code == 3
     assert os.path.isdir(folder)
+
+
+@needs_groups
+def test_a_group_begins_while_that_of_another_worker_ends(groups: Groups) -> None:
+    groups = replace(groups, memory_bytes=1 << 40)
+
+    def begin_and_end(who: str) -> None:
+        for number in range(50):
+            groups.begin(f"{who}-{number}", Limits(cores=1, memory_mb=64, processes=16)).end()
+
+    with ThreadPoolExecutor(4) as threads:
+        for ended in [threads.submit(begin_and_end, who) for who in "abcd"]:
+            ended.result()
+    assert groups.names() == set()

@@ -87,7 +87,8 @@ def test_a_job_without_cores_says_where_what_and_its_place_and_starts_when_they_
         described = cluster.guest.flow("job", "explain", "--table", "-j", second).out
         assert f"why it waits: {why.format(12, '1st')}" in described
         holders = cluster.host.ask("resource/query", {})["use_resource_job"]
-        assert holders == [{"job_id": first, "role": "host", "party_id": HOST, "core": 12, "memory": 0}]
+        held = {"core": 12, "memory": 0, "gpus": 0, "engine": "STANDALONE"}
+        assert holders == [{"job_id": first, "role": "host", "party_id": HOST, **held}]
         assert cluster.host.free_cores == 8
         # A reservation round that is under way, and will be refused, may have reserved something.
         eventually(lambda: cluster.guest.free_cores == 18, "what a refused reservation round had reserved went back")
