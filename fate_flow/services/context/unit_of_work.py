@@ -253,6 +253,6 @@ def unit_of_work(
             committed(unit)
     finally:
         context.record.flush()
-        count_pending(context.measures, unit.pending)
+        count_pending(context.measures, unit.pending, context.party_id)
         if unit.pending.effects:
             context.carry_out([partial(carry_out, context, effect) for effect in unit.pending.effects])

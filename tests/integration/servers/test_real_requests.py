@@ -1,16 +1,25 @@
-"""What a server says to requests that reach no handler: each answer is in the document that it serves."""
+"""What a server says to requests that reach no handler: each answer is in the document that it serves. And what it says
+to monitoring, once its processes have run a job."""
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
 from http.client import HTTPResponse
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
+import requests
+from prometheus_client.parser import text_string_to_metric_families
 
+from fate_flow.core.access.client_roles import METRICS
+from fate_flow.settings.people import add_client, revoke_client
 from tests.kit.api.documented import Documented
-from tests.kit.servers.party_servers import Cluster, PartyServer
+from tests.kit.servers.party_servers import HOST, Cluster, PartyServer, toy
 from tests.kit.signing import signed_lines
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -89,3 +98,45 @@ def test_a_head_brings_no_body(on_sqlite: Cluster, document: Documented) -> None
     described = response.status_code, response.headers["Content-Type"], response.content
     assert (response.status_code, response.content) == (200, b"")
     assert document.misfit("head", "/v1/schema/job.json", *described) == ""
+
+
+def test_monitoring_learns_what_all_processes_have_done(on_sqlite: Cluster) -> None:
+    guest = on_sqlite.guest
+    scraper = add_client(guest.home, "prometheus", METRICS, 1)
+    before = _scraped(guest, scraper.app_key, scraper.secret_key)
+    eventually(lambda: requests.get(f"{guest.url}/readyz", timeout=60).text == "ready\n", "a scheduler")
+    with on_sqlite.held(HOST):
+        job_id = on_sqlite.submit(toy())
+        eventually(lambda: _scraped(guest, scraper.app_key, scraper.secret_key)["workers running"] == 1, "a worker")
+        [worker] = guest.rows("SELECT f_run_pid AS pid FROM t_worker WHERE f_job_id = ?", job_id)
+        assert "PROMETHEUS_MULTIPROC_DIR" not in psutil.Process(worker["pid"]).environ()
+    on_sqlite.wait(job_id, "success")
+    after = _scraped(guest, scraper.app_key, scraper.secret_key)
+    for name in (
+        "job_ends_total done guest success", "task_ends_total done guest success", "worker_ends_total done",
+        "admission_wait_time_seconds_count",
+    ):  # fmt: skip
+        assert after[name] - before.get(name, 0) == 1, name
+    for name in (
+        f"peer_requests_total answered {HOST}", f"exchange_bytes_total sent {HOST}",
+        f"exchange_bytes_total received {HOST}", "scheduler_step_duration_seconds_count",
+        "database_transaction_duration_seconds_count write", "http_requests_total v1 200",
+    ):  # fmt: skip
+        assert after[name] > before.get(name, 0), name
+    revoke_client(guest.home, "prometheus", None, 2)
+    password = (scraper.app_key, scraper.secret_key)
+    assert requests.get(f"{guest.url}/metrics", auth=password, timeout=60).status_code == 403
+
+
+def _scraped(server: PartyServer, user: str, password: str) -> dict[str, float]:
+    """The numbers by name and labels; promtool accepts the scrape, where there is one."""
+    response = requests.get(f"{server.url}/metrics", auth=(user, password), timeout=60)
+    assert response.status_code == 200, response.text
+    if promtool := os.environ.get("FATE_FLOW_TEST_PROMTOOL"):
+        argv = [promtool, "check", "metrics"]
+        checked = subprocess.run(argv, input=response.content, capture_output=True, check=False)
+        assert (checked.returncode, checked.stderr) == (0, b"")
+    return {
+        " ".join((one.name.removeprefix("fate_flow_"), *(value for _, value in sorted(one.labels.items())))): one.value
+        for family in text_string_to_metric_families(response.text) for one in family.samples
+    }  # fmt: skip

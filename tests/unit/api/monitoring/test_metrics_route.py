@@ -6,6 +6,7 @@ import os
 import time
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,8 @@ def test_what_processes_have_counted_is_added_up(world: World) -> None:
     exits = HistoryEntry("1", HistoryLevel.WORKER, "running", "exited", 0, GUEST, reason="worker_killed")
     starts = HistoryEntry("1", HistoryLevel.JOB, "waiting", "running", 0, GUEST)
     seat = HistoryEntry("1", HistoryLevel.SEAT, "started", "failed", 0, GUEST)
-    count_pending(scheduler, Pending(moved=(ended, exits, starts, seat)))
+    elsewhere = replace(ended, level=HistoryLevel.PARTY_TASK, party=HOST)
+    count_pending(scheduler, Pending(moved=(ended, exits, starts, seat, elsewhere)), GUEST.party_id)
     scheduler.count(PEER_REQUESTS, "10000", "refused")
     http.count(PEER_REQUESTS, "10000", "refused")
     http.count(EXCHANGE_BYTES, "10000", RECEIVED, by=4096)
@@ -136,6 +138,7 @@ def test_what_processes_have_counted_is_added_up(world: World) -> None:
     assert found["peer_requests_total", ("refused", "10000")] == 2
     assert found["exchange_bytes_total", ("received", "10000")] == 4096
     assert len([key for key in found if key[0] == "job_ends_total"]) == 1
+    assert not [key for key in found if key[0] == "task_ends_total"], "the share of another party"
 
 
 def test_no_label_grows_with_jobs_or_callers(world: World) -> None:
