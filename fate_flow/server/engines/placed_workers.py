@@ -54,12 +54,15 @@ def build_slurm(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
     ))  # fmt: skip
 
 
-def workers_on(cluster: Cluster, parts: EngineParts, one: EngineSettings, conduct: Conduct) -> PlacedWorkers:
+def workers_on(
+    cluster: Cluster, parts: EngineParts, one: EngineSettings, conduct: Conduct,
+    kind: type[PlacedWorkers] = PlacedWorkers,
+) -> PlacedWorkers:  # fmt: skip
     def ended(folder: Path) -> None:
         parts.wake_scheduler(json.dumps({"worker": folder.name, "event": "exited"}).encode())
 
     engine = PlacedEngine(cluster, conduct, ended)
-    return PlacedWorkers(
+    return kind(
         parts.settings, engine, parts.exchange_url, parts.secret, parts.wake_scheduler, parts.providers, one.program_env
     )
 

@@ -12,12 +12,15 @@ from typing import Any
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.resources import LOCAL
 from fate_flow.settings.engines.engine_settings import ONLY_DEFAULTS, EngineSettings
+from fate_flow.settings.engines.kubernetes import KUBERNETES, read_kubernetes
 from fate_flow.settings.engines.local import IN_FATE, read_local, read_standalone
 from fate_flow.settings.engines.ray import RAY, read_ray
 from fate_flow.settings.engines.slurm import SLURM, read_slurm
 from fate_flow.settings.reading.section import Section, collected
 
-KINDS: Mapping[str, Callable[[Section], EngineSettings]] = {LOCAL: read_local, SLURM: read_slurm, RAY: read_ray}
+KINDS: Mapping[str, Callable[[Section], EngineSettings]] = {
+    LOCAL: read_local, SLURM: read_slurm, RAY: read_ray, KUBERNETES: read_kubernetes,
+}
 """What reads the keys of an engine besides `kind` and `default`, by the kind. The caller refuses those
 that it has not read."""
 

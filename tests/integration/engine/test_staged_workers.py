@@ -49,7 +49,9 @@ def host(tmp_path: Path, server: StagedServer) -> Iterator[OtherHost]:
 
 
 def is_running(server: StagedServer, worker_id: str) -> None:
-    eventually(lambda: (server.folder(worker_id) / RUNNER).exists(), "the worker runs")
+    """Its program has begun, and its output has come."""
+    folder = server.folder(worker_id)
+    eventually(lambda: (folder / RUNNER).exists() and (folder / "stdout").exists(), "the worker runs")
 
 
 def test_a_program_and_its_collector_run_elsewhere_as_beside_the_server(server: StagedServer, host: OtherHost) -> None:
@@ -211,7 +213,6 @@ def test_a_stop_of_the_agent_gives_the_worker_its_grace(server: StagedServer, ho
     server.orders_program("w0", sys.executable, "-c", WAITS)
     agent = host.start("w0")
     is_running(server, "w0")
-    eventually(lambda: (server.folder("w0") / "stdout").exists(), "its output comes while it runs", 30)
     agent.send_signal(signal.SIGTERM)
     assert agent.wait(60) == 0
     end = json_in(server.folder("w0") / EXIT)

@@ -1,0 +1,77 @@
+"""The requests to Kubernetes by its official client, whose answers become plain objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.engines.kubernetes.cluster import ApiProblem, Manifest
+
+_SECONDS = (5.0, 20.0)           # to connect, and to wait for an answer
+
+
+class ClientApi:
+    """`Api` of `cluster.py`."""
+
+    def __init__(self, kubeconfig: Path | None, context: str) -> None:
+        """Without `kubeconfig`, the service account of this pod is used. Raises BadSettings."""
+        settings = client.Configuration()
+        try:
+            if kubeconfig is None:
+                config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+            else:
+                config.load_kube_config(str(kubeconfig), context or None, client_configuration=settings)  # type: ignore[no-untyped-call]
+        except (config.ConfigException, OSError, TypeError, ValueError) as error:
+            where = f"kubeconfig: {kubeconfig}" if kubeconfig else "kubeconfig: is not set, and this is no pod"
+            raise BadSettings(f"{where}: Kubernetes cannot be reached with it: {error}") from error
+        settings.retries = False
+        self._client = client.ApiClient(settings)
+        self._batch, self._core = client.BatchV1Api(self._client), client.CoreV1Api(self._client)
+
+    def create_job(self, namespace: str, job: Manifest) -> Manifest:
+        return self._object(self._batch.create_namespaced_job, namespace, job)
+
+    def read_job(self, namespace: str, name: str) -> Manifest:
+        return self._object(self._batch.read_namespaced_job, name, namespace)
+
+    def list_jobs(self, namespace: str, selector: str) -> Sequence[Manifest]:
+        return self._items(self._batch.list_namespaced_job, namespace, selector)
+
+    def list_pods(self, namespace: str, selector: str) -> Sequence[Manifest]:
+        return self._items(self._core.list_namespaced_pod, namespace, selector)
+
+    def delete_job(self, namespace: str, name: str) -> None:
+        self._object(self._batch.delete_namespaced_job, name, namespace, propagation_policy="Background")
+
+    def create_secret(self, namespace: str, secret: Manifest) -> None:
+        self._object(self._core.create_namespaced_secret, namespace, secret)
+
+    def _items(self, call: Callable[..., Any], namespace: str, selector: str) -> Sequence[Manifest]:
+        found: list[Manifest] = self._object(call, namespace, label_selector=selector).get("items") or []
+        return found
+
+    def _object(self, call: Callable[..., Any], *values: Any, **named: Any) -> Manifest:
+        try:
+            answer = call(*values, **named, _request_timeout=_SECONDS, _preload_content=False)
+            found = json.loads(answer.data)
+        except ApiException as error:
+            raise ApiProblem(int(error.status or 0), _message(error)) from error
+        except (HTTPError, OSError, ValueError) as error:
+            raise ApiProblem(0, f"{type(error).__name__}: {error}") from error
+        if not isinstance(found, dict):
+            raise ApiProblem(0, "the answer is not an object")
+        return found
+
+
+def _message(error: ApiException) -> str:
+    try:
+        return str(json.loads(error.body or "")["message"])
+    except (ValueError, TypeError, KeyError):
+        return f"{error.status} {error.reason}"

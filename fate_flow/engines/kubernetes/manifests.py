@@ -1,0 +1,172 @@
+"""The objects of one worker: a Job that runs it once, and a Secret with its token.
+
+A Job for each worker, not an Indexed Job for each party task: replicas are restarted, replaced and stopped one by one,
+by rules of the job that Kubernetes does not have, and each has a token, a claim and an end of its own. So nothing is
+left for Kubernetes to retry: backoffLimit 0, restartPolicy Never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fate_flow.core.model.resources import Need
+from fate_flow.engines.staged.places import ADDRESS, PIN, ROOT, TOKEN, WORKER
+
+HOME_LABEL, WORKER_LABEL, MANAGED = "fate-flow/home", "fate-flow/worker", "app.kubernetes.io/managed-by"
+FOLDER = "fate-flow/folder"                  # the annotation with the folder of the worker at the server
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+GPU = "nvidia.com/gpu"
+
+_STAGED = "/fate-flow"
+_END_SECONDS = 120                           # after the grace of a worker: to send back what it has made
+_AGENT = "fate_flow.engines.staged.agent"
+
+
+@dataclass(frozen=True)
+class PodSettings:
+    """What every pod of an engine has."""
+
+    image: str
+    namespace: str = "default"
+    python: str = "python3"                          # in the image
+    pull_policy: str = "IfNotPresent"
+    pull_secrets: tuple[str, ...] = ()
+    service_account: str = ""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    run_as_user: int | None = None
+    volume_claim: str = ""                           # of a volume with the home of the server; empty: staged
+    home: str = ""                                   # of the server, with a volume
+    queue: str = ""                                  # of Kueue; empty: Jobs begin at once
+    priority_class: str = ""
+    keep_seconds: int = 3600                         # of a Job that has ended
+
+
+@dataclass(frozen=True)
+class WorkerAt:
+    """How the agent of one worker reaches its server."""
+
+    address: str
+    pin: str
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class WorkerJob:
+    """A worker that is to be placed."""
+
+    name: str
+    worker_id: str
+    folder: str
+    home_id: str
+    need: Need
+    grace_seconds: float
+    argv: tuple[str, ...] = ()                       # of the runner on a volume with the home
+
+
+def job_manifest(job: WorkerJob, pods: PodSettings, at: WorkerAt | None) -> dict[str, Any]:
+    """Return the Job of a worker. `at`: None if its pod has a volume with the home."""
+    labels = _labels(job)
+    spec: dict[str, Any] = {
+        "backoffLimit": 0,
+        "completions": 1,
+        "parallelism": 1,
+        "ttlSecondsAfterFinished": pods.keep_seconds,
+        "template": {"metadata": {"labels": labels, "annotations": {FOLDER: job.folder}}, "spec": _pod(job, pods, at)},
+    }
+    queue = job.need.queue or pods.queue
+    if queue:
+        spec["suspend"] = True               # Kueue lets it begin
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": job.name, "namespace": pods.namespace,
+            "labels": {**labels, **({QUEUE_LABEL: queue} if queue else {})}, "annotations": {FOLDER: job.folder},
+        },
+        "spec": spec,
+    }  # fmt: skip
+
+
+def secret_manifest(job: WorkerJob, pods: PodSettings, at: WorkerAt, job_uid: str) -> dict[str, Any]:
+    """Return the Secret with the token of a worker; it goes with the Job."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job.name, "uid": job_uid}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": job.name, "namespace": pods.namespace, "labels": _labels(job), "ownerReferences": [owner],
+        },
+        "type": "Opaque",
+        "immutable": True,
+        "stringData": {"token": at.token},
+    }  # fmt: skip
+
+
+def _labels(job: WorkerJob) -> dict[str, str]:
+    return {MANAGED: "fate-flow", HOME_LABEL: job.home_id, WORKER_LABEL: job.worker_id}
+
+
+def _pod(job: WorkerJob, pods: PodSettings, at: WorkerAt | None) -> dict[str, Any]:
+    base = {"image": pods.image, "imagePullPolicy": pods.pull_policy, "securityContext": _CONTAINER}
+    resources = {"resources": _resources(job.need)}
+    if at is None:
+        mount = [{"name": "home", "mountPath": pods.home}]
+        containers = [{**base, **resources, "name": "worker", "command": list(job.argv), "volumeMounts": mount}]
+        volumes: list[dict[str, Any]] = [{"name": "home", "persistentVolumeClaim": {"claimName": pods.volume_claim}}]
+        first: list[dict[str, Any]] = []
+    else:
+        staged = {**base, "env": _env(job, at), "volumeMounts": [{"name": "staged", "mountPath": _STAGED}]}
+        command = [pods.python, "-P", "-m", _AGENT]
+        first = [{**staged, **resources, "name": "fetch", "command": [*command, "fetch"]}]
+        containers = [{**staged, **resources, "name": "worker", "command": [*command, "run"]}]
+        volumes = [{"name": "staged", "emptyDir": {}}]
+    found: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": int(job.grace_seconds) + _END_SECONDS,
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}, **_user(pods)},
+        "containers": containers,
+        "volumes": volumes,
+    }
+    optional = {
+        "initContainers": first,
+        "serviceAccountName": pods.service_account,
+        "imagePullSecrets": [{"name": one} for one in pods.pull_secrets],
+        "nodeSelector": {**pods.node_selector, **job.need.labels},
+        "tolerations": [dict(one) for one in pods.tolerations],
+        "priorityClassName": pods.priority_class,
+    }
+    if job.need.time_limit_seconds:          # of the pod, which does not count while it waits
+        found["activeDeadlineSeconds"] = job.need.time_limit_seconds + int(job.grace_seconds) + _END_SECONDS
+    return {**found, **{key: value for key, value in optional.items() if value}}
+
+
+_CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def _user(pods: PodSettings) -> dict[str, Any]:
+    if pods.run_as_user is None:
+        return {}
+    return {"runAsUser": pods.run_as_user, "runAsGroup": pods.run_as_user, "fsGroup": pods.run_as_user}
+
+
+def _resources(need: Need) -> dict[str, Any]:
+    """Requests as the worker needs; memory and GPUs have to be limits, too. Cores that nobody uses may be used."""
+    requests = {"cpu": str(need.cores)} if need.cores else {}
+    limits: dict[str, str] = {}
+    if need.memory_mb:
+        requests["memory"] = limits["memory"] = f"{need.memory_mb}Mi"
+    if need.gpus:
+        requests[GPU] = limits[GPU] = str(need.gpus)
+    found = {"requests": requests, "limits": limits}
+    return {key: value for key, value in found.items() if value}
+
+
+def _env(job: WorkerJob, at: WorkerAt) -> list[dict[str, Any]]:
+    plain = {ADDRESS: at.address, PIN: at.pin, WORKER: job.worker_id, ROOT: _STAGED, "HOME": _STAGED}
+    token = {"name": TOKEN, "valueFrom": {"secretKeyRef": {"name": job.name, "key": "token"}}}
+    return [*({"name": name, "value": value} for name, value in plain.items()), token]

@@ -1,0 +1,89 @@
+"""The engine that runs workers as Jobs of Kubernetes: staged over the listener for workers, or on a volume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fate_flow.api.workers.staged import staged_token
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.engines.kubernetes.cluster import Api, KubernetesCluster
+from fate_flow.engines.kubernetes.manifests import PodSettings, WorkerAt
+from fate_flow.engines.local.worker import LAUNCH, WorkerSpec, write_atomically
+from fate_flow.engines.placed.engine import Conduct
+from fate_flow.engines.staged.folder import StagedFolder
+from fate_flow.gateway.workers.tls import WorkerTls
+from fate_flow.server.engines.parts import EngineParts
+from fate_flow.server.engines.placed_workers import PlacedWorkers, home_of_names, workers_on
+from fate_flow.services.context.ports import LaunchOrder
+from fate_flow.settings.engines.engine_settings import EngineSettings
+from fate_flow.settings.engines.kubernetes import KubernetesSettings
+
+_RUN = "fate_flow.engines.placed.run"
+_NO_STREAMS = (
+    "its task has streams to other parties, which are carried on the server's machine alone: run it on the engine local"
+)
+
+
+@dataclass(frozen=True)
+class StagedWorkers(PlacedWorkers):
+    """Workers that a cluster runs on hosts without the home."""
+
+    def _run(self, order: LaunchOrder, spec: WorkerSpec, imports: Sequence[str]) -> None:
+        if not order.streams:
+            super()._run(order, spec, imports)
+            return
+        write_atomically(spec.folder / LAUNCH, spec.to_json(), mode=0o600, is_durable=False)
+        StagedFolder(spec.folder, self.settings.home, 0).refuse(_NO_STREAMS)
+
+
+def build_kubernetes(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
+    """Return an engine of kind `kubernetes`. Raises BadSettings."""
+    assert isinstance(one, KubernetesSettings), one
+    return kubernetes_workers(parts, one, _client_of(one))
+
+
+def kubernetes_workers(parts: EngineParts, one: KubernetesSettings, api: Api) -> PlacedWorkers:
+    """Return the engine over these requests. Raises BadSettings."""
+    home_id = home_of_names(parts.secret)
+    prefix = f"fate-flow-{home_id}-"
+    is_staged = not one.volume_claim
+    cluster = KubernetesCluster(api, home_id, _pods_of(parts, one), _reach_of(parts, one) if is_staged else None)
+    conduct = Conduct(
+        poll_seconds=one.poll_seconds,
+        longest_pending=one.longest_pending,
+        settle=one.settle_seconds,
+        runner=lambda folder: [one.python, "-P", "-m", _RUN, str(folder)],
+        jobs_dir=parts.settings.jobs_dir,
+        prefix=prefix,
+    )
+    return workers_on(cluster, parts, one, conduct, StagedWorkers if is_staged else PlacedWorkers)
+
+
+def _client_of(one: KubernetesSettings) -> Api:
+    try:
+        from fate_flow.engines.kubernetes.api import ClientApi
+    except ModuleNotFoundError as error:
+        raise BadSettings(
+            f"{one.section}: the package {error.name} is missing: install fate_flow[kubernetes]"
+        ) from error
+    return ClientApi(one.kubeconfig, one.context)
+
+
+def _reach_of(parts: EngineParts, one: KubernetesSettings) -> Callable[[str], WorkerAt]:
+    listen = parts.settings.worker_listen
+    if listen is None:
+        raise BadSettings(
+            f"{one.section}: workers on other hosts have no way to this server: set fateflow.worker_listen, or "
+            f"{one.section}.volume_claim for a volume with the home"
+        )
+    pin = WorkerTls.of(parts.settings.keys_dir).pin
+    return lambda worker_id: WorkerAt(listen.address, pin, staged_token(parts.secret, worker_id))
+
+
+def _pods_of(parts: EngineParts, one: KubernetesSettings) -> PodSettings:
+    return PodSettings(
+        one.image, one.namespace, one.python, one.pull_policy, one.pull_secrets, one.service_account,
+        one.node_selector, one.tolerations, one.run_as_user, one.volume_claim, str(parts.settings.home),
+        one.kueue_queue, one.priority_class, one.keep_seconds,
+    )  # fmt: skip

@@ -1,0 +1,111 @@
+"""The section of an engine of kind `kubernetes`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.model.resources import EngineSize
+from fate_flow.settings.engines.engine_settings import EngineSettings, read_size
+from fate_flow.settings.reading.section import Section
+
+KUBERNETES = "kubernetes"
+_PULLS = ("IfNotPresent", "Always", "Never")
+_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+@dataclass(frozen=True)
+class KubernetesSettings(EngineSettings):
+    """The configuration of one namespace of one cluster."""
+
+    size: EngineSize = field(default_factory=lambda: EngineSize(1, 0))
+    kind: str = KUBERNETES
+    image: str = ""
+    namespace: str = "default"
+    kubeconfig: Path | None = None           # None: the service account of the pod of this server
+    context: str = ""                        # of the kubeconfig; empty: its current one
+    python: str = "python3"                  # in the image
+    pull_policy: str = "IfNotPresent"
+    pull_secrets: tuple[str, ...] = ()
+    service_account: str = ""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    run_as_user: int | None = None
+    volume_claim: str = ""                   # of a volume with the home; empty: workers are staged
+    kueue_queue: str = ""
+    priority_class: str = ""
+    keep_seconds: int = 3600                 # of a Job that has ended
+    longest_pending: float = 3600.0          # seconds; 0: for ever
+    poll_seconds: float = 5.0
+    settle_seconds: float = 30.0
+
+
+def read_kubernetes(section: Section) -> KubernetesSettings:
+    """Raises BadSettings."""
+    image = section.text("image")
+    if not image:
+        raise BadSettings(f"{section.name('image')}: is missing: the image of workers, with this release of fate_flow")
+    user = section.whole("run_as_user", -1, -1)
+    return KubernetesSettings(
+        section=section.path,
+        size=replace(read_size(section), gpus=section.whole("gpus", 0)),
+        config=section.values,
+        has_queues=True,
+        image=image,
+        namespace=_name(section, "namespace", "default"),
+        kubeconfig=section.path_with_links("kubeconfig"),
+        context=section.text("context"),
+        python=section.text("python", "python3"),
+        pull_policy=_pull_policy(section),
+        pull_secrets=_names(section, "pull_secrets"),
+        service_account=_name(section, "service_account"),
+        node_selector=_texts(section, "node_selector"),
+        tolerations=_objects(section, "tolerations"),
+        run_as_user=None if user < 0 else user,
+        volume_claim=_name(section, "volume_claim"),
+        kueue_queue=_name(section, "kueue_queue"),
+        priority_class=_name(section, "priority_class"),
+        keep_seconds=section.whole("keep_seconds", 3600, 60),
+        longest_pending=section.number("longest_pending", 3600.0),
+        poll_seconds=section.number("poll_seconds", 5.0, 0.1),
+        settle_seconds=section.number("settle_seconds", 30.0),
+    )
+
+
+def _pull_policy(section: Section) -> str:
+    found = section.text("pull_policy", _PULLS[0])
+    if found not in _PULLS:
+        raise BadSettings(f"{section.name('pull_policy')}: {found!r} is not one of {', '.join(_PULLS)}")
+    return found
+
+
+def _name(section: Section, key: str, default: str = "") -> str:
+    found = section.text(key, default)
+    if found and not _NAME.fullmatch(found):
+        raise BadSettings(f"{section.name(key)}: {found!r} is not a name of Kubernetes: small letters, digits, - and .")
+    return found
+
+
+def _names(section: Section, key: str) -> tuple[str, ...]:
+    found = section.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(one, str) and _NAME.fullmatch(one) for one in found):
+        raise BadSettings(f"{section.name(key)}: {found!r} is not a list of names of Kubernetes")
+    return tuple(found)
+
+
+def _texts(section: Section, key: str) -> Mapping[str, str]:
+    found = section.get(key, {})
+    if not isinstance(found, dict) or not all(isinstance(one, str) for pair in found.items() for one in pair):
+        raise BadSettings(f"{section.name(key)}: {found!r} is not a mapping of labels to texts, such as {{disk: ssd}}")
+    return found
+
+
+def _objects(section: Section, key: str) -> tuple[Mapping[str, Any], ...]:
+    found = section.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise BadSettings(f"{section.name(key)}: {found!r} is not a list of tolerations, as in the spec of a pod")
+    return tuple(found)

@@ -1,0 +1,177 @@
+"""Workers as Jobs of Kubernetes: the engine with the official client, over an API server of the kit's own.
+
+The pods are processes without the home of the server, which get their inputs over TLS.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.model.program import read_program
+from fate_flow.core.model.program_scope import Program
+from fate_flow.core.model.resources import Need
+from fate_flow.core.model.status import WorkerStatus
+from fate_flow.core.streams.addresses import NO_STREAMS, Address, Listens, StreamEnds
+from fate_flow.engines.kubernetes.api import ClientApi
+from fate_flow.engines.local.worker import EXIT, RUNNER
+from fate_flow.engines.placed.folder import Pending
+from fate_flow.server.engines.kubernetes_workers import kubernetes_workers
+from fate_flow.server.engines.parts import EngineParts
+from fate_flow.server.engines.placed_workers import PlacedWorkers
+from fate_flow.services.context.ports import LaunchOrder
+from fate_flow.settings.engines.kubernetes import KubernetesSettings
+from fate_flow.settings.worker_listen import WorkerListen
+from tests.kit.engines.fake_kubernetes import FakeKubernetes
+from tests.kit.engines.staged_host import SECRET, OtherHost, StagedServer, json_in
+from tests.kit.waiting import eventually
+
+pytestmark = pytest.mark.timeout(300)
+
+CODE = "import pathlib; print('far'); pathlib.Path('made').write_text('x')"
+WAITS = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+print("up", flush=True)
+signal.pause()
+"""
+
+
+@dataclass
+class Site:
+    server: StagedServer
+    fake: FakeKubernetes
+    workers: PlacedWorkers
+
+    def orders(self, worker_id: str, code: str, streams: StreamEnds = NO_STREAMS) -> None:
+        parameters = {"command": [sys.executable, "-c", code]}
+        self.server.statuses[worker_id] = WorkerStatus.CREATED
+        self.workers.launch(LaunchOrder(
+            self.server.worker(worker_id), "Command", "ab" * 16, (("guest", "9999"),), parameters, (), 1, 0, 1.0,
+            worker_id, program=Program(read_program(parameters), {}, (), "9999"), need=Need(1), streams=streams,
+        ))  # fmt: skip
+
+    def state(self, worker_id: str) -> str:
+        return self.workers.observe(self.server.worker(worker_id)).state
+
+    def ends(self, worker_id: str) -> None:
+        eventually(lambda: self.state(worker_id) == "exited", lambda: "\n".join(self.fake.output))
+
+    def begins(self, worker_id: str) -> None:
+        """Its program has begun, and its output has come."""
+        folder = self.server.folder(worker_id)
+        has_begun = lambda: (folder / RUNNER).exists() and (folder / "stdout").exists()  # noqa: E731
+        eventually(has_begun, lambda: "\n".join(self.fake.output))
+
+    def jobs(self) -> list[str]:
+        with self.fake.lock:
+            return [name for kind, name in self.fake.objects if kind == "jobs"]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with StagedServer(tmp_path / "home").listening() as server:
+        host = OtherHost(tmp_path / "far", server)
+        fake = FakeKubernetes(host.folder, host.env)
+        with fake.serving() as kubeconfig:
+            at = server.at
+            settings = replace(server.settings, worker_listen=WorkerListen(at.host, at.port, str(at)))
+            parts = EngineParts(settings, None, lambda _: None, "http://x", SECRET, server.workers.providers)
+            one = KubernetesSettings("engines.k", image="i", namespace="fate", poll_seconds=0.3, settle_seconds=0.5)
+            yield Site(server, fake, kubernetes_workers(parts, one, ClientApi(kubeconfig, "")))
+        host.end()
+
+
+def test_a_worker_runs_in_a_pod_and_its_files_come_home(site: Site) -> None:
+    site.orders("w0", CODE)
+    site.orders("w0", CODE)                  # launched again, as after a crash
+    site.ends("w0")
+    seen = site.workers.observe(site.server.worker("w0"))
+    assert (seen.exit_code, seen.succeeded) == (0, True), (seen, site.fake.output)
+    assert (site.server.folder("w0") / "work" / "made").read_text() == "x"
+    assert (site.server.folder("w0") / "stdout").read_text() == "far\n"
+    assert site.fake.asked.count("POST jobs") == 1
+    [job] = site.jobs()
+    assert job.startswith("fate-flow-")
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["the request is lost", "the answer is lost"])
+def test_a_request_that_gets_lost_is_repeated_and_the_worker_runs_once(site: Site, is_done: bool) -> None:
+    failed: set[str] = set()
+
+    def fails(method: str, kind: str) -> int:
+        if method != "POST" or kind in failed:
+            return 0
+        failed.add(kind)
+        return 503
+
+    site.fake.fails, site.fake.is_done = fails, is_done
+    site.orders("w0", CODE)
+    site.ends("w0")
+    assert failed == {"jobs", "secrets"}
+    assert site.workers.observe(site.server.worker("w0")).succeeded, site.fake.output
+    assert len(site.jobs()) == 1
+
+
+def test_a_stop_ends_the_worker_with_its_grace_and_the_job_goes(site: Site) -> None:
+    site.orders("w0", WAITS)
+    site.begins("w0")
+    site.workers.stop(site.server.worker("w0"), 20.0)
+    site.ends("w0")
+    end = json_in(site.server.folder("w0") / EXIT)
+    assert (end["cause"], end["exit_code"]) == ("stopped", 7)
+
+
+def test_people_see_why_a_pod_waits_and_a_stop_before_it_begins_is_the_end(site: Site) -> None:
+    site.fake.has_nodes = False
+    site.orders("w0", CODE)
+
+    def waits() -> bool:
+        assert site.state("w0") == "created"
+        found = Pending.read(site.server.folder("w0"))
+        return found is not None and "Unschedulable: 0/0 nodes" in found.text
+
+    eventually(waits, lambda: Pending.read(site.server.folder("w0")))
+    site.workers.stop(site.server.worker("w0"), 1.0)
+    assert json_in(site.server.folder("w0") / EXIT)["cause"] == "stopped"
+    eventually(lambda: site.jobs() == [], "a Job that nobody wants is deleted")
+
+
+def test_a_pod_that_is_gone_without_an_end_makes_its_worker_lost(site: Site) -> None:
+    site.server.lease_seconds = 1.0
+    site.orders("w0", WAITS)
+    site.begins("w0")
+    [process] = site.fake._processes.values()
+    process.kill()
+    site.ends("w0")
+    assert json_in(site.server.folder("w0") / EXIT)["cause"] == "lost"
+
+
+def test_a_refused_job_never_starts_and_says_why(site: Site) -> None:
+    site.fake.fails = lambda method, kind: 403 if (method, kind) == ("POST", "jobs") else 0
+    site.orders("w0", CODE)
+    site.ends("w0")
+    end = json_in(site.server.folder("w0") / EXIT)
+    assert (end["cause"], end["message"]) == ("not_started", "Kubernetes refused it: fails")
+
+
+def test_a_task_with_streams_is_refused(site: Site) -> None:
+    site.orders("w0", CODE, StreamEnds((Listens("p", Address("127.0.0.1", 1), ()),)))
+    assert json_in(site.server.folder("w0") / EXIT)["message"].endswith("run it on the engine local")
+    assert site.jobs() == []
+
+
+def test_without_a_way_to_the_server_the_engine_is_refused(site: Site, tmp_path: Path) -> None:
+    parts = EngineParts(site.server.settings, None, lambda _: None, "http://x", SECRET, site.server.workers.providers)
+    api = ClientApi(tmp_path / "far" / "kubeconfig", "")
+    with pytest.raises(BadSettings, match=r"set fateflow\.worker_listen, or engines\.k\.volume_claim"):
+        kubernetes_workers(parts, KubernetesSettings("engines.k", image="i"), api)
+    with pytest.raises(BadSettings, match="kubeconfig: is not set, and this is no pod"):
+        ClientApi(None, "")
+    with pytest.raises(BadSettings, match="kubeconfig: /nowhere"):
+        ClientApi(Path("/nowhere"), "")
