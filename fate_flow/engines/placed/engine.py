@@ -313,7 +313,8 @@ class PlacedEngine:
         elif not cause:
             said = f"{title} says {listed.word}" if listed is not None else f"{title} does not list it any more"
             what = "its runner has left no end" if is_begun else "no process started"
-            cause, text = "lost" if is_begun or listed is not None else "not_started", f"{what}, and {said}"
+            hint = "" if is_begun else "; a host that does not see the home of the server says so in its output"
+            cause, text = "lost" if is_begun or listed is not None else "not_started", f"{what}, and {said}{hint}"
         if not self._never_start(folder, cause, text):
             self._end(folder, cause, text)
 

@@ -18,14 +18,19 @@ from pathlib import Path
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.runner import WAITED_SIGNALS, run_worker
 from fate_flow.engines.local.worker import Exit
+from fate_flow.engines.placed.probe import why_not_the_home
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _NO_END = 70
+OTHER_HOME = 78                  # the exit code for the cluster; what is wrong is in its output
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the worker of the folder, unless another process has claimed it; return the exit code for the cluster."""
     folder = Path(argv[0])
+    if why := why_not_the_home(folder):
+        sys.stderr.write(f"{why}\n")
+        return OTHER_HOME
     signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_SIGNALS)
     parent = os.getpid()
     child = os.fork()
