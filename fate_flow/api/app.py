@@ -40,7 +40,15 @@ from fate_flow.api.v1 import openapi
 from fate_flow.api.v1.envelope import CLIENTS, read_ignored_body
 from fate_flow.api.v1.jobs import board, board_data, jobs, parameters, predict_dsl, queue, results, task_log, tasks
 from fate_flow.api.v1.models import deployments, stored, tags
-from fate_flow.api.v1.party import instances, keys, not_offered, permission, resources, server_info, service_registry
+from fate_flow.api.v1.party import (
+    instances,
+    keys,
+    not_offered,
+    permission,
+    resources,
+    server_info,
+    service_registry,
+)
 from fate_flow.api.v1.tables import connectors, data, tables, template, tracking
 from fate_flow.core.access.joined_party import FROM, Contact
 from fate_flow.core.access.site import SiteKey
@@ -119,8 +127,8 @@ def _check_callers(
     settings = services.settings
     app.before_request(OriginCheck(settings.allowed_hosts, OF_PAGES).check)
     if settings.client_keys is not None:
-        of_clients = Nonces(settings.run_dir / "nonces", WINDOW_MS)
-        people = People(settings.home, settings.client_keys)
+        of_clients = Nonces(settings.shared_run_dir / "nonces", WINDOW_MS)
+        people = People(settings.shared, settings.client_keys)
         app.before_request(ClientAuth(people, of_clients, now_on_the_wall).check)
     _check_other_parties(app, services, message_key, listed, lines)
 
@@ -145,7 +153,7 @@ def _check_other_parties(
     def needs_key(party_id: str) -> bool:
         return settings.site.needs_key(party_id) or listed.has(party_id)
 
-    nonces = Nonces(settings.run_dir / "site_nonces", WINDOW_MS)
+    nonces = Nonces(settings.shared_run_dir / "site_nonces", WINDOW_MS)
     site = SiteAuth(
         settings.party_id, needs_key, message_key, keys_of, nonces, now_on_the_wall,
         lambda: lines.has_one_more(request.environ),
@@ -213,7 +221,7 @@ class AccessLog:
 
 _APIS = (
     (OF_PARTIES, "parties"), (("/v2/",), "v2"), (("/v1/",), "v1"), (("/board",), "board"),
-    (("/healthz", "/readyz", "/metrics"), "monitoring"),
+    (("/healthz", "/readyz", "/schedules", "/metrics"), "monitoring"),
 )  # fmt: skip
 
 

@@ -74,5 +74,8 @@ def join(environment: Mapping[str, str] = os.environ) -> Gang:
     return Gang(
         rank=None if rank is None else int(rank),
         parties=tuple(Party(one["role"], one["party_id"]) for one in listed for _ in one["gang_ranks"]),
-        channel=open_http_channel(environment["FATE_FLOW_EXCHANGE_URL"], environment["FATE_FLOW_EXCHANGE_TOKEN"]),
+        channel=open_http_channel(
+            environment["FATE_FLOW_EXCHANGE_URL"], environment["FATE_FLOW_EXCHANGE_TOKEN"],
+            environment.get("FATE_FLOW_EXCHANGE_SERVERS", ""),
+        ),
     )

@@ -27,8 +27,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from typing import Any
-from urllib.parse import urlsplit
 
+from fate_flow.components.base.own_servers import ExchangeAddress
 from fate_flow.core.metrics.form import DEFAULT_GROUP, Kept, joined, read_metric
 
 log = logging.getLogger("fate_flow.metrics")
@@ -78,19 +78,25 @@ class Sender:
             log.warning("metrics are not recorded: %s", why)
 
 
-def post_to(exchange_url: str, token: str) -> Post:
-    """Return a function that sends metrics to the own server, whose exchange has this address."""
-    parts = urlsplit(exchange_url)
-    path = f"{parts.path.rstrip('/').removesuffix('/exchange')}/metrics"
+def post_to(exchange_url: str, token: str, servers: str = "") -> Post:
+    """Return a function that sends metrics to the own server, whose exchange has this address.
+
+    `servers`: the folder with the addresses of the party's servers, if it has several."""
+    exchange = ExchangeAddress(exchange_url, servers)
+    path = f"{exchange.parts.path.rstrip('/').removesuffix('/exchange')}/metrics"
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
     def post(body: bytes) -> str:
+        url, parts = exchange.url, exchange.parts
         connection = HTTPConnection(str(parts.hostname), parts.port, timeout=_TIMEOUT_SECONDS)
         try:
             connection.request("POST", path, body, headers)
             said = _answer(connection)
         except ValueError as error:
             return f"the answer is not JSON: {error}"
+        except (OSError, HTTPException):
+            exchange.try_another(url)
+            raise
         finally:
             connection.close()
         return "" if isinstance(said, dict) and said.get("retcode") == 0 else str(said)
@@ -135,7 +141,10 @@ def reporter(environment: Mapping[str, str] = os.environ) -> Reporter:
     """Return the reporter of the worker with this environment. Raises KeyError if the process is not a worker.
 
     If its party has several ranked workers, each has a group of its own for its metrics."""
-    post = post_to(environment["FATE_FLOW_EXCHANGE_URL"], environment["FATE_FLOW_EXCHANGE_TOKEN"])
+    post = post_to(
+        environment["FATE_FLOW_EXCHANGE_URL"], environment["FATE_FLOW_EXCHANGE_TOKEN"],
+        environment.get("FATE_FLOW_EXCHANGE_SERVERS", ""),
+    )
     found = Reporter(Sender(post))
     if int(environment.get("FATE_FLOW_PARTY_SIZE", "1")) > 1 or "FATE_FLOW_PARTY_RANK" not in environment:
         place = environment.get("FATE_FLOW_PARTY_RANK") or environment["FATE_FLOW_WORKER_SLOT"]

@@ -3,6 +3,7 @@
     sessions/<job_id>/<task_id>.<version>.<incarnation>.<role>.<party_id>/
         session          the peers, the sha256 of the token and the name of the job's document; renamed to `closed`
                          when the session ends
+        lock             held while the session begins, changes or ends
         received         after the end of a session: how many chunks each channel had
         <channel>        the marks of a channel (one topic from one sender): stored, confirmed, unread, and the party
                          that counts them
@@ -55,7 +56,6 @@ from fate_flow.relay.channel_files import (
     Message,
     Total,
     charge,
-    locked,
     locked_channel,
     make_channel_file,
 )
@@ -65,6 +65,7 @@ from fate_flow.relay.spool_folders import (
     drop_channels,
     entomb,
     folders_in,
+    locked_folder,
     received_in,
     session_folder,
     uncount,
@@ -259,7 +260,7 @@ class Spool:
         """Return whether a session that has ended had this chunk of a channel."""
         folder = self._sessions.folder(session)
         try:
-            with locked(folder):     # a close in progress has finished
+            with locked_folder(folder):     # a close in progress has finished
                 return seq < int(received_in(folder).get(os.path.basename(path), 0))
         except FileNotFoundError:
             return False

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from fate_flow.relay.channel_files import Total, locked, locked_channel
+from fate_flow.relay.channel_files import Total, locked, locked_channel, make_channel_file
 
 SESSION = "session"
 CLOSED = "closed"
 _RECEIVED = "received"
-_OWN_FILES = frozenset({SESSION, CLOSED, _RECEIVED})  # all other files in a session's folder belong to channels
+_LOCK = "lock"
+_OWN_FILES = frozenset({SESSION, CLOSED, _RECEIVED, _LOCK})  # all other files in a session's folder belong to channels
 DISK_IS_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 Stamp = tuple[int, int, int, int]
@@ -29,7 +30,20 @@ def session_folder(folder: str) -> Iterator[None]:
     for path in (os.path.dirname(folder), folder):
         with suppress(FileExistsError):     # not `makedirs`: it fails if a purge comes after its own check
             os.mkdir(path, 0o700)
-    with locked(folder):
+    with locked_folder(folder):
+        yield
+
+
+@contextmanager
+def locked_folder(folder: str) -> Iterator[None]:
+    """Hold the lock of a session's folder: a file in it, since folders of a file server (NFS) cannot be locked.
+
+    Raises FileNotFoundError if the folder is missing."""
+    path = os.path.join(folder, _LOCK)
+    with suppress(FileExistsError):
+        if not os.path.exists(path):        # on a full disk, nothing is made
+            make_channel_file(path)
+    with locked(path, os.O_RDWR):
         yield
 
 

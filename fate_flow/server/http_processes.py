@@ -131,7 +131,7 @@ class HttpProcesses:
             return None
         wake, disk = wake_scheduler(self.wakeups.scheduler), disk_of(settings)
         return StagedSettings(
-            settings.home, settings.jobs_dir, secret_of(settings), settings.limits.server_silence,
+            settings.shared, settings.jobs_dir, secret_of(settings), settings.limits.server_silence,
             settings.limits.staged_output_max_bytes, lambda job_id: wake((job_id,), False, False, "", ()),
             lambda: text_for_parties(settings.party_id) if disk().is_short() else "",
         )  # fmt: skip

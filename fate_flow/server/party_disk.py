@@ -99,7 +99,7 @@ class PartyDisk:
 
 
 def write_uses(settings: Settings, uses: Mapping[str, int]) -> None:
-    path = settings.run_dir / _FILE
+    path = settings.shared_run_dir / _FILE
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(json.dumps(uses), encoding="utf-8")
     os.replace(draft, path)
@@ -109,7 +109,7 @@ class PartyDiskUse:
     """Returns the bytes that the jobs of each other party take, as they were measured last; {} before that."""
 
     def __init__(self, settings: Settings) -> None:
-        self._path = settings.run_dir / _FILE
+        self._path = settings.shared_run_dir / _FILE
         self._known: tuple[int, dict[str, int]] = (0, {})
 
     def __call__(self) -> Mapping[str, int]:

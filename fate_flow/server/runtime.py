@@ -9,6 +9,7 @@ import queue
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -121,7 +122,8 @@ def keep_of(settings: Settings) -> Keep:
 def open_log(settings: Settings) -> OperatorLog:
     """Open the operators' log; the records of our own modules go to its stat log."""
     record = OperatorLog(
-        settings.log_dir, level=settings.log_level, log_sql=settings.log_sql, bounds=bounds_of(settings)
+        settings.log_dir, level=settings.log_level, log_sql=settings.log_sql, bounds=bounds_of(settings),
+        server_root=settings.server_log_dir,
     )
     root = logging.getLogger()
     root.handlers[:] = [ServerLogHandler(record)]
@@ -158,8 +160,8 @@ def _literal(value: Any) -> str:
 
 
 def secret_of(settings: Settings) -> bytes:
-    """Return the secret from which worker tokens are derived; made once for a home."""
-    return _made_once(settings.run_dir / "secret", 32)
+    """Return the secret from which worker tokens are derived; made once for a party."""
+    return _made_once(settings.shared_run_dir / "secret", 32)
 
 
 def home_id_of(settings: Settings) -> str:
@@ -171,7 +173,7 @@ def with_client_keys(settings: Settings) -> Settings:
     """Return the settings with the client keys; make the keys if this start has to. Raise BadSettings."""
     if not settings.makes_client_keys:
         return settings
-    made = make_client_keys(settings.home, settings.client_keys)
+    made = make_client_keys(settings.shared, settings.client_keys)
     return replace(settings, client_keys=settings.client_keys or made, makes_client_keys=False)
 
 
@@ -192,16 +194,23 @@ def signature_of(settings: Settings) -> SiteSignature | None:
 
 
 def _made_once(path: Path, size: int) -> bytes:
-    """Return random bytes, made once for a home; an incomplete file of a crash is made again."""
+    """Return random bytes, made once: several servers of a party that start at once all get the same.
+
+    A file that a crash left incomplete is made again."""
     found = path.read_bytes() if path.exists() else b""
     if len(found) == size:
         return found
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(secrets.token_bytes(size))
         file.flush()
         os.fsync(file.fileno())
-    os.replace(draft, path)
+    if found:
+        os.replace(draft, path)
+    else:
+        with suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
     return path.read_bytes()
 
 
@@ -451,9 +460,10 @@ def prepare_home(settings: Settings) -> None:
     Raise BadSettings if that fails. Later files of the server's processes are private by their umask. A log folder
     outside the home keeps its mode."""
     own = [settings.run_dir, settings.jobs_dir, settings.data_dir, settings.spool_dir, settings.uploads_dir]
-    own += [settings.streams_dir, settings.models_dir]
-    if settings.log_dir.is_relative_to(settings.home):
-        own.append(settings.log_dir)
+    own += [settings.streams_dir, settings.models_dir, settings.shared_run_dir]
+    for logs in (settings.log_dir, settings.server_log_dir):
+        if logs.is_relative_to(settings.shared) or logs.is_relative_to(settings.home):
+            own.append(logs)
     try:
         for folder in (settings.home, settings.log_dir, *own):
             folder.mkdir(parents=True, exist_ok=True)

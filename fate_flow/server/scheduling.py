@@ -80,6 +80,7 @@ log = logging.getLogger(__name__)
 _MOST_EVENTS = 24
 _MOST_PATIENCE = 5.0
 _LONGEST_WORK = 10.0      # the longest time between two readings of the clock in a round, on a slow disk
+_STAND_BY_SECONDS = 1.0   # between two looks whether the process that schedules still does
 _CLOCK_STEP = 1.0
 ALIVE_SECONDS = 5.0
 _TIDY_SECONDS, _TIDY_STAND_BY, _TIDY_PAUSE = 60.0, 2.0, 0.1
@@ -227,15 +228,17 @@ class SchedulerLoop:
     def _patience(self) -> float:
         if self._events or self._is_poll_due:
             return 0.0
+        if not self._scheduler.is_in_charge:
+            return _STAND_BY_SECONDS
         alarm = self._scheduler.seconds_to_alarm()
         return _MOST_PATIENCE if alarm is None else min(_MOST_PATIENCE, alarm)
 
     def _stand_by(self) -> None:
-        """Wait while another process schedules; the next poll checks whether it still does."""
+        """Wait while another process schedules."""
         self._events.clear()
         self._senders.forget()
         if self._is_poll_due:
-            # Sweep the spool of this home: the scheduling process, in another home, does not see it.
+            # Sweep the spool of this home: a scheduling process of a home that shares nothing does not see it.
             self._context.read(lambda tx: sweep_exchange(self._context, tx))
         self._is_poll_due = self._is_beat_due = False
 
@@ -268,19 +271,20 @@ class SchedulerLoop:
     def _show_alive(self) -> None:
         """Rewrite the file that runners watch: if it stops changing, the server is gone."""
         self._alive_count += 1
-        # The same length each time, over the old content: this works on a full disk, too.
-        descriptor = os.open(self._settings.alive_file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            os.pwrite(descriptor, b"%020d %010d" % (time.time_ns(), self._alive_count), 0)
-        finally:
-            os.close(descriptor)
+        for path in dict.fromkeys((self._settings.alive_file, self._settings.lease_file)):
+            # The same length each time, over the old content: this works on a full disk, too.
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                os.pwrite(descriptor, b"%020d %010d" % (time.time_ns(), self._alive_count), 0)
+            finally:
+                os.close(descriptor)
 
     def _show_peers(self) -> None:
         """Write the state of the connections to other parties, for `flow party list`."""
         self._senders.follow(RouteUrls(self._settings.routes))
         states = {state.party_id: _shown(state) for state in self._senders.states()}
         try:
-            write_json(self._settings.run_dir / "peers.json", states)
+            write_json(self._settings.shared_run_dir / "peers.json", states)
         except OSError as error:
             log.warning("the state of other parties cannot be shown: %s", error)
 
@@ -370,4 +374,5 @@ def _read(payload: bytes) -> list[SchedulerEvent]:
 
 def _of_providers(settings: Settings, close: Callable[[], None]) -> tuple[PeriodicWork, ...]:
     places, folder = settings.providers, settings.providers_dir
-    return Describer(places, folder, close), WarmProviders(places, folder, settings.log_dir / SERVER_FOLDER, close)
+    logs = settings.server_log_dir / SERVER_FOLDER
+    return Describer(places, folder, close), WarmProviders(places, folder, logs, close)

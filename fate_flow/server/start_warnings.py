@@ -27,9 +27,9 @@ def start_warnings(settings: Settings) -> Iterator[str]:
             "clients need not sign their requests: every user and program of this machine can send requests as a "
             "client (authentication.client.switch: true makes keys and requires signatures)"
         )
-        if people_file(settings.home).exists():
+        if people_file(settings.shared).exists():
             yield (
-                f"the client roles in {people_file(settings.home)} have no effect, since clients need not sign "
+                f"the client roles in {people_file(settings.shared)} have no effect, since clients need not sign "
                 "(authentication.client.switch)"
             )
     if not is_loopback(settings.host):

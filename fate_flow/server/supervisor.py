@@ -36,6 +36,12 @@ from fate_flow.server.gateway_parts import GatewayParts
 from fate_flow.server.http_processes import HttpProcesses
 from fate_flow.server.listeners.listening import listen
 from fate_flow.server.listeners.worker_listener import WorkerListenerParts
+from fate_flow.server.party_servers.shared_home import (
+    announce_workers,
+    named_server,
+    prove_shared_home,
+    withdraw_workers,
+)
 from fate_flow.server.probes import answers, serves_workers
 from fate_flow.server.runtime import (
     EffectRunner,
@@ -77,7 +83,7 @@ def serve(conf_path: Path) -> int:
     providers_of(settings)               # refuses a name that one of ours has
     check_program_user(settings)
     prepare_home(settings)
-    with _only_one(settings):
+    with _only_one(settings), named_server(settings):
         settings = with_client_keys(settings)
         _prepare_store(settings)
         signature = signature_of(settings)
@@ -117,6 +123,7 @@ def _prepare_store(settings: Settings) -> None:
     store = open_store(settings, record)
     upgrade(store.database)
     bind_party(store.database, settings.party_id)
+    prove_shared_home(settings, store.database)
 
     def register() -> None:
         with store.transaction() as tx:
@@ -204,6 +211,7 @@ class Supervisor:
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
         signal.signal(signal.SIGCHLD, lambda *_: None)      # it ends a wait below early
+        announce_workers(self.settings, self._worker_url)
         try:
             self._look_after_children()
         finally:
@@ -314,6 +322,7 @@ class Supervisor:
             "party_id": self.settings.party_id,
             "url": self.settings.url,
             "worker_url": self._worker_url,
+            "shared_home": str(self.settings.shared),
             "conf": str(self.settings.conf_path),
         }
         file = self.settings.run_dir / "server.json"
@@ -333,6 +342,7 @@ class Supervisor:
                     os.kill(child.pid, signal.SIGTERM)
             for child in ending:
                 self._await_end(child)
+        withdraw_workers(self.settings)
         with suppress(OSError):      # on a full disk the file stays, and names a dead process
             (self.settings.run_dir / "server.json").unlink()
         if self._gateway is not None:
@@ -355,7 +365,8 @@ class Supervisor:
 
     def _run_spawner(self) -> None:
         become_spawner(
-            self._wakeups.spawner.receiving_end, self._wakeups.scheduler.sending_end, self._pid, self.settings.home
+            self._wakeups.spawner.receiving_end, self._wakeups.scheduler.sending_end, self._pid, self.settings.home,
+            self.settings.jobs_dir,
         )
 
     def _run_scheduler(self) -> None:

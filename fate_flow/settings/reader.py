@@ -38,6 +38,7 @@ from fate_flow.settings.reach import connecting_key
 from fate_flow.settings.reading.party_ids import read_party_id
 from fate_flow.settings.reading.section import Section, collected, resolved, split_url
 from fate_flow.settings.security import is_loopback, read_host_names
+from fate_flow.settings.servers import LONGEST_POLL, read_servers
 from fate_flow.settings.settings import Settings
 from fate_flow.settings.worker_limits import read_worker_limits
 from fate_flow.settings.worker_listen import read_worker_listen
@@ -95,7 +96,10 @@ class _Reader:
         authentication = root.section("authentication")
         site = authentication.section("site")
         home = self._path(root.text("home", ".."))
-        client_keys, is_due = self._client_keys(authentication.section("client"), home) or (None, True)
+        database_url = self._database(root.section("database"))
+        one_of = read_servers(root.section("servers"), home, database_url or "")
+        shared = one_of.shared_home if one_of else home
+        client_keys, is_due = self._client_keys(authentication.section("client"), shared) or (None, True)
         host, http_port = self._host(flow), flow.whole("http_port", 9380, 1, 65535)
         own_id = self._own_id(root)
         of_parties = root.section("parties")
@@ -128,12 +132,13 @@ class _Reader:
             plain_parties=parties.plain,
             parties_behind_proxy=parties.behind_proxy,
             parties_dial=parties.dials,
-            database_url=self._database(root.section("database")),
+            database_url=database_url,
+            one_of=one_of,
             engines=engines,
             queues=read_queues(root.section("queues"), engines, own_id),
             routes=routes,
             connected_by=connected_by,
-            log_dir=self._path(logs.text("dir"), home / "logs"),
+            log_dir=self._path(logs.text("dir"), shared / "logs"),
             log_level=self._level(logs),
             log_sql=logs.flag("sql", True),
             log_limits=read_log_limits(logs),
@@ -156,7 +161,8 @@ class _Reader:
         site.refuse_others()
         logs.refuse_others()
         root.refuse_others()
-        for check in (self._check_listen, self._check_clients_sign, self._check_site, self._check_approval):
+        checks = (self._check_listen, self._check_clients_sign, self._check_site, self._check_approval)
+        for check in (*checks, self._check_polls):
             if not self.problems:
                 check(settings)
         return settings
@@ -279,6 +285,14 @@ class _Reader:
                 "other machines: set it to true. The next start then makes keys for clients, and flow init -c "
                 f"{settings.conf_path} lets a user of this machine sign with them "
                 "(docs/guides/operate-a-server.md#clients-of-a-home-without-keys)"
+            )
+
+    @collected
+    def _check_polls(self, settings: Settings) -> None:
+        if settings.one_of is not None and settings.limits.poll_interval > LONGEST_POLL:
+            raise BadSettings(
+                f"limits.poll_interval: {settings.limits.poll_interval:g} is above {LONGEST_POLL:g}, and servers.name "
+                "is set: another server of the party takes over from one that writes nothing for 10 s"
             )
 
     @collected

@@ -24,6 +24,7 @@ from fate_flow.settings.engines.engine_settings import ONLY_DEFAULTS, EngineSett
 from fate_flow.settings.limits import Limits, Retention
 from fate_flow.settings.logs import LogLimits
 from fate_flow.settings.parties import Listen, PlainParties, Route
+from fate_flow.settings.servers import OneOfServers
 from fate_flow.settings.worker_limits import WorkerLimits
 from fate_flow.settings.worker_listen import WorkerListen
 
@@ -63,6 +64,7 @@ class Settings:
     certified_parties: Mapping[str, CertifiedParty] = field(default_factory=dict)    # who may show such certificates
     plain_parties: PlainParties | None = None      # peers that speak plain v1, and the listener that lets them in
     database_url: str = ""                # empty: SQLite in the home folder
+    one_of: OneOfServers | None = None    # of several servers of the party; None: it has no other one
     engines: Mapping[str, EngineSettings] = field(default_factory=_only_local)   # jobs reserve on the first
     queues: Queues = field(default_factory=Queues)
     routes: Mapping[str, Route] = field(default_factory=dict)
@@ -92,16 +94,21 @@ class Settings:
         return self.client_keys is not None or self.makes_client_keys
 
     @property
+    def shared(self) -> Path:
+        """Return the folder with all that belongs to the party, and not to one of its servers."""
+        return self.one_of.shared_home if self.one_of is not None else self.home
+
+    @property
     def jobs_dir(self) -> Path:
-        return self.home / "jobs"
+        return self.shared / "jobs"
 
     @property
     def data_dir(self) -> Path:
-        return self.home / "data"
+        return self.shared / "data"
 
     @property
     def spool_dir(self) -> Path:
-        return self.home / "spool"
+        return self.shared / "spool"
 
     @property
     def providers_dir(self) -> Path:
@@ -111,11 +118,11 @@ class Settings:
     @property
     def models_dir(self) -> Path:
         """Return the folder of the store of models."""
-        return self.home / "models"
+        return self.shared / "models"
 
     @property
     def uploads_dir(self) -> Path:
-        return self.home / "uploads"
+        return self.shared / "uploads"
 
     @property
     def parties_socket(self) -> Path:
@@ -168,6 +175,21 @@ class Settings:
         return self.run_dir / "alive"
 
     @property
+    def server_log_dir(self) -> Path:
+        """Return the folder with the folder of this server's own logs; `log_dir` has those of jobs."""
+        return self.log_dir if self.one_of is None else self.home / "logs"
+
+    @property
+    def shared_run_dir(self) -> Path:
+        """Return the folder of what all servers of the party have to know of each other."""
+        return self.shared / "run"
+
+    @property
+    def lease_file(self) -> Path:
+        """Return the file that runners watch: it is rewritten every few seconds while a server of the party lives."""
+        return self.shared_run_dir / "alive"
+
+    @property
     def run_dir(self) -> Path:
         return self.home / "run"
 
@@ -181,7 +203,7 @@ class Settings:
 
     @property
     def keys_dir(self) -> Path:
-        return self.home / "keys"
+        return self.shared / "keys"
 
     @property
     def invitations_dir(self) -> Path:

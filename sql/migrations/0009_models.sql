@@ -102,3 +102,8 @@ ALTER TABLE t_worker ADD COLUMN f_devices LONGTEXT;
 ALTER TABLE t_job ADD COLUMN f_asked_engine VARCHAR(50) NOT NULL DEFAULT '';
 ALTER TABLE t_task ADD COLUMN f_waits VARCHAR(500) NOT NULL DEFAULT '';    -- what a share that has not begun waits for
 ALTER TABLE t_task ADD COLUMN f_waits_since BIGINT NOT NULL DEFAULT 0;      -- steady time
+CREATE TABLE t_server (                      -- the servers of this party, if it has several
+  f_name VARCHAR(32) NOT NULL PRIMARY KEY,
+  f_sign VARCHAR(64) NOT NULL,               -- random, of its last start; in a file of the shared folder, too
+  f_shared_home LONGTEXT NOT NULL            -- its path
+);

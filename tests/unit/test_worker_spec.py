@@ -79,10 +79,12 @@ def test_an_exit_survives_its_file(tmp_path, end, keys):
 
 
 def test_started_has_the_keys_of_the_contract(tmp_path):
-    started = Started(runner=ProcessId(10, 100), worker=ProcessId(11, 101))
+    started = Started(runner=ProcessId(10, 100), worker=ProcessId(11, 101), machine="boot.1")
     write_atomically(tmp_path / RUNNER, started.to_json())
     assert Started.read(tmp_path) == started
-    assert read_json(tmp_path / RUNNER) == {"runner_pid": 10, "runner_started": 100, "pid": 11, "pid_started": 101}
+    assert read_json(tmp_path / RUNNER) == {
+        "runner_pid": 10, "runner_started": 100, "pid": 11, "pid_started": 101, "machine": "boot.1",
+    }
 
 
 def test_a_stop_needs_no_more_than_a_grace(tmp_path):

@@ -18,7 +18,7 @@ _SHOWN_LENGTH = 300          # long, since the end of a path identifies it
 
 def readable_file(settings: Settings, text: str, key: str) -> Path:
     """Return the path of a non-empty file that an upload may read. Raise BadRequest."""
-    path = _below((*settings.data_roots, settings.home / EXAMPLES), text, key, settings.home)
+    path = _below((*settings.data_roots, settings.shared / EXAMPLES), text, key, settings.shared)
     if not path.is_file():
         raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} does not exist on the server, or is not a file")
     if not path.stat().st_size:
@@ -30,7 +30,7 @@ def writable_file(settings: Settings, text: str, key: str) -> Path:
     """Return a path that a download may write; not in the home itself, which has the database and the logs.
 
     Raise BadRequest."""
-    path = _below((*settings.data_roots, settings.home / DOWNLOADS), text, key, settings.home)
+    path = _below((*settings.data_roots, settings.shared / DOWNLOADS), text, key, settings.shared)
     if path.is_dir():
         raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} is a folder, the path of a file is needed")
     return path
@@ -38,7 +38,7 @@ def writable_file(settings: Settings, text: str, key: str) -> Path:
 
 def check_opened(settings: Settings, text: str, key: str) -> None:
     """Check a path of such a file, or of a folder with such files. Raise BadRequest."""
-    _below((*settings.data_roots, settings.home / EXAMPLES, settings.home / DOWNLOADS), text, key, settings.home)
+    _below((*settings.data_roots, settings.shared / EXAMPLES, settings.shared / DOWNLOADS), text, key, settings.shared)
 
 
 def check_server(settings: Settings, name: str, key: str) -> None:

@@ -1,6 +1,6 @@
-"""`/healthz`, `/readyz` and `/metrics`: for probes and for Prometheus.
+"""`/healthz`, `/readyz`, `/schedules` and `/metrics`: for probes and for Prometheus.
 
-The first two need no key, since probes have none: they name the checks and nothing else. `/metrics` needs a client
+The first three need no key, since probes have none: they name the checks and nothing else. `/metrics` needs a client
 role; a client with the role `metrics` alone may send its key as a password (`http/client_auth.py`).
 """
 
@@ -60,6 +60,17 @@ def blueprint(services: Services, spool: Spool | None) -> Blueprint:
             return error_response(503, "; ".join(f"{name}: {problem}" for name, problem in problems.items()))
         return Response("ready\n", mimetype=TEXT)
 
+    @found.get("/schedules")
+    @declared(
+        "Whether this server of the party schedules, for what leads requests to one of several servers; HTTP status "
+        "503 says that it stands by.", OPEN, file=TEXT,
+        also={503: "Another server of the party schedules, or none does yet."},
+    )
+    def schedules() -> Response:
+        if not _is_chosen(services):
+            return error_response(503, "this server stands by: another one of the party schedules, or none does yet")
+        return Response("schedules\n", mimetype=TEXT)
+
     @found.get("/metrics")
     @file_follows
     @declared("The metrics of this server, in the text format of Prometheus.", READ | METRICS, file=TEXT)
@@ -76,7 +87,7 @@ def scrape_of(services: Services, spool: Spool | None) -> Scrape:
     settings = services.settings
     return Scrape(
         fate_flow.__version__, settings.party_id, services.views.server_state(),
-        peers_of(settings.run_dir / "peers.json"), tuple(sorted(settings.routes)),
+        peers_of(settings.shared_run_dir / "peers.json"), tuple(sorted(settings.routes)),
         tuple(read_measures(settings.measures_dir)), None if spool is None else spool.used_bytes(),
         settings.limits.spool_max_bytes, services.context.disk(),
     )  # fmt: skip
@@ -98,6 +109,16 @@ def _database(services: Services) -> str:
         LOG.warning("the database does not answer: %s", error.message)
         return "does not answer"
     return ""
+
+
+def _is_chosen(services: Services) -> bool:
+    """Return whether the owner of the scheduler's lease is of this home. Raise StorageFailed."""
+    owner, _ = services.context.read(lambda tx: tx.scheduler())
+    try:
+        home_id = (services.settings.run_dir / "lineage").read_bytes().hex()
+    except FileNotFoundError:
+        return False
+    return bool(home_id) and owner.startswith(f"{home_id}-")
 
 
 def _scheduler(alive_file: Path) -> str:

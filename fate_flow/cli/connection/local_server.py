@@ -6,6 +6,7 @@ lock of its home.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,7 +24,15 @@ _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 def keys_of_local_server(url: str) -> ClientKeys | None:
     """Return the keys; None if this user runs no server at this URL, or one without keys. Raise BadSettings."""
     home = home_of_local_server(url)
-    return read_client_keys(home) if home is not None else None
+    return read_client_keys(shared_home_of(home)) if home is not None else None
+
+
+def shared_home_of(home: Path) -> Path:
+    """Return the folder with the keys of clients: that of all servers of the party, if it has several."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        document = json.loads((home / "run" / "server.json").read_text(encoding="utf-8"))
+        return Path(document["shared_home"])
+    return home
 
 
 def home_of_local_server(url: str) -> Path | None:

@@ -92,15 +92,17 @@ def _address_in(conf: Path) -> Address:
     flow: dict[str, Any] = {}
     keys: dict[str, Any] = {}
     home: object = ".."
+    shared: object = ""
     for path in (conf, conf.with_name(f"local.{conf.name}")):
         if path == conf or path.exists():
             document = _read(path)
             flow |= _section(document, "fateflow")
             keys |= _section(_section(document, "authentication"), "client")
+            shared = _section(document, "servers").get("shared_home") or shared
             home = document.get("home") or home
     if not flow.get("http_port"):
         raise BadServer(f"{conf}: has no fateflow.http_port")
-    found = _keys_in(keys, conf.absolute().parent / Path(str(home)).expanduser())
+    found = _keys_in(keys, conf.absolute().parent / Path(str(shared or home)).expanduser())
     host = flow.get("host") or "127.0.0.1"
     return _address(host, flow["http_port"], *((found.app_key, found.secret_key) if found else ("", "")))
 

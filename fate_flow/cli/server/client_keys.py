@@ -54,7 +54,7 @@ def add(conf: Path, name: str, roles: Sequence[str]) -> None:
     Example: fate_flow client add anna --role submit --role approve -c conf/service_conf.yaml
     """
     settings = _settings(conf)
-    _print(settings, add_client(settings.home, name, roles_named(roles), now_on_the_wall()))
+    _print(settings, add_client(settings.shared, name, roles_named(roles), now_on_the_wall()))
 
 
 @client_group.command()
@@ -69,7 +69,7 @@ def renew(conf: Path, name: str, roles: Sequence[str]) -> None:
              fate_flow client renew anna --role submit --role operate -c conf/service_conf.yaml
     """
     settings = _settings(conf)
-    _print(settings, renew_client(settings.home, name, roles_named(roles) if roles else None, now_on_the_wall()))
+    _print(settings, renew_client(settings.shared, name, roles_named(roles) if roles else None, now_on_the_wall()))
 
 
 @client_group.command()
@@ -84,7 +84,7 @@ def revoke(conf: Path, name: str) -> None:
     Example: fate_flow client revoke anna -c conf/service_conf.yaml
     """
     settings = _settings(conf)
-    revoke_client(settings.home, name, settings.client_keys, now_on_the_wall())
+    revoke_client(settings.shared, name, settings.client_keys, now_on_the_wall())
     tell(f"the key of {name} is revoked")
 
 
@@ -128,7 +128,7 @@ def _settings(conf: Path) -> Settings:
 
 
 def _clients(settings: Settings) -> tuple[Client, ...]:
-    return with_owner(read_people(settings.home), settings.client_keys)
+    return with_owner(read_people(settings.shared), settings.client_keys)
 
 
 def _since(client: Client) -> tuple[str, str]:

@@ -57,7 +57,7 @@ def _list_of(settings: Settings) -> SignedKeyList:
 
 def _save(settings: Settings, lists: Sequence[SignedKeyList]) -> None:
     if settings.makes_client_keys:   # before the database hides that no server has run here yet
-        make_client_keys(settings.home, settings.client_keys)
+        make_client_keys(settings.shared, settings.client_keys)
     create_if_missing(settings.database_url)
     store = SqlStore(open_database(settings.database_url, settings.home))
     try:

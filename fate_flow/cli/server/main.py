@@ -107,7 +107,7 @@ def upgrade(conf: Path) -> None:
     create_if_missing(settings.database_url)
     settings.home.mkdir(parents=True, exist_ok=True)
     if settings.makes_client_keys:          # before the upgrade hides that no server has run here yet
-        make_client_keys(settings.home, settings.client_keys)
+        make_client_keys(settings.shared, settings.client_keys)
     with _open(settings) as database:
         done = migrations.upgrade(database)
         migrations.bind_party(database, settings.party_id)

@@ -19,6 +19,7 @@ from typing import Protocol
 from urllib.parse import urlencode, urlsplit
 
 from fate_flow.components.base.errors import ExchangeError, shown
+from fate_flow.components.base.own_servers import ExchangeAddress
 from fate_flow.core.model.spec import Party
 
 log = logging.getLogger(__name__)
@@ -82,11 +83,12 @@ class Transport(Protocol):
 class HttpTransport:
     """Sends requests to the own server, over one kept-alive connection for each thread."""
 
-    def __init__(self, url: str, token: str, timeout_seconds: float = 60.0) -> None:
+    def __init__(self, url: str, token: str, timeout_seconds: float = 60.0, servers: str = "") -> None:
+        """`servers`: the folder with the addresses of the party's servers, if it has several."""
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname:
             raise ExchangeError(f"conf.federation.metadata.exchange.url: {shown(url)} is not http://HOST:PORT/...")
-        self._host, self._port = parts.hostname, parts.port
+        self._address = ExchangeAddress(url, servers)
         self._path = parts.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}
         self._timeout_seconds = timeout_seconds
@@ -94,19 +96,25 @@ class HttpTransport:
 
     def __call__(self, operation: str, query: Mapping[str, str | int], body: bytes) -> ExchangeReply:
         """Send one request. Raises OSError or HTTPException if no answer comes."""
-        connection = self._connection()
+        url, connection = self._connection()
         try:
             connection.request("POST", f"{self._path}/{operation}?{urlencode(query)}", body, self._headers)
             response = connection.getresponse()
             return _answer(response)
         except BaseException:
             connection.close()   # the next request opens it again
+            self._address.try_another(url)
             raise
 
-    def _connection(self) -> HTTPConnection:
-        found: HTTPConnection | None = getattr(self._of_thread, "connection", None)
-        if found is None:
-            found = HTTPConnection(self._host, self._port, timeout=self._timeout_seconds)
+    def _connection(self) -> tuple[str, HTTPConnection]:
+        """Return the connection of this thread, and the URL to which it goes."""
+        url = self._address.url
+        found: tuple[str, HTTPConnection] | None = getattr(self._of_thread, "connection", None)
+        if found is None or found[0] != url:
+            if found is not None:
+                found[1].close()
+            parts = self._address.parts
+            found = url, HTTPConnection(str(parts.hostname), parts.port, timeout=self._timeout_seconds)
             self._of_thread.connection = found
         return found
 
@@ -217,8 +225,9 @@ def _why(error: OSError | HTTPException) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or "connection lost"
 
 
-def open_http_channel(url: str, token: str) -> HttpChannel:
-    return HttpChannel(HttpTransport(url, token))
+def open_http_channel(url: str, token: str, servers: str = "") -> HttpChannel:
+    """Return the channel through the own server; `servers` as for `HttpTransport`."""
+    return HttpChannel(HttpTransport(url, token, servers=servers))
 
 
 def _answer(response: HTTPResponse) -> ExchangeReply:

@@ -197,7 +197,7 @@ def _served(federation: Mapping[str, Any]) -> tuple[Any, int | None]:
 
     me, exchange = party(federation["parties"]["local"]), federation["exchange"]
     others = tuple(party(one) for one in federation["parties"]["parties"] if party(one) != me)
-    channel = open_http_channel(exchange["url"], exchange["token"])
+    channel = open_http_channel(exchange["url"], exchange["token"], exchange.get("servers", ""))
     return serve(Bridge(channel, federation["federation_id"], me, others), grpc)
 
 

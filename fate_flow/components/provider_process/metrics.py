@@ -123,7 +123,7 @@ class Receiver:
 
 def received_for(exchange: Mapping[str, str]) -> Received:
     """Return what passes metrics on to the server with this exchange, `{url, token}`."""
-    return Received(Sender(post_to(exchange["url"], exchange["token"])))
+    return Received(Sender(post_to(exchange["url"], exchange["token"], exchange.get("servers", ""))))
 
 
 def add_file(received: Received, path: Path) -> None:

@@ -71,6 +71,8 @@ def _order(launch: Launch, wanted: Program) -> Order:
         "FATE_FLOW_EXCHANGE_TOKEN": launch.exchange_token,
         "FATE_FLOW_PYTHON_PATH": str(PACKAGE.parent),
     }
+    if launch.exchange_servers:
+        env["FATE_FLOW_EXCHANGE_SERVERS"] = launch.exchange_servers
     return Order(
         command.argv, env, launch.rules, command.files, command.volumes, command.core_dumps, command.secrets,
         wanted.initiator, launch.party_id, None if wanted.granted is None else tuple(sorted(wanted.granted)),

@@ -36,6 +36,7 @@ class Launch:
     exchange_url: str
     exchange_token: str = field(repr=False)
     program_env: Mapping[str, str] = field(default_factory=dict)     # of a program on the engine; its job may change it
+    exchange_servers: str = ""           # the folder with the addresses of the party's servers, if it has several
 
 
 @dataclass(frozen=True)

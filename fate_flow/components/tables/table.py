@@ -93,7 +93,7 @@ def sweep(data_dir: Path) -> int:
 
 def _remove_unless_written(path: Path) -> bool:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)      # NFS locks only what may be written
     except FileNotFoundError:       # finished meanwhile
         return False
     try:

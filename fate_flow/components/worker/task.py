@@ -182,4 +182,6 @@ def _channel_maker(federation: _Section) -> Callable[[], Channel]:
     exchange = federation.section("exchange")
     if not exchange.value("url"):
         return _no_channel
-    return lambda: open_http_channel(exchange.text("url"), exchange.text("token"))
+    return lambda: open_http_channel(
+        exchange.text("url"), exchange.text("token"), str(exchange.value("servers") or "")
+    )

@@ -1,7 +1,8 @@
 """The server's side of the local engine: launch a worker, observe it, stop it.
 
-There is no state in memory: every call reads the worker's folder. So any process of the server, also after a crash, can
-go on where another one stopped, and can repeat what another one has done.
+Every call reads the worker's folder. So any process of the server, also after a crash, can go on where another one
+stopped, and can repeat what another one has done. The only state in memory is for how long a runner of another machine
+has shown no sign (`signs.py`); a new process counts that from its own first look.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from fate_flow.components.base.own_servers import machine_of_processes
 from fate_flow.engines.local.groups import Groups
+from fate_flow.engines.local.signs import SeenSigns
 from fate_flow.engines.local.wakeup import wake
 from fate_flow.engines.local.worker import (
     CLAIMED,
     EXIT,
     LAUNCH,
+    NOBODY,
     RESULT,
     STOP,
     Exit,
@@ -30,20 +34,26 @@ from fate_flow.engines.local.worker import (
     WorkerSpec,
     claim,
     claimer,
+    is_claimed_elsewhere,
     read_json,
     write_atomically,
 )
 
+_GRACE_OF_LOST = 5.0
 _PATIENCE_SECONDS = 0.02
 """How long an order waits for room in the spawner's socket; a busy spawner makes room in a few ms."""
 
 
 class LocalEngine:
-    """Workers as processes of this machine."""
+    """Workers as processes of this machine, or of the machines of other servers of the party."""
 
-    def __init__(self, spawner_wakeup: socket.socket | None = None, groups: Groups | None = None) -> None:
+    def __init__(
+        self, spawner_wakeup: socket.socket | None = None, groups: Groups | None = None, *, sees_signs: bool = False
+    ) -> None:
+        """`sees_signs`: the folders of workers are shared with other machines, whose runners show signs of life."""
         self._spawner_wakeup = spawner_wakeup
         self._groups = groups
+        self._signs = SeenSigns() if sees_signs else None
 
     def launch(self, spec: WorkerSpec, imports: Sequence[str] = ()) -> bool:
         """Order a launch; False if the order did not reach the spawner and must be repeated.
@@ -63,7 +73,26 @@ class LocalEngine:
 
     def observe(self, folder: Path) -> Observation:
         """Return the state of the worker of a folder; `lost` if it has no end, and no process is left to write one."""
-        return _ended(folder) or _living(folder) or _gone(folder)
+        if (end := _ended(folder)) is not None:
+            self._forget_signs(folder)
+            return end
+        if self._signs is not None and (started := _elsewhere(folder)) is not None:
+            return self._seen_by_signs(self._signs, folder, started)
+        return _living(folder) or _gone(folder)
+
+    def _forget_signs(self, folder: Path) -> None:
+        if self._signs is not None:
+            self._signs.forget(folder)
+
+    def _seen_by_signs(self, signs: SeenSigns, folder: Path, started: Started) -> Observation:
+        """Return the state of a worker of another machine: no process number means anything here."""
+        worker = started.worker if started.runner.pid else None
+        if not signs.are_missing(folder):
+            return Observation("running" if worker else "created", worker)
+        # A machine that only slept may come back: then the runner finds this, and ends its worker.
+        _stop_request(folder, _GRACE_OF_LOST)
+        signs.forget(folder)
+        return _ended(folder) or Observation("lost", worker, None, read_json(folder / RESULT))
 
     def stop(self, folder: Path, grace_seconds: float) -> bool:
         """Ask a worker to end; one that has not started never starts then. Repeat the call until the worker has ended.
@@ -78,6 +107,8 @@ class LocalEngine:
             return True
         # Without runner.json there is no process to signal: the runner writes it first, and then reads stop.json.
         started = Started.read(folder)
+        if started is not None and started.is_elsewhere and self._signs is not None:
+            return False        # its runner looks every few seconds
         if started and not started.runner.send(signal.SIGTERM):
             self._end_survivors(folder, started, pending)
         return False
@@ -91,9 +122,10 @@ class LocalEngine:
             self._groups.find(folder.name).end()
 
 
-def living_workers(jobs_root: Path) -> list[Path]:
-    """Return the folders below `jobs_root` in which a worker runs, or is about to run."""
-    return [folder for folder in _worker_folders(jobs_root) if _is_living(folder)]
+def living_workers(jobs_root: Path, engine: LocalEngine | None = None) -> list[Path]:
+    """Return the folders below `jobs_root` in which a worker runs, or is about to run; `engine` looks at them."""
+    looks = engine or LocalEngine()
+    return [folder for folder in _worker_folders(jobs_root) if _is_living(folder, looks)]
 
 
 def printed_in(folder: Path) -> Mapping[str, Path] | None:
@@ -104,6 +136,15 @@ def printed_in(folder: Path) -> Mapping[str, Path] | None:
     if not all(isinstance(path, str) and path.startswith("/") and "\0" not in path for path in found.values()):
         return None
     return {stream: Path(str(path)) for stream, path in found.items()}
+
+
+def _elsewhere(folder: Path) -> Started | None:
+    """Return the processes of a worker that a process of another machine has claimed; without numbers if it has not
+    started yet. None if it is one of this machine, or nobody has claimed it."""
+    started = Started.read(folder)
+    if started is not None:
+        return started if started.is_elsewhere else None
+    return Started(NOBODY, NOBODY) if is_claimed_elsewhere(folder) else None
 
 
 def _ended(folder: Path) -> Observation | None:
@@ -139,9 +180,12 @@ def _gone(folder: Path) -> Observation:
 def _stop_request(folder: Path, grace_seconds: float) -> Stop:
     """Write and return the request; a repeated one keeps its time, and the shorter grace."""
     earlier = Stop.read(folder)
-    if earlier and earlier.grace_seconds <= grace_seconds:
+    here = machine_of_processes()
+    is_of_this_clock = earlier is not None and earlier.machine in ("", here)
+    if earlier and is_of_this_clock and earlier.grace_seconds <= grace_seconds:
         return earlier
-    pending = Stop(grace_seconds, earlier.asked_at if earlier else time.monotonic())
+    grace = min(grace_seconds, earlier.grace_seconds) if earlier else grace_seconds
+    pending = Stop(grace, earlier.asked_at if earlier and is_of_this_clock else time.monotonic(), here)
     write_atomically(folder / STOP, pending.to_json())
     return pending
 
@@ -159,10 +203,10 @@ def _worker_folders(root: Path) -> Iterator[Path]:
             left += [entry.path for entry in inside.values() if entry.is_dir(follow_symlinks=False)]
 
 
-def _is_living(folder: Path) -> bool:
+def _is_living(folder: Path, engine: LocalEngine) -> bool:
     if Exit.read(folder) is not None:      # as nearly all have: `observe` would read two more files of each
         return False
-    seen = LocalEngine().observe(folder)
+    seen = engine.observe(folder)
     if seen.state == "created":
         return claimer(folder) is not None
     return seen.state == "running"

@@ -12,6 +12,7 @@ the worker left behind escapes it, whether it is in the group or not.
 from __future__ import annotations
 
 import gc
+import math
 import os
 import signal
 import socket
@@ -20,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fate_flow.components.base.own_servers import machine_of_processes
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.child import NICENESS, become_worker, let_go_of_descriptors, reset_signals
@@ -27,6 +29,7 @@ from fate_flow.engines.local.groups import Group, Groups
 from fate_flow.engines.local.output import CapturedOutput
 from fate_flow.engines.local.program_preparation import clear_scratch
 from fate_flow.engines.local.program_user import take_back
+from fate_flow.engines.local.signs import ShownSign
 from fate_flow.engines.local.wakeup import wake
 from fate_flow.engines.local.worker import (
     EXIT,
@@ -95,21 +98,23 @@ def _leave_the_server(wakeup_fd: int | None) -> None:
 
 def _run_to_the_end(folder: Path, wakeup: _RunnerWakeup, groups: Groups | None) -> Exit:
     spec = WorkerSpec.from_json(folder, (folder / LAUNCH).read_text())
+    sign = ShownSign(folder, spec.sign_seconds > 0, time.monotonic())
+    sign.show(time.monotonic())
     if Stop.read(folder):
         return Exit(None, None, "stopped")
     group = groups.begin(folder.name, spec.limits) if groups else None
     try:
-        return _run_in(group, spec, wakeup)
+        return _run_in(group, spec, wakeup, sign)
     finally:
         if group:
             group.end()
 
 
-def _run_in(group: Group | None, spec: WorkerSpec, wakeup: _RunnerWakeup) -> Exit:
+def _run_in(group: Group | None, spec: WorkerSpec, wakeup: _RunnerWakeup, sign: ShownSign) -> Exit:
     output = _captured(spec) if spec.output_max_bytes else None
     pid, report = _start(spec, output, group)
     wakeup.wake("started")
-    cause = _Watch(spec, pid, group).wait()
+    cause = _Watch(spec, pid, group, sign).wait()
     if group:
         group.kill()     # first, because a fork bomb outside of the worker's session has no end otherwise
     status = _clear_away(pid)
@@ -159,7 +164,7 @@ def _start(spec: WorkerSpec, output: CapturedOutput | None, group: Group | None)
     try:
         with suppress(PermissionError, ProcessLookupError):
             os.setpgid(pid, pid)    # the child does the same; either may be first
-        started = Started(ProcessId.of(os.getpid()), ProcessId.of(pid))
+        started = Started(ProcessId.of(os.getpid()), ProcessId.of(pid), machine_of_processes())
         write_atomically(spec.folder / RUNNER, started.to_json())
         with suppress(BrokenPipeError):    # killed at the barrier
             os.write(go, b"!")
@@ -171,10 +176,11 @@ def _start(spec: WorkerSpec, output: CapturedOutput | None, group: Group | None)
 class _Watch:
     """Waits for the end of a worker, and ends it when that is due."""
 
-    def __init__(self, spec: WorkerSpec, pid: int, group: Group | None) -> None:
+    def __init__(self, spec: WorkerSpec, pid: int, group: Group | None, sign: ShownSign) -> None:
         now = time.monotonic()
         self._group = group
         self._spec = spec
+        self._sign = sign
         self._pid = pid
         self._deadline = now + spec.timeout_seconds if spec.timeout_seconds > 0 else None
         self._lease = _Lease(spec.lease_file, spec.lease_seconds, now)
@@ -197,6 +203,7 @@ class _Watch:
         return not (has_grace and _has_others(self._pid))
 
     def _check(self, asked: bool, now: float) -> None:
+        self._sign.show(now)
         stop = Stop.read(self._spec.folder)
         if self._ending is None:
             self._end_if_due(asked, stop, now)
@@ -219,11 +226,11 @@ class _Watch:
             return "stopped"
         if self._deadline is not None and now >= self._deadline:
             return "timeout"
-        return "server_lost" if self._lease.is_over(now) else None
+        return "server_lost" if self._lease.is_over(now) or self._sign.is_overdue(now) else None
 
     def _sleep_seconds(self, now: float) -> float:
         due = self._ending.kill_at if self._ending else self._deadline
-        longest = min(_LONGEST_SLEEP_SECONDS, self._lease.check_seconds)
+        longest = min(_LONGEST_SLEEP_SECONDS, self._lease.check_seconds, self._spec.sign_seconds or math.inf)
         # An overdue worker has got its SIGKILL; it remains to wait.
         return min(longest, due - now) if due is not None and due > now else longest
 

@@ -46,15 +46,26 @@ _LONGEST_DATAGRAM = 65536
 _SWEEP_SECONDS = 10.0
 
 
-def become_spawner(wakeup: socket.socket, reply: socket.socket, parent: int, home: Path) -> NoReturn:
+def become_spawner(
+    wakeup: socket.socket, reply: socket.socket, parent: int, home: Path, jobs_dir: Path | None = None
+) -> NoReturn:  # fmt: skip
     """Replace this process by a spawner that serves until the process `parent` ends.
 
-    The command line ends with a name and the home, by which the spawner and its forks can be found."""
+    The command line ends with a name and the home, by which the spawner and its forks can be found. `jobs_dir`: the
+    folder with those of workers, if it is not in this home."""
     for end in (wakeup, reply):
         os.set_inheritable(end.fileno(), True)
-    numbers = [str(number) for number in (wakeup.fileno(), reply.fileno(), parent)]
-    argv = [sys.executable, "-P", "-m", __name__, *numbers, SPAWNER, str(home)]
+    argv = [sys.executable, "-P", "-m", __name__, *arguments_of(wakeup, reply, parent, home, jobs_dir)]
     os.execv(sys.executable, argv)  # noqa: S606  # no shell is the point
+
+
+def arguments_of(
+    wakeup: socket.socket, reply: socket.socket, parent: int, home: Path, jobs_dir: Path | None = None
+) -> list[str]:  # fmt: skip
+    """Return the arguments of `main` for these."""
+    numbers = [str(number) for number in (wakeup.fileno(), reply.fileno(), parent)]
+    elsewhere = [] if jobs_dir in (None, home / JOBS) else [str(jobs_dir)]
+    return [*numbers, *elsewhere, SPAWNER, str(home)]
 
 
 @dataclass(frozen=True)
@@ -211,16 +222,17 @@ def read_order(datagram: bytes) -> Order | None:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run `python -m fate_flow.engines.local.spawner WAKEUP REPLY PARENT NAME HOME`.
+    """Run `python -m fate_flow.engines.local.spawner WAKEUP REPLY PARENT [JOBS] NAME HOME`.
 
     WAKEUP and REPLY are descriptors of sockets, PARENT is a process number; NAME is for the list of processes."""
     logging.basicConfig(format="[%(levelname)s] [%(asctime)s] [%(process)d:%(thread)d] - %(message)s")
     wakeup, reply, parent = (int(number) for number in argv[:3])
-    home = Path(argv[4])
+    home = Path(argv[-1])
+    jobs_dir = Path(argv[3]) if argv[3] != SPAWNER else home / JOBS
     for number in (wakeup, reply):
         os.set_inheritable(number, False)
     Spawner(
-        socket.socket(fileno=wakeup), socket.socket(fileno=reply), parent=parent, jobs_dir=home / JOBS,
+        socket.socket(fileno=wakeup), socket.socket(fileno=reply), parent=parent, jobs_dir=jobs_dir,
         groups=Groups.read(home / RUN),
     ).serve()
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.engine import living_workers
 from fate_flow.engines.local.groups import Groups
-from fate_flow.engines.local.worker import WORKER_VARIABLE, ProcessId, Started, claimer
+from fate_flow.engines.local.worker import WORKER_VARIABLE, ProcessId, Started, claimer, is_claimed_elsewhere
 
 _MARK = f"{WORKER_VARIABLE}=".encode()
 
@@ -119,6 +119,8 @@ def _worker_of(pid: int, dead: dict[int, Path]) -> Path:
 def _is_cared_for(folder: Path) -> bool:
     """Return whether the runner or the leader of this worker lives, or a process is about to start it."""
     started = Started.read(folder)
+    if is_claimed_elsewhere(folder) or (started is not None and started.is_elsewhere):
+        return True         # its numbers say nothing here, and its own machine has a spawner that looks
     if started is not None:
         return started.runner.is_alive() or started.worker.is_alive()
     owner = claimer(folder)

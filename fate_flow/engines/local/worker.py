@@ -17,6 +17,7 @@ from pathlib import Path
 from signal import pidfd_send_signal
 from typing import Any, Literal, Self, TypeVar, cast, get_args
 
+from fate_flow.components.base.own_servers import machine_of_processes
 from fate_flow.components.base.regular_file import NoRegularFile, open_regular
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.groups import Limits
@@ -63,6 +64,7 @@ class WorkerSpec:
     output_max_bytes: int = 0           # kept of stdout and of stderr; 0: all of it, written by the worker itself
     output_setting: str = ""            # the key of the configuration that this limit comes from
     limits: Limits = field(default_factory=Limits)
+    sign_seconds: float = 0.0           # how often the runner shows that it lives (`signs.py`); 0: nobody looks
 
     def __post_init__(self) -> None:
         for path in (self.folder, self.cwd, self.stdout, self.stderr, self.lease_file):
@@ -82,7 +84,7 @@ class WorkerSpec:
             "timeout_seconds": self.timeout_seconds, "grace_seconds": self.grace_seconds,
             "lease_file": str(self.lease_file or ""), "lease_seconds": self.lease_seconds,
             "output_max_bytes": self.output_max_bytes, "output_setting": self.output_setting,
-            "limits": asdict(self.limits)})
+            "limits": asdict(self.limits), "sign_seconds": self.sign_seconds})
 
     @classmethod
     def from_json(cls, folder: Path, text: str) -> Self:
@@ -96,7 +98,8 @@ class WorkerSpec:
             lease_file=Path(value["lease_file"]) if value["lease_file"] else None,
             lease_seconds=value["lease_seconds"], output_max_bytes=value["output_max_bytes"],
             output_setting=value["output_setting"],
-            limits=Limits(**value.get("limits", {})))     # an order of an earlier release has none
+            limits=Limits(**value.get("limits", {})),     # an order of an earlier release has none
+            sign_seconds=value.get("sign_seconds", 0.0))
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ class ProcessId:
         return True
 
 
-_NOBODY = ProcessId(0, 0)
+NOBODY = ProcessId(0, 0)
 """No process has this number."""
 
 
@@ -146,10 +149,11 @@ class Started:
 
     runner: ProcessId
     worker: ProcessId
+    machine: str = ""         # whose process numbers these are; empty in folders of older releases
 
     def to_json(self) -> str:
         return json.dumps({"runner_pid": self.runner.pid, "runner_started": self.runner.started,
-                           "pid": self.worker.pid, "pid_started": self.worker.started})
+                           "pid": self.worker.pid, "pid_started": self.worker.started, "machine": self.machine})
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
@@ -158,7 +162,15 @@ class Started:
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Self:
         """Read the object of `to_json`. Raises KeyError, TypeError, ValueError for any other."""
-        return cls(_process_in(value, "runner_pid", "runner_started"), _process_in(value, "pid", "pid_started"))
+        return cls(
+            _process_in(value, "runner_pid", "runner_started"), _process_in(value, "pid", "pid_started"),
+            str(value.get("machine", "")),
+        )  # fmt: skip
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Return whether these are processes of another machine, or of this one before its last boot."""
+        return self.machine not in ("", machine_of_processes())
 
     def survivors(self) -> list[proc.Stat]:
         """Return the processes of this worker that run without its runner; they are still in the runner's session."""
@@ -202,14 +214,15 @@ class Stop:
 
     grace_seconds: float
     asked_at: float = 0.0    # on the machine's monotonic clock, which all processes share until the next boot
+    machine: str = ""        # whose clock that is
 
     def to_json(self) -> str:
-        return json.dumps({"grace_seconds": self.grace_seconds, "asked_at": self.asked_at})
+        return json.dumps({"grace_seconds": self.grace_seconds, "asked_at": self.asked_at, "machine": self.machine})
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
         return _read(folder / STOP, lambda value: cls(
-            _seconds(value["grace_seconds"]), _seconds(value.get("asked_at", 0.0))
+            _seconds(value["grace_seconds"]), _seconds(value.get("asked_at", 0.0)), str(value.get("machine", ""))
         ))  # fmt: skip
 
 
@@ -229,12 +242,13 @@ def claim(folder: Path) -> bool:
     """Claim the worker of this folder; True only for the one process that may decide whether it starts."""
     me = ProcessId.of(os.getpid())
     draft = draft_of(folder / CLAIMED)
-    draft.write_text(json.dumps({"pid": me.pid, "started": me.started}))
+    draft.write_text(json.dumps({"pid": me.pid, "started": me.started, "machine": machine_of_processes()}))
     try:
         # A link, not O_EXCL, because the claim must never exist without the identity of its process.
         os.link(draft, folder / CLAIMED)
     except FileExistsError:
-        return False
+        # A server of files may have made the link, and have been asked again because its answer was lost.
+        return draft.stat().st_nlink > 1
     finally:
         draft.unlink()
     return True
@@ -245,8 +259,14 @@ def claimer(folder: Path) -> ProcessId | None:
     as dead."""
     found = _claim_in(folder)
     if found is None and (folder / CLAIMED).exists():
-        return _claim_in(folder) or _NOBODY      # read again: it may be newer than the first look
+        return _claim_in(folder) or NOBODY      # read again: it may be newer than the first look
     return found
+
+
+def is_claimed_elsewhere(folder: Path) -> bool:
+    """Return whether a process of another machine has claimed this folder."""
+    machine = _read(folder / CLAIMED, lambda value: str(value.get("machine", "")))
+    return machine not in (None, "", machine_of_processes())
 
 
 def _claim_in(folder: Path) -> ProcessId | None:

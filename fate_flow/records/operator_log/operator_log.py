@@ -27,13 +27,16 @@ class OperatorLog:
 
     def __init__(
         self, root: Path, *, level: str = "DEBUG", log_sql: bool = True, bounds: LogBounds | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.time, server_root: Path | None = None,
     ) -> None:  # fmt: skip
+        """`root` has the folders of jobs, and that of the server unless this is elsewhere, below `server_root`."""
         self._files = LogFiles(root, bounds)
+        # An absolute path is one of its own for LogFiles.
+        self._before_server = f"{server_root}/" if server_root not in (None, root) else ""
         self._level = Level[level]
         self._clock = clock
         self._writes_database = log_sql and self._level <= _DATABASE_LEVEL
-        self._database_paths = server_paths(Log.DATABASE, _DATABASE_LEVEL, self._level)
+        self._database_paths = self._server_paths(Log.DATABASE, _DATABASE_LEVEL)
 
     def emit(self, event: Event, /, *, stacklevel: int = 1, **fields: object) -> None:
         """Write the line of an event. Raises TypeError if the fields are not those of its row in the table."""
@@ -94,9 +97,13 @@ class OperatorLog:
 
     def _paths(self, log: Log, level: Level, job_id: object) -> tuple[str, ...]:
         if not (log.is_jobs and is_job_folder(job_id)):      # no job, or an id that is not valid as a folder
-            return server_paths(log, level, self._level)
+            return self._server_paths(log, level)
         of_job = tuple([f"{job_id}/{name}" for name in _file_names(log, level)])
-        return of_job + server_paths(log, level, self._level) if log.is_servers else of_job
+        return of_job + self._server_paths(log, level) if log.is_servers else of_job
+
+    def _server_paths(self, log: Log, level: Level) -> tuple[str, ...]:
+        found, before = server_paths(log, level, self._level), self._before_server
+        return tuple([before + path for path in found]) if before else found
 
 
 def is_job_folder(job_id: object) -> bool:

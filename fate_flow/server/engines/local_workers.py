@@ -29,6 +29,7 @@ from fate_flow.core.planning.participant.share_end import SAID_BY_THE_ENGINE
 from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
 from fate_flow.engines.local.engine import LocalEngine, living_workers, printed_in
 from fate_flow.engines.local.groups import Groups, Limits
+from fate_flow.engines.local.signs import SIGN_SECONDS
 from fate_flow.engines.local.worker import LAUNCH, Exit, WorkerSpec, read_json, write_atomically
 from fate_flow.engines.local.worker import Observation as Seen
 from fate_flow.jobspec.text.yaml_text import yaml_text
@@ -137,6 +138,7 @@ class FolderWorkers(ABC):
             exchange_url=self.exchange_url,
             exchange_token=worker_token(self.secret, order.speaks_as),
             program_env=self.program_env,
+            exchange_servers=self._servers,
         )
 
     def _devices(self, order: LaunchOrder) -> dict[str, str]:
@@ -147,6 +149,16 @@ class FolderWorkers(ABC):
         """Return the program of the order, if it has one; its environment is not that of other workers."""
         one = order.program
         return None if one is None else replace(one, env={**one.env, **self._devices(order)})
+
+    @property
+    def _servers(self) -> str:
+        """Return the folder with the addresses of the party's servers; empty if it has only this one."""
+        return str(self.settings.one_of.folder) if self.settings.one_of is not None else ""
+
+    @property
+    def _sign_seconds(self) -> float:
+        """Return how often runners have to show that they live; 0 if the engine knows it from elsewhere."""
+        return 0.0
 
     def _spec(self, order: LaunchOrder, folder: Path, provider: str, start: Start) -> WorkerSpec:
         return WorkerSpec(
@@ -161,10 +173,11 @@ class FolderWorkers(ABC):
             stderr=start.stderr,
             timeout_seconds=order.timeout_seconds,
             grace_seconds=order.stop_seconds,
-            lease_file=self.settings.alive_file,
+            lease_file=self.settings.lease_file,
             lease_seconds=self.settings.limits.server_silence,
             output_max_bytes=start.output_max_bytes,
             output_setting=start.output_setting,
+            sign_seconds=self._sign_seconds,
         )
 
     def _config(
@@ -222,6 +235,8 @@ class FolderWorkers(ABC):
         if order.least_intersection:
             options["least_intersection"] = order.least_intersection
         exchange = {"url": self.exchange_url, "token": worker_token(self.secret, order.speaks_as)}
+        if self._servers:
+            exchange["servers"] = self._servers
         return {
             "device": {"type": "CPU", "metadata": {}},
             "computing": {"type": "standalone", "metadata": {"computing_id": party_task, "options": options}},
@@ -298,12 +313,17 @@ class LocalWorkers(FolderWorkers):
         self.engine.launch(replace(spec, limits=limits), imports)
 
     def has_living_worker(self, job_id: str) -> bool:
-        return bool(living_workers(self.settings.jobs_dir / job_id))
+        return bool(living_workers(self.settings.jobs_dir / job_id, self.engine))
+
+    @property
+    def _sign_seconds(self) -> float:
+        return SIGN_SECONDS if self.settings.one_of is not None else 0.0
 
 
 def build_local(parts: EngineParts, one: EngineSettings) -> LocalWorkers:
     """Return an engine of kind `local`. All of them have the same spawner."""
-    engine = LocalEngine(parts.spawner, Groups.read(parts.settings.run_dir))
+    groups = Groups.read(parts.settings.run_dir)
+    engine = LocalEngine(parts.spawner, groups, sees_signs=parts.settings.one_of is not None)
     return LocalWorkers(
         parts.settings, engine, parts.exchange_url, parts.secret, parts.wake_scheduler, parts.providers,
         one.program_env, bool(one.devices),

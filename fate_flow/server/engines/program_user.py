@@ -60,7 +60,7 @@ def open_home(settings: Settings) -> None:
     rules = settings.commands
     if not rules.enabled or not rules.user:
         return
-    user, home = ProgramUser.of(rules.user), settings.home
+    user, home = ProgramUser.of(rules.user), settings.shared
     home.chmod(stat.S_IMODE(home.stat().st_mode) & ~0o077 | PASSES)
     for entry in home.iterdir():
         if not entry.is_symlink() or entry.exists():

@@ -27,6 +27,7 @@ from fate_flow.store.database.access_models import (
 from fate_flow.store.database.base import Base
 from fate_flow.store.database.engine_rows import EngineRow
 from fate_flow.store.database.model_rows import DeploymentRow, ModelTagRow, StoredModelRow, TaggedModelRow
+from fate_flow.store.database.party_servers import ServerRow
 from fate_flow.store.database.record_rows import (
     PersonRow,
     RecordBatchRow,
@@ -399,6 +400,7 @@ class ConnectorRow(Base):
 
 
 MODELS = (
+    ServerRow,
     JobRow,
     SeatRow,
     TaskRow,
@@ -424,10 +426,7 @@ MODELS = (
     OutputRow,
     MetricRow,
     SummaryRow,
-    StoredModelRow,
-    DeploymentRow,
-    ModelTagRow,
-    TaggedModelRow,
+    *(StoredModelRow, DeploymentRow, ModelTagRow, TaggedModelRow),
     RecordEntryRow,
     RecordBatchRow,
     RecordHeadRow,

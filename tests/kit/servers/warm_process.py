@@ -94,12 +94,14 @@ def _become_server(argv: Sequence[str], console: IO[bytes], cwd: Path) -> NoRetu
         _leave(code)
 
 
-def _be_spawner(wakeup: socket.socket, reply: socket.socket, parent: int, home: Path) -> None:
+def _be_spawner(
+    wakeup: socket.socket, reply: socket.socket, parent: int, home: Path, jobs_dir: Path | None = None
+) -> None:  # fmt: skip
     """Serve as the program that the product executes here, with the modules of the server beside its own."""
     numbers = sorted((wakeup.fileno(), reply.fileno()))
     for begin, end in zip((3, *(one + 1 for one in numbers)), (*numbers, os.sysconf("SC_OPEN_MAX")), strict=True):
         os.closerange(begin, end)
-    arguments = [str(wakeup.fileno()), str(reply.fileno()), str(parent), spawner.SPAWNER, str(home)]
+    arguments = spawner.arguments_of(wakeup, reply, parent, home, jobs_dir)
     _show([sys.executable, "-P", "-m", spawner.__name__, *arguments])
     spawner.main(arguments)
 

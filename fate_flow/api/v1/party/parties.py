@@ -36,7 +36,7 @@ def known_parties(services: Services) -> dict[str, Any]:
 
     If too many handlers already wait for other parties, no party is asked."""
     settings = services.settings
-    seen = _peers(settings.run_dir / "peers.json")
+    seen = _peers(settings.shared_run_dir / "peers.json")
     routes = {party_id: route.url for party_id, route in sorted(settings.routes.items())}
     answers = _ask(services, list(routes))
     own = settings.party_id

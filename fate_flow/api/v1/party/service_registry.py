@@ -19,9 +19,9 @@ from fate_flow.core.model.resources import LOCAL
 from fate_flow.settings.settings import Settings
 
 _SECTIONS = (
-    "FATEFLOW", "PARTIES", "AUTHENTICATION", "DATABASE", "ENGINES", "QUEUES", "FATE_ON_STANDALONE", "ROUTES", "LOG",
-    "JOB_DEFAULT_CONFIG", "LIMITS", "QUOTAS", "RETENTION", "CEILINGS", "COMMANDS", "WORKER_LIMITS", "APPROVAL",
-    "PERMISSION", "CONNECTORS", "PROVIDERS",
+    "FATEFLOW", "PARTIES", "AUTHENTICATION", "DATABASE", "SERVERS", "ENGINES", "QUEUES", "FATE_ON_STANDALONE",
+    "ROUTES", "LOG", "JOB_DEFAULT_CONFIG", "LIMITS", "QUOTAS", "RETENTION", "CEILINGS", "COMMANDS", "WORKER_LIMITS",
+    "APPROVAL", "PERMISSION", "CONNECTORS", "PROVIDERS",
 )  # fmt: skip
 
 
@@ -50,6 +50,7 @@ def sections(settings: Settings) -> dict[str, dict[str, Any]]:
         "PARTIES": _parties(settings),
         "AUTHENTICATION": {"client": {"switch": settings.client_keys is not None}},
         "DATABASE": {"engine": urlsplit(settings.database_url).scheme.partition("+")[0] or "sqlite"},
+        "SERVERS": {"name": settings.one_of.name if settings.one_of is not None else ""},
         "FATE_ON_STANDALONE": {"standalone": asdict(settings.engines[LOCAL].size)},
         "ENGINES": {
             name: {"kind": one.kind, "default": name == next(iter(settings.engines)), **asdict(one.size)}

@@ -213,7 +213,7 @@ def test_other_parties_need_no_key_of_ours(world: World, path: str) -> None:
 
 
 OPEN = ("/index.html", "/v1/openapi.json", "/healthz")
-PROBES = ("/readyz",)
+PROBES = ("/readyz", "/schedules")
 """Open as well; 503 without a scheduler."""
 
 

@@ -52,6 +52,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     alive.parent.mkdir(parents=True, exist_ok=True)
     alive.write_text("1")                 # as a scheduler does
     os.utime(alive, (FAR, FAR))
+    (alive.parent / "lineage").write_bytes(b"12345678")
+    with world.store.transaction() as tx:
+        assert tx.take_scheduler_lease(*tx.scheduler(), f"{b'12345678'.hex()}-1")
     yield world
     world.store.close()
 

@@ -1,0 +1,1 @@
+"""What concerns a party with several servers."""
