@@ -48,6 +48,7 @@ from fate_flow.engines.placed.seen import Patience, Seen, Step, step_of
 log = logging.getLogger(__name__)
 
 _MOST_CANCELLED = 20            # a listing; more are left to the next one
+_IDLE_SECONDS = 60.0            # between two listings while no worker is watched
 _LATE_SECONDS = 15.0            # after the grace of a stop, before the job itself is cancelled
 
 
@@ -96,7 +97,7 @@ class PlacedEngine:
         self._orders: list[_Order] = []
         self._watched: dict[Path, _Watched] = {}
         self._signals: list[str] = []
-        self._lists = False                      # this process observes workers, or jobs that nobody wants are left
+        self._lists = False                      # this process is the one that observes workers
         self._unwanted: dict[str, int] = {}      # by name: in how many listings nobody wanted it
         self._unreadable = ""                    # why the last listing failed; empty: it did not
         self._wake = threading.Event()
@@ -185,16 +186,23 @@ class PlacedEngine:
                 self._thread.start()
 
     def _serve(self) -> None:
-        next_poll = 0.0
+        polled: float | None = None
         while True:
+            polls = polled is None or time.monotonic() >= polled + self._pause()
             try:
-                self.work(polls=time.monotonic() >= next_poll)
+                self.work(polls=polls)
             except Exception:    # it must live on: without it no worker starts or ends
                 log.exception("placing on %s", self._cluster.title)
-            if time.monotonic() >= next_poll:
-                next_poll = time.monotonic() + self._conduct.poll_seconds
-            self._wake.wait(max(0.0, next_poll - time.monotonic()))
+            if polls:
+                polled = time.monotonic()
+            self._wake.wait(self._conduct.poll_seconds)
             self._wake.clear()
+
+    def _pause(self) -> float:
+        """Return the seconds between two listings. A job whose submission was in doubt may appear when no worker is
+        left, and nobody wants it then: so it goes on listing, rarely."""
+        is_idle = not (self._watched or self._unwanted or self._orders)
+        return max(_IDLE_SECONDS, self._conduct.poll_seconds) if is_idle else self._conduct.poll_seconds * 0.99
 
     def work(self, *, polls: bool) -> None:
         """Do what is due: submit, signal, and look at the listing if it `polls`. The thread calls it."""
@@ -259,8 +267,6 @@ class PlacedEngine:
                 self._keep(folder, self._seen(folder).with_listing(by_name.get(placed.name), begun))
                 self._decide(folder, placed)
         self._cancel_unwanted(listed)
-        with self._lock:
-            self._lists = bool(self._watched or self._unwanted)
 
     def _seen(self, folder: Path) -> Seen:
         with self._lock:

@@ -1,0 +1,226 @@
+"""A simulated cluster under the real engine of placed workers: it delays, loses, doubles, preempts, forgets and lies.
+
+Time is virtual, the folders of workers are real. `run` raises `Broken` as soon as a rule is broken:
+
+- Who may have been submitted is not submitted again.
+- A worker starts at most once, and never after its end was seen; none is given up that the cluster still has.
+- When its end is seen, nothing of it computes any more.
+- When the faults stop, each worker has an end, and no job of an ended worker is left in the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from zlib import crc32
+
+from fate_flow.core.model.resources import Need
+from fate_flow.engines.local.worker import EXIT, STOP, Exit, WorkerSpec, claim, write_atomically
+from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable
+from fate_flow.engines.placed.engine import Conduct, PlacedEngine
+from fate_flow.engines.placed.folder import PLACED, why_stopped
+
+PREFIX = "fate-flow-sim-"
+HELD = 1_000_000
+WORKERS, FAULTY_STEPS, CALM_STEPS = 6, 60, 90
+LEASE, GRACE, SETTLE, LONGEST_PENDING = 90.0, 10.0, 30.0, 200.0
+
+
+class Broken(AssertionError):
+    """A rule of the simulation does not hold."""
+
+
+@dataclass
+class Job:
+    """One job of the cluster, and its runner."""
+
+    name: str
+    folder: Path
+    begins: float
+    ends: float
+    stage: Stage = Stage.PENDING
+    cause: str = ""
+    computes: bool = False
+    appears: float = 0.0           # in the listing
+    was_left_out: bool = False     # of the last listing
+    is_blind: bool = False         # its node sees the home no more
+    gone_at: float = 0.0           # when its cluster lost its node
+    forgotten_at: float = 0.0
+
+
+class SimCluster:
+    """A cluster whose commands and nodes fail by chance."""
+
+    title = "Slurm"
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.now = 1000.0
+        self.is_calm = False
+        self.jobs: list[Job] = []
+        self.away_until = 0.0
+        self.maybe_submitted: set[str] = set()
+        self.started: dict[str, int] = {}
+        self.over: set[str] = set()            # workers whose end was seen
+
+    # what the engine calls
+
+    def submit(self, placement: Placement) -> Submission:
+        if placement.name in self.maybe_submitted:
+            raise Broken(f"{placement.name} was submitted again")
+        chance = 1.0 if self.is_calm else self.random.random()
+        if chance < 0.15:
+            return Submission(Taken.NOT_REACHED, "connect failure")
+        self.maybe_submitted.add(placement.name)
+        if chance < 0.2:
+            return Submission(Taken.REFUSED, "Invalid partition name specified")
+        if chance < 0.3:
+            return Submission(Taken.IN_DOUBT, "the request was lost")
+        is_doubled = chance < 0.4
+        for _ in range(2 if is_doubled else 1):
+            late = self.random.choice((0, 0, 0, 60, 600)) if chance < 0.6 else 0
+            waits = (1, 5, 30, 300) if is_doubled or self.is_calm else (1, 5, 30, 300, HELD)
+            begins = self.now + late + self.random.choice(waits)
+            ends = begins + self.random.choice((1, 20, 400))
+            self.jobs.append(Job(placement.name, placement.folder, begins, ends, appears=self.now + late))
+        return Submission(Taken.IN_DOUBT, "the answer was lost") if chance < 0.6 else Submission(Taken.ACCEPTED)
+
+    def listing(self) -> Sequence[Listed]:
+        if self.now < self.away_until:
+            raise Unreadable("Unable to contact slurm controller")
+        known = [job for job in self.jobs if job.appears <= self.now and not 0 < job.forgotten_at <= self.now]
+        found = [self._listed(job) for job in known]
+        return [one for one in found if one is not None]
+
+    def _listed(self, job: Job) -> Listed | None:
+        stage = job.stage
+        if not self.is_calm and stage is Stage.ALIVE:
+            # A state that we do not know, one from before the start, or a listing without this job.
+            odd = self.random.random()
+            job.was_left_out = odd < 0.03 and not job.was_left_out
+            if job.was_left_out:
+                return None
+            stage = Stage.UNKNOWN if crc32(f"{job.name} {int(self.now / 150)}".encode()) % 4 == 0 else stage
+            stage = Stage.PENDING if odd > 0.95 else stage
+        return Listed(job.name, str(job.folder), stage, job.cause, job.cause or stage.name)
+
+    def signal(self, name: str) -> None: ...
+
+    def cancel(self, name: str) -> None:
+        for job in self.jobs:
+            if job.name == name and job.stage is not Stage.ENDED:
+                self._end(job)
+
+    def cause_in(self, folder: Path) -> tuple[str, str]:  # nothing is noted there
+        return "", ""
+
+    # what happens in it
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        if not self.is_calm and self.random.random() < 0.06:
+            self.away_until = self.now + self.random.choice((20, 120, 900))
+        for job in self.jobs:
+            self._advance(job)
+
+    def _advance(self, job: Job) -> None:
+        if job.stage is Stage.PENDING and self.now >= job.begins:
+            job.stage = Stage.ALIVE
+            self._start(job)
+        if job.computes:
+            self._compute(job)
+        elif job.stage is Stage.ALIVE:
+            self._end(job)          # its runner has ended, or found the claim
+
+    def _start(self, job: Job) -> None:
+        with suppress(FileNotFoundError):
+            if not claim(job.folder):
+                return
+            if job.name in self.over:
+                raise Broken(f"{job.name} started after its end")
+            self.started[job.name] = self.started.get(job.name, 0) + 1
+            if self.started[job.name] > 1:
+                raise Broken(f"{job.name} started twice")
+            write_atomically(
+                job.folder / "runner.json", '{"runner_pid": 1, "runner_started": 2, "pid": 3, "pid_started": 4}'
+            )
+            job.computes = True
+
+    def _compute(self, job: Job) -> None:
+        if not self.is_calm and job.stage is Stage.ALIVE:
+            fault = self.random.random()
+            if fault < 0.02:                      # killed with its runner, without a word in the folder
+                job.computes = False
+                self._end(job, self.random.choice(("preempted", "out_of_memory", "timeout", "")))
+                return
+            if fault < 0.06:                      # its node is lost to the cluster, and computes on
+                job.gone_at, job.is_blind = self.now, self.random.random() < 0.5
+                self._end(job, "node_lost", computes=True)
+        is_silent = bool(job.gone_at) and self.now >= job.gone_at + LEASE
+        is_stopped = (job.folder / STOP).exists() and not job.is_blind
+        if is_stopped and why_stopped(job.folder) and job.stage is Stage.ALIVE:
+            raise Broken(f"{job.name} was given up, although the cluster has it")
+        if self.now >= job.ends or is_stopped or is_silent:
+            job.computes = False
+            end = Exit(None, 15, "stopped") if is_stopped or is_silent else Exit(0, None, "exited")
+            if not job.is_blind:
+                write_atomically(job.folder / EXIT, end.to_json())
+            if job.stage is Stage.ALIVE:
+                self._end(job)
+
+    def _end(self, job: Job, cause: str = "", *, computes: bool = False) -> None:
+        job.stage, job.cause = Stage.ENDED, cause
+        job.computes = job.computes and computes
+        job.forgotten_at = self.now + self.random.choice((10, 300))
+
+    def is_computing(self, name: str) -> bool:
+        return any(job.computes for job in self.jobs if job.name == name)
+
+
+def run(seed: int, home: Path) -> None:
+    """Place workers through faults of this seed, then let it become calm. Raises Broken."""
+    random = Random(seed)
+    cluster, jobs = SimCluster(random), home / "jobs"
+    conduct = Conduct(5, LONGEST_PENDING, SETTLE, lambda folder: ["run", str(folder)], jobs, PREFIX)
+
+    def new_engine() -> PlacedEngine:
+        return PlacedEngine(cluster, conduct, lambda _: None, lambda: cluster.now, has_thread=False)
+
+    engine = new_engine()
+    # The last one comes when all is calm: a server that was killed lists again for its next worker.
+    folders = [jobs / "job" / f"w{seed}-{number}" for number in range(WORKERS + 1)]
+    for step in range(FAULTY_STEPS + CALM_STEPS):
+        cluster.is_calm = step >= FAULTY_STEPS
+        if not cluster.is_calm and random.random() < 0.08:
+            engine = new_engine()                 # the server is killed, and starts again
+        for folder in folders if cluster.is_calm else folders[: 1 + step // 5][:WORKERS]:
+            _follow(cluster, engine, folder, random)
+        if random.random() < 0.9 or cluster.is_calm:
+            engine.work(polls=True)
+        cluster.advance(random.choice((5, 5, 10, 40)) if step < FAULTY_STEPS else 30)
+    for folder in folders:
+        if PREFIX + folder.name not in cluster.over:
+            raise Broken(f"{folder.name} has no end that anybody sees")
+    left = [job.name for job in cluster.jobs if job.stage is not Stage.ENDED or job.computes]
+    if left:
+        raise Broken(f"jobs that nobody wants are left: {left}")
+
+
+def _follow(cluster: SimCluster, engine: PlacedEngine, folder: Path, random: Random) -> None:
+    """Do what the services do about a worker: launch it again until it is placed, observe it, stop it now and then."""
+    name = PREFIX + folder.name
+    if name in cluster.over:
+        return
+    if not (folder / PLACED).exists():
+        spec = WorkerSpec(folder.name, folder, "mine", "exec", ("true",), folder, folder / "out", folder / "err",
+                          grace_seconds=GRACE, lease_seconds=LEASE)
+        engine.launch(spec, Need())
+    elif not cluster.is_calm and random.random() < 0.01:
+        engine.stop(folder, GRACE)
+    if engine.observe(folder).state == "exited":
+        if cluster.is_computing(name):
+            raise Broken(f"{name} computes after its end was seen")
+        cluster.over.add(name)

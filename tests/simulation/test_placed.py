@@ -1,0 +1,87 @@
+"""Workers in a cluster are never there twice and never unseen, whatever fails; and bugs that break this are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fate_flow.engines.placed import engine, seen
+from fate_flow.engines.placed.cluster import Stage, Taken, Unreadable
+from fate_flow.engines.placed.engine import PlacedEngine
+from fate_flow.engines.placed.seen import Seen
+from tests.simulation.placed import Broken, SimCluster, run
+
+SEEDS = range(25)
+Mutate = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_rule_is_broken(seed: int, tmp_path: Path) -> None:
+    run(seed, tmp_path)
+
+
+def submits_again_in_doubt(patch: pytest.MonkeyPatch) -> None:
+    right = PlacedEngine._answered
+
+    def wrong(self, order, answer):  # type: ignore[no-untyped-def]
+        right(self, order, answer)
+        if answer.taken is Taken.IN_DOUBT:
+            self._orders.append(order)
+
+    patch.setattr(PlacedEngine, "_answered", wrong)
+
+
+def gives_up_without_the_claim(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PlacedEngine, "_never_start", lambda self, *end: self._end(*end) or True)
+
+
+def believes_that_a_lost_node_computes_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(seen, "_has_surely_ended", lambda _: True)
+
+
+def takes_an_unknown_word_for_an_end(patch: pytest.MonkeyPatch) -> None:
+    right = Seen.with_listing
+
+    def wrong(self, listed, at):  # type: ignore[no-untyped-def]
+        return right(self, None if listed is not None and listed.stage is Stage.UNKNOWN else listed, at)
+
+    patch.setattr(Seen, "with_listing", wrong)
+    patch.setattr(seen, "_has_surely_ended", lambda _: True)
+
+
+def takes_a_cluster_that_is_away_for_an_empty_one(patch: pytest.MonkeyPatch) -> None:
+    right = SimCluster.listing
+
+    def wrong(self):  # type: ignore[no-untyped-def]
+        try:
+            return right(self)
+        except Unreadable:
+            return []
+
+    patch.setattr(SimCluster, "listing", wrong)
+
+
+def leaves_jobs_whose_worker_has_ended(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PlacedEngine, "_cancel_unwanted", lambda *_: None)
+
+
+def submits_without_the_intent(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(engine, "intend", lambda *_: True)
+
+
+@pytest.mark.parametrize("mutate", [
+    submits_again_in_doubt, gives_up_without_the_claim, believes_that_a_lost_node_computes_nothing,
+    takes_an_unknown_word_for_an_end, takes_a_cluster_that_is_away_for_an_empty_one,
+    leaves_jobs_whose_worker_has_ended, submits_without_the_intent,
+])  # fmt: skip
+def test_a_bug_is_found(mutate: Mutate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate(monkeypatch)
+    with pytest.raises(Broken):
+        _run_all(tmp_path)
+
+
+def _run_all(home: Path) -> None:
+    for seed in SEEDS:
+        run(seed, home / str(seed))
