@@ -21,7 +21,7 @@ from fate_flow.settings.settings import Settings
 _SECTIONS = (
     "FATEFLOW", "PARTIES", "AUTHENTICATION", "DATABASE", "SERVERS", "ENGINES", "QUEUES", "FATE_ON_STANDALONE",
     "ROUTES", "LOG", "JOB_DEFAULT_CONFIG", "LIMITS", "QUOTAS", "RETENTION", "CEILINGS", "COMMANDS", "WORKER_LIMITS",
-    "APPROVAL", "PERMISSION", "CONNECTORS", "PROVIDERS",
+    "APPROVAL", "PERMISSION", "RECORD", "CONNECTORS", "PROVIDERS",
 )  # fmt: skip
 
 
@@ -76,6 +76,7 @@ def sections(settings: Settings) -> dict[str, dict[str, Any]]:
             "switch": settings.permission.is_on, "component": settings.permission.components,
             "dataset": settings.permission.datasets,
         },
+        "RECORD": {"switch": settings.keeps_record},
         "CONNECTORS": {
             name: {"engine": "MYSQL", "host": one.host, "port": one.port, "db": one.db}
             for name, one in settings.connectors.items()
