@@ -216,8 +216,6 @@ class TaskRow(Base):
     f_exit_code = IntegerField(null=True)
     f_caused_by = CharField(70, default="")
     f_without_parties = TextField(null=True)
-    f_waits = CharField(500, default="")
-    f_waits_since = BigIntegerField(default=0)
     f_policy = CharField(20, default="")
     f_reason = CharField(50, null=True)
     f_message = TextField(null=True)
@@ -228,6 +226,8 @@ class TaskRow(Base):
     f_federated_caused_by = CharField(70, default="")
     f_federated_end_time = BigIntegerField(null=True)
     f_failed_workers = IntegerField(default=0)
+    f_waits = CharField(500, default="")
+    f_waits_since = BigIntegerField(default=0)
 
     class Meta:
         table_name = "t_task"
