@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import floor
 from typing import Any
 
@@ -51,8 +51,6 @@ class Need:
     gpus: int = 0
     time_limit_seconds: int = 0  # 0: it may run for as long as its job
     queue: str = ""              # as the engine calls it; empty: the one that the engine has for this
-    labels: Mapping[str, str] = field(default_factory=dict)     # that its node has, as the engine calls them
-    ranks: int = 1               # how many workers of the party task have a rank, with this one
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def need_of(
         gpus = 0 if worker.slot == COLLECTOR else request.task_gpus
         return Need(request.task_cores, request.task_memory, gpus, time_limit_seconds, queue)
     part = held_by(worker) if worker.is_elastic else part_of_one(request, command)
-    return Need(part.cores, part.memory, part.gpus, time_limit_seconds, queue, ranks=command.size)
+    return Need(part.cores, part.memory, part.gpus, time_limit_seconds, queue)
 
 
 def vacant(command: ProgramSpec, workers: Sequence[Worker]) -> tuple[int, ...]:

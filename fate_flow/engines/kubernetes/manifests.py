@@ -136,7 +136,7 @@ def _pod(job: WorkerJob, pods: PodSettings, at: WorkerAt | None) -> dict[str, An
         "initContainers": first,
         "serviceAccountName": pods.service_account,
         "imagePullSecrets": [{"name": one} for one in pods.pull_secrets],
-        "nodeSelector": {**pods.node_selector, **job.need.labels},
+        "nodeSelector": dict(pods.node_selector),
         "tolerations": [dict(one) for one in pods.tolerations],
         "priorityClassName": pods.priority_class,
     }

@@ -35,7 +35,7 @@ FULL = replace(
     PODS, pull_secrets=("registry",), service_account="fate", node_selector={"disk": "ssd"}, run_as_user=1000,
     tolerations=({"key": "fate", "operator": "Exists", "effect": "NoSchedule"},), queue="fate", priority_class="low",
 )  # fmt: skip
-LARGE = replace(JOB, need=Need(4, 4096, gpus=2, time_limit_seconds=3600, queue="gpus", labels={"zone": "a"}))
+LARGE = replace(JOB, need=Need(4, 4096, gpus=2, time_limit_seconds=3600, queue="gpus"))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -57,7 +57,7 @@ def test_a_job_runs_once_and_its_token_is_in_a_secret_that_goes_with_it() -> Non
     assert made["spec"]["ttlSecondsAfterFinished"] == 3600
     assert (made["spec"]["suspend"], made["metadata"]["labels"][QUEUE_LABEL]) == (True, "gpus")
     assert pod["activeDeadlineSeconds"] == 3600 + 10 + 120
-    assert pod["nodeSelector"] == {"disk": "ssd", "zone": "a"}
+    assert pod["nodeSelector"] == {"disk": "ssd"}
     [worker] = pod["containers"]
     assert worker["resources"] == {
         "requests": {"cpu": "4", "memory": "4096Mi", "nvidia.com/gpu": "2"},

@@ -85,18 +85,18 @@ def test_one_holds_what_each_has_that_shares_the_reservation(
     assert (found.cores, found.memory) == part
 
 
-@pytest.mark.parametrize(("parameters", "worker", "cores", "memory", "ranks"), [
-    (None, fixed(0), 4, 100, 1),
-    (PROGRAM, fixed(1), 2, 50, 2),
-    (GANG, fixed(1), 2, 50, 1),
-    (PROGRAM, elastic(2, cores=3, memory=7), 3, 7, 2),
-    (PROGRAM, fixed(COLLECTOR), 4, 100, 1),
+@pytest.mark.parametrize(("parameters", "worker", "cores", "memory"), [
+    (None, fixed(0), 4, 100),
+    (PROGRAM, fixed(1), 2, 50),
+    (GANG, fixed(1), 2, 50),
+    (PROGRAM, elastic(2, cores=3, memory=7), 3, 7),
+    (PROGRAM, fixed(COLLECTOR), 4, 100),
 ])  # fmt: skip
 def test_a_worker_needs_its_own_part(
-    parameters: dict[str, Any] | None, worker: Worker, cores: int, memory: int, ranks: int
+    parameters: dict[str, Any] | None, worker: Worker, cores: int, memory: int
 ) -> None:
     found = need_of(Request(4, 100, 8, 200), command(**parameters) if parameters else None, worker, 60)
-    assert found == Need(cores, memory, time_limit_seconds=60, ranks=ranks)
+    assert found == Need(cores, memory, time_limit_seconds=60)
 
 
 LENT, DONE, ERROR, STOPPED = Reason.CORES_LENT, Reason.DONE, Reason.WORKER_ERROR, Reason.STOPPED
