@@ -33,7 +33,8 @@ NAMED = {
 }
 """The statuses from 500 on that the documents name with their causes. All others are violations."""
 RUN_FILES = {
-    "alive", "dialed.sock", "launch.json", "lineage", "nonces", "parties.sock", "party_disk.json", "peers.json",
+    "alive", "dialed.sock", "launch.json", "limits.json", "lineage", "measures",
+    "nonces", "parties.sock", "party_disk.json", "peers.json",
     "secret", "server.json", "server.lock", "site_nonces", "start.lock", "streams", "streams.sock",
 }  # fmt: skip
 """What a server without anything to do has in its folder of run files; anything else is left over."""

@@ -34,8 +34,6 @@ ALIVE = "run/alive"              # on the other host: rewritten while the server
 STATE = frozenset({CLAIMED, EXIT, RUNNER, STOP, "placed.json", "pending.json", "grown.json", INCOMING})
 """Files of a folder that say how the worker is. Only the server writes them here; nothing of them is staged."""
 
-_STAGED_PROVIDERS = ("builtin", "command")
-
 
 class NotStaged(Exception):
     """A worker cannot run on a host without the home of the server; the text says what to do."""
@@ -99,7 +97,7 @@ class _Stager:
 
     def _check(self, launch: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         provider = launch.get("provider")
-        if provider not in _STAGED_PROVIDERS:
+        if provider not in PROVIDERS.by_name:       # of this package, which the other host has, too
             raise NotStaged(
                 f"provider {shown(provider)} has a Python of its own on the server's machine, and this engine shares "
                 "no home with it: run its tasks on the engine local"

@@ -119,7 +119,7 @@ def chromium(folder: Path) -> Iterator[Chromium]:
     fonts.write_text(_FONTS.format(root=programs["root"], cache=folder / "fonts"))
     environment = {
         **os.environ, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "XDG_CACHE_HOME": str(folder),
-        "LD_LIBRARY_PATH": programs["libraries"], "FONTCONFIG_FILE": str(fonts), "TMPDIR": str(folder),
+        "LD_LIBRARY_PATH": programs["libraries"], "FONTCONFIG_FILE": str(fonts),
     }  # fmt: skip
     port = _free_port()
     driver = subprocess.Popen(

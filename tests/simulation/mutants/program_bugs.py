@@ -47,7 +47,7 @@ def elastic_workers_stay() -> AbstractContextManager[Any]:
 
 
 def elastic_workers_begin_while_others_wait() -> AbstractContextManager[Any]:
-    return patch.object(elastic, "_has_spare_capacity", lambda _: True)
+    return patch.object(elastic, "_has_spare_capacity", lambda *_: True)
 
 
 def elastic_workers_keep_their_cores() -> AbstractContextManager[Any]:

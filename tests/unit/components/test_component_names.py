@@ -26,7 +26,7 @@ _PROVIDERS = "|".join(PROVIDERS.by_name)
 NAME = re.compile(rf"\A({_MODULES}|{_NAMES})\Z|\b({_NAMES})_\d+\b")
 PROVIDER = re.compile(rf"\A({_PROVIDERS})\Z")
 
-A_KEY = "a key that FATE's clients or our documents have; no component is meant"
+A_KEY = "a key that FATE's clients, Kubernetes or our documents have; no component is meant"
 AN_EXAMPLE = "an example for the author of a document"
 A_ROW = "a value in rows of databases that exist"
 A_TEXT = "an English word or the name of a type"
@@ -41,9 +41,14 @@ EXCEPTIONS = {
     ("cli/flow/toy.py", "SecureAddExample"): A_CLIENT,
     ("cli/flow/toy.py", "secure_add_example_0"): A_CLIENT,
     ("cli/input/options.py", "Command"): A_TEXT,
+    ("cli/output/record_entries.py", "command"): A_KEY,
     ("cli/output/unpacked.py", "download"): A_TEXT,
     ("core/model/program.py", "command"): A_KEY,
+    ("engines/kubernetes/manifests.py", "command"): A_KEY,
+    ("engines/kubernetes/manifests.py", "fetch"): A_TEXT,
+    ("engines/staged/agent.py", "fetch"): A_TEXT,
     ("jobspec/fate_v1/input_rules.py", " needs a table, such as reader_0.data"): AN_EXAMPLE,
+    ("services/record/entries.py", "command"): A_KEY,
     ("store/values.py", "upload"): A_ROW,
     ("store/views/views.py", "upload"): A_ROW,
 }  # fmt: skip

@@ -20,7 +20,8 @@ def proc_of(tmp_path: Path, cgroup: str, mounts: str) -> Path:
 
 
 def mounted(kind: str, folder: Path, options: str = "rw", root: str = "/") -> str:
-    return f"32 31 0:29 {root} {folder} rw,relatime - {kind} {kind} {options}\n"
+    escaped = str(folder).replace(" ", "\\040")         # as the kernel does
+    return f"32 31 0:29 {root} {escaped} rw,relatime - {kind} {kind} {options}\n"
 
 
 def group_of_version_2(folder: Path, processes: str = "", controllers: str = "cpuset cpu io memory pids") -> Path:

@@ -73,7 +73,8 @@ def test_what_has_no_address_was_not_sent(monkeypatch: pytest.MonkeyPatch) -> No
     (says(answer(b"x", b"Content-Encoding: gzip\r\n")), "Content-Encoding"),
 ], ids=["nothing", "a part", "not HTTP", "too long", "packed"])  # fmt: skip
 def test_what_was_sent_and_not_answered_may_have_arrived(serve: Serve, why: str) -> None:
-    with server(serve) as address, pytest.raises(NoAnswer, match=why):
+    # A server that closes before it has read the whole request may reset the connection before its answer is read.
+    with server(serve) as address, pytest.raises(NoAnswer, match=f"{why}|reset by peer"):
         RayClient(address).post("/api/jobs/", {}, MOST)
 
 

@@ -23,8 +23,8 @@ class Commands:
     def script(self, name: str, ends: str) -> None:
         path = self.folder / name
         path.write_text(
-            f'#!/bin/sh\nfor one in "$@"; do echo "$one"; done > {self.folder}/{name}.argv\n'
-            f"env > {self.folder}/{name}.env\ncat > {self.folder}/{name}.stdin\n{ends}\n"
+            f'#!/bin/sh\nfor one in "$@"; do echo "$one"; done > "{self.folder}/{name}.argv"\n'
+            f"env > '{self.folder}/{name}.env'\ncat > '{self.folder}/{name}.stdin'\n{ends}\n"
         )
         path.chmod(0o755)
 
