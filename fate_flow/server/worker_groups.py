@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import replace
 
@@ -21,7 +22,7 @@ def prepare_groups(settings: Settings) -> str:
     """Find the groups for workers, write them down for the processes of this server, and return a line about them.
 
     Raises BadSettings if there are none and the configuration requires them."""
-    found = _found(settings, f"fate_flow-{home_id_of(settings)}")
+    found = _found(settings, _name_of(settings))
     _refuse_missing(settings, found)
     file = settings.run_dir / LIMITS
     if found.groups:
@@ -29,6 +30,12 @@ def prepare_groups(settings: Settings) -> str:
     else:
         file.unlink(missing_ok=True)
     return _line(found)
+
+
+def _name_of(settings: Settings) -> str:
+    """Return the name of the group of this server. A copy of its home has the same id, and another path."""
+    path = hashlib.sha256(os.fsencode(settings.run_dir.resolve())).hexdigest()
+    return f"fate_flow-{home_id_of(settings)}-{path[:8]}"
 
 
 def seen_groups(settings: Settings) -> str:

@@ -48,6 +48,13 @@ class Queues:
         rule = self.by_word.get(word)
         return rule.placement if rule is not None and self._admits(rule, initiator) else None
 
+    def may_reach(self, engine: str, initiator: str) -> bool:
+        """Return whether a job of this party may go to an engine without naming a queue.
+
+        It may if a queue of the engine is for it, or if the engine has none."""
+        rules = [rule for rule in self.by_word.values() if rule.placement.engine == engine]
+        return not rules or any(self._admits(rule, initiator) for rule in rules)
+
     def known_to(self, initiator: str) -> list[str]:
         """Return the queues that jobs of this party may name."""
         return sorted(word for word, rule in self.by_word.items() if self._admits(rule, initiator))

@@ -54,7 +54,9 @@ class ClientApi:
         self._object(self._core.create_namespaced_secret, namespace, secret)
 
     def _items(self, call: Callable[..., Any], namespace: str, selector: str) -> Sequence[Manifest]:
-        found: list[Manifest] = self._object(call, namespace, label_selector=selector).get("items") or []
+        found = self._object(call, namespace, label_selector=selector).get("items")
+        if not isinstance(found, list):      # of a proxy, say: read as an empty list, all workers would be lost
+            raise ApiProblem(0, "the answer is no list")
         return found
 
     def _object(self, call: Callable[..., Any], *values: Any, **named: Any) -> Manifest:

@@ -80,7 +80,9 @@ class KubernetesCluster:
             made = self._create(job_manifest(job, self._pods, self._at(job.worker_id)), job)
             self._give_token(job, str(made["metadata"]["uid"]))
         except ApiProblem as problem:
-            return Submission(_taken(problem), problem.text)
+            log.warning("Kubernetes: the Job %s: %s", job.name, problem.text)
+            # Other parties read the text of a submission: the words of Kubernetes name accounts, quotas and hosts.
+            return Submission(_taken(problem), f"status {problem.status}" if problem.status else "no answer")
         return Submission(Taken.ACCEPTED)
 
     def listing(self) -> Sequence[Listed]:

@@ -54,14 +54,14 @@ def listed(job: Object, pods: Sequence[Object]) -> Listed:
     for condition in _true(job):
         if condition["type"] in ("Failed", "FailureTarget"):
             reason = str(condition.get("reason", "Failed"))
-            return Listed(name, folder, Stage.ENDED, _CAUSES.get(reason, ""), _word(reason, condition.get("message")))
+            return Listed(name, folder, Stage.ENDED, _CAUSES.get(reason, ""), _word(reason))
         if condition["type"] in ("Complete", "SuccessCriteriaMet"):
             return Listed(name, folder, Stage.ENDED, "", "Complete")
     if meta.get("deletionTimestamp"):
         return Listed(name, folder, Stage.ENDED, "", "Deleted")
     if job.get("spec", {}).get("suspend"):
         queue = meta.get("labels", {}).get(QUEUE_LABEL)
-        text = f"waits in the queue {queue} of Kueue" if queue else "is suspended"
+        text = "waits in Kueue" if queue else "is suspended"
         advice = "" if queue else "resume the Job, or delete it"
         return Listed(name, folder, Stage.PENDING, waiting=Waiting("priority" if queue else "held", text, advice))
     waiting = Waiting("other", "waits until Kubernetes has made its pod", "look at the events and quotas of the Job")
@@ -75,12 +75,14 @@ def _of_pod(pod: Object) -> tuple[Stage, str, str, Waiting | None]:
         cause, word = _end_of(status)
         return Stage.ENDED, cause, word, None
     if phase == "Running":
-        return Stage.ALIVE, "", "Running", None
+        # On a node that is lost, it keeps this phase until the node is removed.
+        is_lost = status.get("reason") == "NodeLost"
+        return (Stage.ENDED, "node_lost", "NodeLost", None) if is_lost else (Stage.ALIVE, "", "Running", None)
     if phase != "Pending":
         return Stage.UNKNOWN, "", str(phase), None
     for container in _containers(status):
         reason = str(container.get("state", {}).get("waiting", {}).get("reason", ""))
-        said = _word(reason, container.get("state", {}).get("waiting", {}).get("message"))
+        said = _word(reason)
         if reason in FATAL_WAITING:
             return Stage.ENDED, "not_placed", f"{said}; {FATAL_WAITING[reason]}", None
         if WAITING.get(reason):
@@ -89,7 +91,7 @@ def _of_pod(pod: Object) -> tuple[Stage, str, str, Waiting | None]:
             return Stage.ALIVE, "", "fetches its inputs", None
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            said = _word(str(condition.get("reason", "")), condition.get("message"))
+            said = _word(condition.get("reason"))
             return Stage.PENDING, "", said, Waiting("resources", f"waits in Kubernetes for a node: {said}")
     return Stage.PENDING, "", "Pending", Waiting("other", "waits in Kubernetes for its node to begin")
 
@@ -98,10 +100,10 @@ def _end_of(status: Object) -> tuple[str, str]:
     """Return the cause and the word of a pod that has ended."""
     reason = str(status.get("reason") or "")
     if reason:
-        return _CAUSES.get(reason, ""), _word(reason, status.get("message"))
+        return _CAUSES.get(reason, ""), _word(reason)
     for condition in status.get("conditions") or ():
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
-            return "preempted", _word(str(condition.get("reason", "")), condition.get("message"))
+            return "preempted", _word(condition.get("reason"))
     found = []
     for container in _containers(status):
         ended = container.get("state", {}).get("terminated") or {}
@@ -139,6 +141,7 @@ def waits_for_secret(pods: Sequence[Object]) -> bool:
     )
 
 
-def _word(reason: str, message: object) -> str:
-    said = sanitized(str(message), 200) if message else ""
-    return f"{reason}: {said}" if said and reason else said or reason
+def _word(reason: object) -> str:
+    """Return the one word of a reason. Other parties read it; messages name nodes, registries and quotas of this one,
+    and stay in the events of Kubernetes."""
+    return sanitized(str(reason or "no reason"), 60)

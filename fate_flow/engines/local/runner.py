@@ -107,7 +107,8 @@ def _run_to_the_end(folder: Path, wakeup: _RunnerWakeup, groups: Groups | None) 
         return _run_in(group, spec, wakeup, sign)
     finally:
         if group:
-            group.end()
+            with suppress(OSError):      # how the worker ended counts; the spawner's sweep removes the group
+                group.end()
 
 
 def _run_in(group: Group | None, spec: WorkerSpec, wakeup: _RunnerWakeup, sign: ShownSign) -> Exit:

@@ -53,8 +53,8 @@ def check_bubblewrap(where: str, user: ProgramUser | None) -> None:
     """Raises LookupError with the reason if this machine does not let programs of a user be in bubblewrap; None: the
     server's user."""
     program = find_bubblewrap(where)
-    trial = [program, "--unshare-net", "--unshare-pid", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    trial += ["true"]
+    trial = [program, "--cap-drop", "ALL", "--unshare-net", "--unshare-pid", "--ro-bind", "/", "/", "--dev", "/dev"]
+    trial += ["--proc", "/proc", "true"]
     other: dict[str, Any] = {"user": user.uid, "group": user.gid, "extra_groups": []} if user else {}
     try:
         done = subprocess.run(
@@ -112,7 +112,9 @@ def inside(
     first of these is its working folder."""
     places = list(writable)
     found = [
-        bubblewrap, "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
+        # Bubblewrap of root would leave all capabilities, and with them ways out, to the program.
+        bubblewrap, "--cap-drop", "ALL", "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/",
+        "--dev", "/dev", "--proc", "/proc",
         "--tmpfs", "/tmp", "--tmpfs", "/var/tmp", "--tmpfs", "/run", "--tmpfs", str(home),  # noqa: S108  # inside
         "--ro-bind", str(folder), str(folder),
     ]  # fmt: skip

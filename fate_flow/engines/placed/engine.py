@@ -222,7 +222,10 @@ class PlacedEngine:
             folder = order.placement.folder
             if (folder / CLAIMED).exists():          # it was stopped meanwhile
                 continue
-            self._answered(order, self._cluster.submit(order.placement))
+            try:
+                self._answered(order, self._cluster.submit(order.placement))
+            except Exception:      # the other orders must not be dropped; whether this one arrived, a listing tells
+                log.exception("%s: submitting to %s", folder, self._cluster.title)
 
     def _answered(self, order: _Order, answer: Submission) -> None:
         folder, title = order.placement.folder, self._cluster.title

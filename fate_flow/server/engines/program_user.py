@@ -63,7 +63,7 @@ def open_home(settings: Settings) -> None:
     user, home = ProgramUser.of(rules.user), settings.shared
     home.chmod(stat.S_IMODE(home.stat().st_mode) & ~0o077 | PASSES)
     for entry in home.iterdir():
-        if not entry.is_symlink() or entry.exists():
+        if not entry.is_symlink():         # what a link leads to lies elsewhere, and is its owner's
             entry.chmod(stat.S_IMODE(entry.stat().st_mode) & ~0o077)
     settings.jobs_dir.chmod(PASSES)
     if why_not := user.why_not_reached(settings.jobs_dir):

@@ -26,12 +26,17 @@ def placement(context: Context, spec: JobSpec, seat: Party) -> Placement:
 def known_placement(context: Context, spec: JobSpec, seat: Party) -> Placement:
     """Return where this seat goes; with a queue that this party does not have, as if the job named none.
 
-    Without a queue, a job that asks for GPUs goes to the first engine that has some, if the default has none."""
+    Without a queue, a job that asks for GPUs goes to the first engine that has some and is open to it, if the default
+    has none."""
     parameters = spec.parameters[seat]
     found = context.queues.place(parameters.queue, _initiator(context, spec)) or Placement()
     if found.engine or not parameters.task_gpus or context.engines.default_size.gpus:
         return found
-    with_gpus = (name for name in context.engines if context.engines.size_of(name).gpus)
+    initiator = _initiator(context, spec)
+    with_gpus = (
+        name for name in context.engines
+        if context.engines.size_of(name).gpus and context.queues.may_reach(name, initiator)
+    )  # fmt: skip
     return Placement(next(with_gpus, ""), found.queue)
 
 

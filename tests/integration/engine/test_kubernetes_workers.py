@@ -134,7 +134,7 @@ def test_people_see_why_a_pod_waits_and_a_stop_before_it_begins_is_the_end(site:
     def waits() -> bool:
         assert site.state("w0") == "created"
         found = Pending.read(site.server.folder("w0"))
-        return found is not None and "Unschedulable: 0/0 nodes" in found.text
+        return found is not None and found.text.endswith("for a node: Unschedulable")
 
     eventually(waits, lambda: Pending.read(site.server.folder("w0")))
     site.workers.stop(site.server.worker("w0"), 1.0)
@@ -157,7 +157,7 @@ def test_a_refused_job_never_starts_and_says_why(site: Site) -> None:
     site.orders("w0", CODE)
     site.ends("w0")
     end = json_in(site.server.folder("w0") / EXIT)
-    assert (end["cause"], end["message"]) == ("not_started", "Kubernetes refused it: fails")
+    assert (end["cause"], end["message"]) == ("not_started", "Kubernetes refused it: status 403")
 
 
 def test_a_task_with_streams_is_refused(site: Site) -> None:

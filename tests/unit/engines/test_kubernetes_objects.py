@@ -89,6 +89,7 @@ NOT_SCHEDULED = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
 
 @pytest.mark.parametrize(("pod", "stage", "cause", "text"), [
     (a_pod("Running"), Stage.ALIVE, "", "Running"),
+    (a_pod("Running", reason="NodeLost"), Stage.ENDED, "node_lost", "NodeLost"),
     (a_pod("Succeeded"), Stage.ENDED, "", "Succeeded"),
     (a_pod("Unknown"), Stage.UNKNOWN, "", "Unknown"),
     (a_pod("Rosy"), Stage.UNKNOWN, "", "Rosy"),
@@ -96,13 +97,13 @@ NOT_SCHEDULED = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
      "OOMKilled in the container worker"),
     (a_pod("Failed", {"terminated": {"reason": "Error", "exitCode": 3}}), Stage.ENDED, "",
      "Error with exit code 3 in the container worker"),
-    (a_pod("Failed", reason="Evicted", message="low on memory"), Stage.ENDED, "preempted", "Evicted: low on memory"),
+    (a_pod("Failed", reason="Evicted", message="low on memory"), Stage.ENDED, "preempted", "Evicted"),
     (a_pod("Failed", reason="DeadlineExceeded"), Stage.ENDED, "timeout", "DeadlineExceeded"),
     (a_pod("Failed", reason="NodeLost"), Stage.ENDED, "node_lost", "NodeLost"),
     (a_pod("Failed", reason="Sunburnt"), Stage.ENDED, "", "Sunburnt"),
     (a_pod("Failed", conditions=[{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]),
      Stage.ENDED, "preempted", "PreemptionByScheduler"),
-    (a_pod("Pending", conditions=[NOT_SCHEDULED]), Stage.PENDING, "", "Unschedulable: 0/3 nodes: cpu"),
+    (a_pod("Pending", conditions=[NOT_SCHEDULED]), Stage.PENDING, "", "Unschedulable"),
     (a_pod("Pending"), Stage.PENDING, "", "Pending"),
     (a_pod("Pending", {"waiting": {"reason": "ContainerCreating"}}), Stage.PENDING, "", "Pending"),
     (a_pod("Pending", initContainerStatuses=[{"name": "fetch", "state": {"running": {}}}]), Stage.ALIVE, "", "fetches"),

@@ -82,6 +82,12 @@ def test_the_party_maps_the_queue_of_a_job_to_its_engine(
     assert order.worker.engine == engine
 
 
+def test_a_job_for_gpus_reaches_no_engine_whose_queues_are_for_others() -> None:
+    queues = {"long": QueueRule(Placement("big"), parties=frozenset({"10001"}))}
+    assert not asked_to_join(of_job(gpus=1), queues=queues).is_ok
+    assert asked_to_join(of_job(gpus=1), queues={**queues, "all": QueueRule(Placement("big"))}).is_ok
+
+
 def test_the_engine_learns_its_own_word_for_the_queue_and_the_row_of_the_job_does_not() -> None:
     host = a_party(of_job(queue="long", gpus=1), queues={"long": LONG})
     host.handle(START_A)
