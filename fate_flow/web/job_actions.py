@@ -15,7 +15,7 @@ from fate_flow.core.access.client_roles import APPROVE, OPERATE, SUBMIT, ClientR
 from fate_flow.core.model.errors import BadRequest, NotFound, OperationFailed, PermissionDenied
 from fate_flow.core.model.grammar import check_job_id, shown
 from fate_flow.core.model.spec import MOST_PRIORITY
-from fate_flow.web.sessions import NOTE_COOKIE, Session, Sessions
+from fate_flow.web.sessions import NOTE_COOKIE, Session, Sessions, is_encrypted
 
 Form = MultiDict[str, str]
 _LONGEST_TEXT = 500
@@ -87,7 +87,8 @@ def _rerun(services: Services, job_id: str, form: Form) -> str:
 
 def _priority(services: Services, job_id: str, form: Form) -> str:
     given = form.get("priority", "").strip()
-    if not given.removeprefix("-").isdigit() or not given.isascii() or abs(int(given[:9])) > MOST_PRIORITY:
+    is_whole = given.isascii() and len(given) < 20 and given.removeprefix("-").isdigit()
+    if not is_whole or abs(int(given)) > MOST_PRIORITY:
         raise BadRequest(f"priority: {shown(given)} is not a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}")
     services.use_cases.jobs.set_priority(job_id, int(given), caller())
     return f"The priority is {int(given)} now."
@@ -116,7 +117,7 @@ def add_actions(board: Blueprint, services: Services, sessions: Sessions) -> Non
         response = Response(status=303, headers={"Location": target or f"/board/jobs/{job_id}"})
         response.set_cookie(
             NOTE_COOKIE, sessions.note(note), max_age=60, path="/board", httponly=True, samesite="Strict",
-            secure=request.is_secure,
+            secure=is_encrypted(),
         )  # fmt: skip
         return response
 

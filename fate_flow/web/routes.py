@@ -18,7 +18,7 @@ from fate_flow.settings.people import People
 from fate_flow.web.envelope import PageEnvelope
 from fate_flow.web.job_actions import add_actions
 from fate_flow.web.pages import Pages
-from fate_flow.web.sessions import CHALLENGE_MS, COOKIE, SESSION_MS, NotSignedIn, Sessions
+from fate_flow.web.sessions import CHALLENGE_MS, COOKIE, SESSION_MS, NotSignedIn, Sessions, is_encrypted
 from fate_flow.web.views import add_views
 
 _FOR_EVER = "public, max-age=31536000, immutable"
@@ -28,8 +28,8 @@ _OPEN = ("sign_in", "static", "begin_session", "session")
 def web_api(services: Services, secret: bytes, clock: Callable[[], int] = now_on_the_wall) -> Api:
     """Return the board of this server; `secret`: that of its home."""
     settings = services.settings
-    people = None if settings.client_keys is None else People(settings.home, settings.client_keys)
-    sessions = Sessions(secret, people, Nonces(settings.run_dir / "board_nonces", CHALLENGE_MS), clock)
+    people = None if settings.client_keys is None else People(settings.shared, settings.client_keys)
+    sessions = Sessions(secret, people, Nonces(settings.shared_run_dir / "board_nonces", CHALLENGE_MS), clock)
     pages = Pages(settings.party_id, settings.url)
     board = Blueprint("board_pages", __name__, url_prefix="/board")
 
@@ -78,7 +78,7 @@ def _add_sign_in(board: Blueprint, sessions: Sessions, pages: Pages) -> None:
         response = _see(target)
         response.set_cookie(
             COOKIE, cookie, max_age=SESSION_MS // 1000, path="/board", httponly=True, samesite="Strict",
-            secure=request.is_secure,
+            secure=is_encrypted(),
         )  # fmt: skip
         return response
 

@@ -17,6 +17,8 @@ from hashlib import sha256
 from hmac import compare_digest, digest
 from typing import Any
 
+from flask import request
+
 from fate_flow.api.http.client_auth import NotAuthenticated
 from fate_flow.api.http.nonces import Nonces
 from fate_flow.core.access.client_roles import ALL_ROLES, METRICS, ClientRole, suffices
@@ -72,7 +74,9 @@ class Sessions:
         if asked is None or not 0 <= now - asked["at"] <= CHALLENGE_MS:
             raise NotAuthenticated("the page was open for too long before you signed in: try again")
         client = self._client(app_key)
-        if client is None or not compare_digest(proof_of(client.secret_key, challenge), proof):
+        if client is None or not compare_digest(
+            proof_of(client.secret_key, challenge).encode(), proof.encode("ascii", "replace")
+        ):
             raise NotAuthenticated(_WRONG)
         if client.roles == METRICS:
             raise PermissionDenied(f"client {client.name} has the client role metrics alone, and sees no jobs")
@@ -129,6 +133,13 @@ class Sessions:
 
     def _mac(self, use: str, body: bytes) -> str:
         return digest(self._secret, use.encode() + b"\n" + body, "sha256").hex()
+
+
+def is_encrypted() -> bool:
+    """Return whether the browser has sent this request by TLS. A proxy that ends it says nothing of it here; the
+    browser does, in the origin of a form. A made up one can only add the mark to the cookie of who has made it up.
+    """
+    return request.is_secure or request.headers.get("Origin", "").startswith("https://")
 
 
 def proof_of(secret_key: str, challenge: str) -> str:

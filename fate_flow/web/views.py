@@ -54,7 +54,7 @@ class _Views:
 
     def overview(self) -> Response:
         found = self._views.board_overview()
-        peers = peers_of(self._settings.run_dir / "peers.json")
+        peers = peers_of(self._settings.shared_run_dir / "peers.json")
         partners = partners_of(sorted(self._settings.routes), peers, found.troubles, found.steady)
         totals: dict[str, int] = {}
         for (_, status), count in found.seats.items():
@@ -70,8 +70,10 @@ class _Views:
         kept = {key: value for key in _FILTERS if (value := request.args.get(key, ""))}
         older = f"/board/jobs?{urlencode({**kept, 'from': _written(found.next)})}" if found.next else ""
         is_first = before is None
+        # A search in texts reads up to thousands of jobs: not again every few seconds for a page that nobody looks at.
+        poll = FRESH if is_first and not (search.text or search.party) else 0
         return self._show(
-            "jobs.html", reviews=found.reviews, poll=FRESH if is_first else 0, rows=found.rows, older=older,
+            "jobs.html", reviews=found.reviews, poll=poll, rows=found.rows, older=older,
             is_cut=found.is_cut, kept=kept, statuses=[status.value for status in JobStatus], is_first=is_first,
             command=_list_command(search),
         )  # fmt: skip
@@ -124,7 +126,8 @@ class _Views:
     def _spec(self, job_id: str, revision: int) -> JobSpec | None:
         """Return the specification of a job, read once for each revision; None if its document cannot be read."""
         key = f"{job_id} {revision}"
-        if key not in self._specs:
+        found = self._specs.get(key)
+        if found is None:
             document = self._views.document(job_id)
             try:
                 found = None if document is None else spec_in_row(self._services.context, document)
@@ -132,10 +135,10 @@ class _Views:
                 return None
             if found is None:
                 return None
-            while len(self._specs) >= _MOST_SPECS:
-                self._specs.pop(next(iter(self._specs)), None)
+            if len(self._specs) >= _MOST_SPECS:
+                self._specs = {}             # other threads read the one before
             self._specs[key] = found
-        return self._specs[key]
+        return found
 
     # ------------------------------------------------------------------ all pages
 

@@ -36,8 +36,12 @@ class CountFile:
         """Take a file in this folder, which is made if it is missing. Raise OSError."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._fd = _take(folder)
-        if os.fstat(self._fd).st_size < _SIZE:
-            os.ftruncate(self._fd, _SIZE)
+        try:
+            # Reserved, not only made longer: a full disk would end the process that writes into a hole of the map.
+            os.posix_fallocate(self._fd, 0, max(_SIZE, os.fstat(self._fd).st_size))
+        except OSError:
+            os.close(self._fd)
+            raise
         self._map = mmap.mmap(self._fd, 0)
         self._lock = threading.Lock()
         self._places: dict[str, int] = {}
@@ -47,6 +51,7 @@ class CountFile:
             _HEAD.pack_into(self._map, 0, _HEAD.size)
 
     def add(self, name: str, amount: float) -> None:
+        """Raise OSError if there is no room for a new name."""
         with self._lock:
             place = self._places.get(name)
             if place is None:
@@ -65,7 +70,7 @@ class CountFile:
         place = _aligned(used + _LENGTH.size + len(encoded))
         end = place + _NUMBER.size
         if end > len(self._map):
-            os.ftruncate(self._fd, 2 * len(self._map))
+            os.posix_fallocate(self._fd, 0, 2 * len(self._map))
             self._map.resize(2 * len(self._map))
         _LENGTH.pack_into(self._map, used, len(encoded))
         self._map[used + _LENGTH.size : used + _LENGTH.size + len(encoded)] = encoded
@@ -79,7 +84,7 @@ def read_counts(folder: Path) -> dict[str, float]:
     found: dict[str, float] = {}
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         with suppress(OSError, ValueError):  # one that was just made
-            for name, _, number in _entries(path.read_bytes()):
+            for name, _, number in list(_entries(path.read_bytes())):      # all of a file, or nothing
                 found[name] = found.get(name, 0.0) + number
     return found
 
@@ -104,6 +109,8 @@ def _entries(content: mmap.mmap | bytes) -> Iterator[tuple[str, int, float]]:
     at = _HEAD.size
     while at < used:
         (length,) = _LENGTH.unpack_from(content, at)
+        if not length:
+            raise ValueError("an entry without a name")      # a page that a power failure has kept from the disk
         start = at + _LENGTH.size
         place = _aligned(start + length)
         at = place + _NUMBER.size

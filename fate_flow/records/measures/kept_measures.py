@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,16 +32,18 @@ class KeptMeasures:
             log.warning("%s: what this process does is not counted: %s", folder, error.strerror)
 
     def count(self, measure: Measure, *labels: str, by: float = 1.0) -> None:
-        if self._file is not None:
-            self._file.add(_BETWEEN.join((measure.name, *labels, _COUNT)), by)
+        self._add((measure.name, *labels, _COUNT), by)
 
     def observe(self, measure: Measure, *labels: str, value: float) -> None:
-        if self._file is None:
-            return
         place = bisect_left(measure.buckets, value)
         bound = f"{measure.buckets[place]:g}" if place < len(measure.buckets) else INFINITY
-        self._file.add(_BETWEEN.join((measure.name, *labels, bound)), 1.0)
-        self._file.add(_BETWEEN.join((measure.name, *labels, _SUM)), value)
+        self._add((measure.name, *labels, bound), 1.0)
+        self._add((measure.name, *labels, _SUM), value)
+
+    def _add(self, key: tuple[str, ...], amount: float) -> None:
+        if self._file is not None:
+            with suppress(OSError):          # a full disk: a lost count ends nothing of what is counted
+                self._file.add(_BETWEEN.join(key), amount)
 
     def close(self) -> None:
         if self._file is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -88,3 +89,30 @@ def test_a_histogram_is_cumulated(tmp_path: Path) -> None:
     assert dict(series.buckets) == {
         "0.001": 2.0, "0.003": 2.0, "0.01": 2.0, "0.03": 3.0, "0.1": 3.0, "0.3": 3.0, "1": 3.0, "5": 3.0, "+Inf": 4.0,
     }  # fmt: skip
+
+
+def test_a_page_that_did_not_reach_the_disk_costs_its_file_alone(tmp_path: Path) -> None:
+    kept = KeptMeasures(tmp_path)
+    kept.count(HTTP_REQUESTS, "clients", "2xx")
+    (tmp_path / "7.counts").write_bytes((64).to_bytes(8, "little") + bytes(64))
+    found = {measure.name: series for measure, series in read_measures(tmp_path)}
+    assert [one.value for one in found[HTTP_REQUESTS.name]] == [1.0]
+
+
+def test_a_full_disk_ends_nothing_of_what_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    kept = KeptMeasures(tmp_path)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    for number in range(5_000):
+        kept.count(HTTP_REQUESTS, f"a label of some length, {number}", "2xx")
+    KeptMeasures(tmp_path).count(HTTP_REQUESTS, "clients", "2xx")
+    found = {measure.name: series for measure, series in read_measures(tmp_path)}
+    assert 0 < len(found[HTTP_REQUESTS.name]) < 5_000
+
+
+def test_the_room_of_a_file_is_reserved(tmp_path: Path) -> None:
+    CountFile(tmp_path)
+    of_file = (tmp_path / "0.counts").stat()
+    assert of_file.st_blocks * 512 >= of_file.st_size > 0

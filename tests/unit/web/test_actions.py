@@ -128,9 +128,10 @@ def test_a_reader_has_no_buttons_and_can_do_nothing(world: World, name: str) -> 
 
 
 @pytest.mark.parametrize(("name", "form", "status"), [
-    ("priority", {"priority": "high"}, 400), ("priority", {"priority": "9" * 30}, 400), ("hold", {"reason": ""}, 400),
-    ("hold", {"reason": "x" * 501}, 400), ("hold", {"reason": "a\nb"}, 400), ("release", {}, 409), ("delete", {}, 404),
-    ("rerun", {}, 409),
+    ("priority", {"priority": "high"}, 400), ("priority", {"priority": "9" * 30}, 400),
+    ("priority", {"priority": "0000000009999999999"}, 400), ("priority", {"priority": "1" * 5_000}, 400),
+    ("hold", {"reason": ""}, 400), ("hold", {"reason": "x" * 501}, 400), ("hold", {"reason": "a\nb"}, 400),
+    ("release", {}, 409), ("delete", {}, 404), ("rerun", {}, 409),
 ])  # fmt: skip
 def test_what_is_not_possible_is_said_and_changes_nothing(
     world: World, name: str, form: dict[str, str], status: int

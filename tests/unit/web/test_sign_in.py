@@ -9,7 +9,7 @@ import pytest
 from fate_flow.core.access.client_roles import METRICS, READ, SUBMIT
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import Client, add_client, renew_client, revoke_client
-from fate_flow.web.sessions import CHALLENGE_MS, COOKIE, SESSION_MS
+from fate_flow.web.sessions import CHALLENGE_MS, COOKIE, SESSION_MS, proof_of
 from tests.kit.api.client_world import make_world
 from tests.kit.web.browser import SECRET, Browser
 
@@ -77,6 +77,20 @@ def test_a_wrong_key_is_refused_without_saying_which_part(browser: Browser, anna
     assert response.status_code == 403
     assert "the app key or the secret key is wrong" in response.text
     assert COOKIE not in response.headers.get("Set-Cookie", "")
+
+
+def test_a_proof_may_have_any_characters(browser: Browser, anna: Client) -> None:
+    form = {"challenge": browser.challenge(), "app_key": anna.app_key, "proof": "\u00e9"}
+    assert browser.client.post("/board/sign-in", data=form).status_code == 403
+
+
+def test_the_cookie_of_a_sign_in_by_tls_is_for_tls_alone(browser: Browser, anna: Client) -> None:
+    assert "Secure" not in browser.sign_in(anna).headers["Set-Cookie"]
+    challenge = browser.challenge()
+    form = {"challenge": challenge, "app_key": anna.app_key, "proof": proof_of(anna.secret_key, challenge)}
+    head = {"Origin": "https://localhost", "Host": "localhost", "Sec-Fetch-Site": "same-origin"}
+    response = browser.client.post("/board/sign-in", data=form, headers=head)
+    assert (response.status_code, "Secure" in response.headers["Set-Cookie"]) == (303, True)
 
 
 def test_a_challenge_is_good_once_and_for_minutes(browser: Browser, anna: Client, now: list[int]) -> None:
