@@ -69,9 +69,11 @@ class HandMade:
 def job(on_sqlite: Cluster) -> Iterator[HandMade]:
     on_sqlite.check_idle()       # the workers of the job before end after its last command
     made = HandMade(on_sqlite.host)
-    yield made
-    made.ask("stop/canceled")
-    made.ask("status/canceled")
+    # The server of 9999 knows nothing of the job. It would say so when the host asks from time to time.
+    with on_sqlite.suspended(GUEST):
+        yield made
+        made.ask("stop/canceled")
+        made.ask("status/canceled")
 
 
 def codes(*answers: Answer) -> list[int]:

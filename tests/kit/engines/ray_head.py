@@ -14,10 +14,12 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 
 import psutil
 
+from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.engines.ray.client import NoAnswer, NotSent, RayClient
 from tests.kit.servers.party_servers import BASE_PORT
 from tests.kit.waiting import SECONDS, eventually
@@ -25,7 +27,6 @@ from tests.kit.waiting import SECONDS, eventually
 CORES, GPUS = 4, 2          # as it believes
 STOP_SECONDS = 3.0
 HOST = "127.0.0.2"          # Ray takes another address of the machine instead of 127.0.0.1
-_PORT = BASE_PORT + 280
 _START = """
 import sys
 from ray.scripts import scripts
@@ -33,8 +34,7 @@ scripts.get_ray_client_dependency_error = lambda: "not wanted"     # or it start
 sys.exit(scripts.main())
 """
 _OPTIONS = (
-    "--head", "--block", f"--node-ip-address={HOST}", f"--port={_PORT}", "--dashboard-host=127.0.0.1",
-    f"--dashboard-port={_PORT + 1}", f"--dashboard-agent-listen-port={_PORT + 2}", "--min-worker-port=0",
+    "--head", "--block", f"--node-ip-address={HOST}", "--dashboard-host=127.0.0.1", "--min-worker-port=0",
     "--max-worker-port=0", f"--num-cpus={CORES}", f"--num-gpus={GPUS}", "--object-store-memory=100000000",
     "--disable-usage-stats", "--include-log-monitor=false",
 )  # fmt: skip
@@ -42,9 +42,6 @@ _OPTIONS = (
 
 class RayHead:
     """A head, which a test may kill and start again."""
-
-    address = f"http://127.0.0.1:{_PORT + 1}"
-    gcs_address = f"{HOST}:{_PORT}"
 
     def __init__(self, environment: Path, folder: Path) -> None:
         """`environment`: with Ray; `folder`: for all that Ray writes."""
@@ -56,6 +53,10 @@ class RayHead:
         environment_name, self._temporary = (f"/proc/{os.getpid()}/fd/{one}" for one in self._open)
         self.python = f"{environment_name}/bin/python"
         self._process: subprocess.Popen[bytes] | None = None
+        self._ports = Ports()            # claimed, so that a server of parties does not come up at one of a killed head
+        port, dashboard, agent = islice(filter(self._ports.is_free, range(BASE_PORT + 300, 65536)), 3)
+        self._options = (f"--port={port}", f"--dashboard-port={dashboard}", f"--dashboard-agent-listen-port={agent}")
+        self.address, self.gcs_address = f"http://127.0.0.1:{dashboard}", f"{HOST}:{port}"
 
     @property
     def client(self) -> RayClient:
@@ -69,7 +70,7 @@ class RayHead:
         }  # fmt: skip
         with (self.folder / "head.out").open("ab") as out:
             self._process = subprocess.Popen(
-                [self.python, "-c", _START, "start", *_OPTIONS, f"--temp-dir={self._temporary}"],
+                [self.python, "-c", _START, "start", *_OPTIONS, *self._options, f"--temp-dir={self._temporary}"],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment, start_new_session=True,
             )  # fmt: skip
         eventually(self._takes_jobs, lambda: (self.folder / "head.out").read_text(errors="replace")[-3000:])
@@ -88,6 +89,7 @@ class RayHead:
 
     def close(self) -> None:
         self.kill()
+        self._ports.close()
         for one in self._open:
             os.close(one)
 
