@@ -51,7 +51,7 @@ class CountFile:
             _HEAD.pack_into(self._map, 0, _HEAD.size)
 
     def add(self, name: str, amount: float) -> None:
-        """Raise OSError if there is no room for a new name."""
+        """Raise OSError if there is no space for a new name."""
         with self._lock:
             place = self._places.get(name)
             if place is None:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 
+import psutil
 import pytest
 
+from fate_flow.cli.server import service
 from tests.kit.servers.party_servers import CORES, GUEST, HOST, OTHER, Answer, Cluster, PartyServer, toy
 from tests.kit.waiting import eventually
 
@@ -70,10 +73,27 @@ def job(on_sqlite: Cluster) -> Iterator[HandMade]:
     on_sqlite.check_idle()       # the workers of the job before end after its last command
     made = HandMade(on_sqlite.host)
     # The server of 9999 knows nothing of the job. It would say so when the host asks from time to time.
-    with on_sqlite.suspended(GUEST):
+    with suspended(on_sqlite.guest):
         yield made
         made.ask("stop/canceled")
         made.ask("status/canceled")
+
+
+@contextmanager
+def suspended(server: PartyServer) -> Iterator[None]:
+    """The server, and what it has started, neither asks nor answers meanwhile."""
+    running = service.find(server.home)
+    assert running is not None
+    first = psutil.Process(running.pid)
+    processes = [first, *first.children(recursive=True)]
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
 
 
 def codes(*answers: Answer) -> list[int]:

@@ -386,22 +386,6 @@ class Cluster:
             with suppress(psutil.NoSuchProcess):
                 spawner.resume()
 
-    @contextmanager
-    def suspended(self, party_id: str) -> Iterator[None]:
-        """The server of this party, and what it has started, neither asks nor answers meanwhile."""
-        running = service.find(self.parties[party_id].home)
-        assert running is not None
-        server = psutil.Process(running.pid)
-        processes = [server, *server.children(recursive=True)]
-        for process in processes:
-            process.suspend()
-        try:
-            yield
-        finally:
-            for process in processes:
-                with suppress(psutil.NoSuchProcess):
-                    process.resume()
-
     def kill(self, party_id: str) -> None:
         """kill -9 of the server, all its processes; its workers live on."""
         bin_cluster("kill", self.root, "--party", party_id)
