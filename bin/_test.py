@@ -1,6 +1,6 @@
 """Run the checks: ruff, mypy, and pytest with a MariaDB server, the genuine FATE client, Slurm and promtool.
 
-`--heavy` runs the tests that need large packages of others, and nothing else.
+`--heavy` runs the tests that take long or need large packages of others, and nothing else.
 
 A run writes only to its own folder, `.cache/test/<name>`, and removes it at the end, unless FATE_FLOW_TEST_KEEP=1. What
 tests that have passed and servers that have ended leave in it is removed at once. A run holds a lock in its folder. So
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,32 +32,33 @@ from typing import IO, Any, Self
 CHECKOUT = Path(__file__).resolve().parent.parent
 CACHE = CHECKOUT / ".cache"
 URL_VARIABLE = "FATE_FLOW_TEST_MYSQL_URL"
-CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
-SLURM_VARIABLE = "FATE_FLOW_TEST_SLURM"
-PROMTOOL_VARIABLE = "FATE_FLOW_TEST_PROMTOOL"
-BWRAP_VARIABLE = "FATE_FLOW_TEST_BWRAP"
-BROWSER_VARIABLE = "FATE_FLOW_TEST_BROWSER"
-"""The programs of a browser, as JSON."""
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
 BEFORE_VARIABLE = "FATE_FLOW_TEST_BEFORE"
 """What failed before a run (.ci/run): the run says it, too, and fails."""
-HEAVY = {
-    "fate": ("FATE", "_fate_provider.py", "install", "--json"),
-    "fate_client_2": ("FATE CLIENT 2", "_environment.py", "fate_client_2"),
-    "flower": ("FLOWER", "_environment.py", "flower"),
-    "flower_1_41": ("FLOWER 1.41", "_environment.py", "flower_1_41"),
-    "xgboost": ("XGBOOST", "_environment.py", "xgboost"),
-    "spu": ("SPU", "_environment.py", "spu"),
-    "ray": ("RAY", "_environment.py", "ray"),
-}  # fmt: skip
-"""Environments of packages: what a banner calls each, and the script that makes it. The tests find the path of its
-Python in FATE_FLOW_TEST_<NAME>."""
-HEAVY_TESTS = ("-n", "2", "--maxfail", "2", "tests/heavy")
+PARTS = {
+    "FATE_FLOW_TEST_FATE_CLIENT": ("GENUINE CLIENT", "python", "_environment.py", "fate_client"),
+    "FATE_FLOW_TEST_SLURM": ("SLURM", "slurmctld", "_slurm.py", "fetch"),
+    "FATE_FLOW_TEST_PROMTOOL": ("PROMTOOL", "promtool", "_programs.py", "prometheus"),
+    "FATE_FLOW_TEST_BWRAP": ("SANDBOX", "bwrap", "_programs.py", "bubblewrap"),
+}
+HEAVY_PARTS = {
+    "FATE_FLOW_TEST_FATE": ("FATE", "python", "_fate_provider.py", "install", "--json"),
+    "FATE_FLOW_TEST_FATE_CLIENT_2": ("FATE CLIENT 2", "python", "_environment.py", "fate_client_2"),
+    "FATE_FLOW_TEST_FLOWER": ("FLOWER", "python", "_environment.py", "flower"),
+    "FATE_FLOW_TEST_FLOWER_1_41": ("FLOWER 1.41", "python", "_environment.py", "flower_1_41"),
+    "FATE_FLOW_TEST_XGBOOST": ("XGBOOST", "python", "_environment.py", "xgboost"),
+    "FATE_FLOW_TEST_SPU": ("SPU", "python", "_environment.py", "spu"),
+    "FATE_FLOW_TEST_RAY": ("RAY", "python", "_environment.py", "ray"),
+}
+BROWSER = {"FATE_FLOW_TEST_BROWSER": ("BROWSER", "", "_programs.py", "browser")}
+"""Programs of others, by the variable that says to the tests where they are: what a banner calls them, the key in what
+the script prints (empty: all of it, as JSON), and the script that gets them."""
+HEAVY_TESTS = ("-n", "2", "--maxfail", "2", "-m", "heavy", "tests/heavy")
 """One process has the tests with FATE's components, the other one all others (tests/division.py). After two failures
 the rest is left out: each test might wait for its deadline, and a run has a quarter of an hour."""
-SIDE_BY_SIDE = ("-n", "5")
+SIDE_BY_SIDE = ("-n", "5", "-m", "not heavy")
 """Four processes mostly wait for servers, the other one computes: tests/division.py."""
-FAST = ("-n", "4", "-m", "not long", "--hypothesis-profile", "quick", "tests/unit", "tests/simulation")
+FAST = ("-n", "4", "-m", "not long and not heavy", "--hypothesis-profile", "quick", "tests/unit", "tests/simulation")
 """The tests for a developer's loop: none needs a database server or another environment. Tests that make up values make
 up fewer (tests/conftest.py)."""
 SCRIPTS = sorted(str(path.relative_to(CHECKOUT)) for path in CHECKOUT.glob("bin/**/*.py"))
@@ -128,61 +129,35 @@ def run_fast(arguments: Sequence[str]) -> int:
 
 
 def run_heavy(arguments: Sequence[str]) -> int:
-    """Run the tests with large packages of others (tests/heavy); return the exit code."""
-    with _own_folder() as folder, ExitStack() as stack:
-        making = {name: stack.enter_context(_Helper(*script)) for name, (_, *script) in HEAVY.items()}
+    """Run the tests that take long or need large packages of others (the mark `heavy`); return the exit code."""
+    with _own_folder() as folder, _mariadb(folder) as server, _fetched(HEAVY_PARTS | BROWSER) as parts:
         environment, outcome = _environment(folder), Outcome()
         if before := os.environ.get(BEFORE_VARIABLE):
             outcome.add(before, fails=True)
-        for name, helper in making.items():
-            found, problem = helper.wait()
-            environment[f"FATE_FLOW_TEST_{name.upper()}"] = found.get("python", "")
-            if problem:
-                outcome.add(f"{HEAVY[name][0]} PART SKIPPED: {problem}", fails=_is_ci() or not helper.cannot_be_had)
+        server.add_to(environment, outcome)
+        parts.add_to(environment, outcome)
         with _Checks(folder, environment, ()) as checks:
-            return _run_tests(folder, environment, checks, outcome, arguments or HEAVY_TESTS)
+            return _run_tests(folder, environment, checks, outcome, arguments or [*HEAVY_TESTS, *_with_heavy_tests()])
+
+
+def _with_heavy_tests() -> list[str]:
+    """Return the files outside `tests/heavy` that may have tests with the mark: pytest need not import the others."""
+    files = (CHECKOUT / "tests").glob("*/**/test_*.py")
+    return sorted(str(one.relative_to(CHECKOUT)) for one in files if "heavy" in one.read_text(encoding="utf-8"))
 
 
 def run_all(arguments: Sequence[str]) -> int:
-    """Run all checks and tests but those of `--heavy`; return the exit code."""
-    is_ci = _is_ci()
-    with (
-        _own_folder() as folder, _mariadb(folder) as server, _Helper("_environment.py", "fate_client") as client,
-        _Helper("_slurm.py", "fetch") as slurm, _Helper("_programs.py", "prometheus") as prometheus,
-        _Helper("_programs.py", "bubblewrap") as bubblewrap,
-        _Helper("_programs.py", "browser") as browser,
-    ):
+    """Run all checks and tests but those of `--heavy`, or the tests that are asked for; return the exit code."""
+    wanted = PARTS | BROWSER if arguments else PARTS
+    with _own_folder() as folder, _mariadb(folder) as server, _fetched(wanted) as parts:
         environment, outcome = _environment(folder), Outcome()
         with _Checks(folder, environment, () if arguments else CHECKS) as checks:
-            url, problem = server.wait()
-            if url:
-                environment[URL_VARIABLE] = url
-            else:
-                outcome.add(f"MARIADB PART SKIPPED: {problem}", fails=is_ci or not server.cannot_be_had)
-            found, problem = client.wait()
-            environment[CLIENT_VARIABLE] = found.get("python", "")
-            if problem:
-                outcome.add(f"GENUINE CLIENT PART SKIPPED: {problem}", fails=is_ci or not client.cannot_be_had)
-            found, problem = slurm.wait()
-            environment[SLURM_VARIABLE] = found.get("slurmctld", "")
-            if problem:
-                outcome.add(f"SLURM PART SKIPPED: {problem}", fails=is_ci or not slurm.cannot_be_had)
-            found, problem = prometheus.wait()
-            environment[PROMTOOL_VARIABLE] = found.get("promtool", "")
-            if problem:
-                outcome.add(f"PROMTOOL PART SKIPPED: {problem}", fails=is_ci or not prometheus.cannot_be_had)
-            found, problem = bubblewrap.wait()
-            environment[BWRAP_VARIABLE] = found.get("bwrap", "")
-            if problem:
-                outcome.add(f"SANDBOX PART SKIPPED: {problem}", fails=is_ci or not bubblewrap.cannot_be_had)
+            server.add_to(environment, outcome)
+            parts.add_to(environment, outcome)
             if os.geteuid():
                 outcome.add("PROGRAMS OF ANOTHER USER SKIPPED: only root can run them", fails=False)
             if problem := _why_no_groups():
                 outcome.add(f"LIMITS BY CGROUPS SKIPPED: {problem}", fails=False)     # they need root, also on a CI
-            found, problem = browser.wait()
-            environment[BROWSER_VARIABLE] = json.dumps(found) if found else ""
-            if problem:
-                outcome.add(f"BROWSER PART SKIPPED: {problem}", fails=is_ci or not browser.cannot_be_had)
             return _run_tests(folder, environment, checks, outcome, arguments or SIDE_BY_SIDE)
 
 
@@ -266,6 +241,29 @@ class _Helper:
         return {}, "\n".join(lines[-1:] if self.cannot_be_had else lines)
 
 
+class _Fetched:
+    """Programs of others that are got during the other checks."""
+
+    def __init__(self, parts: Mapping[str, tuple[str, ...]], helpers: Mapping[str, _Helper]) -> None:
+        self._parts = parts
+        self._helpers = helpers
+
+    def add_to(self, environment: dict[str, str], outcome: Outcome) -> None:
+        """Wait for them. The variable of what cannot be had is empty, and a banner says so."""
+        for variable, (title, key, *_) in self._parts.items():
+            helper = self._helpers[variable]
+            found, problem = helper.wait()
+            environment[variable] = found.get(key, "") if key else json.dumps(found) if found else ""
+            if problem:
+                outcome.add(f"{title} PART SKIPPED: {problem}", fails=_is_ci() or not helper.cannot_be_had)
+
+
+@contextmanager
+def _fetched(parts: Mapping[str, tuple[str, ...]]) -> Iterator[_Fetched]:
+    with ExitStack() as stack:
+        yield _Fetched(parts, {name: stack.enter_context(_Helper(*script)) for name, (_, _, *script) in parts.items()})
+
+
 class _Server:
     """A MariaDB server that starts during the other checks."""
 
@@ -275,16 +273,16 @@ class _Server:
         # Tests that kill a database server start one of their own, whose commits are on disk.
         self._starting = None if self._given else self._call("start", "--throw-away")
 
-    @property
-    def cannot_be_had(self) -> bool:
-        return self._starting is not None and self._starting.cannot_be_had
-
-    def wait(self) -> tuple[str, str]:
-        """Return its URL, and the reason if there is none."""
+    def add_to(self, environment: dict[str, str], outcome: Outcome) -> None:
+        """Wait for it. Without one, there is no variable, and a banner says so."""
         if self._starting is None:
-            return self._given, ""
+            environment[URL_VARIABLE] = self._given
+            return
         found, problem = self._starting.wait()
-        return str(found.get("url", "")), problem
+        if url := str(found.get("url", "")):
+            environment[URL_VARIABLE] = url
+        else:
+            outcome.add(f"MARIADB PART SKIPPED: {problem}", fails=_is_ci() or not self._starting.cannot_be_had)
 
     def stop(self) -> None:
         if self._starting:

@@ -31,17 +31,23 @@ until the end. Much rarer, it leaves threads and sockets for too long that tests
 
 
 HEAVY = Path(__file__).parent / "heavy"
-"""The tests of `bin/test --heavy`."""
+"""Tests of `bin/test --heavy`, which runs those with the mark `heavy` in other folders, too."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Where long tests are left out, a file that has no others is not imported, unless it is asked for by name; nor is
     the folder of heavy tests anywhere."""
-    is_left_out = config.option.markexpr == "not long" and has_only_long(collection_path)
+    is_left_out = config.option.markexpr.startswith("not long") and has_only_long(collection_path)
     if not is_left_out and collection_path != HEAVY:
         return None
     asked = {(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args}
     return None if any(one == collection_path or HEAVY == collection_path in one.parents for one in asked) else True
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HEAVY in item.path.parents:
+            item.add_marker("heavy")
 
 
 @pytest.hookimpl(wrapper=True)

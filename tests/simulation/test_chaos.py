@@ -9,7 +9,19 @@ from tests.simulation.chaos import Story, Totals, processes, run_seed, run_seeds
 
 
 @pytest.mark.long
-def test_five_hundred_seeds_break_no_rule() -> None:
+def test_a_hundred_seeds_break_no_rule() -> None:
+    totals = Totals()
+    totals.add(run_seeds(range(96), "memory", processes()))
+    totals.add(run_seeds(range(100_000, 100_004), "sqlite", processes()))
+    print(totals.text())
+    assert not totals.violations, totals.text()
+    assert totals.seeds >= 100
+    assert totals.steps >= 16_000
+    assert sum(totals.faults.values()) >= 500
+
+
+@pytest.mark.heavy
+def test_five_hundred_seeds_break_no_rule_and_meet_every_fault() -> None:
     totals = Totals()
     totals.add(run_seeds(range(480), "memory", processes()))
     totals.add(run_seeds(range(100_000, 100_020), "sqlite", processes()))

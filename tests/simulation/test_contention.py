@@ -13,6 +13,7 @@ from fate_flow.core.model.job import Blocker, JobKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from tests.kit.job_documents import job
+from tests.kit.mostly_heavy import mostly_heavy
 from tests.simulation.parsing import parsed_once
 from tests.simulation.world.faults import rough
 from tests.simulation.world.world import RULES, START, World
@@ -40,7 +41,7 @@ def crowd(world: World, draw: Random, jobs: int) -> list[str]:
     return ids
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", mostly_heavy(range(8), 2))
 def test_every_job_of_a_crowd_ends(seed: int) -> None:
     world = World(seed, parties=2 + seed % 6, cores=2, servers=1 + seed % 2)
     ids = crowd(world, Random(seed), 30)
@@ -48,7 +49,7 @@ def test_every_job_of_a_crowd_ends(seed: int) -> None:
     assert all(set(world.status(one).values()) == {"success"} for one in ids), world.ends()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", mostly_heavy(range(8), 2))
 def test_every_job_of_a_crowd_ends_when_all_goes_wrong_meanwhile(seed: int) -> None:
     world = World(seed, parties=2 + seed % 6, cores=2)
     crowd(world, Random(seed), 30)
@@ -244,7 +245,7 @@ def test_a_job_over_two_scarce_parties_is_passed_no_more_often_than_one_over_one
     assert set(world.ends()) == {"success", "refused or lost"}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_heavy(range(3), 1))
 def test_big_jobs_that_cross_at_two_parties_all_end_while_others_stream_at_each(seed: int) -> None:
     """Each is the head somewhere, asks the parties in another order at first, and all need both."""
     world = World(seed, parties=5, cores=4, cores_at=LARGE | {"10000": 4, "10001": 4})
@@ -319,7 +320,7 @@ def end_at(world: World, at: str, job_id: str) -> int:
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", mostly_heavy(range(5), 2))
 def test_the_head_of_another_initiator_starts_as_soon_as_its_cores_are_free(seed: int, store: str) -> None:
     world = World(seed, parties=3, cores=200, rules=PATIENT, store=store, cores_at={"10000": 4})
     world.longest_task = 5_000

@@ -9,7 +9,7 @@ from tests.simulation.mutants.hunting import hunt_all
 from tests.simulation.mutants.table import MUTANTS
 
 
-@pytest.mark.long
+@pytest.mark.heavy
 def test_every_mutant_is_caught() -> None:
     found = list(hunt_all(MUTANTS, processes()))
     print("\n".join(one.text for one in found))

@@ -22,7 +22,7 @@ from tests.kit.api.client_world import GUEST, HOST, START, TOY_CONF, World, make
 from tests.kit.web.browser import Browser
 from tests.kit.web.chromium import Chromium, chromium
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.heavy]
 
 OWNER = ClientKeys("the-app", "the-secret")
 SCRIPT = "<script>document.title = 'taken over'</script>"

@@ -116,6 +116,7 @@ def own_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(providers, "CONSTANTS_CACHE", {}, raising=False)
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("own_chance")
 def test_what_schemathesis_makes_of_the_document(world: World, database: Filled, watched: Watched) -> None:
     watched.refill = database.refill
