@@ -27,7 +27,7 @@ from fate_flow.peers.key_files import RECORD_FILE
 from fate_flow.peers.site_key import has_signed, load_private_key
 from fate_flow.server.periodic.record_sealer import log_signer
 from fate_flow.services.context.ports import Context
-from fate_flow.services.record.checkpoints import Damaged, LogSigner, origin_of, sign_heads
+from fate_flow.services.record.checkpoints import Damaged, LogSigner, hash_again, origin_of, sign_heads
 from fate_flow.services.record.proving import prove as proofs_of
 from fate_flow.services.record.verifying import Keys, LogReport, State, verify_log
 from fate_flow.settings.reader import load_settings
@@ -184,8 +184,10 @@ def prove(conf: Path, job_id: str | None, party: str | None, output: Path, close
     with record_of_home(conf) as (context, settings):
         signer = _signer(context, settings)
 
+        hashed = hash_again(context, context.clock, lambda: True) or {}
+
         def act(tx: Transaction) -> str:
-            sign_heads(tx, signer, context.clock(), context.fresh_salt)
+            sign_heads(tx, signer, context.clock(), context.fresh_salt, hashed)
             entries = _with_party(tx, check_party_id(party)) if party else tx.record_of_job(check_job_id(job_id))
             if not entries:
                 raise JobNotFound(f"nothing is recorded about {f'party {party}' if party else f'job {job_id}'}")

@@ -13,7 +13,7 @@ from fate_flow.peers.key_files import RECORD_FILE, ROOT_FILE
 from fate_flow.peers.site_key import read_public_key
 from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.services.context.ports import Context
-from fate_flow.services.record.checkpoints import Damaged, LogSigner, sign_heads
+from fate_flow.services.record.checkpoints import Damaged, Hashed, LogSigner, hash_again, sign_heads
 from fate_flow.services.record.sealing import seal_new
 from fate_flow.store.contract.transaction import Transaction
 
@@ -54,7 +54,9 @@ class RecordSealer(PeriodicWork):
             if signer is None:
                 self._say("there is no record key: the heads of the record are not signed (fate_flow key make)")
                 return
-            self._context.write(lambda tx: self._sign(tx, signer))
+            hashed = hash_again(self._context, self._context.clock, self._goes_on)
+            if hashed is not None:
+                self._context.write(lambda tx: self._sign(tx, signer, hashed))
         except BadSettings as error:
             self._say(f"the heads of the record are not signed: {error.message}")
         except Damaged as error:
@@ -62,8 +64,11 @@ class RecordSealer(PeriodicWork):
         else:
             self._said = ""
 
-    def _sign(self, tx: Transaction, signer: LogSigner) -> None:
-        sign_heads(tx, signer, self._context.clock(), self._context.fresh_salt)
+    def _goes_on(self) -> bool:
+        return self._may_work() and not self._is_over.is_set()
+
+    def _sign(self, tx: Transaction, signer: LogSigner, hashed: Hashed) -> None:
+        sign_heads(tx, signer, self._context.clock(), self._context.fresh_salt, hashed)
 
     def _say(self, text: str) -> None:
         if text != self._said:

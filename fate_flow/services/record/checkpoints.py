@@ -1,13 +1,17 @@
 """Checkpoints: what this party signs about its logs, and what it commits to in the logs with others.
 
 Before a head is signed, the stored bytes of the entries since the last checkpoint are hashed again. So a bit that has
-flipped on the disk is found as damage, at an index, and is not signed.
+flipped on the disk is found as damage, at an index, and is not signed. A log that was never signed may be long, and
+writers wait for the transaction that signs: `hash_again` hashes before it, page by page, in transactions of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Protocol, TypeVar
 
 from fate_flow.core.record.checkpoint import Checkpoint
 from fate_flow.core.record.commitment import commitment
@@ -19,7 +23,13 @@ from fate_flow.services.record.entries import FreshSalt
 from fate_flow.services.record.sealing import seal_new
 from fate_flow.store.contract.transaction import Transaction
 
+T = TypeVar("T")
+
 _PAGE = 1_000
+
+Hashed = Mapping[tuple[str, int], int]
+"""By log and epoch: how many of its first entries were found as they were sealed."""
+_NOTHING: Hashed = MappingProxyType({})
 
 
 class Damaged(Exception):
@@ -47,17 +57,55 @@ def origin_of(root: str, log: str, epoch: int) -> str:
     return f"{root}/{log}/{epoch}"
 
 
-def sign_heads(tx: Transaction, signer: LogSigner, at: int, fresh_salt: FreshSalt) -> tuple[StoredCheckpoint, ...]:
+def sign_heads(
+    tx: Transaction, signer: LogSigner, at: int, fresh_salt: FreshSalt, hashed: Hashed = _NOTHING
+) -> tuple[StoredCheckpoint, ...]:  # fmt: skip
     """Seal what is new, commit to the own log in the logs with others, and sign the head of each log that has grown.
 
-    Raises Damaged."""
+    `hashed`: what `hash_again` has returned; those entries are not hashed here. Raises Damaged."""
     while seal_new(tx, at):
         pass
     commitments = tuple(_commitments(tx, signer.root, at, fresh_salt))
     tx.add_to_record(commitments)
     while commitments and seal_new(tx, at):
         pass
-    return tuple(_sign(tx, signer, head, at) for head in tx.record_heads() if _has_grown(tx, head))
+    return tuple(_sign(tx, signer, head, at, hashed) for head in tx.record_heads() if _has_grown(tx, head))
+
+
+class Transactions(Protocol):
+    """Runs functions, each in a transaction of its own."""
+
+    def read(self, observe: Callable[[Transaction], T]) -> T: ...
+
+    def write(self, act: Callable[[Transaction], T]) -> T: ...
+
+
+def hash_again(transactions: Transactions, clock: Callable[[], int], goes_on: Callable[[], bool]) -> Hashed | None:
+    """Seal what is new, and hash what was not signed yet, in transactions of at most a page each.
+
+    Return None if `goes_on` says no in between. Raises Damaged."""
+    found = {}
+    for head in _sealed(transactions, clock):
+        first = transactions.read(partial(_signed_size, head=head))
+        while first < head.size:
+            if not goes_on():
+                return None
+            transactions.read(partial(_check_page, head=head, first=first))
+            first = min(first + _PAGE, head.size)
+            _sealed(transactions, clock)                # entries do not wait for the end of a long log
+        found[head.log, head.epoch] = first
+    return found
+
+
+def _sealed(transactions: Transactions, clock: Callable[[], int]) -> tuple[Head, ...]:
+    """Seal what is new; return the heads of all logs."""
+    while transactions.read(_has_new) and transactions.write(lambda tx: seal_new(tx, clock())):
+        pass
+    return transactions.read(lambda tx: tx.record_heads())
+
+
+def _has_new(tx: Transaction) -> bool:
+    return bool(tx.unsealed_entries(1))
 
 
 def _has_grown(tx: Transaction, head: Head) -> bool:
@@ -82,8 +130,8 @@ def _commitments(tx: Transaction, root: str, at: int, fresh_salt: FreshSalt) -> 
             yield new_entry(head.log, Kind.HEAD, at, fields, salt=salt, text=text)
 
 
-def _sign(tx: Transaction, signer: LogSigner, head: Head, at: int) -> StoredCheckpoint:
-    check_stored(tx, head, _signed_size(tx, head))
+def _sign(tx: Transaction, signer: LogSigner, head: Head, at: int, hashed: Hashed) -> StoredCheckpoint:
+    check_stored(tx, head, max(_signed_size(tx, head), hashed.get((head.log, head.epoch), 0)))
     origin = origin_of(signer.root, head.log, head.epoch)
     note = sign_note(Checkpoint(origin, head.size, head.edge.root).text(), signer.key_of(origin), signer.sign)
     found = StoredCheckpoint(head.epoch, head.size, str(note), at)
@@ -94,14 +142,18 @@ def _sign(tx: Transaction, signer: LogSigner, head: Head, at: int) -> StoredChec
 def check_stored(tx: Transaction, head: Head, first: int) -> None:
     """Hash the stored entries from this index on, and compare them with what was sealed. Raises Damaged."""
     while first < head.size:
-        entries = tx.sealed_entries(head.log, head.epoch, first, _PAGE)
-        hashes = sealed_hashes(tx, head, first, _PAGE)
-        for place in range(min(_PAGE, head.size - first)):
-            entry = entries[place] if place < len(entries) else None
-            is_right = entry is not None and entry.index == first + place and place < len(hashes)
-            if not is_right or leaf_hash(entries[place].content) != hashes[place]:
-                raise Damaged(head.log, head.epoch, first + place)
+        _check_page(tx, head, first)
         first += _PAGE
+
+
+def _check_page(tx: Transaction, head: Head, first: int) -> None:
+    entries = tx.sealed_entries(head.log, head.epoch, first, _PAGE)
+    hashes = sealed_hashes(tx, head, first, _PAGE)
+    for place in range(min(_PAGE, head.size - first)):
+        entry = entries[place] if place < len(entries) else None
+        is_right = entry is not None and entry.index == first + place and place < len(hashes)
+        if not is_right or leaf_hash(entries[place].content) != hashes[place]:
+            raise Damaged(head.log, head.epoch, first + place)
 
 
 def sealed_hashes(tx: Transaction, head: Head, first: int, most: int) -> tuple[bytes, ...]:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import pytest
 
 from fate_flow.core.model.frozen import changed
 from fate_flow.core.record.checkpoint import checked_checkpoint
 from fate_flow.core.record.commitment import opens
 from fate_flow.core.record.entry import OWN_LOG, log_with, read_entry
+from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.note import NoteKey, read_note
-from fate_flow.services.record.checkpoints import Damaged
+from fate_flow.server.periodic.record_sealer import RecordSealer
+from fate_flow.services.record.checkpoints import Damaged, hash_again, sign_heads
 from fate_flow.services.record.sealing import MOST_AT_ONCE, seal_new
 from fate_flow.store.memory.store import MemoryStore
 from tests.kit.core.signers import has_signed
-from tests.kit.services.records import OWN, ROOT, add, an_entry, sign
+from tests.kit.services.hand_server import HandServer
+from tests.kit.services.records import OWN, ROOT, SIGNER, add, an_entry, salts, sign
 
 WITH = log_with("10000")
 
@@ -79,9 +86,7 @@ def test_a_flipped_bit_is_damage_at_an_index_and_is_not_signed() -> None:
     add(store, [an_entry("a"), an_entry("b")])
     sign(store)
     add(store, [an_entry("c"), an_entry("d")])
-    row = store._rows.record.rows[4]
-    with store.transaction():
-        store._rows.record.put(4, changed(row, content=row.content.replace(b'"d"', b'"e"')))
+    _flip(store, 4, b'"d"', b'"e"')
 
     with pytest.raises(Damaged) as raised:
         sign(store)
@@ -90,3 +95,94 @@ def test_a_flipped_bit_is_damage_at_an_index_and_is_not_signed() -> None:
         newest = tx.newest_checkpoint(OWN_LOG, 1)
     assert newest is not None
     assert newest.size == 2
+
+
+class _CountingStore:
+    """Counts how many stored entries each transaction reads; `writes` are those that writers wait for."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.reads: list[int] = []
+        self.writes: list[int] = []
+
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
+        with self._store.reading() as tx:
+            yield _CountingTransaction(tx, self.reads)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        with self._store.transaction() as tx:
+            yield _CountingTransaction(tx, self.writes)
+
+
+class _CountingTransaction:
+    def __init__(self, tx: Any, counts: list[int]) -> None:
+        self._tx, self._counts = tx, counts
+        counts.append(0)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
+
+    def sealed_entries(self, log: str, epoch: int, first: int, most: int) -> tuple[StoredEntry, ...]:
+        found: tuple[StoredEntry, ...] = self._tx.sealed_entries(log, epoch, first, most)
+        self._counts[-1] += len(found)
+        return found
+
+
+def test_a_long_log_that_was_never_signed_is_hashed_in_short_transactions() -> None:
+    memory = MemoryStore()
+    add(memory, [an_entry(str(number)) for number in range(MOST_AT_ONCE)])
+    add(memory, [an_entry(str(number)) for number in range(MOST_AT_ONCE)])
+    add(memory, [an_entry("last")])
+    store = _CountingStore(memory)
+    context = HandServer(store=store).context
+    store.reads.clear()
+    store.writes.clear()
+
+    RecordSealer(context, lambda: SIGNER, lambda: True, lambda: None, lambda: 0.0).sign()
+
+    assert (sum(store.reads), sum(store.writes)) == (2 * MOST_AT_ONCE + 1, 0)
+    assert max(store.reads) == MOST_AT_ONCE
+    with memory.reading() as tx:
+        newest = tx.newest_checkpoint(OWN_LOG, 1)
+    assert newest is not None
+    assert newest.size == 2 * MOST_AT_ONCE + 1
+
+
+def test_what_comes_while_a_log_is_hashed_is_sealed_and_hashed_when_it_is_signed() -> None:
+    store = MemoryStore()
+    add(store, [an_entry("a"), an_entry("b")])
+    context = HandServer(store=store).context
+
+    def come() -> bool:
+        with store.transaction() as tx:
+            tx.add_to_record([an_entry("c")])
+        return True
+
+    hashed = hash_again(context, context.clock, come)
+    assert hashed == {(OWN_LOG, 1): 2}
+    with store.reading() as tx:
+        assert tx.unsealed_entries(1) == ()
+    _flip(store, 3, b'"c"', b'"d"')
+    with pytest.raises(Damaged) as raised, store.transaction() as tx:
+        sign_heads(tx, SIGNER, 1, salts, hashed or {})
+    assert raised.value.index == 2
+
+
+def test_a_server_that_lost_its_lease_hashes_no_further_and_signs_nothing() -> None:
+    store = MemoryStore()
+    add(store, [an_entry("a")])
+
+    RecordSealer(
+        HandServer(store=store).context, lambda: SIGNER, lambda: False, lambda: None, lambda: 0.0
+    ).sign()
+
+    with store.reading() as tx:
+        assert tx.newest_checkpoint(OWN_LOG, 1) is None
+
+
+def _flip(store: MemoryStore, entry_id: int, old: bytes, new: bytes) -> None:
+    row = store._rows.record.rows[entry_id]
+    with store.transaction():
+        store._rows.record.put(entry_id, changed(row, content=row.content.replace(old, new)))
