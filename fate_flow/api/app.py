@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from flask import Blueprint, Flask, request
+from flask import Blueprint, Flask, Response, request
 
 from fate_flow.api import v2_routes as v2
 from fate_flow.api.between_parties import join, party
 from fate_flow.api.between_parties.envelope import PARTIES
 from fate_flow.api.between_parties.exchange import ExchangeEnvelope, deliver_blueprint
-from fate_flow.api.between_parties.party_lines import PartyLines
+from fate_flow.api.between_parties.party_lines import PARTY, PartyLines
 from fate_flow.api.between_parties.request_rate import RequestRate
 from fate_flow.api.between_parties.streams import stream_blueprint
 from fate_flow.api.http.caller import CALLER
-from fate_flow.api.http.client_auth import OF_PAGES, OF_PARTIES, WINDOW_MS, ClientAuth
-from fate_flow.api.http.errors import Api, register_apis
+from fate_flow.api.http.client_auth import OF_PAGES, OF_PARTIES, WINDOW_MS, ClientAuth, is_for_clients
+from fate_flow.api.http.errors import REFUSED, Api, register_apis
 from fate_flow.api.http.nonces import Nonces
 from fate_flow.api.http.party_connection import (
     PLAIN,
@@ -53,10 +53,13 @@ from fate_flow.api.v1.tables import connectors, data, tables, template, tracking
 from fate_flow.core.access.joined_party import FROM, Contact
 from fate_flow.core.access.site import SiteKey
 from fate_flow.core.metrics.measures import HTTP_REQUESTS, HTTP_SECONDS, Measures, Unmeasured
+from fate_flow.core.model.errors import FlowError
+from fate_flow.core.wire.v1.retcodes import OF_PERMISSIONS, OF_QUOTAS, retcode_of
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.stream_sessions import StreamSessions
 from fate_flow.services.context.contacts import ContactNotes
 from fate_flow.services.context.ports import Context, Record
+from fate_flow.services.context.refusal_record import RefusalRecord
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.people import People
 from fate_flow.store.contract.party_keys import message_keys
@@ -78,6 +81,8 @@ def create_public_app(
     app.config["MAX_CONTENT_LENGTH"] = services.settings.limits.max_request_bytes
     app.request_class = request_class(services.settings)
     app.teardown_request(drop_part)
+    if services.context.keeps_record:
+        _record_refusals(app, RefusalRecord(services.context))
     listed = _listed_parties(services.context)
     app.before_request(PartyConnectionCheck(services.settings.party_id, _heard(services.context)).check)
     plain = PlainPartyCheck(services.settings.party_id, services.settings.plain_parties, listed.has)
@@ -95,6 +100,20 @@ def create_public_app(
     counted = AccessLog(app.wsgi_app, services.context.record, lines, services.context.measures)
     app.wsgi_app = counted  # type: ignore[method-assign]  # Flask's own hook
     return app
+
+
+def _record_refusals(app: Flask, refusals: RefusalRecord) -> None:
+    """Record what is refused because of a permission, a key or a quota, before it is read as a command."""
+
+    def note(answer: Response) -> Response:
+        error = request.environ.get(REFUSED)
+        retcode = retcode_of(error) if isinstance(error, FlowError) else answer.status_code
+        if retcode in OF_PERMISSIONS | OF_QUOTAS:
+            route = "client" if is_for_clients(request.path) else "party"
+            refusals.note(str(request.environ.get(PARTY) or ""), route, retcode)
+        return answer
+
+    app.after_request(note)
 
 
 def _for_workers(services: Services, spool: Spool) -> Iterator[Blueprint]:

@@ -42,7 +42,7 @@ from fate_flow.server.periodic.key_watch import KeyWatch
 from fate_flow.server.periodic.list_fetcher import ListFetcher
 from fate_flow.server.periodic.log_keeper import LogKeeper
 from fate_flow.server.periodic.periodic_work import PeriodicWork
-from fate_flow.server.periodic.record_sealer import RecordSealer, log_signer
+from fate_flow.server.periodic.record_sealer import RecordSealer, log_signer, own_list
 from fate_flow.server.periodic.stream_watch import StreamWatch
 from fate_flow.server.periodic.warm_providers import WarmProviders
 from fate_flow.server.runtime import (
@@ -138,7 +138,7 @@ class SchedulerLoop:
         keys = self._settings.keys_dir
         return RecordSealer(
             replace(context, specs={}), lambda: log_signer(keys, context.clock), lambda: self._scheduler.is_in_charge,
-            close, time.monotonic,
+            close, time.monotonic, lambda: own_list(keys),
         )  # fmt: skip
 
     # ------------------------------------------------------------------ events

@@ -6,16 +6,12 @@ import logging
 import threading
 from collections.abc import Callable, Hashable
 
-from fate_flow.core.model.errors import NoSpace, TooLarge, TooMany
 from fate_flow.core.model.job import Answer
 from fate_flow.core.quotas.refusal_lines import RefusalLines
 from fate_flow.core.wire.v1.job_answers import quota_in, why_in
-from fate_flow.core.wire.v1.retcodes import retcode_of_kind
+from fate_flow.core.wire.v1.retcodes import OF_QUOTAS
 
 LOG = logging.getLogger(__name__)
-
-OF_QUOTAS = frozenset(map(retcode_of_kind, (NoSpace, TooLarge, TooMany)))
-"""The retcodes of refusals by quotas."""
 
 
 class QuotaLog:

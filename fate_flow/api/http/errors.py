@@ -25,6 +25,10 @@ Statuses = Mapping[type[FlowError], int]
 """HTTP statuses by error; of several classes that fit, the first counts."""
 
 
+REFUSED = "fate_flow.refused"
+"""The key in the WSGI environment of the FlowError that answers a request."""
+
+
 class Envelope(Protocol):
     """What one kind of callers is told about an error. Each method returns the whole answer."""
 
@@ -65,7 +69,11 @@ def register_apis(app: Flask, default: Api, *others: Api) -> None:
             return by_blueprint.get(request.blueprint, default.envelope)
         return next((api.envelope for api in others if api.has(request.path)), default.envelope)
 
-    app.register_error_handler(FlowError, lambda error: envelope().refused(error))
+    def refused(error: FlowError) -> Response:
+        request.environ[REFUSED] = error
+        return envelope().refused(error)
+
+    app.register_error_handler(FlowError, refused)
     app.register_error_handler(HTTPException, lambda error: envelope().not_served(error))
     app.register_error_handler(Exception, lambda error: envelope().failed(defect_text(error)))
     for kind in BROKEN_BODIES:       # raised while the application reads the body

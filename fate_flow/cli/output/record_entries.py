@@ -13,6 +13,9 @@ NameOf = Callable[[str], str]
 """Returns the name of a person by the random id in entries; empty if it is not known here."""
 
 
+_WITH_TEXT = ("status", "act", "decision", "worker")
+
+
 def fields_of(one: StoredEntry) -> Mapping[str, Any]:
     """Return what the entry says; an entry that cannot be read says only that."""
     try:
@@ -31,28 +34,64 @@ def text_of(one: StoredEntry, name_of: NameOf) -> str:
     """Return the entry as a sentence, with the text beside it if that is still there."""
     said = fields_of(one)
     text = _sentence(said, other_party(one.log), name_of)
-    return f"{text}: {one.text}" if one.text and said["kind"] in ("status", "act") else text
+    return f"{text}: {one.text}" if one.text and said["kind"] in _WITH_TEXT else text
 
 
 def _sentence(said: Mapping[str, Any], other: str, name_of: NameOf) -> str:
-    match said["kind"]:
-        case "status":
-            who = " ".join(str(said[key]) for key in ("level", "party", "task", "version") if key in said)
-            reason = f" ({said['reason']})" if "reason" in said else ""
-            return f"{who}: {said.get('old', '')} -> {said.get('new', '')}{reason}"
-        case "act":
-            who = said.get("who", "")
-            return f"{name_of(who) or who or 'somebody'}: {said.get('what', '')}"
-        case "sent":
-            return f"to party {other}: {_command(said)}"
-        case "answered":
-            heard = "" if said.get("acknowledged") else ", which does not say that it has recorded it"
-            return f"party {other} has answered {said.get('retcode')}{heard}"
-        case "received":
-            return f"from party {other}: {_command(said)}; answered {said.get('retcode')}"
-        case "head":
-            return f"commits to the own log in the log with party {other}"
-    return str(said["kind"])
+    sentence = _SENTENCES.get(said["kind"])
+    return sentence(said, other, name_of) if sentence is not None else str(said["kind"])
+
+
+def _status(said: Mapping[str, Any], *_: object) -> str:
+    who = " ".join(str(said[key]) for key in ("level", "party", "task", "version") if key in said)
+    reason = f" ({said['reason']})" if "reason" in said else ""
+    return f"{who}: {said.get('old', '')} -> {said.get('new', '')}{reason}"
+
+
+def _act(said: Mapping[str, Any], _: str, name_of: NameOf) -> str:
+    who = said.get("who", "")
+    return f"{name_of(who) or who or 'somebody'}: {said.get('what', '')}"
+
+
+def _decision(said: Mapping[str, Any], *_: object) -> str:
+    return f"{said.get('outcome')} {said.get('command')} of party {said.get('party')} ({said.get('about')})"
+
+
+def _refused(said: Mapping[str, Any], *_: object) -> str:
+    whose = f"party {said['party']}" if "party" in said else "somebody whom no key has proved"
+    count, route = said.get("count"), said.get("route")
+    return f"{whose}, {count} times within a minute, at routes of a {route}: refused with {said.get('retcode')}"
+
+
+def _worker(said: Mapping[str, Any], *_: object) -> str:
+    return f"worker {said.get('worker')} of {said.get('party')}, {said.get('task')}, {said.get('step')}"
+
+
+def _keys(said: Mapping[str, Any], *_: object) -> str:
+    return f"this party is known by its key list {said.get('number')}"
+
+
+def _sent(said: Mapping[str, Any], other: str, _: NameOf) -> str:
+    return f"to party {other}: {_command(said)}"
+
+
+def _answered(said: Mapping[str, Any], other: str, _: NameOf) -> str:
+    heard = "" if said.get("acknowledged") else ", which does not say that it has recorded it"
+    return f"party {other} has answered {said.get('retcode')}{heard}"
+
+
+def _received(said: Mapping[str, Any], other: str, _: NameOf) -> str:
+    return f"from party {other}: {_command(said)}; answered {said.get('retcode')}"
+
+
+def _head(_said: Mapping[str, Any], other: str, _: NameOf) -> str:
+    return f"commits to the own log in the log with party {other}"
+
+
+_SENTENCES: Mapping[str, Callable[[Mapping[str, Any], str, NameOf], str]] = {
+    "status": _status, "act": _act, "decision": _decision, "refused": _refused, "worker": _worker, "keys": _keys,
+    "sent": _sent, "answered": _answered, "received": _received, "head": _head,
+}  # fmt: skip
 
 
 def _command(said: Mapping[str, Any]) -> str:

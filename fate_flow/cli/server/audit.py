@@ -73,7 +73,7 @@ def show(conf: Path, job_id: str, form: str) -> None:
 @conf_option
 @click.option("-p", "--party", metavar="PARTY", help="Only what is in the log with this party.")
 @click.option("--person", metavar="NAME", help="Only what this person has asked for.")
-@click.option("--kind", metavar="KIND", help="Only entries of this kind: status, act, sent, answered, received, head.")
+@click.option("--kind", metavar="KIND", help="Only entries of this kind: status, act, decision, sent, ...")
 @click.option("--status", metavar="STATUS", help="Only changes to this status.")
 @click.option("--since", metavar="TIME", help="Only from this time on, in UTC: 2026-11-27 or 2026-11-27T08:30:00.")
 @click.option("--digest", metavar="DIGEST", help="Only entries with this commitment or message number.")

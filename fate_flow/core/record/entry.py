@@ -27,6 +27,10 @@ class Kind(StrEnum):
 
     STATUS = "status"            # a job, seat, task, share or worker has changed its status (own log)
     ACT = "act"                  # a person or an operator has asked for something (own log)
+    DECISION = "decision"        # this party has accepted or refused what another one has asked for (own log)
+    REFUSED = "refused"          # how many requests of a caller were refused within a minute (own log)
+    WORKER = "worker"            # a worker was ordered, or has ended: what it was given and has made (own log)
+    KEYS = "keys"                # the key list by which others know this party from now on (own log)
     SENT = "sent"                # this party has a message for the other one
     ANSWERED = "answered"        # the other party has answered it
     RECEIVED = "received"        # this party has carried out, or refused, a message of the other one, and answers so

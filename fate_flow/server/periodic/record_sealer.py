@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 from fate_flow.core.access.fingerprint import fingerprint_of
-from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.access.key_list import read_key_list, read_signed_key_list
+from fate_flow.core.model.errors import BadRequest, BadSettings
 from fate_flow.peers.key_changes import record_key
-from fate_flow.peers.key_files import RECORD_FILE, ROOT_FILE
+from fate_flow.peers.key_files import LIST_FILE, RECORD_FILE, ROOT_FILE
 from fate_flow.peers.site_key import read_public_key
 from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.checkpoints import Damaged, Hashed, LogSigner, hash_again, sign_heads
+from fate_flow.services.record.entries import of_own_keys
 from fate_flow.services.record.sealing import seal_new
 from fate_flow.store.contract.transaction import Transaction
 
@@ -29,12 +32,15 @@ class RecordSealer(PeriodicWork):
     def __init__(
         self, context: Context, signer: Callable[[], LogSigner | None], may_work: Callable[[], bool],
         close: Callable[[], None], monotonic: Callable[[], float],
+        own_keys: Callable[[], tuple[int, str] | None] = lambda: None,
     ) -> None:  # fmt: skip
-        """`signer` returns None without a record key, and may raise BadSettings. The thread calls `close` at its
-        end."""
+        """`signer` returns None without a record key, and may raise BadSettings. `own_keys` returns the number and the
+        SHA-256 of the own key list; None if there is none. The thread calls `close` at its end."""
         super().__init__("record", "the record could not be sealed; it is tried again", close, again=_STAND_BY_SECONDS)
         self._context, self._signer, self._may_work, self._monotonic = context, signer, may_work, monotonic
         self._signed_at = monotonic() - SIGN_SECONDS
+        self._own_keys = own_keys
+        self._known_keys: tuple[int, str] | None = None
         self._said = ""
 
     def step(self) -> float:
@@ -48,8 +54,9 @@ class RecordSealer(PeriodicWork):
         return _SEAL_SECONDS
 
     def sign(self) -> None:
-        """Sign the heads of all logs that have grown."""
+        """Record the own key list if it has changed, and sign the heads of all logs that have grown."""
         try:
+            self._note_own_keys()
             signer = self._signer()
             if signer is None:
                 self._say("there is no record key: the heads of the record are not signed (fate_flow key make)")
@@ -70,10 +77,29 @@ class RecordSealer(PeriodicWork):
     def _sign(self, tx: Transaction, signer: LogSigner, hashed: Hashed) -> None:
         sign_heads(tx, signer, self._context.clock(), self._context.fresh_salt, hashed)
 
+    def _note_own_keys(self) -> None:
+        """Record the key list by which others know this party: once after each start, and when it has changed."""
+        found = self._own_keys()
+        if found is not None and found != self._known_keys:
+            self._context.write(lambda tx: tx.add_to_record([of_own_keys(self._context.clock(), *found)]))
+            self._known_keys = found
+
     def _say(self, text: str) -> None:
         if text != self._said:
             self._said = text
             log.error(text)
+
+
+def own_list(folder: Path) -> tuple[int, str] | None:
+    """Return the number and the SHA-256 of the key list in this folder; None if there is none. Raises BadSettings."""
+    file = folder / LIST_FILE
+    if not file.exists():
+        return None
+    try:
+        content = read_signed_key_list(file.read_text(encoding="utf-8")).content
+    except (OSError, BadRequest) as error:
+        raise BadSettings(f"{file}: cannot be read") from error
+    return read_key_list(content).number, sha256(content.encode()).hexdigest()
 
 
 def log_signer(folder: Path, clock: Callable[[], int]) -> LogSigner | None:

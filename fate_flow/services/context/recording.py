@@ -1,17 +1,20 @@
-"""What use cases record beside the changes of statuses: answers, commands of other parties, and acts of people.
+"""What use cases record beside the changes of statuses: answers, commands of other parties and what was decided about
+them, workers, and acts of people.
 
 Each is an entry of the record, written by the transaction of what it is about. Without `record.switch` nothing is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from fate_flow.core.model.job import Answer, Command
+from fate_flow.core.model.job import Answer, Command, Worker
 from fate_flow.core.record.entry import NewEntry
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.record.entries import of_act, of_answered, of_received
+from fate_flow.services.record.entries import of_act, of_answered, of_decision, of_received, of_worker
 from fate_flow.store.contract.transaction import Transaction
 
 
@@ -22,11 +25,15 @@ def record_answer(unit: UnitOfWork, command: Command, answer: Answer) -> None:
 
 
 def record_received(unit: UnitOfWork, command: Command, caller: str, answer: Answer) -> Answer:
-    """Record a command of another party, and the answer to it; return the answer, which says so."""
+    """Record a command of another party, the answer to it, and what was decided about it; return the answer, which says
+    that it is recorded."""
     if not unit.context.keeps_record:
         return answer
     entry = of_received(command, caller, answer, unit.now, unit.context.fresh_salt)
     unit.pending = unit.pending.with_recorded(entry)
+    decision = of_decision(command, caller, answer, unit.now, unit.context.fresh_salt)
+    if decision is not None:
+        unit.pending = unit.pending.with_recorded(decision)
     return replace(answer, is_recorded=True)
 
 
@@ -35,6 +42,11 @@ def record_act(unit: UnitOfWork, what: str, by: str, job_id: str = "", text: str
     sign. `text`: what is not for everybody who may once see the entry."""
     if unit.context.keeps_record:
         unit.pending = unit.pending.with_recorded(_entry_of_act(unit.context, unit.tx, what, by, job_id, text))
+
+
+def record_worker(unit: UnitOfWork, worker: Worker, step: str, said: Mapping[str, Any]) -> None:
+    """Record that a worker was `ordered` or has `ended`, with what it was given or has made."""
+    unit.pending = unit.pending.with_recorded(of_worker(worker, step, unit.now, said, unit.context.fresh_salt))
 
 
 def record_act_in(context: Context, tx: Transaction, what: str, by: str, text: str = "") -> None:

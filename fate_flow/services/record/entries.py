@@ -1,15 +1,20 @@
-"""What becomes an entry of the record: changes of statuses, acts of people, and messages between parties."""
+"""What becomes an entry of the record: changes of statuses, acts of people, decisions, workers, and messages between
+parties."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fate_flow.core.model.history import HistoryEntry
-from fate_flow.core.model.job import Answer, Command
+from fate_flow.core.model.job import Answer, Command, CommandKind, Worker
 from fate_flow.core.record.commitment import commitment, number_of
 from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, log_with, new_entry
+from fate_flow.core.record.refusal_counts import Refusals
+from fate_flow.core.wire.v1.job_answers import quota_in, why_in
 from fate_flow.core.wire.v1.recorded import answer_content, request_content
+from fate_flow.core.wire.v1.retcodes import OF_PERMISSIONS, OF_QUOTAS
 
 FreshSalt = Callable[[], str]
 
@@ -30,6 +35,53 @@ def of_act(at: int, what: str, who: str, job_id: str, text: str, fresh_salt: Fre
     """Return the entry of what somebody has asked for. `who`: the random id of the person; empty if nobody has to say
     who he is here. `text`: what is not for everybody, such as the name of a table."""
     return _with_text(OWN_LOG, Kind.ACT, at, {"what": what, "who": who}, job_id, text, fresh_salt)
+
+
+def of_decision(command: Command, caller: str, answer: Answer, at: int, fresh_salt: FreshSalt) -> NewEntry | None:
+    """Return the entry of what this party has decided about a command of another one: whether it takes part in a job,
+    and what a quota or a missing permission has refused; None if nothing was to be decided."""
+    quota = quota_in(answer.data)
+    if quota or answer.retcode in OF_QUOTAS:
+        about = "quota"
+    elif answer.retcode in OF_PERMISSIONS:
+        about = "permission"
+    elif command.kind is CommandKind.CREATE:
+        about = "admission"
+    else:
+        return None
+    is_accepted = answer.is_ok and not quota
+    fields = {
+        "about": about, "party": caller, "command": command.kind.value, "quota": quota,
+        "outcome": "accepted" if is_accepted else "refused", "retcode": answer.retcode,
+    }  # fmt: skip
+    why = why_in(answer.data) if quota else "" if answer.is_ok else answer.retmsg
+    return _with_text(OWN_LOG, Kind.DECISION, at, fields, command.job_id, why, fresh_salt)
+
+
+def of_refusals(one: Refusals, at: int) -> NewEntry:
+    """Return the entry of requests that were refused before they were read as commands."""
+    fields = {
+        "party": one.party_id, "route": one.route, "retcode": one.retcode, "count": one.count, "first": one.first,
+        "last": one.last,
+    }  # fmt: skip
+    return new_entry(OWN_LOG, Kind.REFUSED, at, fields)
+
+
+def of_worker(worker: Worker, step: str, at: int, said: Mapping[str, Any], fresh_salt: FreshSalt) -> NewEntry:
+    """Return the entry of a worker that was ordered or has ended. `said`: what it was given, or has made; it is
+    committed to, since it names programs and tables."""
+    key = worker.task
+    fields = {
+        "worker": worker.worker_id, "step": step, "party": str(key.party), "task": key.name,
+        "version": key.version or None,
+    }  # fmt: skip
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _with_text(OWN_LOG, Kind.WORKER, at, fields, key.job_id, text, fresh_salt)
+
+
+def of_own_keys(at: int, number: int, digest: str) -> NewEntry:
+    """Return the entry of this party's own key list. `digest`: SHA-256 of its content, which is public."""
+    return new_entry(OWN_LOG, Kind.KEYS, at, {"number": number, "list": digest})
 
 
 def _with_text(

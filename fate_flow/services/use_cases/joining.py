@@ -10,6 +10,7 @@ from fate_flow.core.access.key_list import KeyList, SignedKeyList
 from fate_flow.core.access.known_keys import known_keys
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context
+from fate_flow.services.context.recording import record_act_in
 from fate_flow.services.use_cases.keys import put_key_list
 from fate_flow.store.contract.transaction import Transaction
 
@@ -23,6 +24,7 @@ def save_joined_party(
     def save(tx: Transaction) -> None:
         put_key_list(tx, keys, signed, root_id, True, party.joined_by, context.clock())
         tx.put_joined_party(party)
+        record_act_in(context, tx, f"party {party.party_id} joined", party.joined_by, fingerprint_of(root_id))
 
     context.write(save, is_repeatable=True)
     text = f"party {party.party_id} at {party.address} has joined; its root key: {fingerprint_of(root_id)}"

@@ -39,6 +39,7 @@ from fate_flow.services.workers.launch_orders import launch_order
 from fate_flow.services.workers.moves import exit_worker, move_federated, move_party_task, place_fields, read_again
 from fate_flow.services.workers.needs import with_devices
 from fate_flow.services.workers.outputs import publish_outputs, why_unknown
+from fate_flow.services.workers.recorded_workers import record_order
 from fate_flow.services.workers.reports import tell_initiator
 
 A_MOMENT = 1_000
@@ -126,6 +127,7 @@ def _launch(unit: UnitOfWork, worker: Worker, task: Task, spec: JobSpec) -> None
     if isinstance(order, str):
         _fail_launch(unit, worker, task, order)
         return
+    record_order(unit, order)
     unit.after_commit(LaunchWorker(order))
 
 

@@ -24,6 +24,7 @@ from fate_flow.services.workers.moves import (
     place_fields,
     read_again,
 )
+from fate_flow.services.workers.recorded_workers import record_end
 from fate_flow.services.workers.reports import tell_initiator
 
 
@@ -100,6 +101,7 @@ class WorkerWatch:
         seen = observation.exit
         reason, message = how_it_ended(task, seen)
         exit_worker(unit, worker, task, reason, message, _exit_text(observation))
+        record_end(unit, worker, reason, observation)
         unit.context.launch_problems.pop(worker.worker_id, None)
         if reason is Reason.DONE:
             message = message or models_text(unit, task, observation.made.artifacts)

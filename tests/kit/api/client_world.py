@@ -286,7 +286,7 @@ def make_world(
     home: Path, limits: Limits | None = None, data_roots: tuple[Path, ...] = (), ceilings: Ceilings = NO_CEILINGS,
     client_keys: ClientKeys | None = None, duplicate_ids: str = LAST, site: SiteRule = UNSIGNED,
     allowed_hosts: frozenset[str] = frozenset(), modules: Mapping[str, ModuleInfo] = CATALOGUE,
-    quotas: Quotas | None = None, plain_parties: PlainParties | None = None,
+    quotas: Quotas | None = None, plain_parties: PlainParties | None = None, keeps_record: bool = False,
 ) -> World:
     settings = Settings(
         party_id="9999", home=home, log_dir=home / "logs", limits=limits or Limits(submit_timeout=0.05),
@@ -305,7 +305,7 @@ def make_world(
         files=FakeFiles(), record=record, modules=modules,
         defaults=JobParameters(), rules=Rules(), routes=frozenset({"10000"}),
         clock=lambda: next(clock), fresh_id=lambda: f"{next(fresh):032x}", ceilings=ceilings, site=site,
-        quotas=quotas or Quotas("9999"), models=ModelStore(home / "models"),
+        quotas=quotas or Quotas("9999"), models=ModelStore(home / "models"), keeps_record=keeps_record,
     )  # fmt: skip
     use_cases = UseCases(context, lambda jobs, *_: rung.append(jobs), 4, settings.limits.submit_timeout)
     peers = FakePeers()

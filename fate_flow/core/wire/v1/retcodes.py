@@ -65,3 +65,10 @@ def retcode_of(error: FlowError) -> int:
 
 def retcode_of_kind(kind: type[FlowError]) -> int:
     return next((retcode for known, retcode in RETCODE_OF.items() if issubclass(kind, known)), _ANY_ERROR)
+
+
+OF_QUOTAS = frozenset(map(retcode_of_kind, (NoSpace, TooLarge, TooMany)))
+"""The retcodes of refusals by quotas."""
+
+OF_PERMISSIONS = frozenset({retcode_of_kind(PermissionDenied)})
+"""The retcodes of refusals because the caller may not do that, or has not proved who it is."""

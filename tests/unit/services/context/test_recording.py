@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
+from fate_flow.core.access.fingerprint import fingerprint_of
+from fate_flow.core.access.joined_party import JoinedParty
+from fate_flow.core.access.key_list import KeyList, SignedKeyList
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.reasons import Reason
@@ -16,6 +20,8 @@ from fate_flow.core.record.entry import read_entry
 from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.wire.v1.recorded import answer_content, request_content
 from fate_flow.services.context.recording import record_act, record_act_in, record_answer, record_received
+from fate_flow.services.context.refusal_record import RefusalRecord
+from fate_flow.services.use_cases.joining import save_joined_party
 from fate_flow.services.use_cases.who_asked import note_act, note_who_asked
 from tests.kit.services.hand_server import HandServer
 from tests.kit.values import GUEST, HOST, JOB_ID, NOW
@@ -99,6 +105,70 @@ def test_both_parties_commit_to_the_same_values(server: HandServer) -> None:
     assert received["number"] == answered["number"]
     assert received["answer"] == answered["answer"]
     assert answered["acknowledged"] is True
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "said"),
+    [
+        (START, Answer(), None),
+        (replace(START, kind=CommandKind.CREATE), Answer(),
+         {"about": "admission", "command": "create", "outcome": "accepted", "retcode": 0}),
+        (replace(START, kind=CommandKind.CREATE), Answer(103, "table secret is missing"),
+         {"about": "admission", "command": "create", "outcome": "refused", "retcode": 103}),
+        (START, Answer(108, "secret"),
+         {"about": "permission", "command": "start", "outcome": "refused", "retcode": 108}),
+        (START, Answer(429, "secret"), {"about": "quota", "command": "start", "outcome": "refused", "retcode": 429}),
+        (replace(START, kind=CommandKind.APPLY), Answer(0, data={"why": "secret", "quota": "cores_share"}),
+         {"about": "quota", "command": "resource/apply", "outcome": "refused", "retcode": 0, "quota": "cores_share"}),
+    ],
+)  # fmt: skip
+def test_what_was_decided_about_a_command_is_recorded_beside_it(
+    server: HandServer, command: Command, answer: Answer, said: dict[str, object] | None
+) -> None:
+    with server.unit() as unit:
+        record_received(unit, command, "10000", answer)
+
+    found = [one for one in entries(server) if one.kind == "decision"]
+    if said is None:
+        assert found == []
+        return
+    (one,) = found
+    fields = dict(read_entry(one.content))
+    assert one.log == "own"
+    assert ("secret" in one.text) == (fields.pop("message", None) is not None)
+    assert b"secret" not in one.content
+    assert fields == {"v": 1, "kind": "decision", "at": NOW, "job": JOB_ID, "party": "10000", **said}
+
+
+def test_a_flood_of_refusals_is_one_entry_a_minute(server: HandServer) -> None:
+    due: list[Callable[[], None]] = []
+    refusals = RefusalRecord(server.context, lambda _, act: due.append(act))
+    for _ in range(500):
+        refusals.note("10000", "party", 429)
+    due.pop()()
+    assert entries(server) == [], "the minute is not over"
+
+    server.now += 60_000
+    refusals.note("10000", "party", 108)
+    due.pop()()
+    (one,) = entries(server)
+    assert read_entry(one.content) == {
+        "v": 1, "kind": "refused", "at": server.now, "party": "10000", "route": "party", "retcode": 429, "count": 500,
+        "first": NOW, "last": NOW,
+    }  # fmt: skip
+    server.now += 60_000
+    due.pop()()
+    assert (len(entries(server)), due) == (2, [])
+
+
+def test_a_party_that_joins_is_recorded_with_its_keys(server: HandServer) -> None:
+    party = JoinedParty("10000", "https://10.0.0.2:9370", "one two three four five six", NOW, "alice", 0)
+    keys = KeyList("10000", 1, NOW, ())
+    save_joined_party(server.context, party, keys, SignedKeyList("", "content", ""), "AB" * 32)
+
+    (one,) = entries(server)
+    assert read_entry(one.content)["what"] == "party 10000 joined"
+    assert one.text == fingerprint_of("AB" * 32)
 
 
 def test_a_command_of_a_party_without_a_record_is_recorded_under_a_number_of_its_own(server: HandServer) -> None:

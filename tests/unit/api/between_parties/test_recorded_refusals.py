@@ -1,0 +1,54 @@
+"""Which refusals the record counts, and of whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fate_flow.api import app as public
+from fate_flow.core.quotas.quota import PartyQuota, Quotas
+from tests.kit.api.client_world import World, make_world
+
+NOTED: list[tuple[str, str, int]] = []
+
+
+class Noted:
+    """Takes the place of what writes them after a minute."""
+
+    def __init__(self, _: object) -> None:
+        NOTED.clear()
+
+    def note(self, *refusal: object) -> None:
+        NOTED.append(refusal)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setattr(public, "RefusalRecord", Noted)
+    world = make_world(
+        tmp_path, quotas=Quotas("9999", PartyQuota(requests_per_second=1, requests_at_once=1)), keeps_record=True
+    )
+    yield world
+    world.store.close()
+
+
+def beat(world: World, **headers: str) -> int:
+    return world.post("party/heartbeat", {"jobs": []}, headers=headers).status_code
+
+
+def test_a_request_that_is_too_fast_or_of_nobody_is_counted_and_others_are_not(world: World) -> None:
+    assert beat(world, **{"SRC-PARTY-ID": "10000"}) == 200
+    assert NOTED == []
+    while beat(world, **{"SRC-PARTY-ID": "10000"}) != 429:
+        pass
+    assert NOTED == [("", "party", 429)]
+    beat(world)
+    assert NOTED[1:] == [("", "party", 108)]
+
+
+def test_nothing_is_counted_of_requests_that_are_answered_or_are_wrong(world: World) -> None:
+    world.post("job/list/job", {})
+    world.post("job/query", {"job_id": "no"})
+    assert NOTED == []
