@@ -148,7 +148,7 @@ def _with_heavy_tests() -> list[str]:
 
 def run_all(arguments: Sequence[str]) -> int:
     """Run all checks and tests but those of `--heavy`, or the tests that are asked for; return the exit code."""
-    wanted = PARTS | BROWSER if arguments else PARTS
+    wanted = PARTS | BROWSER if any("browser" in one for one in arguments) else PARTS
     with _own_folder() as folder, _mariadb(folder) as server, _fetched(wanted) as parts:
         environment, outcome = _environment(folder), Outcome()
         with _Checks(folder, environment, () if arguments else CHECKS) as checks:

@@ -36,6 +36,7 @@ def test_everything_settles_on_sqlite(tmp_path: Path) -> None:
     suffers(tmp_path, with_mariadb=False)
 
 
+@pytest.mark.heavy
 @pytest.mark.mariadb
 def test_everything_settles_on_mariadb(tmp_path: Path) -> None:
     if not os.environ.get(MYSQL):      # this test starts one of its own, which it may kill

@@ -16,7 +16,7 @@ from tests.simulation.limits import LimitStory, hunt
 
 pytestmark = pytest.mark.long
 
-STORIES, SEEDS = 40, 200
+STORIES, SEEDS = 15, 200
 _KEEP = allowed._share
 
 MUTANTS: dict[str, Callable[[], Any]] = {

@@ -110,6 +110,7 @@ def rows_of(party: PartyServer, role: str, job_id: str, name: str) -> list[list[
     return sorted(rows)
 
 
+@pytest.mark.heavy
 def test_tables_become_data_frames_of_a_provider_and_data_frames_become_tables(cluster: Cluster) -> None:
     wait_for_providers(cluster)
     meta = {"label_name": "y"}
@@ -170,6 +171,7 @@ def printed(party: PartyServer, job_id: str) -> str:
     return "".join(path.read_text() for path in (party.home / "logs" / job_id).rglob("*_std.log"))
 
 
+@pytest.mark.heavy
 def test_half_a_data_frame_is_nobodys_output(cluster: Cluster) -> None:
     wait_for_providers(cluster)
     both = cluster.parties.values()

@@ -75,6 +75,7 @@ def _written(conf: Path, ports: Ports) -> Path:
     return conf
 
 
+@pytest.mark.heavy
 def test_the_installed_server_starts_and_runs_a_job(installed: Path, tmp_path: Path) -> None:
     home, log = tmp_path / "home", tmp_path / "server.log"
     conf, settings = home / "conf" / "service_conf.yaml", tmp_path / "settings.yaml"

@@ -23,6 +23,7 @@ def tell(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+@pytest.mark.heavy
 def test_a_server_that_dies_at_any_point_of_a_job_leaves_the_books_balanced(tmp_path: Path) -> None:
     outcome = run(tmp_path, SEED, STEP, with_mariadb=False, tell=tell)
     print(outcome.figures())

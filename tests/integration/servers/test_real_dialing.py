@@ -141,6 +141,7 @@ def test_streams_are_opened_in_both_directions(joined: Strangers) -> None:
         assert "arrived: 2000000" in printed(server, job_id)
 
 
+@pytest.mark.heavy
 def test_connections_are_made_again_after_either_server_was_killed(joined: Strangers) -> None:
     for party_id in PARTIES:
         home = joined.servers[party_id].home

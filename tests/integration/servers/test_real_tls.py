@@ -216,6 +216,7 @@ def issuer_at(joined: Joined, party_id: str, certified: CertifiedParty | None) -
     return str(name.value)
 
 
+@pytest.mark.heavy
 def test_an_announced_tls_key_takes_over_without_a_restart(joined: Joined) -> None:
     """The certificate of the company is of the present key: with the next one, the server makes its own again."""
     keys, guest = joined.keys[HOST], joined.cluster.guest

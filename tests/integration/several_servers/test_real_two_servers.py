@@ -98,6 +98,7 @@ def submitted(servers: TwoServers) -> str:
     return str(answer["jobId"])
 
 
+@pytest.mark.heavy
 def test_a_job_survives_the_death_of_who_schedules_in_its_middle_and_the_next_one_that_of_the_other(
     servers: TwoServers, record_property: pytest.RecordProperty
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_job_survives_the_death_of_who_schedules_in_its_middle_and_the_next_on
     assert set(seen) == {FIRST, SECOND}
 
 
+@pytest.mark.heavy
 def test_jobs_that_wait_and_reserve_survive_the_deaths_of_both_servers_in_turn(servers: TwoServers) -> None:
     """More jobs than fit are submitted, run and wait meanwhile; each is accepted once, and succeeds at both parties."""
     with ThreadPoolExecutor(4) as pool:
