@@ -17,7 +17,7 @@ import os
 import signal
 import socket
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -60,13 +60,14 @@ def run_worker(folder: Path, wakeup_fd: int | None = None, groups: Groups | None
     _leave_the_server(wakeup_fd)
     if not claim(folder):
         return
-    try:
-        end = _run_to_the_end(folder, wakeup, groups)
-    except Exception as error:  # noqa: BLE001  # without a recorded end the worker would count as lost
-        _kill_descendants()
-        what = os_error_text(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-        end = Exit(None, None, "not_started", " ".join(f"runner: {what}".split()))
-    _record(folder, end)
+    with ExitStack() as until_recorded:
+        try:
+            end = _run_to_the_end(folder, wakeup, groups, until_recorded)
+        except Exception as error:  # noqa: BLE001  # without a recorded end the worker would count as lost
+            _kill_descendants()
+            what = os_error_text(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+            end = Exit(None, None, "not_started", " ".join(f"runner: {what}".split()))
+        _record(folder, end)
     wakeup.wake("exited")
 
 
@@ -96,7 +97,9 @@ def _leave_the_server(wakeup_fd: int | None) -> None:
     proc.set_name("fate-runner")
 
 
-def _run_to_the_end(folder: Path, wakeup: _RunnerWakeup, groups: Groups | None) -> Exit:
+def _run_to_the_end(
+    folder: Path, wakeup: _RunnerWakeup, groups: Groups | None, until_recorded: ExitStack
+) -> Exit:  # fmt: skip
     spec = WorkerSpec.from_json(folder, (folder / LAUNCH).read_text())
     sign = ShownSign(folder, spec.sign_seconds > 0, time.monotonic())
     sign.show(time.monotonic())
@@ -104,16 +107,19 @@ def _run_to_the_end(folder: Path, wakeup: _RunnerWakeup, groups: Groups | None) 
         return Exit(None, None, "stopped")
     group = groups.begin(folder.name, spec.limits) if groups else None
     try:
-        return _run_in(group, spec, wakeup, sign)
+        return _run_in(group, spec, wakeup, sign, until_recorded)
     finally:
         if group:
             with suppress(OSError):      # how the worker ended counts; the spawner's sweep removes the group
                 group.end()
 
 
-def _run_in(group: Group | None, spec: WorkerSpec, wakeup: _RunnerWakeup, sign: ShownSign) -> Exit:
+def _run_in(
+    group: Group | None, spec: WorkerSpec, wakeup: _RunnerWakeup, sign: ShownSign, until_recorded: ExitStack
+) -> Exit:  # fmt: skip
     output = _captured(spec) if spec.output_max_bytes else None
     pid, report = _start(spec, output, group)
+    until_recorded.enter_context(sign.shown_every(spec.sign_seconds))
     wakeup.wake("started")
     cause = _Watch(spec, pid, group, sign).wait()
     if group:
@@ -204,7 +210,6 @@ class _Watch:
         return not (has_grace and _has_others(self._pid))
 
     def _check(self, asked: bool, now: float) -> None:
-        self._sign.show(now)
         stop = Stop.read(self._spec.folder)
         if self._ending is None:
             self._end_if_due(asked, stop, now)
@@ -212,7 +217,7 @@ class _Watch:
             self._ending.shorten(stop.grace_seconds)
         if self._group and self._group.kills():
             self._group.kill()      # version 1 kills one process of the group, and the others would wait for it
-        if self._ending and now >= self._ending.kill_at:
+        if self._ending and now >= min(self._ending.kill_at, self._sign.kill_at):
             os.killpg(self._pid, signal.SIGKILL)
 
     def _end_if_due(self, asked: bool, stop: Stop | None, now: float) -> None:

@@ -4,20 +4,26 @@ The runner of a worker rewrites the file `sign` in its folder every two seconds.
 for the runner's process, and compares no clocks: it counts on its own monotonic clock how long it has seen the same
 content. A worker without a new sign for LOST_SECONDS is lost. A runner that could not write its sign for half of that
 time ends its worker, so that no other attempt runs beside it: its machine is cut off from the shared folder.
+
+A thread of the runner shows the sign until the end of the worker is recorded: to kill many processes, to remove large
+folders and to find space for the end on a full disk may take longer than LOST_SECONDS.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SIGN = "sign"
 SIGN_SECONDS = 2.0
 LOST_SECONDS = 30.0
 _OVERDUE_SECONDS = LOST_SECONDS / 2
+_KILL_SECONDS = LOST_SECONDS - 5
 
 
 class ShownSign:
@@ -42,9 +48,30 @@ class ShownSign:
             self._count += 1
             self._shown = now
 
+    @contextmanager
+    def shown_every(self, seconds: float) -> Iterator[None]:
+        """Show it by a thread. This process must not fork meanwhile."""
+        is_over = threading.Event()
+
+        def repeat() -> None:
+            while not is_over.wait(seconds):
+                self.show(time.monotonic())
+
+        if self._is_wanted:
+            threading.Thread(target=repeat, daemon=True).start()
+        try:
+            yield
+        finally:
+            is_over.set()
+
     def is_overdue(self, now: float) -> bool:
         """Return whether no sign could be shown for so long that others may count the worker as lost."""
         return self._is_wanted and now - self._shown >= _OVERDUE_SECONDS
+
+    @property
+    def kill_at(self) -> float:
+        """Return when the worker is to be killed, whatever its grace: soon after that, others count it as lost."""
+        return self._shown + _KILL_SECONDS if self._is_wanted else math.inf
 
 
 class SeenSigns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,18 @@ from fate_flow.engines.local import engine as engines
 from fate_flow.engines.local.engine import LocalEngine, living_workers
 from fate_flow.engines.local.signs import LOST_SECONDS, SIGN, SIGN_SECONDS, SeenSigns, ShownSign
 from fate_flow.engines.local.strays import _is_cared_for
-from fate_flow.engines.local.worker import CLAIMED, EXIT, LAUNCH, RUNNER, Exit, ProcessId, Started, Stop, claim
+from fate_flow.engines.local.worker import (
+    CLAIMED,
+    EXIT,
+    LAUNCH,
+    RUNNER,
+    Exit,
+    ProcessId,
+    Started,
+    Stop,
+    WorkerSpec,
+    claim,
+)
 
 ELSEWHERE = "another-boot.4026531836"
 
@@ -171,3 +183,38 @@ def test_a_runner_without_the_folder_gives_up_before_others_give_up_its_worker(t
     sign.show(1.0 + LOST_SECONDS)
     assert sign.is_overdue(1.0 + LOST_SECONDS), "others may have counted its worker as lost"
     assert (folder / SIGN).read_bytes() == before
+
+
+def test_a_worker_without_a_sign_is_killed_before_it_is_lost_however_long_its_grace_is(tmp_path: Path) -> None:
+    sign = ShownSign(tmp_path, True, 90.0)
+    sign.show(100.0)
+    assert 100.0 + LOST_SECONDS / 2 < sign.kill_at < 100.0 + LOST_SECONDS - SIGN_SECONDS
+    assert ShownSign(tmp_path, False, 0.0).kill_at > 1e12
+
+
+_A_LONG_END = """
+import sys, time
+from pathlib import Path
+from fate_flow.engines.local import runner
+
+folder = Path(sys.argv[1])
+
+def sees_signs(_folder):
+    first, until = (folder / "sign").read_bytes(), time.monotonic() + 60
+    while (folder / "sign").read_bytes() == first and time.monotonic() < until:
+        time.sleep(0.01)
+    (folder / "signs").write_text(f"{first != (folder / 'sign').read_bytes()}")
+
+runner.clear_scratch = sees_signs
+runner.run_worker(folder)
+"""
+
+
+def test_a_runner_shows_signs_while_it_takes_long_to_end_its_worker(tmp_path: Path) -> None:
+    folder, log = tmp_path / "w", tmp_path / "log"
+    folder.mkdir()
+    spec = WorkerSpec("w", folder, "command", "exec", ("/bin/true",), tmp_path, log, log, sign_seconds=0.02)
+    (folder / LAUNCH).write_text(spec.to_json())
+    subprocess.run([sys.executable, "-P", "-c", _A_LONG_END, str(folder)], check=True, timeout=120)
+    assert Exit.read(folder) == Exit(0, None, "exited")
+    assert (folder / "signs").read_text() == "True"
