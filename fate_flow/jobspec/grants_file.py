@@ -67,6 +67,7 @@ GRANTS: Schema = {
                 **{"in": _STREAMS, "out": _STREAMS},
             ),
             cores=a_whole("How many cores its jobs may hold here at once; by default, as many as there are.", 0),
+            gpus=a_whole("How many GPUs its jobs may hold here at once; by default, as many as there are.", 0),
             least_intersection=a_whole(
                 "How many ids an intersection must have, or rows a sum, for anything of it to leave this party; by "
                 "default any.", 1,

@@ -17,6 +17,7 @@ from fate_flow.core.access.permission import Kind, PermissionRule, Thing
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.model.resources import LOCAL
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.wire.v1.comparison import comparison_body
@@ -72,9 +73,11 @@ class Known:
 class Story:
     """One party, and what others say to it. `steps` of them follow from the seed."""
 
+    devices: tuple[str, ...] = ()       # the GPUs of the party, of which jobs ask for up to two
+
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.server = HandServer(OWN, approval=ApprovalRule(required=True))
+        self.server = HandServer(OWN, approval=ApprovalRule(required=True), devices={LOCAL: self.devices})
         self._with(permission=PermissionRule(components=True, datasets=True))
         self.server.steady = 1
         self.known: dict[str, Known] = {}
@@ -207,7 +210,8 @@ class Story:
         named = initiator if pick((True,) * 5 + (False,)) else pick((*INITIATORS, OWN))
         if pick((False,) * 3 + (True,)):
             roles["host"] = [OWN, "10001", "10003"]
-        document = job(roles, {name: [] for name in MODULES}, cores=pick((1, 1, 2)))
+        gpus = pick((0, 1, 1, 2)) if self.devices else 0
+        document = job(roles, {name: [] for name in MODULES}, cores=pick((1, 1, 2)), gpus=gpus)
         components = {name: {**document.dsl["components"][name], "module": MODULES[name]} for name in MODULES}
         role = "guest" if named == "9999" else "host"
         conf = {**document.runtime_conf, "initiator": {"role": role, "party_id": int(named)}}

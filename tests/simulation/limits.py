@@ -1,4 +1,5 @@
-"""Stories of `authority.py` in which the grants of the initiators have limits: uses of a table a day, cores at once."""
+"""Stories of `authority.py` in which the grants of the initiators have limits: uses of a table a day, cores and GPUs at
+once."""
 
 from __future__ import annotations
 
@@ -20,6 +21,8 @@ TABLE = Thing(Kind.DATASET, TABLES[0], "demo")
 class LimitStory(Story):
     """No approval is needed, so that more workers start."""
 
+    devices = ("0", "1", "2", "3")
+
     def __init__(self, seed: int) -> None:
         self.uses: dict[tuple[str, TaskKey], int] = {}       # by founder and share: when it began
         self.held: set[Any] = set()
@@ -33,7 +36,8 @@ class LimitStory(Story):
         """The people of this party apply a file of grants."""
         pick = self.random.choice
         limits = {TABLE: TableLimits(uses_a_day=pick((1, 2, 3)))} if pick((True, True, False)) else {}
-        grants = Grants(frozenset(THINGS), limits, PartyLimits(cores=pick((None, 1, 2, 3))))
+        of_party = PartyLimits(cores=pick((None, 1, 2, 3)), gpus=pick((None, None, 1, 2, 3)))
+        grants = Grants(frozenset(THINGS), limits, of_party)
         GrantFiles(self.server.context).apply({pick(INITIATORS): grants}, "ada")
 
     def _wait(self) -> None:
@@ -46,21 +50,27 @@ class LimitStory(Story):
             return
         now, founder = self.server.now, known.founder
         most = self._limits_of(founder).limits_of(TABLE).uses_a_day
-        if most is not None:                     # without a limit, uses are not counted
-            self.uses.setdefault((founder, key), now)
+        if most is None or (founder, key) in self.uses:     # without a limit, uses are not counted; a worker that is
+            return                                          # ordered again is no further use, also if it was lowered
+        self.uses[founder, key] = now
         used = sum(1 for (one, _), at in self.uses.items() if one == founder and at > now - DAY)
-        self._expect(most is None or used <= most, f"{key} is use {used} of {TABLE} by {founder}, {most} are granted")
+        self._expect(used <= most, f"{key} is use {used} of {TABLE} by {founder}, {most} are granted")
 
     def _check_jobs(self) -> None:
-        """Whoever has reserved in this step was granted the cores."""
+        """Whoever has reserved in this step was granted the cores and the GPUs."""
         with self.server.store.reading() as tx:
             rows = [row for job_id in JOBS for row in tx.jobs_here(job_id) if row.party in (HOST, ARBITER)]
         held = {row.key: row for row in rows if row.holds and row.claim.cores}
         for key in held.keys() - self.held:
             founder = held[key].initiator.party_id
-            most = self._limits_of(founder).limits.cores
-            cores = sum(row.claim.cores for row in held.values() if row.initiator.party_id == founder)
-            self._expect(most is None or cores <= most, f"{founder} holds {cores} cores, {most} are granted")
+            limits = self._limits_of(founder).limits
+            theirs = [row.claim for row in held.values() if row.initiator.party_id == founder]
+            for most, asked, all_held, noun in (
+                (limits.cores, held[key].claim.cores, sum(one.cores for one in theirs), "cores"),
+                (limits.gpus, held[key].claim.gpus, sum(one.gpus for one in theirs), "GPUs"),
+            ):  # fmt: skip
+                is_within = most is None or not asked or all_held <= most
+                self._expect(is_within, f"{founder} holds {all_held} {noun}, {most} are granted")
         self.held = set(held)
         for job_id in JOBS:
             if not any(row.job_id == job_id for row in rows):

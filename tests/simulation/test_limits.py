@@ -1,4 +1,4 @@
-"""No sequence of jobs uses a table more often, or holds more cores at once, than was granted (`limits.py`)."""
+"""No sequence of jobs uses a table more often, or holds more at once, than was granted (`limits.py`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
+from fate_flow.core.quotas.holding import Left
 from fate_flow.services.participant import reserving
 from fate_flow.services.workers import allowed, launching
 from fate_flow.store.memory.store import MemoryTransaction
@@ -26,8 +27,9 @@ MUTANTS: dict[str, Callable[[], Any]] = {
         allowed, "_share", lambda key: _KEEP(key).replace("_arbiter_", "_host_")
     ),
     "all uses are forgotten": lambda: patch.object(MemoryTransaction, "use_table", lambda *_: True),
-    "cores are not limited": lambda: patch.object(reserving, "cores_limit", lambda *_: None),
+    "cores are not limited": lambda: patch.object(reserving, "left_for", lambda *_: Left()),
     "what is held does not count": lambda: patch.object(MemoryTransaction, "cores_of_jobs_by", lambda *_: 0),
+    "GPUs that are held do not count": lambda: patch.object(MemoryTransaction, "gpus_of_jobs_by", lambda *_: 0),
 }  # fmt: skip
 
 
@@ -37,7 +39,8 @@ def test_no_sequence_of_jobs_goes_beyond_a_limit() -> None:
     assert started >= STORIES, "workers are started, so that there is something to look at"
     refused = sum("more use of table demo/granted" in line for story in stories for line in story.transcript)
     waiting = sum("no more cores at once" in line for story in stories for line in story.transcript)
-    assert (refused > 0, waiting > 0) == (True, True), "limits are met"
+    gpus = sum("no more GPUs at once" in line for story in stories for line in story.transcript)
+    assert (refused > 0, waiting > 0, gpus > 0) == (True, True, True), "limits are met"
 
 
 @pytest.mark.parametrize("name", MUTANTS)

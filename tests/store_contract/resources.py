@@ -258,6 +258,18 @@ class ResourceCases(Cases):
         each.give_back(seat.key, None, 3)
         assert each.cores_of_jobs_by("10001") == 4
 
+    def test_gpus_are_summed_over_the_jobs_of_an_initiator_and_their_elastic_workers(self, each: Each) -> None:
+        theirs = a_job(initiator=OTHER_HOST)
+        with_jobs(each, theirs, a_job("j2"))
+        each.register_engine(an_engine(gpus=9), {}, 1)
+        assert each.gpus_of_jobs_by("10001") == 0
+        for key, gpus in ((theirs.key, 3), (a_job("j2").key, 1)):
+            assert each.reserve(key, "local", 1, 0, "t", 1, 2, gpus)
+        assert each.add_elastic_worker(a_worker(is_elastic=True, cores=1, gpus=2))
+        assert [each.gpus_of_jobs_by(one) for one in ("10001", "9999", "10000")] == [5, 1, 0]
+        each.give_back(theirs.key, None, 3)
+        assert each.gpus_of_jobs_by("10001") == 2
+
     def test_open_jobs_of_an_initiator_are_counted_once_each(self, each: Each) -> None:
         theirs = (a_job("j1", HOST, initiator=OTHER_HOST), a_job("j1", ARBITER, initiator=OTHER_HOST))
         over, own, unbound = a_job("j2", initiator=OTHER_HOST), a_job("j3"), a_job("j4", initiator=OTHER_HOST)

@@ -37,6 +37,7 @@ class PartyLimits:
     approval: bool | None = None               # whether each of its jobs needs approval; None: as configured
     least_intersection: int | None = None      # ids or rows below which nothing that is computed of them may leave
     programs: frozenset[str] | None = None     # sha256:DIGEST of the programs that it may run; None: as configured
+    gpus: int | None = None                    # as `cores`
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ def described(grants: Grants) -> dict[Hashable, str]:
     cores, approval, least = grants.limits.cores, grants.limits.approval, grants.limits.least_intersection
     if cores is not None:
         lines["cores", cores] = f"at most {counted(cores, 'core')} at once"
+    if grants.limits.gpus is not None:
+        lines["gpus", grants.limits.gpus] = f"at most {counted(grants.limits.gpus, 'GPU')} at once"
     if least is not None:
         lines["least_intersection", least] = f"intersections of at least {counted(least, 'id')}"
     if approval is not None:

@@ -34,30 +34,42 @@ class QueueRule:
 
 @dataclass(frozen=True)
 class Queues:
-    """The queues of a party, by the word in jobs."""
+    """The queues of a party, by the word in jobs. `engine_parties`: whose jobs may use an engine, besides the party's
+    own; anybody's may use those that are not in it."""
 
     own_id: str = ""
     by_word: Mapping[str, QueueRule] = field(default_factory=dict)
+    engine_parties: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def place(self, word: str, initiator: str) -> Placement | None:
         """Return where a job of this party goes; None if there is no such queue, or none for it. `word`: empty: the job
         names none."""
         if not word:
-            rules = (one for one in self.by_word.values() if initiator in one.default_for)
+            rules = (
+                one for one in self.by_word.values()
+                if initiator in one.default_for and self.may_use(one.placement.engine, initiator)
+            )  # fmt: skip
             return next((one.placement for one in rules), Placement())
         rule = self.by_word.get(word)
         return rule.placement if rule is not None and self._admits(rule, initiator) else None
 
-    def may_reach(self, engine: str, initiator: str) -> bool:
-        """Return whether a job of this party may go to an engine without naming a queue.
+    def may_use(self, engine: str, initiator: str) -> bool:
+        """Return whether the engine is open to jobs of this party."""
+        parties = self.engine_parties.get(engine)
+        return parties is None or initiator in parties or initiator == self.own_id
 
-        It may if a queue of the engine is for it, or if the engine has none."""
+    def may_reach(self, engine: str, initiator: str) -> bool:
+        """Return whether a job of this party may go to an engine, not the default one, without naming a queue.
+
+        It may if the engine is open to it, and a queue of the engine is for it, or the engine has none."""
         rules = [rule for rule in self.by_word.values() if rule.placement.engine == engine]
-        return not rules or any(self._admits(rule, initiator) for rule in rules)
+        is_for_it = not rules or any(self._admits(rule, initiator) for rule in rules)
+        return is_for_it and self.may_use(engine, initiator)
 
     def known_to(self, initiator: str) -> list[str]:
         """Return the queues that jobs of this party may name."""
         return sorted(word for word, rule in self.by_word.items() if self._admits(rule, initiator))
 
     def _admits(self, rule: QueueRule, initiator: str) -> bool:
-        return rule.parties is None or initiator in rule.parties or initiator == self.own_id
+        is_for_it = rule.parties is None or initiator in rule.parties or initiator == self.own_id
+        return is_for_it and self.may_use(rule.placement.engine, initiator)

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from fate_flow.core.model.errors import NoSpace, TooLarge, TooMany
+from fate_flow.core.quotas.holding import Held
 from fate_flow.core.text.phrases import counted
-
-CORES_SHARE = "cores_share"
-"""The key of the quota of cores, as refusals of a reservation name it."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,7 @@ class PartyQuota:
     # Of the cores of the engine: the rest is for this party's own jobs and for all others. What is kept back lies idle
     # while nobody else needs it, so it is little.
     cores_share: float = 0.9
+    gpus_share: float = 0.9
     # A framework has a few connections between two parties, and a mesh of many workers some dozens. Each takes two
     # descriptors and, if a worker reads nothing, 2.5 MiB of memory in the gateway.
     streams: int = 128
@@ -76,28 +75,29 @@ class Quotas:
                 f"{self._limit(party_id, 'document_bytes')}"
             )
 
-    def most_cores(self, party_id: str, total: int) -> int | None:
-        """Return how many of `total` cores all jobs of a party may hold at once; None: as many as there are.
+    def most_of(self, party_id: str, what: Held, total: int) -> int | None:
+        """Return how many of `total` cores or GPUs all jobs of a party may hold at once; None: as many as there are.
 
         Rounded up: a job for all cores of a small engine is an ordinary one, and one core can always be had."""
-        share = self.of(party_id).cores_share
+        quota = self.of(party_id)
+        share = quota.cores_share if what is Held.CORES else quota.gpus_share
         # rounded before ceil, because 0.55 of 100 cores is 55.00000000000001 as a float
         return None if share >= 1 else ceil(round(total * share, 6))
 
-    def check_cores(self, party_id: str, asked: int, total: int) -> None:
-        """Raise TooMany if a job asks for more cores than all jobs of its party may hold at once."""
-        most = self.most_cores(party_id, total)
+    def check_held(self, party_id: str, what: Held, asked: int, total: int) -> None:
+        """Raise TooMany if a job asks for more cores or GPUs than all jobs of its party may hold at once."""
+        most = self.most_of(party_id, what, total)
         if most is not None and asked > most:
             raise TooMany(
-                f"the job asks for {counted(asked, 'core')} of party {self.own}, and all jobs of party {party_id} "
-                f"together may hold a share of {self._limit(party_id, CORES_SHARE)}"
+                f"the job asks for {counted(asked, what.noun)} of party {self.own}, and all jobs of party {party_id} "
+                f"together may hold a share of {self._limit(party_id, what.share)}"
             )
 
-    def too_few_cores(self, party_id: str, left: int, asked: int) -> str:
-        """Return why a job waits whose party has only `left` cores of its share; it follows the name of a seat."""
+    def too_few_left(self, party_id: str, what: Held, left: int, asked: int) -> str:
+        """Return why a job waits whose party has only `left` of its share; it follows the name of a seat."""
         return (
-            f"has {counted(left, 'core')} left for party {party_id}, {asked} asked: its jobs may hold a share of "
-            f"{self._limit(party_id, CORES_SHARE)}"
+            f"has {counted(left, what.noun)} left for party {party_id}, {asked} asked: its jobs may hold a share of "
+            f"{self._limit(party_id, what.share)}"
         )
 
     def too_many_requests(self, party_id: str) -> str:

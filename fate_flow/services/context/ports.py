@@ -210,6 +210,11 @@ class Engines:
         """Return how many cores all engines have together."""
         return sum(one.size.cores for one in self._by_name.values())
 
+    @property
+    def gpus(self) -> int:
+        """Return how many GPUs all engines have together."""
+        return sum(one.size.gpus for one in self._by_name.values())
+
     def nodes_of(self, name: str) -> int:
         """Return how many nodes an engine has; 1 for one that is not configured."""
         return self._by_name[name].size.nodes if name in self else 1

@@ -32,7 +32,8 @@ from fate_flow.services.context.space import check_space_for_party
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.models.lookup import why_models_are_missing, why_name_is_taken
 from fate_flow.services.participant.rows import plain_v1_incarnation
-from fate_flow.services.workers.allowed import above_ceilings, check_cores_quota, granted_programs, not_granted
+from fate_flow.services.workers.allowed import above_ceilings, granted_programs, not_granted
+from fate_flow.services.workers.holding import check_quota_of_held
 from fate_flow.services.workers.placement import placement, request_at
 from fate_flow.services.workers.tables import TablesAtSubmit
 from fate_flow.store.contract.party_keys import message_keys
@@ -57,8 +58,8 @@ def accept(unit: UnitOfWork, spec: JobSpec, job_id: str = "") -> None:
 
     Raises Refused, naming all limits that the job exceeds; PermissionDenied, naming what its initiator was not
     granted; OperationFailed for a table that is missing or disabled, a missing column, a stored model that is missing,
-    or a program that this party does not run; OperationFailed as in `request`; TooMany for more cores than all jobs of
-    the initiator may hold."""
+    or a program that this party does not run; OperationFailed as in `request`; TooMany for more cores or
+    GPUs than all jobs of the initiator may hold."""
     for seat in own_seats(unit.context, spec):
         _accept(unit, spec, seat, job_id)
 
@@ -82,7 +83,7 @@ def _accept(unit: UnitOfWork, spec: JobSpec, party: Party, job_id: str) -> None:
         raise OperationFailed(why)
     _check_programs(unit, spec, party)
     request(unit, spec, party)
-    check_cores_quota(unit, spec)
+    check_quota_of_held(unit, spec)
 
 
 def _check_streams(context: Context, spec: JobSpec, party: Party) -> None:

@@ -6,7 +6,6 @@ What they decide is in `core/planning/participant/reservation.py`.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
 
 from fate_flow.core.access.authority import party_id_of
 from fate_flow.core.model.job import Answer, Claim, Command, EngineState, Job
@@ -29,7 +28,7 @@ from fate_flow.core.planning.participant.reservation import (
     why_not_applied,
     why_not_returned,
 )
-from fate_flow.core.quotas.quota import CORES_SHARE
+from fate_flow.core.quotas.holding import Held, Left
 from fate_flow.core.wire.v1.job_answers import left_data
 from fate_flow.core.wire.v1.job_bodies import read_return, read_round
 from fate_flow.records.operator_log.events import Event
@@ -37,8 +36,8 @@ from fate_flow.services.context.ports import Rules
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.ends import note_resource, release
 from fate_flow.services.participant.rows import OK, place_of
-from fate_flow.services.workers.allowed import CoresLimit, cores_left, cores_limit
 from fate_flow.services.workers.elastic import head_of_pending, reclaim_capacity, reclaim_from
+from fate_flow.services.workers.holding import left_for
 from fate_flow.services.workers.placement import engine_for, on_same_engine
 
 
@@ -57,63 +56,67 @@ def apply(unit: UnitOfWork, command: Command, job: Job) -> Answer:
         return refusal
     if engine_for(unit, job) not in unit.context.engines:
         return _without_engine(unit, job)
-    limit = cores_limit(unit, job.initiator.party_id)
-    if limit is not None and job.asked.cores > limit.left:
-        return _beyond_limit(unit, job, limit, asked.order)
+    left = left_for(unit, job.initiator.party_id)
+    if not left.admits(job.asked):
+        return _beyond_limit(unit, job, left, asked.order)
     step = plan_apply(_view_of(unit, job, asked.order))
     if isinstance(step, StandBehind):
         return _stand_behind(unit, job, step, asked.order)
     if step.passed is not None:     # before the row of the engine is written: rows of jobs first, as in `reserve`
         unit.tx.count_bypass(step.passed.key)
     try:
-        with unit.part() if limit is not None else nullcontext():
-            is_reserved = _reserve(unit, job, round_number, is_limited=limit is not None)
-    except _TooManyCores as error:
-        return _beyond_limit(unit, job, error.limit, asked.order)
+        with unit.part() if left.limits else nullcontext():
+            is_reserved = _reserve(unit, job, round_number, is_limited=bool(left.limits))
+    except _HoldsTooMuch as error:
+        return _beyond_limit(unit, job, error.left, asked.order)
     return _granted(unit, job, engine_for(unit, job)) if is_reserved else _short(unit, job, asked.order)
 
 
-class _TooManyCores(Exception):
-    """The jobs of the initiator would hold more cores than they may; `limit`: as it was before."""
+class _HoldsTooMuch(Exception):
+    """The jobs of the initiator would hold more than they may; `left`: before the reservation."""
 
-    def __init__(self, limit: CoresLimit) -> None:
+    def __init__(self, left: Left) -> None:
         super().__init__()
-        self.limit = limit
+        self.left = left
 
 
 def _reserve(unit: UnitOfWork, job: Job, round_number: int, *, is_limited: bool) -> bool:
-    """Reserve; False if the capacity does not suffice. Raises _TooManyCores."""
+    """Reserve; False if the capacity does not suffice. Raises _HoldsTooMuch."""
     token, asked = unit.context.fresh_id(), job.asked
     if not unit.tx.reserve(
         job.key, engine_for(unit, job), asked.cores, asked.memory, token, round_number, unit.now, asked.gpus
     ):
         return False
     # On MySQL, another process may have reserved for the same initiator since. Now the row of the engine is locked.
-    limit = cores_limit(unit, job.initiator.party_id) if is_limited else None
-    if limit is not None and limit.left < 0:
-        raise _TooManyCores(replace(limit, left=limit.left + job.asked.cores))
+    left = left_for(unit, job.initiator.party_id).before(asked) if is_limited else Left()
+    if not left.admits(asked):
+        raise _HoldsTooMuch(left)
     return True
 
 
-def _beyond_limit(unit: UnitOfWork, job: Job, limit: CoresLimit, order: int | None) -> Answer:
-    """Refuse a job whose initiator may hold no more cores. Its request becomes pending: it is told when it may, and
+def _beyond_limit(unit: UnitOfWork, job: Job, left: Left, order: int | None) -> Answer:
+    """Refuse a job whose initiator may hold no more. Its request becomes pending: it is told when it may, and
     until then nothing is kept for it (`head_of_pending`)."""
     engine, initiator = _engine_of(unit, job), job.initiator.party_id
     if engine is None:
         return no_engine()
     _note_refusal(unit, job)
-    left = max(0, limit.left)
+    limit = left.refusing(job.asked)
+    assert limit is not None, "it is refused by a limit"
+    what = limit.what
     why = (
-        f"has granted party {initiator} no more cores at once" if limit.is_granted
-        else unit.context.quotas.too_few_cores(initiator, left, job.asked.cores)
+        f"has granted party {initiator} no more {what.noun}s at once" if limit.is_granted
+        else unit.context.quotas.too_few_left(initiator, what, max(0, limit.left), what.of(job.asked))
     )
-    found, quota = beyond_limit(why, unit.tx.jobs_here(job.job_id), limit.most), "" if limit.is_granted else CORES_SHARE
+    found, quota = beyond_limit(why, unit.tx.jobs_here(job.job_id), limit), "" if limit.is_granted else what.share
+    free_cores = left.cores_of(engine.free_cores)
     if found.is_lasting:
         unit.tx.forget_pending(job.key)
-        return not_reserved(job, found, min(engine.free_cores, left), quota=quota)
+        return not_reserved(job, found, free_cores, quota=quota)
     unit.tx.pending(job.key, unit.steady, order)
-    is_coming = reclaim_from(unit, initiator, needed_here(unit, job).cores - limit.left)
-    return not_reserved(job, found, min(engine.free_cores, left), is_coming=is_coming, quota=quota)
+    missing = what.of(needed_here(unit, job)) - limit.left
+    is_coming = reclaim_from(unit, initiator, Claim(missing) if what is Held.CORES else Claim(gpus=missing))
+    return not_reserved(job, found, free_cores, is_coming=is_coming, quota=quota)
 
 
 def _view_of(unit: UnitOfWork, job: Job, order: int | None) -> ApplyView:
@@ -157,8 +160,7 @@ def _granted(unit: UnitOfWork, job: Job, engine_name: str) -> Answer:
 
 def _free_for(unit: UnitOfWork, job: Job, engine: EngineState) -> int:
     """Return how many cores are free for the initiator of the job; its queue plans with that."""
-    left = cores_left(unit, job.initiator.party_id)
-    return engine.free_cores if left is None else max(0, min(engine.free_cores, left))
+    return left_for(unit, job.initiator.party_id).cores_of(engine.free_cores)
 
 
 def hold_of(rules: Rules, job: Job) -> int:

@@ -11,11 +11,12 @@ from dataclasses import replace
 
 from fate_flow.core.model.job import Answer, Claim, Command, CommandKind, EngineState, Job
 from fate_flow.core.planning.queue import fits, takes_from
+from fate_flow.core.quotas.holding import Left
 from fate_flow.core.wire.v1.initiator_bodies import capacity_body
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.reserving import needed_here
-from fate_flow.services.workers.allowed import cores_left
 from fate_flow.services.workers.elastic import oldest_pending
+from fate_flow.services.workers.holding import left_for
 from fate_flow.services.workers.placement import engine_for
 
 
@@ -36,7 +37,7 @@ class CapacityNotifier:
         jobs = _first_seats(unit.tx.pending_requests(oldest_pending(unit))) if engines else []
         if not jobs or unit.tx.intake_hold() is not None:
             return
-        left = {one: cores_left(unit, one) for one in {job.initiator.party_id for job in jobs}}
+        left = {one: left_for(unit, one) for one in {job.initiator.party_id for job in jobs}}
         hints: list[Command] = []
         for engine in engines:
             there = [job for job in jobs if engine_for(unit, job) == engine.name]
@@ -96,10 +97,10 @@ class _Capacity:
     """The free capacity of an engine minus what notices promise, given out one job after the other as `apply` would."""
 
     def __init__(
-        self, unit: UnitOfWork, engine: EngineState, jobs: Sequence[Job], left: dict[str, int | None]
+        self, unit: UnitOfWork, engine: EngineState, jobs: Sequence[Job], left: dict[str, Left]
     ) -> None:
-        """`jobs`: the pending ones on this engine, in their order; `left`: how many more cores the jobs of each
-        initiator may hold, on any engine."""
+        """`jobs`: the pending ones on this engine, in their order; `left`: how much more the jobs of each initiator
+        may hold, on any engine."""
         self.free = engine.free
         self._left = left
         self._head = next((job for job in jobs if self._may_hold(job, job.asked)), None)
@@ -112,8 +113,7 @@ class _Capacity:
 
     def free_for(self, job: Job) -> int:
         """Return how many of the free cores the initiator of the job may hold."""
-        left = self._left[job.initiator.party_id]
-        return self.free.cores if left is None else max(0, min(self.free.cores, left))
+        return self._left[job.initiator.party_id].cores_of(self.free.cores)
 
     def takes(self, unit: UnitOfWork, job: Job) -> bool:
         """Promise a job what all its seats here need; False if there is less, if its initiator may not hold so much, or
@@ -126,14 +126,11 @@ class _Capacity:
         self.free = Claim(
             self.free.cores - needed.cores, self.free.memory - needed.memory, gpus=self.free.gpus - needed.gpus
         )
-        left = self._left[job.initiator.party_id]
-        if left is not None:
-            self._left[job.initiator.party_id] = left - needed.cores
+        self._left[job.initiator.party_id] = self._left[job.initiator.party_id].after(needed)
         return True
 
     def _may_hold(self, job: Job, claim: Claim) -> bool:
-        left = self._left[job.initiator.party_id]
-        return left is None or claim.cores <= left
+        return self._left[job.initiator.party_id].admits(claim)
 
     def _is_kept_from(self, job: Job, needed: Claim) -> bool:
         if self._head is None or _goes_first(job, self._head):

@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
-from fate_flow.core.access.authority import PARTY_0
 from fate_flow.core.access.limits import DAY, Grants, TableUse
 from fate_flow.core.access.permission import missing
 from fate_flow.core.model.job import JobKey, TaskKey
 from fate_flow.core.model.modules import KnowsLimits
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
+from fate_flow.core.quotas.holding import Held
 from fate_flow.core.text.phrases import counted
 from fate_flow.jobspec.ceilings import refusals
 from fate_flow.services.artifacts.inputs import named_things
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.workers.placement import nodes_for, request_at, why_no_queue
+from fate_flow.services.workers.holding import asked_by, granted_of, is_own
+from fate_flow.services.workers.placement import nodes_for, why_not_placed
 
 _MOST_NAMED = 10          # one message between parties is 1,000 characters long
 
@@ -29,13 +29,13 @@ def not_granted(unit: UnitOfWork, spec: JobSpec, party: Party, task: str = "") -
     A job that runs nothing here (`need_run: false`) still reserves cores, so its initiator needs at least one grant.
     Other parties read the text: it names nothing that the document does not name."""
     rule, initiator = unit.context.permission, spec.initiator.party_id
-    if _is_own(unit, initiator):
+    if is_own(unit, initiator):
         return ""
     grants, tasks = unit.grants(initiator), [one for one in spec.tasks_of(party) if party not in one.passed_at]
     if rule.is_on and not grants.things and not tasks:
         return f"{party} has granted nothing to party {initiator} (flow privilege grant, there)"
     use = TableUse(spec, party, unit.context.modules, named_things(unit.context.kinds))
-    found = [*map(str, missing(rule, spec, party, grants.things, use.reads, task)), *_cores_beyond(unit, spec, grants)]
+    found = [*map(str, missing(rule, spec, party, grants.things, use.reads, task)), *_held_beyond(unit, spec, grants)]
     if grants.limits.least_intersection:
         found += _unlimited(unit, [one for one in tasks if task in ("", one.name)])
     for one in tasks if grants.tables else ():
@@ -59,14 +59,11 @@ def _refusal(party: Party, initiator: str, found: list[str]) -> str:
     return f"{party} has not granted party {initiator}: {named} (flow privilege grant, there)" if found else ""
 
 
-def _is_own(unit: UnitOfWork, initiator: str) -> bool:
-    return initiator in (unit.context.party_id, PARTY_0)
-
-
-def _cores_beyond(unit: UnitOfWork, spec: JobSpec, grants: Grants) -> Iterator[str]:
-    most = grants.limits.cores
-    if most is not None and (asked := _cores_asked(unit, spec)) > most:
-        yield f"{counted(asked, 'core')} at once"
+def _held_beyond(unit: UnitOfWork, spec: JobSpec, grants: Grants) -> Iterator[str]:
+    for what in Held:
+        most = granted_of(grants, what)
+        if most is not None and (asked := what.of(asked_by(unit, spec))) > most:
+            yield f"{counted(asked, what.noun)} at once"
 
 
 def _uses_beyond(unit: UnitOfWork, use: TableUse, grants: Grants) -> Iterator[str]:
@@ -85,7 +82,7 @@ def count_uses(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> str:
 
     Returns text if no use is left; then the share must not start. Further workers of a share are no further use."""
     party, initiator = key.party, spec.initiator.party_id
-    if _is_own(unit, initiator):
+    if is_own(unit, initiator):
         return ""
     tables = unit.grants(initiator).tables
     limited = {table: one.uses_a_day for table, one in tables.items() if one.uses_a_day is not None}
@@ -103,60 +100,20 @@ def _share(key: TaskKey) -> str:
     return f"{key.job_id}_{key.name}_{key.version}_{key.party.role}_{key.party.party_id}"
 
 
-@dataclass(frozen=True)
-class CoresLimit:
-    """How many cores all jobs of an initiator may hold here at once, and how many more they may hold now."""
-
-    most: int
-    left: int                # less than 0: the limit was lowered
-    is_granted: bool         # by the grants of the initiator, not by its quota
-
-
-def cores_limit(unit: UnitOfWork, initiator: str) -> CoresLimit | None:
-    """Return the limit of an initiator: of its grants, else of its quota; None: as many as there are."""
-    if _is_own(unit, initiator):
-        return None
-    granted = unit.grants(initiator).limits.cores
-    total = unit.context.engines.cores
-    most = unit.context.quotas.most_cores(initiator, total) if granted is None else granted
-    if most is None:
-        return None
-    return CoresLimit(most, most - unit.tx.cores_of_jobs_by(initiator), granted is not None)
-
-
-def cores_left(unit: UnitOfWork, initiator: str) -> int | None:
-    """Return how many more cores the jobs of this initiator may hold here; None: as many as there are."""
-    limit = cores_limit(unit, initiator)
-    return None if limit is None else limit.left
-
-
-def check_cores_quota(unit: UnitOfWork, spec: JobSpec) -> None:
-    """Check that the job asks for no more cores than its initiator may hold by its quota. Raises TooMany."""
-    initiator = spec.initiator.party_id
-    if not _is_own(unit, initiator) and unit.grants(initiator).limits.cores is None:
-        total = unit.context.engines.cores
-        unit.context.quotas.check_cores(initiator, _cores_asked(unit, spec), total)
-
-
-def _cores_asked(unit: UnitOfWork, spec: JobSpec) -> int:
-    seats = [seat for seat in spec.parties if seat.party_id == unit.context.party_id]
-    return sum(request_at(unit.context, spec, seat).cores for seat in seats)
-
-
 def least_intersection(unit: UnitOfWork, spec: JobSpec) -> int:
     """Return how many ids or rows a result of the job must be computed of to leave this party; 0: any number."""
     initiator = spec.initiator.party_id
-    return 0 if _is_own(unit, initiator) else unit.grants(initiator).limits.least_intersection or 0
+    return 0 if is_own(unit, initiator) else unit.grants(initiator).limits.least_intersection or 0
 
 
 def granted_programs(unit: UnitOfWork, initiator: str) -> frozenset[str] | None:
     """Return sha256:DIGEST of the programs that jobs of this party may run here; None: it has no such limit."""
-    return None if _is_own(unit, initiator) else unit.grants(initiator).limits.programs
+    return None if is_own(unit, initiator) else unit.grants(initiator).limits.programs
 
 
 def needs_approval(unit: UnitOfWork, initiator: str) -> bool:
     """Return whether a job of this party needs approval here: as its grants say, else as the configuration does."""
-    if _is_own(unit, initiator):
+    if is_own(unit, initiator):
         return False
     asked = unit.grants(initiator).limits.approval
     return unit.context.approval.asks(initiator, unit.context.party_id) if asked is None else asked
@@ -164,8 +121,8 @@ def needs_approval(unit: UnitOfWork, initiator: str) -> bool:
 
 def above_ceilings(unit: UnitOfWork, spec: JobSpec, party: Party) -> str:
     """Return text about all ceilings of this party that the job exceeds; empty if there is none."""
-    nodes, is_own = nodes_for(unit.context, spec, party), _is_own(unit, spec.initiator.party_id)
-    refused = refusals(unit.context.ceilings, spec, party, nodes, is_own=is_own)
+    nodes, is_theirs = nodes_for(unit.context, spec, party), not is_own(unit, spec.initiator.party_id)
+    refused = refusals(unit.context.ceilings, spec, party, nodes, is_own=not is_theirs)
     more = len(refused) - _MOST_NAMED
     return "; ".join((*refused[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])))
 
@@ -178,7 +135,7 @@ def why_not_now(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> str:
         _not_approved(unit, key)
         or not_granted(unit, spec, key.party, key.name)
         or above_ceilings(unit, spec, key.party)
-        or why_no_queue(unit.context, spec, key.party)
+        or why_not_placed(unit.context, spec, key.party)
     )
 
 

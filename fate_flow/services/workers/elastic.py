@@ -6,7 +6,7 @@ an elastic worker come free only in the transaction that stores its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from fate_flow.core.model.job import Claim, EngineState, Job, JobKey, Task, TaskKey, Worker
@@ -15,12 +15,13 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.resources import request_of
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus, TaskStatus
-from fate_flow.core.planning.elastic import overdrawn, part_of_one, shortfall, to_lend, vacant
+from fate_flow.core.planning.elastic import held_by, overdrawn, part_of_one, shortfall, to_lend, vacant
+from fate_flow.core.quotas.holding import Held, HoldLimit, Left
 from fate_flow.core.text.phrases import counted
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.workers.allowed import cores_left
 from fate_flow.services.workers.ending import dismiss
+from fate_flow.services.workers.holding import left_for
 from fate_flow.services.workers.launching import A_MOMENT, forget_old, launch_later, new_worker
 from fate_flow.services.workers.needs import with_devices
 from fate_flow.services.workers.placement import engine_for
@@ -36,16 +37,16 @@ def oldest_pending(unit: UnitOfWork) -> int:
 
 
 def head_of_pending(unit: UnitOfWork, engine: str) -> Job | None:
-    """Return the oldest pending request on this engine whose initiator may hold the cores that it asks for; None if
-    there is none.
+    """Return the oldest pending request on this engine whose initiator may hold what it asks for; None if there is
+    none.
 
     Capacity is kept for this one alone: a request beyond the limit of its initiator could not use it."""
-    left: dict[str, int | None] = {}
+    left: dict[str, Left] = {}
     for seat in _pending_on(unit, engine):
         initiator = seat.initiator.party_id
         if initiator not in left:
-            left[initiator] = cores_left(unit, initiator)
-        if _is_within_limit(seat, left):
+            left[initiator] = left_for(unit, initiator)
+        if left[initiator].admits(seat.asked):
             return seat
     return None
 
@@ -62,11 +63,6 @@ def _pending_on(unit: UnitOfWork, engine: str) -> Iterator[Job]:
     for seat in unit.tx.pending_requests(oldest):
         if seat.key != head.key and engine_for(unit, seat) == engine:
             yield seat
-
-
-def _is_within_limit(seat: Job, left: Mapping[str, int | None]) -> bool:
-    most = left[seat.initiator.party_id]
-    return most is None or seat.asked.cores <= most
 
 
 # ---------------------------------------------------------------------- starting them
@@ -130,14 +126,14 @@ def _begin(unit: UnitOfWork, key: TaskKey) -> None:
     engine = workers[0].engine
     if engine not in unit.context.engines:
         return
-    size, left = unit.context.engines.size_of(engine), _may_still_hold(unit, key.job_id, engine)
+    size, left = unit.context.engines.size_of(engine), _left_for_job(unit, key.job_id, engine)
     part = part_of_one(request_of(key.party, spec.parameters[key.party], size.nodes), command)
     for slot in vacant(command, workers):
         before = max((one for one in workers if one.slot == slot), key=lambda one: one.attempt, default=None)
         worker = with_devices(unit, spec, _next_in(unit, key, engine, slot, before, part))
-        if part.cores > left or not _is_added(unit, worker):
+        if not left.admits(part) or not _is_added(unit, worker):
             return
-        left -= part.cores
+        left = left.after(part)
         forget_old(unit, worker)
         if before is None or unit.steady - before.since >= A_MOMENT:       # else the poll launches it
             launch_later(unit, worker, task, spec)
@@ -150,15 +146,16 @@ def _is_added(unit: UnitOfWork, worker: Worker) -> bool:
             if not unit.tx.add_elastic_worker(worker):
                 return False
             # On MySQL, another process may have reserved for the same initiator since; by now the engine is locked.
-            if _may_still_hold(unit, worker.task.job_id, worker.engine) < 0:
-                raise _TooManyCores
-    except _TooManyCores:
+            held = held_by(worker)
+            if not _left_for_job(unit, worker.task.job_id, worker.engine).before(held).admits(held):
+                raise _HoldsTooMuch
+    except _HoldsTooMuch:
         return False
     return True
 
 
-class _TooManyCores(Exception):
-    """The jobs of the initiator would hold more cores than they may."""
+class _HoldsTooMuch(Exception):
+    """The jobs of the initiator would hold more than they may."""
 
 
 def _goes_on(unit: UnitOfWork, task: Task) -> bool:
@@ -174,14 +171,14 @@ def _next_in(
     return replace(worker, is_elastic=True, cores=part.cores, memory=part.memory, gpus=part.gpus)
 
 
-def _may_still_hold(unit: UnitOfWork, job_id: str, engine: str) -> int:
-    """Return how many more cores of this engine the job may hold."""
+def _left_for_job(unit: UnitOfWork, job_id: str, engine: str) -> Left:
+    """Return how much more of this engine the job may hold."""
     seats, workers = unit.tx.jobs_here(job_id), unit.tx.elastic_workers()
     claimed = sum(seat.claim.cores for seat in seats if seat.holds and seat.claim.engine == engine)
     elastic = sum(one.cores for one in workers if one.task.job_id == job_id and one.engine == engine)
-    left = unit.context.engines.size_of(engine).job_limit - claimed - elastic
-    granted = cores_left(unit, seats[0].initiator.party_id) if seats else None
-    return left if granted is None else min(left, granted)
+    most = unit.context.engines.size_of(engine).job_limit
+    of_job = HoldLimit(Held.CORES, most, most - claimed - elastic, is_granted=False)
+    return Left((of_job, *(left_for(unit, seats[0].initiator.party_id).limits if seats else ())))
 
 
 # ---------------------------------------------------------------------- stopping them
@@ -197,11 +194,11 @@ def reclaim_capacity(unit: UnitOfWork, engine: EngineState, needed: Claim) -> bo
     return is_enough
 
 
-def reclaim_from(unit: UnitOfWork, initiator: str, cores: int) -> bool:
-    """Stop elastic workers of the jobs of one initiator, so that another job of it may hold so many more cores; return
+def reclaim_from(unit: UnitOfWork, initiator: str, missing: Claim) -> bool:
+    """Stop elastic workers of the jobs of one initiator, so that another job of it may hold so much more; return
     whether that is enough. If all of them are not enough, none is stopped."""
     theirs = [one for one in unit.tx.elastic_workers() if _initiator_of(unit, one) == initiator]
-    chosen, is_enough = to_lend(Claim(cores, 0), theirs)
+    chosen, is_enough = to_lend(missing, theirs)
     if is_enough:
         _lend(unit, chosen)
     return is_enough

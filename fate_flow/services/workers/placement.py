@@ -17,8 +17,8 @@ from fate_flow.services.context.unit_of_work import UnitOfWork
 
 def placement(context: Context, spec: JobSpec, seat: Party) -> Placement:
     """Return where this seat of a job goes. Raises OperationFailed for a queue that this party does not have for the
-    initiator."""
-    if why := why_no_queue(context, spec, seat):
+    initiator, and if no engine is open to its jobs."""
+    if why := why_not_placed(context, spec, seat):
         raise OperationFailed(why)
     return known_placement(context, spec, seat)
 
@@ -26,26 +26,36 @@ def placement(context: Context, spec: JobSpec, seat: Party) -> Placement:
 def known_placement(context: Context, spec: JobSpec, seat: Party) -> Placement:
     """Return where this seat goes; with a queue that this party does not have, as if the job named none.
 
-    Without a queue, a job that asks for GPUs goes to the first engine that has some and is open to it, if the default
-    has none."""
-    parameters = spec.parameters[seat]
-    found = context.queues.place(parameters.queue, _initiator(context, spec)) or Placement()
-    if found.engine or not parameters.task_gpus or context.engines.default_size.gpus:
+    Without a queue, it goes to the default engine, or to the first other one that is open to it, if the default is not,
+    or has no GPUs and the job asks for some."""
+    parameters, initiator = spec.parameters[seat], _initiator(context, spec)
+    found = context.queues.place(parameters.queue, initiator) or Placement()
+    if found.engine:
         return found
-    initiator = _initiator(context, spec)
-    with_gpus = (
+    open_ones = _open_to(context, initiator)
+    fitting = (name for name in open_ones if not parameters.task_gpus or context.engines.size_of(name).gpus)
+    chosen = next(fitting, next(iter(open_ones), ""))
+    return Placement("" if chosen == context.engines.default else chosen, found.queue)
+
+
+def _open_to(context: Context, initiator: str) -> list[str]:
+    """Return the engines to which jobs of this initiator may go without a queue, the default first."""
+    queues, default = context.queues, context.engines.default
+    return [
         name for name in context.engines
-        if context.engines.size_of(name).gpus and context.queues.may_reach(name, initiator)
-    )  # fmt: skip
-    return Placement(next(with_gpus, ""), found.queue)
+        if (queues.may_use(name, initiator) if name == default else queues.may_reach(name, initiator))
+    ]  # fmt: skip
 
 
-def why_no_queue(context: Context, spec: JobSpec, seat: Party) -> str:
-    """Return why the queue that the job names is refused; empty if it is not. Only this party's own users learn which
-    ones there are."""
+def why_not_placed(context: Context, spec: JobSpec, seat: Party) -> str:
+    """Return why no engine of this party is open to the job, or none in the queue that it names; empty if one is. Only
+    this party's own users learn which queues there are."""
     word, initiator = spec.parameters[seat].queue, _initiator(context, spec)
-    if context.queues.place(word, initiator) is not None:
+    found = context.queues.place(word, initiator)
+    if found is not None and (found.engine or _open_to(context, initiator)):
         return ""
+    if found is not None:
+        return f"{seat} has no engine for jobs of party {initiator}"
     place = spec.paths.of("job_runtime_conf.job_parameters.common.queue")
     if initiator != context.party_id:
         return f"{place}: {seat} has no queue {shown(word)} for jobs of party {initiator}"

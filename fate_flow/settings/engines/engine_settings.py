@@ -23,6 +23,7 @@ class EngineSettings:
     program_env: Mapping[str, str] = field(default_factory=dict)  # of programs on it
     has_queues: bool = False                                      # queues of its own, which `queues` may name
     devices: tuple[str, ...] = ()                                 # the GPUs that this server gives to workers
+    parties: frozenset[str] | None = None                         # whose jobs may use it, with own ones; None: all
 
 
 ONLY_DEFAULTS = EngineSettings(f"engines.{LOCAL}", EngineSize(nodes=1, cores=DEFAULT_CORES))

@@ -24,7 +24,8 @@ def read_queues(section: Section, engines: Mapping[str, EngineSettings] | None, 
                 raise BadSettings(
                     f"{section.name(word)}.default_for: party {party_id} is in {section.name(other)}.default_for, too"
                 )
-    return Queues(own_id, found)
+    limited = {name: one.parties for name, one in (engines or {}).items() if one.parties is not None}
+    return Queues(own_id, found, limited)
 
 
 def _queue(section: Section, word: Any, engines: Mapping[str, EngineSettings] | None) -> QueueRule:

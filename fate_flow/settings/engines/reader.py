@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from fate_flow.core.model.errors import BadSettings
@@ -16,6 +17,7 @@ from fate_flow.settings.engines.kubernetes import KUBERNETES, read_kubernetes
 from fate_flow.settings.engines.local import IN_FATE, read_local, read_standalone
 from fate_flow.settings.engines.ray import RAY, read_ray
 from fate_flow.settings.engines.slurm import SLURM, read_slurm
+from fate_flow.settings.reading.party_ids import read_party_ids
 from fate_flow.settings.reading.section import Section, collected
 
 KINDS: Mapping[str, Callable[[Section], EngineSettings]] = {
@@ -70,7 +72,8 @@ def _engine(name: str, one: Section) -> EngineSettings:
         raise BadSettings(f"{one.name('kind')}: {kind!r} is no kind of engine; known here: {_known()}")
     if name in KINDS and kind != name:
         raise BadSettings(f"{one.name('kind')}: {kind!r} is not the kind of an engine with the name {name}")
-    return KINDS[kind](one)
+    parties = None if one.get("parties") is None else read_party_ids(one, "parties")
+    return replace(KINDS[kind](one), parties=parties)
 
 
 def _known() -> str:

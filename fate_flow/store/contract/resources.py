@@ -38,6 +38,9 @@ class Resources(Protocol):
     def cores_of_jobs_by(self, party_id: str) -> int:
         """Return how many cores the jobs of this initiator hold here, with those of their elastic workers."""
 
+    def gpus_of_jobs_by(self, party_id: str) -> int:
+        """Return how many GPUs the jobs of this initiator hold here, with those of their elastic workers."""
+
     def lock_jobs_by(self, party_id: str) -> None:
         """Let no other transaction that calls this for the initiator go on before this one has ended. So what
         `open_jobs_by` returns after it holds until then, if all who add jobs call this first."""

@@ -8,6 +8,7 @@ from typing import Any
 from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import Claim, EngineState, Hold, Job, JobKey, PendingRequest
 from fate_flow.core.model.status import JOB_END, JobStatus
+from fate_flow.core.planning.elastic import held_by
 from fate_flow.core.planning.queue import fits
 from fate_flow.store.contract.changes import MOST_PENDING, OPEN_JOBS, UNFINISHED_WORKERS
 from fate_flow.store.memory.tables import BY_STATUS, as_json, refuse
@@ -68,11 +69,17 @@ class Resources(MemoryUnitOfWork):
         """One transaction at a time has this store."""
 
     def cores_of_jobs_by(self, party_id: str) -> int:
+        return sum(held.cores for held in self._held_by_jobs_of(party_id))
+
+    def gpus_of_jobs_by(self, party_id: str) -> int:
+        return sum(held.gpus for held in self._held_by_jobs_of(party_id))
+
+    def _held_by_jobs_of(self, party_id: str) -> list[Claim]:
         theirs = [row.job for row in self._in(OPEN_JOBS) if row.job.initiator.party_id == party_id]
         job_ids = {job.job_id for job in theirs}
         workers = (one for status in UNFINISHED_WORKERS for one in self._rows.workers.of(BY_STATUS, status))
-        elastic = sum(one.cores for one in workers if one.is_elastic and one.task.job_id in job_ids)
-        return sum(job.claim.cores for job in theirs if job.holds) + elastic
+        elastic = [held_by(one) for one in workers if one.is_elastic and one.task.job_id in job_ids]
+        return [*elastic, *(job.claim for job in theirs if job.holds)]
 
     def lock_jobs_by(self, party_id: str) -> None:
         """One transaction at a time has this store."""

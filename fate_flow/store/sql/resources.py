@@ -101,6 +101,10 @@ class Resources(Jobs):
         found = (query.row(self._database, party_id) for query in (_CORES_HELD, _ELASTIC_CORES))
         return sum(int(row[0] or 0) for row in found if row)
 
+    def gpus_of_jobs_by(self, party_id: str) -> int:
+        found = (query.row(self._database, party_id) for query in (_GPUS_HELD, _ELASTIC_GPUS))
+        return sum(int(row[0] or 0) for row in found if row)
+
     def lock_jobs_by(self, party_id: str) -> None:
         if self._database.is_sqlite:
             return          # one transaction at a time may write
@@ -211,24 +215,39 @@ _OPEN_JOBS_BY = Prepared(
     ),
     1,
 )
-_CORES_HELD = Prepared(
-    lambda party_id: JobRow.select(fn.SUM(JobRow.f_cores)).where(
-        (JobRow.f_resource_in_use == True) & (JobRow.f_initiator_party_id == party_id)  # noqa: E712
-    ),
-    1,
-)
-_ELASTIC_CORES = Prepared(
-    lambda party_id: WorkerRow.select(fn.SUM(WorkerRow.f_cores)).where(
-        is_going_on()
-        & (WorkerRow.f_elastic == True)  # noqa: E712
-        & fn.EXISTS(
-            JobRow.select(Value(1)).where(
-                (JobRow.f_job_id == WorkerRow.f_job_id) & is_unfinished() & (JobRow.f_initiator_party_id == party_id)
+
+
+def _held(of_jobs: Any) -> Prepared:
+    """Return the query for the sum of a column of the jobs of an initiator that have a reservation."""
+    return Prepared(
+        lambda party_id: JobRow.select(fn.SUM(of_jobs)).where(
+            (JobRow.f_resource_in_use == True) & (JobRow.f_initiator_party_id == party_id)  # noqa: E712
+        ),
+        1,
+    )
+
+
+def _held_by_elastic(of_workers: Any) -> Prepared:
+    """Return the query for the sum of a column of the elastic workers of the jobs of an initiator."""
+    return Prepared(
+        lambda party_id: WorkerRow.select(fn.SUM(of_workers)).where(
+            is_going_on()
+            & (WorkerRow.f_elastic == True)  # noqa: E712
+            & fn.EXISTS(
+                JobRow.select(Value(1)).where(
+                    (JobRow.f_job_id == WorkerRow.f_job_id)
+                    & is_unfinished()
+                    & (JobRow.f_initiator_party_id == party_id)
+                )
             )
-        )
-    ),
-    1,
-)
+        ),
+        1,
+    )
+
+
+_CORES_HELD, _ELASTIC_CORES = _held(JobRow.f_cores), _held_by_elastic(WorkerRow.f_cores)
+# No index has the GPUs: only the few rows that hold something are read, and only where a party has GPUs.
+_GPUS_HELD, _ELASTIC_GPUS = _held(JobRow.f_gpus), _held_by_elastic(WorkerRow.f_gpus)
 _FIRST_PENDING = Prepared(lambda asked_after: _pending_query(asked_after, 1), 1)
 _PENDING = Prepared(lambda asked_after: _pending_query(asked_after, MOST_PENDING), 1)
 

@@ -134,6 +134,7 @@ class TestATick(Cases):
             ("waiting_unschedulable", (9, 16)),
             ("first_pending", (9,)),
             ("cores_of_jobs_by", ("10001",)),
+            ("gpus_of_jobs_by", ("10001",)),
             ("others_waiting", ()),
             ("unapproved_jobs", (9,)),
             ("intake_hold", ()),

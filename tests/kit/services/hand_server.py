@@ -36,6 +36,7 @@ class HandServer:
         ceilings: Ceilings = NO_CEILINGS, approval: ApprovalRule | None = None,
         engines: Mapping[str, int] | None = None, devices: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
         queues: Mapping[str, QueueRule] = MappingProxyType({}),
+        engine_parties: Mapping[str, frozenset[str]] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         """`engines`: the cores of each of its engines, the default first; else it has `local` with `cores`; `devices`:
         the GPUs of an engine by its name."""
@@ -59,8 +60,9 @@ class HandServer:
             defaults=JobParameters(task_cores=1), rules=rules or Rules(),
             routes=frozenset({"9999", "10000", "10001"}), clock=lambda: self.now, fresh_id=self._fresh_id,
             retry=Retry(lambda: self.paused, self._pause), ceilings=ceilings, approval=approval or ApprovalRule(),
-            queues=Queues(party_id, queues),
-            quotas=Quotas(party_id, PartyQuota(cores_share=1.0)),     # one party may fill it, for tests of queues
+            queues=Queues(party_id, queues, engine_parties),
+            # one party may fill it, for tests of queues
+            quotas=Quotas(party_id, PartyQuota(cores_share=1.0, gpus_share=1.0)),
         )  # fmt: skip
         with self.store.transaction() as tx:
             for name, size in self._sizes.items():

@@ -41,6 +41,14 @@ def test_engines_have_names_of_their_own(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_an_engine_may_be_for_some_parties(tmp_path: Path) -> None:
+    limited = 'big: {kind: local, parties: ["10000"]}, own: {kind: local, parties: []}'
+    found = with_text(tmp_path, f"engines: {{local: {{}}, {limited}}}")
+    assert found.queues.engine_parties == {"big": frozenset({"10000"}), "own": frozenset()}
+    used = [(found.queues.may_use(name, one)) for name in found.engines for one in ("10000", "10001", "9999")]
+    assert used == [True, True, True, True, False, True, False, False, True], "own jobs may use all of them"
+
+
 @pytest.mark.parametrize(("text", "names"), [
     ("{big: {kind: local}, local: {}}", ["big", "local"]),
     ("{local: {}, big: {kind: local}}", ["local", "big"]),
@@ -69,6 +77,8 @@ def test_older_configurations_give_the_size_of_the_local_engine_as_fate_does(tmp
     ("engines: {big: {kind: lsf}}", "engines.big.kind: 'lsf' is no kind of engine; known here: "),
     ("engines: {local: {kind: lsf}}", "engines.local.kind: 'lsf' is no kind of engine; known here: "),
     ("engines: {local: {core: 4}}", "engines.local.core: no such key; did you mean cores; known here: cores, default"),
+    ("engines: {local: {parties: 10000}}", "engines.local.parties: 10000 is not a list of party ids"),
+    ("engines: {local: {parties: [me]}}", "engines.local.parties: 'me' is not a party id"),
     ("engines: {local: {cores: -1}}", "engines.local.cores: -1 is not a whole number from 0 to"),
     ("engines: {local: {default: yes please}}", "engines.local.default: 'yes please' is neither true nor false"),
     ("engines: {local: {default: true}, big: {kind: local, default: true}}",

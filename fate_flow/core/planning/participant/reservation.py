@@ -12,6 +12,7 @@ from fate_flow.core.model.approval import Approval, Consent
 from fate_flow.core.model.job import NO_CAPACITY, NOT_EFFECTIVE, NOT_READY, Answer, Claim, EngineState, Hold, Job
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.queue import fits, takes_from
+from fate_flow.core.quotas.holding import HoldLimit, sum_of
 from fate_flow.core.text.phrases import counted
 from fate_flow.core.wire.v1.job_answers import (
     approved_data,
@@ -147,14 +148,7 @@ def _who_would_be_blocked(view: ApplyView) -> Job | None:
 
 def still_needed(seats: Iterable[Job]) -> Claim:
     """Return what the seats of one job at this party still have to reserve together."""
-    return _sum_of(seat.asked for seat in seats if not seat.holds and not seat.is_final)
-
-
-def _sum_of(claims: Iterable[Claim]) -> Claim:
-    listed = list(claims)
-    return Claim(
-        sum(one.cores for one in listed), sum(one.memory for one in listed), gpus=sum(one.gpus for one in listed)
-    )
+    return sum_of(seat.asked for seat in seats if not seat.holds and not seat.is_final)
 
 
 def granted(job: Job, free_cores: int, lease_milliseconds: int) -> Answer:
@@ -184,7 +178,7 @@ def shortage(job: Job, seats: Iterable[Job], engine: EngineState, *, is_own: boo
     number of cores, because initiators plan their queues by it, and that of GPUs, which they ask for in the same way.
     They do not plan by memory, so only this party's own users learn its size."""
     why = _shortage_text(job, engine, is_own=is_own)
-    if fits(_sum_of(seat.asked for seat in seats), engine.in_all):
+    if fits(sum_of(seat.asked for seat in seats), engine.in_all):
         return Shortage(why)
     return Shortage(f"{why}: the job asks for more than it has in all", is_lasting=True)
 
@@ -199,9 +193,9 @@ def _shortage_text(job: Job, engine: EngineState, *, is_own: bool) -> str:
     return f"has too little memory free, {job.asked.memory} MB asked"
 
 
-def beyond_limit(why: str, seats: Iterable[Job], most: int) -> Shortage:
-    """Return what the job lacks whose initiator may hold at most so many cores here at once."""
-    return Shortage(why, is_lasting=_sum_of(seat.asked for seat in seats).cores > most)
+def beyond_limit(why: str, seats: Iterable[Job], limit: HoldLimit) -> Shortage:
+    """Return what the job lacks whose initiator may hold no more here at once than the limit says."""
+    return Shortage(why, is_lasting=limit.what.of(sum_of(seat.asked for seat in seats)) > limit.most)
 
 
 def not_reserved(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fate_flow.core.model.errors import TooLarge, TooMany
+from fate_flow.core.quotas.holding import Held
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.core.quotas.seldom import Seldom
 
@@ -46,7 +47,7 @@ def test_a_refusal_names_the_key_the_value_the_limit_and_who_may_change_it() -> 
     (0.5, 0, 0),
 ])  # fmt: skip
 def test_a_share_of_cores_is_rounded_up_to_whole_cores(share: float, total: int, most: int | None) -> None:
-    assert Quotas("10000", PartyQuota(cores_share=share)).most_cores("9999", total) == most
+    assert Quotas("10000", PartyQuota(cores_share=share)).most_of("9999", Held.CORES, total) == most
 
 
 def test_only_requests_beyond_the_least_quota_are_measured() -> None:

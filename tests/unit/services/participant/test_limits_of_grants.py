@@ -252,7 +252,7 @@ def test_a_file_replaces_what_its_parties_have_and_leaves_others_alone() -> None
         permissions.grant(party_id, [Thing(Kind.COMPONENT, "Upload"), TABLE])
     wanted, problems = read_grants(
         {"version": 1, "parties": {"9999": {
-            "components": ["work"], "cores": 4,
+            "components": ["work"], "cores": 4, "gpus": 1,
             "tables": [{"namespace": "demo", "name": "t", "columns": ["x"]}],
         }}},
         host.context.modules, "10000",
@@ -260,7 +260,7 @@ def test_a_file_replaces_what_its_parties_have_and_leaves_others_alone() -> None
     assert problems == ()
     expected = [
         "- 9999: component Upload", "- 9999: table demo/t", "+ 9999: component Work",
-        "+ 9999: table demo/t (columns x)", "+ 9999: at most 4 cores at once",
+        "+ 9999: table demo/t (columns x)", "+ 9999: at most 4 cores at once", "+ 9999: at most 1 GPU at once",
     ]  # fmt: skip
     assert list(map(str, files.changes(wanted))) == expected
     assert list(map(str, files.apply(wanted, "ada"))) == expected
@@ -272,7 +272,7 @@ def test_a_file_replaces_what_its_parties_have_and_leaves_others_alone() -> None
     assert files.in_force()["9999"].grants.by == "ada", "nothing has changed"
     assert list(map(str, files.apply({"9999": Grants()}, "bob"))) == [f"- {one[2:]}" for one in expected[2:]]
     notes = [str(one["text"]) for one in host.record.seen(Event.DETECT_NOTE)]
-    assert notes[-1] == "grants changed by bob: - 9999: at most 4 cores at once"
+    assert notes[-1] == "grants changed by bob: - 9999: at most 1 GPU at once"
 
 
 def test_a_grant_by_a_client_leaves_limits_alone_and_a_revocation_takes_them() -> None:

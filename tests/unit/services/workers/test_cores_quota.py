@@ -1,4 +1,4 @@
-"""How many cores the jobs of another party may hold here at once, and how a job waits that would hold more."""
+"""How many cores and GPUs the jobs of another party may hold here at once, and how a job waits that would hold more."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fate_flow.core.model.job import NO_CAPACITY, Answer, Command
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.spec import Party
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
+from fate_flow.services.participant import reserving
 from fate_flow.services.use_cases.grants import GrantFiles
 from tests.kit.job_documents import job
 from tests.kit.services.hand_server import HandServer
@@ -107,3 +108,59 @@ def test_the_share_without_configuration(cores: int, most: int) -> None:
     assert asked(host, asking(most)).is_ok
     assert not host.handle(asking(most + 1, OTHER)[0]).is_ok
     assert host.handle(replace(JOIN[0], job_id=THIRD)).is_ok == (most >= 2)
+
+
+# ---------------------------------------------------------------------- GPUs
+
+
+def with_gpus(share: float = 1.0, **limits: int | None) -> HandServer:
+    """A host with four GPUs, and what its quota and the grants of party 9999 say about them."""
+    host = HandServer("10000", devices={"local": ("0", "1", "2", "3")})
+    host.steady = 100_000
+    object.__setattr__(host.context, "quotas", Quotas("10000", PartyQuota(cores_share=1.0, gpus_share=share)))
+    if limits:
+        GrantFiles(host.context).apply({"9999": Grants(frozenset(), {}, PartyLimits(**limits))}, "ada")
+    return host
+
+
+def asking_gpus(gpus: int, job_id: str = JOB_ID) -> list[Command]:
+    document = job({"guest": ["9999"], "host": ["10000"]}, {"a": []}, cores=1, gpus=gpus)
+    return [replace(one, job_id=job_id) for one in (create(document=document), *HOLD[1:])]
+
+
+def test_a_party_may_fill_its_share_of_the_gpus_and_its_next_job_waits() -> None:
+    host = with_gpus(0.5)
+    text = "the job asks for 3 GPUs of party 10000, and all jobs of party 9999 together may hold a share of at most 0.5"
+    assert host.handle(asking_gpus(3)[0]).retmsg.startswith(f"{text} (quotas.default.gpus_share, ")
+    assert asked(host, asking_gpus(2)).is_ok
+    answer = asked(host, asking_gpus(1, OTHER))
+    assert answer.data["why"].startswith("has 0 GPUs left for party 9999, 1 asked: its jobs may hold a share of at mo")
+    assert (answer.data["quota"], host.job(job_id=OTHER).pending.since > 0) == ("gpus_share", True)
+    assert asked(host, asking_gpus(0, THIRD)).is_ok, "a job without GPUs is not concerned"
+    assert host.handle(command(K.RETURN, turn=1)).is_ok
+    assert host.handle(replace(command(K.APPLY, turn=1), job_id=OTHER)).is_ok
+
+
+def test_a_party_may_hold_as_many_gpus_as_it_was_granted() -> None:
+    host = with_gpus(gpus=2)
+    refused = "host 10000 has not granted party 9999: 3 GPUs at once (flow privilege grant, there)"
+    assert host.handle(asking_gpus(3)[0]).retmsg == refused
+    assert asked(host, asking_gpus(2)).is_ok
+    answer = asked(host, asking_gpus(1, OTHER))
+    assert answer.data == {"why": "has granted party 9999 no more GPUs at once", "free_cores": 7}
+    other = [replace(one, job_id=THIRD) for one in asking_gpus(2)]
+    document = job({"guest": ["10001"], "host": ["10000"]}, {"a": []}, cores=1, gpus=2)
+    other[0] = replace(create(document=document), job_id=THIRD)
+    assert asked(host, other, "10001").is_ok, "other parties are not concerned"
+
+
+def test_gpus_that_another_process_has_reserved_meanwhile_count() -> None:
+    host = with_gpus(gpus=2)
+    *before, apply = asking_gpus(2)
+    for one in before:
+        assert host.handle(one).is_ok
+    held = iter((0, 4))
+    with host.unit() as unit:
+        unit.tx.gpus_of_jobs_by = lambda _: next(held)      # type: ignore[method-assign, assignment, attr-defined]
+        answer = reserving.apply(unit, apply, host.job())
+    assert (answer.retcode, host.job().holds, host.free_cores()) == (NO_CAPACITY, False, 8)

@@ -9,6 +9,7 @@ import pytest
 
 from fate_flow.components.providers.command import COMMAND_PROVIDER
 from fate_flow.core.model.job import Answer, Claim, CommandKind, JobKey
+from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.quotas.queues import Placement, QueueRule
 from fate_flow.services.workers.elastic import tend_elastic
@@ -86,6 +87,42 @@ def test_a_job_for_gpus_reaches_no_engine_whose_queues_are_for_others() -> None:
     queues = {"long": QueueRule(Placement("big"), parties=frozenset({"10001"}))}
     assert not asked_to_join(of_job(gpus=1), queues=queues).is_ok
     assert asked_to_join(of_job(gpus=1), queues={**queues, "all": QueueRule(Placement("big"))}).is_ok
+
+
+@pytest.mark.parametrize(("parties", "said", "engine"), [
+    ({"local": {"10001"}}, {}, "big"),                  # the default one is for others
+    ({"local": {"9999"}}, {}, "local"),
+    ({"big": {"9999"}}, {"gpus": 1}, "big"),
+    ({"big": {"10001"}}, {}, "local"),
+])  # fmt: skip
+def test_an_engine_may_be_for_some_parties(parties: dict[str, set[str]], said: dict[str, Any], engine: str) -> None:
+    host = a_party(of_job(**said), engine_parties={name: frozenset(ids) for name, ids in parties.items()})
+    assert host.job().claim.engine == engine
+
+
+@pytest.mark.parametrize(("parties", "said", "why"), [
+    ({"local": {"10001"}, "big": {"10001"}}, {}, "host 10000 has no engine for jobs of party 9999"),
+    ({"big": {"10001"}}, {"gpus": 1}, "the job asks for 1 GPU, more than host 10000 has"),
+    ({"big": {"10001"}}, {"queue": "long"}, "common.queue: host 10000 has no queue 'long' for jobs of party 9999"),
+])  # fmt: skip
+def test_a_job_is_refused_where_the_engine_that_it_needs_is_for_others(
+    parties: dict[str, set[str]], said: dict[str, Any], why: str
+) -> None:
+    limited = {name: frozenset(ids) for name, ids in parties.items()}
+    answer = asked_to_join(of_job(**said), queues={"long": LONG}, engine_parties=limited)
+    assert why in answer.retmsg
+    ours = a_party(of_job(**said), is_run=False, queues={"long": LONG}, engine_parties=limited)
+    document = job({"guest": ["10000"]}, TASKS, cores=2, **said)
+    own = create(Party("guest", "10000"), document)
+    assert ours.handle(own, "10000").is_ok, "the party's own jobs may use all of its engines"
+
+
+def test_a_task_does_not_start_on_an_engine_that_was_taken_from_its_job() -> None:
+    host = a_party(of_job())
+    closed = {"local": frozenset({"10001"}), "big": frozenset({"10001"})}
+    object.__setattr__(host.context.queues, "engine_parties", closed)
+    host.handle(START_A)
+    assert host.task().message.endswith("host 10000 has no engine for jobs of party 9999")
 
 
 def test_the_engine_learns_its_own_word_for_the_queue_and_the_row_of_the_job_does_not() -> None:
