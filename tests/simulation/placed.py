@@ -3,6 +3,7 @@
 Time is virtual, the folders of workers are real. `run` raises `Broken` as soon as a rule is broken:
 
 - Who may have been submitted is not submitted again.
+- A worker is not lost before it was submitted, while the process that has to submit it lives.
 - A worker starts at most once, and never after its end was seen; none is given up that the cluster still has.
 - When its end is seen, nothing of it computes any more.
 - When the faults stop, each worker has an end, and no job of an ended worker is left in the cluster.
@@ -22,11 +23,13 @@ from fate_flow.engines.local.worker import EXIT, STOP, Exit, WorkerSpec, claim, 
 from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable
 from fate_flow.engines.placed.engine import Conduct, PlacedEngine
 from fate_flow.engines.placed.folder import PLACED, why_stopped
+from tests.kit.engines.fake_cluster import FakeProcess, FakeProcesses
 
 PREFIX = "fate-flow-sim-"
 HELD = 1_000_000
 WORKERS, FAULTY_STEPS, CALM_STEPS = 6, 60, 90
 LEASE, GRACE, SETTLE, LONGEST_PENDING = 90.0, 10.0, 30.0, 200.0
+BUSY = 0.9                             # of the rounds of the process that submits are not over in time
 
 
 class Broken(BaseException):
@@ -180,26 +183,64 @@ class SimCluster:
         return any(job.computes for job in self.jobs if job.name == name)
 
 
+class Server:
+    """A party's server of two processes, as when a gang starts: one submits, slowly, and another one lists."""
+
+    def __init__(self, cluster: SimCluster, jobs: Path, random: Random) -> None:
+        self.cluster, self.random = cluster, random
+        self.processes = FakeProcesses()
+        self._conduct = Conduct(5, LONGEST_PENDING, SETTLE, lambda folder: ["run", str(folder)], jobs, PREFIX)
+        self.http, self.submits = self._start()
+        self.lists = self._start()[1]
+        self.alone = set[str]()          # names whose submitter died, or cannot be known
+        self._orders: dict[str, FakeProcess] = {}
+
+    def _start(self) -> tuple[FakeProcess, PlacedEngine]:
+        process = self.processes.start()
+        engine = PlacedEngine(
+            self.cluster, self._conduct, lambda _: None, lambda: self.cluster.now, has_thread=False, processes=process
+        )  # fmt: skip
+        return process, engine
+
+    def is_killed(self) -> None:
+        """One of its processes is killed, and starts again."""
+        if self.random.random() < 0.5:
+            self.lists = self._start()[1]
+            return
+        self.processes.end(self.http, is_known=self.random.random() < 0.5)
+        self.alone.update(name for name, process in self._orders.items() if process is self.http)
+        self.http, self.submits = self._start()
+
+    def launch(self, spec: WorkerSpec) -> None:
+        self._orders[PREFIX + spec.worker_id] = self.http
+        self.submits.launch(spec, Need())
+
+    def work(self) -> None:
+        if self.cluster.is_calm or self.random.random() > BUSY:
+            self.submits.work(polls=True)
+        if self.cluster.is_calm or self.random.random() < 0.9:
+            self.lists.work(polls=True)
+
+    def check_end(self, name: str, cause: str) -> None:
+        """Raise Broken if this worker was lost although it may still be submitted."""
+        if cause == "not_started" and not {name} & (self.cluster.maybe_submitted | self.alone):
+            raise Broken(f"{name} was lost before it was submitted")
+
+
 def run(seed: int, home: Path) -> None:
     """Place workers through faults of this seed, then let it become calm. Raises Broken."""
     random = Random(seed)
     cluster, jobs = SimCluster(random), home / "jobs"
-    conduct = Conduct(5, LONGEST_PENDING, SETTLE, lambda folder: ["run", str(folder)], jobs, PREFIX)
-
-    def new_engine() -> PlacedEngine:
-        return PlacedEngine(cluster, conduct, lambda _: None, lambda: cluster.now, has_thread=False)
-
-    engine = new_engine()
+    server = Server(cluster, jobs, random)
     # The last one comes when all is calm: a server that was killed lists again for its next worker.
     folders = [jobs / "job" / f"w{seed}-{number}" for number in range(WORKERS + 1)]
     for step in range(FAULTY_STEPS + CALM_STEPS):
         cluster.is_calm = step >= FAULTY_STEPS
         if not cluster.is_calm and random.random() < 0.08:
-            engine = new_engine()                 # the server is killed, and starts again
+            server.is_killed()
         for folder in folders if cluster.is_calm else folders[: 1 + step // 5][:WORKERS]:
-            _follow(cluster, engine, folder, random)
-        if random.random() < 0.9 or cluster.is_calm:
-            engine.work(polls=True)
+            _follow(cluster, server, folder, random)
+        server.work()
         cluster.advance(random.choice((5, 5, 10, 40)) if step < FAULTY_STEPS else 30)
     for folder in folders:
         if PREFIX + folder.name not in cluster.over:
@@ -209,7 +250,7 @@ def run(seed: int, home: Path) -> None:
         raise Broken(f"jobs that nobody wants are left: {left}")
 
 
-def _follow(cluster: SimCluster, engine: PlacedEngine, folder: Path, random: Random) -> None:
+def _follow(cluster: SimCluster, server: Server, folder: Path, random: Random) -> None:
     """Do what the services do about a worker: launch it again until it is placed, observe it, stop it now and then."""
     name = PREFIX + folder.name
     if name in cluster.over:
@@ -217,10 +258,12 @@ def _follow(cluster: SimCluster, engine: PlacedEngine, folder: Path, random: Ran
     if not (folder / PLACED).exists():
         spec = WorkerSpec(folder.name, folder, "mine", "exec", ("true",), folder, folder / "out", folder / "err",
                           grace_seconds=GRACE, lease_seconds=LEASE)
-        engine.launch(spec, Need())
+        server.launch(spec)
     elif not cluster.is_calm and random.random() < 0.01:
-        engine.stop(folder, GRACE)
-    if engine.observe(folder).state == "exited":
+        server.lists.stop(folder, GRACE)
+    seen = server.lists.observe(folder)
+    if seen.state == "exited":
         if cluster.is_computing(name):
             raise Broken(f"{name} computes after its end was seen")
+        server.check_end(name, seen.exit.cause if seen.exit else "")
         cluster.over.add(name)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fate_flow.engines.placed import engine, seen
+from fate_flow.engines.placed import engine, seen, submitting
 from fate_flow.engines.placed.cluster import Stage, Taken, Unreadable
 from fate_flow.engines.placed.engine import PlacedEngine
 from fate_flow.engines.placed.seen import Seen
@@ -71,10 +72,19 @@ def submits_without_the_intent(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(engine, "intend", lambda *_: True)
 
 
+def counts_what_another_process_has_not_submitted_yet(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PlacedEngine, "_may_be_submitted", lambda *_: False)
+
+
+def waits_for_ever_for_a_process_that_nobody_can_look_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(submitting, "LONGEST_SECONDS", math.inf)
+
+
 @pytest.mark.parametrize("mutate", [
     submits_again_in_doubt, gives_up_without_the_claim, believes_that_a_lost_node_computes_nothing,
     takes_an_unknown_word_for_an_end, takes_a_cluster_that_is_away_for_an_empty_one,
-    leaves_jobs_whose_worker_has_ended, submits_without_the_intent,
+    leaves_jobs_whose_worker_has_ended, submits_without_the_intent, counts_what_another_process_has_not_submitted_yet,
+    waits_for_ever_for_a_process_that_nobody_can_look_at,
 ])  # fmt: skip
 def test_a_bug_is_found(mutate: Mutate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)

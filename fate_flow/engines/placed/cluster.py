@@ -71,6 +71,11 @@ class Listed:
     word: str = ""                     # the cluster's own word, for people
     waiting: Waiting | None = None     # in stage PENDING
 
+    @property
+    def may_compute(self) -> bool:
+        """Return whether it has ended for the cluster alone, which has lost its node."""
+        return self.stage is Stage.ENDED and self.cause == "node_lost"
+
 
 class Unreadable(Exception):
     """The cluster cannot be listed now."""

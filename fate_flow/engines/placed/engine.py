@@ -12,12 +12,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fate_flow.core.model.resources import Need
+from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.engines.local.worker import (
     CLAIMED,
     EXIT,
@@ -44,6 +45,7 @@ from fate_flow.engines.placed.folder import (
     why_stopped,
 )
 from fate_flow.engines.placed.seen import Patience, Seen, Step, step_of
+from fate_flow.engines.placed.submitting import Processes, ProcessesHere, Submitted, Wait
 
 log = logging.getLogger(__name__)
 
@@ -72,12 +74,14 @@ class _Watched:
     patience: Patience | None = None
     signalled: bool = False
     cancel_at: float | None = None
+    wait: Wait = field(default_factory=Wait)      # for the submission by another process
 
 
 @dataclass
 class _Order:
     placement: Placement
-    waits: bool = False                      # the cluster was not reached
+    waits: bool = False                      # the cluster was not reached, or the folder could not be read
+    tries: int = 0
 
 
 class PlacedEngine:
@@ -85,7 +89,7 @@ class PlacedEngine:
 
     def __init__(
         self, cluster: Cluster, conduct: Conduct, ended: Callable[[Path], None],
-        clock: Callable[[], float] = time.monotonic, has_thread: bool = True,
+        clock: Callable[[], float] = time.monotonic, has_thread: bool = True, processes: Processes | None = None,
     ) -> None:
         """`ended`: called when the end of a worker is seen, by the thread of this engine. Without a thread, the caller
         calls `work`."""
@@ -93,6 +97,7 @@ class PlacedEngine:
         self._conduct = conduct
         self._ended = ended
         self._clock = clock
+        self._processes = processes or ProcessesHere()
         self._lock = threading.Lock()
         self._orders: list[_Order] = []
         self._watched: dict[Path, _Watched] = {}
@@ -100,6 +105,8 @@ class PlacedEngine:
         self._lists = False                      # this process is the one that observes workers
         self._unwanted: dict[str, int] = {}      # by name: in how many listings nobody wanted it
         self._unreadable = ""                    # why the last listing failed; empty: it did not
+        self._unsigned: dict[Path, Submitted] = {}   # answers that could not be written yet
+        self._bad: set[Path] = set()             # folders that could not be read or written, which the log has said
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._begin = self._begin_thread if has_thread else lambda: None
@@ -114,14 +121,13 @@ class PlacedEngine:
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / LAUNCH, spec.to_json(), mode=0o600, is_durable=False)
         name = f"{self._conduct.prefix}{spec.worker_id}"
-        if not intend(folder, name, longest_pending):
-            return
-        title = self._cluster.title
-        Pending("submitted", f"is submitted to {title}").write(folder)
         argv = tuple(self._conduct.runner(folder))
-        order = _Order(Placement(name, folder, argv, need, spec.grace_seconds, partner))
+        if not intend(folder, name, longest_pending, self._processes.own()):
+            return
+        # From here on, as long as this process lives, another one waits for what it says of the submission.
         with self._lock:
-            self._orders.append(order)
+            self._orders.append(_Order(Placement(name, folder, argv, need, spec.grace_seconds, partner)))
+        Pending("submitted", f"is submitted to {self._cluster.title}").write(folder)
         self._run()
 
     def observe(self, folder: Path) -> Observation:
@@ -215,31 +221,65 @@ class PlacedEngine:
             self._look()
 
     def _submit_all(self, polls: bool) -> None:
+        for folder, answer in list(self._unsigned.items()):
+            self._sign(folder, answer)
         with self._lock:
             due = [one for one in self._orders if polls or not one.waits]
-            self._orders = [one for one in self._orders if not (polls or not one.waits)]
         for order in due:
-            folder = order.placement.folder
-            if (folder / CLAIMED).exists():          # it was stopped meanwhile
-                continue
-            try:
-                self._answered(order, self._cluster.submit(order.placement))
-            except Exception:      # the other orders must not be dropped; whether this one arrived, a listing tells
-                log.exception("%s: submitting to %s", folder, self._cluster.title)
+            with self._isolated(order.placement.folder):
+                if not (order.placement.folder / CLAIMED).exists():          # else it was stopped meanwhile
+                    self._submit(order)
+                    continue
+                self._drop(order)
+
+    def _submit(self, order: _Order) -> None:
+        folder, title = order.placement.folder, self._cluster.title
+        order.tries += 1
+        try:
+            answer = self._cluster.submit(order.placement)
+        except Exception:      # the other orders must go on; whether this one arrived, a listing tells
+            log.exception("%s: submitting to %s", folder, title)
+            answer = Submission(Taken.IN_DOUBT, f"submitting to {title} has failed")
+        order.waits = answer.taken is Taken.NOT_REACHED
+        if not order.waits:
+            self._drop(order)
+        self._sign(folder, Submitted(answer.taken.value, order.tries))
+        self._answered(order, answer)
+
+    def _drop(self, order: _Order) -> None:
+        with self._lock:
+            self._orders.remove(order)
+
+    def _sign(self, folder: Path, answer: Submitted) -> None:
+        """Tell the process that lists what the cluster has answered; what cannot be written now is written later."""
+        self._unsigned[folder] = answer
+        with self._isolated(folder):
+            with suppress(FileNotFoundError):         # the folder was removed
+                answer.write(folder)
+            del self._unsigned[folder]
 
     def _answered(self, order: _Order, answer: Submission) -> None:
         folder, title = order.placement.folder, self._cluster.title
         if answer.taken is Taken.REFUSED:
             self._never_start(folder, "not_started", f"{title} refused it: {answer.text}")
         elif answer.taken is Taken.NOT_REACHED:
-            order.waits = True
-            with self._lock:
-                self._orders.append(order)
             _note(folder, Waiting("unreachable", f"waits for {title}, which does not answer: {answer.text}"), 0.0)
         elif answer.taken is Taken.IN_DOUBT:
             # Submitted again, it might run twice. The next listings tell.
             log.warning("%s: whether %s has it is not known yet: %s", folder, title, answer.text)
             _note(folder, Waiting("doubt", f"may be in {title}, which has not answered: {answer.text}"), 0.0)
+
+    @contextmanager
+    def _isolated(self, folder: Path) -> Iterator[None]:
+        """Go on with the other workers if the folder of this one fails: one line for as long as it does."""
+        try:
+            yield
+        except Exception as error:
+            if folder not in self._bad:
+                why = os_error_text(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+                is_ours = not isinstance(error, OSError)
+                log.warning("%s: the worker cannot be followed: %s", folder, why, exc_info=is_ours)
+            self._bad.add(folder)
 
     def _look(self) -> None:
         begun = self._clock()
@@ -254,22 +294,49 @@ class PlacedEngine:
                 log.warning("%s cannot be listed: %s", self._cluster.title, error)
             self._unreadable = str(error)
             for folder in folders:
-                self._keep(folder, self._seen(folder).without_listing())
+                with self._isolated(folder):
+                    self._keep(folder, self._seen(folder).without_listing())
             return
         if self._unreadable:
             log.info("%s can be listed again", self._cluster.title)
         self._unreadable = ""
         by_name = _by_name(listed)
         for folder in folders:
-            placed = Placed.read(folder)
-            if Exit.read(folder) is not None or not folder.exists():
-                with self._lock:
-                    self._watched.pop(folder, None)
-                self._ended(folder)
-            elif placed is not None and folder not in submitting:
-                self._keep(folder, self._seen(folder).with_listing(by_name.get(placed.name), begun))
-                self._decide(folder, placed)
+            with self._isolated(folder):
+                self._follow(folder, by_name, begun, is_queued=folder in submitting)
+                self._bad.discard(folder)
         self._cancel_unwanted(listed)
+
+    def _follow(self, folder: Path, by_name: Mapping[str, Listed], at: float, *, is_queued: bool) -> None:
+        """Take in what a listing that began at this time shows of one worker, and decide. `is_queued`: this process
+        has not submitted it yet."""
+        placed = self._placed(folder)
+        if Exit.read(folder) is not None or not folder.exists():
+            with self._lock:
+                self._watched.pop(folder, None)
+            self._bad.discard(folder)
+            self._ended(folder)
+        elif placed is not None and not is_queued:
+            listed = by_name.get(placed.name)
+            if listed is not None or not self._may_be_submitted(folder, placed, at):
+                self._keep(folder, self._seen(folder).with_listing(listed, at))
+                self._decide(folder, placed)
+
+    def _placed(self, folder: Path) -> Placed | None:
+        """Return the intent of this worker; one that cannot be understood goes by the name that it must have."""
+        found = Placed.read(folder)
+        if found is not None or not (folder / PLACED).exists():
+            return found
+        return Placed(f"{self._conduct.prefix}{folder.name}")
+
+    def _may_be_submitted(self, folder: Path, placed: Placed, at: float) -> bool:
+        """Return whether a worker that this process does not submit, and the listing of this time does not show, may
+        still be submitted by another process."""
+        if placed.submitter == self._processes.own() or (folder / CLAIMED).exists():
+            return False
+        with self._lock:
+            one = self._watched.get(folder)
+        return one is not None and one.wait.may_come(Submitted.read(folder), placed.submitter, self._processes, at)
 
     def _seen(self, folder: Path) -> Seen:
         with self._lock:
@@ -283,6 +350,8 @@ class PlacedEngine:
         with self._lock:
             if folder in self._watched:
                 self._watched[folder].seen = seen
+                if not seen.is_read:
+                    self._watched[folder].wait.stand()
 
     def _decide(self, folder: Path, placed: Placed) -> None:
         with self._lock:
@@ -360,7 +429,10 @@ class PlacedEngine:
 
     def _is_wanted(self, one: Listed) -> bool:
         folder = Path(one.folder)
-        return (folder / PLACED).exists() and not (folder / EXIT).exists()
+        try:
+            return (folder / PLACED).exists() and not (folder / EXIT).exists()
+        except OSError:             # a folder that cannot be read now says nothing
+            return True
 
     def _explained(self, folder: Path, end: Exit) -> Exit:
         """Return the end with the cluster's word, if neither the worker nor this server has caused it."""
@@ -380,12 +452,17 @@ def _note(folder: Path, waiting: Waiting, seconds: float) -> None:
 
 def _by_name(listed: Collection[Listed]) -> dict[str, Listed]:
     """Return one job for each name: where a name was submitted twice, the one that is furthest from its end."""
-    rank = {Stage.ENDED: 0, Stage.PENDING: 1, Stage.UNKNOWN: 2, Stage.ALIVE: 3}
     found: dict[str, Listed] = {}
     for one in listed:
-        if one.name not in found or rank[one.stage] > rank[found[one.name].stage]:
+        if one.name not in found or _rank(one) > _rank(found[one.name]):
             found[one.name] = one
     return found
+
+
+def _rank(one: Listed) -> int:
+    if one.may_compute:
+        return 1
+    return {Stage.ENDED: 0, Stage.PENDING: 2, Stage.UNKNOWN: 3, Stage.ALIVE: 4}[one.stage]
 
 
 def _cause(text: str) -> Cause:

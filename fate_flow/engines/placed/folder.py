@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from fate_flow.engines.local.worker import JOBS, STOP, Stop, draft_of, read_json, write_atomically
+from fate_flow.engines.placed.submitting import Submitter
 
 PLACED = "placed.json"          # the intent: whoever links it may submit, nobody else
 PENDING = "pending.json"        # why it waits, and since when
@@ -22,20 +23,24 @@ class Placed:
 
     name: str
     longest_pending: float = 0.0
+    submitter: Submitter | None = None      # None: not known
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
         value = read_json(folder / PLACED) or {}
         name = value.get("name")
-        return cls(name, seconds_of(value.get("longest_pending"))) if isinstance(name, str) else None
+        if not isinstance(name, str):
+            return None
+        return cls(name, seconds_of(value.get("longest_pending")), Submitter.of(value.get("submitter")))
 
 
-def intend(folder: Path, name: str, longest_pending: float) -> bool:
+def intend(folder: Path, name: str, longest_pending: float, submitter: Submitter) -> bool:
     """Make the intent to submit; True only for the one process that may submit this worker.
 
     `longest_pending`: how many seconds the job lets it wait; 0: as long as the party does."""
     draft = draft_of(folder / PLACED)
-    draft.write_text(json.dumps({"name": name, "longest_pending": longest_pending}))
+    text = {"name": name, "longest_pending": longest_pending, "submitter": submitter.to_json()}
+    draft.write_text(json.dumps(text))
     with draft.open() as file:
         os.fsync(file.fileno())      # after a power cut, a job must not run whose intent nobody knows
     try:

@@ -34,9 +34,10 @@ class Seen:
         if listed is not None and listed.stage is not Stage.ENDED:
             return Seen(listed, True, self.pending_seconds)
         first = self.gone_since if self.gone else at
-        # A cluster forgets a job some minutes after its end: its last word stays.
-        has_ended = self.listed is not None and self.listed.stage is Stage.ENDED
-        last = listed or (self.listed if has_ended else None)
+        # A cluster forgets a job some minutes after its end: its last word stays. It may still list a second job of
+        # this name that has found the claim, and then the node that was lost counts.
+        before = self.listed if self.listed is not None and self.listed.stage is Stage.ENDED else None
+        last = before if before is not None and (listed is None or before.may_compute) else listed
         return Seen(last, True, self.pending_seconds, None, self.gone + 1, first)
 
     def without_listing(self) -> Seen:
@@ -78,4 +79,4 @@ def step_of(seen: Seen, *, is_begun: bool, now: float, patience: Patience) -> St
 
 def _has_surely_ended(listed: Listed | None) -> bool:
     """Return whether the cluster has seen the end of all its processes, as it has not on a node that it has lost."""
-    return listed is not None and listed.stage is Stage.ENDED and listed.cause != "node_lost"
+    return listed is not None and listed.stage is Stage.ENDED and not listed.may_compute

@@ -31,7 +31,9 @@ from fate_flow.engines.staged.places import MOST_FILES, checked_place
 CONFIG = "config.yaml"
 INCOMING = "incoming"            # in the folder of a worker: what the other host has sent so far
 ALIVE = "run/alive"              # on the other host: rewritten while the server answers
-STATE = frozenset({CLAIMED, EXIT, RUNNER, STOP, "placed.json", "pending.json", "grown.json", INCOMING})
+STATE = frozenset({
+    CLAIMED, EXIT, RUNNER, STOP, "placed.json", "submitted.json", "pending.json", "grown.json", INCOMING,
+})  # fmt: skip
 """Files of a folder that say how the worker is. Only the server writes them here; nothing of them is staged."""
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fate_flow.core.model.resources import Need
-from fate_flow.engines.local.worker import Exit, WorkerSpec, claim, write_atomically
+from fate_flow.engines.local.worker import Exit, ProcessId, WorkerSpec, claim, write_atomically
 from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable, Waiting
 from fate_flow.engines.placed.engine import Conduct, PlacedEngine
+from fate_flow.engines.placed.submitting import Submitter
 
 PREFIX = "fate-flow-home-"
 ACCEPTED = Submission(Taken.ACCEPTED, "1")
@@ -55,6 +56,36 @@ class FakeCluster:
         return self.noted
 
 
+@dataclass
+class FakeProcess:
+    """One process of a server, as the others see it."""
+
+    number: int
+    all: dict[int, bool | None]            # whether each process lives; None: nobody can know
+
+    def own(self) -> Submitter:
+        return Submitter(ProcessId(self.number, 0), "here")
+
+    def is_alive(self, submitter: Submitter) -> bool | None:
+        return self.all[submitter.process.pid]
+
+
+class FakeProcesses:
+    """Processes that a test starts and kills."""
+
+    def __init__(self) -> None:
+        self._all: dict[int, bool | None] = {}
+
+    def start(self) -> FakeProcess:
+        number = len(self._all) + 1
+        self._all[number] = True
+        return FakeProcess(number, self._all)
+
+    def end(self, process: FakeProcess, is_known: bool = True) -> None:
+        """Kill a process. `is_known`: others can see that it is gone."""
+        self._all[process.number] = False if is_known else None
+
+
 class PlacedWorld:
     """A placed engine without a thread, on virtual time: `look` is one round of its thread."""
 
@@ -64,20 +95,31 @@ class PlacedWorld:
         self.now = 1000.0
         self.ended: list[str] = []
         self._conduct = Conduct(5, longest_pending, settle, lambda folder: ["run", str(folder)], self.jobs, PREFIX)
-        self.engine = self.new_engine()
+        self.processes = FakeProcesses()
+        self.process = self.processes.start()
+        self.engine = self.engine_of(self.process)
 
     def new_engine(self) -> PlacedEngine:
         """As after a restart of the server."""
+        self.processes.end(self.process)
+        self.process = self.processes.start()
+        return self.engine_of(self.process)
+
+    def engine_of(self, process: FakeProcess) -> PlacedEngine:
+        """The engine as one process of the server has it."""
         def ended(folder: Path) -> None:
             self.ended.append(folder.name)
 
-        return PlacedEngine(self.cluster, self._conduct, ended, lambda: self.now, has_thread=False)
+        return PlacedEngine(
+            self.cluster, self._conduct, ended, lambda: self.now, has_thread=False, processes=process
+        )  # fmt: skip
 
-    def place(self, name: str = "w", **fields: float) -> Path:
+    def place(self, name: str = "w", by: PlacedEngine | None = None, **fields: float) -> Path:
+        """`by`: the engine in the process that gets the order, where that is another one than lists."""
         folder = self.jobs / "job" / name
         spec = WorkerSpec(name, folder, "mine", "exec", ("true",), folder, folder / "out", folder / "err",
                           grace_seconds=10, lease_seconds=60)
-        self.engine.launch(spec, Need(cores=2), **fields)
+        (by or self.engine).launch(spec, Need(cores=2), **fields)
         self.engine.observe(folder)              # as the scheduler does
         return folder
 
@@ -106,3 +148,12 @@ class PlacedWorld:
 
     def end_of(self, folder: Path) -> Exit | None:
         return self.engine.observe(folder).exit
+
+    def cause_of(self, folder: Path) -> str | None:
+        end = self.end_of(folder)
+        return end.cause if end else None
+
+
+def submitted(cluster: FakeCluster) -> list[str]:
+    """The names that were submitted, as often as they were."""
+    return [one.name for one in cluster.submitted]

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.engines.local.worker import CLAIMED
+from fate_flow.engines.local.worker import CLAIMED, NOBODY
 from fate_flow.engines.placed import run
 from fate_flow.engines.placed.folder import intend
 from fate_flow.engines.placed.probe import why_not_the_home
+from fate_flow.engines.placed.submitting import Submitter
+
+SERVER = Submitter(NOBODY, "elsewhere")
 
 
 class Clock:
@@ -20,7 +23,7 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.at += seconds
         for at in [one for one in self.sees if one <= self.at]:
-            intend(self.sees.pop(at), "fate-flow-home-w", 0.0)
+            intend(self.sees.pop(at), "fate-flow-home-w", 0.0, SERVER)
 
 
 def why(folder: Path, clock: Clock) -> str:
@@ -43,7 +46,7 @@ def test_another_home_or_an_old_state_of_it_is_found(tmp_path: Path, name: str) 
     folder = tmp_path / "w"
     folder.mkdir()
     if name:
-        intend(folder, name, 0.0)
+        intend(folder, name, 0.0, SERVER)
     said = why(folder, Clock())
     assert said.startswith("this host does not see the home of the server, or an old state of it: ")
     assert f"{folder} has no placed.json" in said
@@ -58,7 +61,7 @@ def test_a_home_that_is_not_mounted_is_found(tmp_path: Path) -> None:
 def test_a_home_that_cannot_be_written_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "w"
     folder.mkdir()
-    intend(folder, "fate-flow-home-w", 0.0)
+    intend(folder, "fate-flow-home-w", 0.0, SERVER)
 
     def refused(*_: object, **__: object) -> None:
         raise OSError(30, "Read-only file system")

@@ -9,7 +9,7 @@ import pytest
 from fate_flow.engines.local.worker import Exit, Stop, claim
 from fate_flow.engines.placed.cluster import Listed, Stage, Submission, Taken
 from fate_flow.engines.placed.folder import Pending
-from tests.kit.engines.fake_cluster import PREFIX, FakeCluster, PlacedWorld
+from tests.kit.engines.fake_cluster import PREFIX, PlacedWorld, submitted
 
 IN_DOUBT = Submission(Taken.IN_DOUBT, "Socket timed out on send/recv operation")
 
@@ -17,10 +17,6 @@ IN_DOUBT = Submission(Taken.IN_DOUBT, "Socket timed out on send/recv operation")
 @pytest.fixture
 def world(tmp_path: Path) -> PlacedWorld:
     return PlacedWorld(tmp_path)
-
-
-def submitted(cluster: FakeCluster) -> list[str]:
-    return [one.name for one in cluster.submitted]
 
 
 # never twice
@@ -332,6 +328,21 @@ def test_a_second_job_of_one_name_does_not_hide_the_first(world: PlacedWorld) ->
     world.cluster.twins = [Listed(PREFIX + "w", str(folder), Stage.ENDED)]
     world.looks(50)
     assert world.engine.observe(folder).state == "running"
+
+
+def test_a_second_job_of_one_name_that_found_the_claim_does_not_end_one_on_a_lost_node(world: PlacedWorld) -> None:
+    folder = world.place()
+    world.look()
+    world.begin(folder)
+    world.cluster.twins = [Listed(PREFIX + "w", str(folder), Stage.ENDED)]
+    world.look()
+    world.show(folder, Stage.ENDED, "node_lost")
+    world.looks(2)
+    world.forget(folder)
+    world.looks(15)
+    assert world.end_of(folder) is None, "its runner may still compute"
+    world.looks(6)
+    assert world.cause_of(folder) == "node_lost"
 
 
 def test_one_line_says_that_the_cluster_is_away_for_as_long_as_it_is(
