@@ -70,9 +70,13 @@ class Sources:
             key: self._said(blocks, key, getattr(parameters, key))
             for key in ("task_cores", "task_memory", "task_parallelism")
         }
-        for key in ("task_gpus", "queue"):
+        given = {
+            "task_gpus": parameters.task_gpus, "queue": parameters.queue,
+            "longest_pending": parameters.longest_pending_seconds,
+        }  # fmt: skip
+        for key, value in given.items():
             place = self._path_of(blocks, (key,))
-            found[key] = Sourced(getattr(parameters, key), DOCUMENT if place else BUILT_IN, place)
+            found[key] = Sourced(value, DOCUMENT if place else BUILT_IN, place)
         cores = found["task_cores"]
         if cores.source == SERVER and cores.value != self._defaults.task_cores:
             found["task_cores"] = Sourced(cores.value, BUILT_IN, "the component's own")

@@ -195,6 +195,7 @@ class JobParameters:
     task_memory: int = 0                 # MB a task
     task_gpus: int = 0                   # a task
     queue: str = ""                      # a word that each party maps to an engine of its own; empty: as it decides
+    longest_pending_seconds: float = 0   # that a worker may wait in a cluster; 0: as long as the party lets it
     timeout_seconds: int = 259200        # for the whole job, from its creation
     task_timeout_seconds: int = 0        # for each task; 0: no limit
     auto_retries: int = 0

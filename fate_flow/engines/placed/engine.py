@@ -111,10 +111,10 @@ class PlacedEngine:
         self._thread: threading.Thread | None = None
         self._begin = self._begin_thread if has_thread else lambda: None
 
-    def launch(self, spec: WorkerSpec, need: Need, partner: str = "", longest_pending: float = 0.0) -> None:
+    def launch(self, spec: WorkerSpec, need: Need, partner: str = "") -> None:
         """Submit the runner of a worker once, however often it is launched.
 
-        `longest_pending`: of its job, in seconds; it counts if it is shorter than that of this party."""
+        What the need says of pending counts if it is shorter than what this party says."""
         folder = spec.folder
         if (folder / CLAIMED).exists() or (folder / PLACED).exists():
             return
@@ -122,7 +122,7 @@ class PlacedEngine:
         write_atomically(folder / LAUNCH, spec.to_json(), mode=0o600, is_durable=False)
         name = f"{self._conduct.prefix}{spec.worker_id}"
         argv = tuple(self._conduct.runner(folder))
-        if not intend(folder, name, longest_pending, self._processes.own()):
+        if not intend(folder, name, need.longest_pending_seconds, self._processes.own()):
             return
         # From here on, as long as this process lives, another one waits for what it says of the submission.
         with self._lock:

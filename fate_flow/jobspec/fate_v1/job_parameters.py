@@ -243,6 +243,7 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
     "task_memory": _Key(_zero_or_more, "task_memory"),
     "task_gpus": _Key(_zero_or_more, "task_gpus"),
     "queue": _Key(_queue, "queue"),
+    "longest_pending": _Key(_seconds, "longest_pending_seconds"),
     "computing_partitions": _Key(_above_zero, "computing_partitions"),
     "federated_status_collect_type": _Key(_one_of("PUSH", "PULL"), "collect_type"),
     "federated_mode": _Key(_one_of("SINGLE", "MULTIPLE"), "federated_mode"),
@@ -269,7 +270,7 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
 OF_THE_JOB = ("timeout", *AUTOMATIC, "federated_mode", "federated_status_collect_type")
 """FATE's keys that apply to the whole job. Every party reads them in the blocks of the initiator, too."""
 
-_NOT_IN_FATE = frozenset({"task_gpus", "queue"})
+_NOT_IN_FATE = frozenset({"task_gpus", "queue", "longest_pending"})
 _REMOVED = frozenset({"work_mode", "backend"})
 _INHERITANCE = "inheritance_info"
 _OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {

@@ -129,6 +129,7 @@ class FilePaths(PathsElsewhere):
 
 _RESOURCES = {
     "cores": "task_cores", "memory": "task_memory", "gpus": "task_gpus", "queue": "queue",
+    "longest_pending": "longest_pending",
     "parallelism": "task_parallelism", "partitions": "computing_partitions",
 }  # fmt: skip
 _CONF, _JOB_PARAMETERS, _COPIED = CONF, JOB_PARAMETERS, COPIED

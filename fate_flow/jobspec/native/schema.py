@@ -199,6 +199,10 @@ _RESOURCES = an_object(
         "A queue, which each party maps to one of its engines; by default, as each party decides.",
         f"^({QUEUE_PATTERN})?$", f"a queue ({QUEUE_IS})",
     ),
+    longest_pending=a_number(
+        "Seconds that a worker may wait for a place in the cluster of a party, which may let it wait for less; 0: as "
+        "long as the party lets it.", default=0,
+    ),
     parallelism=a_whole("Number of tasks that run at the same time; all of this is reserved for each of them.", 1),
     partitions=a_whole("Parts of each data frame that is made of a table; by default the cores of a task.", 1),
 )

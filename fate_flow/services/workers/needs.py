@@ -23,8 +23,10 @@ def need_at(unit: UnitOfWork, spec: JobSpec, worker: Worker, time_limit_seconds:
     key, engines = worker.task, unit.context.engines
     place = known_placement(unit.context, spec, key.party)
     queue = place.queue if (place.engine or engines.default) == worker.engine else ""
-    request = request_of(key.party, spec.parameters[key.party], engines.nodes_of(worker.engine))
-    return need_of(request, spec.tasks[key.name].programs.get(key.party), worker, time_limit_seconds, queue)
+    parameters = spec.parameters[key.party]
+    request = request_of(key.party, parameters, engines.nodes_of(worker.engine))
+    need = need_of(request, spec.tasks[key.name].programs.get(key.party), worker, time_limit_seconds, queue)
+    return replace(need, longest_pending_seconds=parameters.longest_pending_seconds)
 
 
 def with_devices(unit: UnitOfWork, spec: JobSpec, worker: Worker) -> Worker:

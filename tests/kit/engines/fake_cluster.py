@@ -114,12 +114,12 @@ class PlacedWorld:
             self.cluster, self._conduct, ended, lambda: self.now, has_thread=False, processes=process
         )  # fmt: skip
 
-    def place(self, name: str = "w", by: PlacedEngine | None = None, **fields: float) -> Path:
+    def place(self, name: str = "w", by: PlacedEngine | None = None, longest_pending: float = 0) -> Path:
         """`by`: the engine in the process that gets the order, where that is another one than lists."""
         folder = self.jobs / "job" / name
         spec = WorkerSpec(name, folder, "mine", "exec", ("true",), folder, folder / "out", folder / "err",
                           grace_seconds=10, lease_seconds=60)
-        (by or self.engine).launch(spec, Need(cores=2), **fields)
+        (by or self.engine).launch(spec, Need(cores=2, longest_pending_seconds=longest_pending))
         self.engine.observe(folder)              # as the scheduler does
         return folder
 

@@ -33,14 +33,18 @@ FULL: Mapping[str, Any] = {
     "version": 1, "name": "full", "description": "all keys",
     "initiator": "guest 9001",
     "parties": {"guest": [9001], "host": [9002, 9004], "arbiter": [9003], "local": [0]},
-    "resources": {"cores": 3, "memory": 512, "gpus": 1, "queue": "long", "parallelism": 2, "partitions": 11},
+    "resources": {
+        "cores": 3, "memory": 512, "gpus": 1, "queue": "long", "longest_pending": 60, "parallelism": 2,
+        "partitions": 11,
+    },
     "timeout": 600, "task_timeout": 100, "stage": "train", "ttl": 86_400, "max_failed_workers": 9,
     "model": {"id": "m", "version": 1},
     **LIFECYCLE,
     "at": {
         "host": {
             "resources": {
-                "cores": 5, "memory": 6, "gpus": 4, "queue": "short", "parallelism": 7, "partitions": 12,
+                "cores": 5, "memory": 6, "gpus": 4, "queue": "short", "longest_pending": 0.5, "parallelism": 7,
+                "partitions": 12,
             },
             "task_timeout": 101,
         },

@@ -60,6 +60,14 @@ def test_resources_may_differ_at_a_role_and_at_a_party():
     assert [spec.tasks["read"].timeout_at(party) for party in (GUEST, HOST, SECOND_HOST)] == [5, 5, 6]
 
 
+def test_a_job_says_how_long_its_workers_may_wait_for_a_place_party_by_party():
+    at = {"host 9004": {"resources": {"longest_pending": 5}}}
+    spec = spec_of(a_file(resources={"longest_pending": 60.5}, at=at))
+    waits = [spec.parameters[party].longest_pending_seconds for party in (GUEST, HOST, SECOND_HOST)]
+    assert waits == [60.5, 60.5, 5]
+    assert wrong_with(a_file(resources={"longest_pending": -1})) == ["resources.longest_pending: -1 is less than 0"]
+
+
 def test_a_party_is_stronger_than_its_role_whatever_their_order():
     spec = spec_of(with_task(
         parameters={"a": 0, "b": {"c": 0, "d": 0}}, timeout=1,

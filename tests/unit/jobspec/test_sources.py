@@ -48,6 +48,13 @@ def test_cores_and_memory_are_told_party_by_party():
     assert (memory.value, memory.source, memory.where) == (0, "server default", "job_default_config.task_memory")
 
 
+def test_how_long_a_worker_may_wait_for_a_place_has_its_source():
+    found = sources(host={"1": {"longest_pending": 60}})
+    said = [found.of_party(party)["longest_pending"] for party in (HOST, SECOND_HOST)]
+    assert [(one.value, one.source, one.where) for one in said] == [
+        (0, "default", ""), (60, "document", f"{JOB}.role.host.1.longest_pending")]
+
+
 def test_the_cores_of_a_component_that_knows_better_are_its_own():
     conf = {**UPLOAD_CONF, "job_parameters": {"common": {}}}
     spec = parse(UPLOAD_DSL, conf, modules=MODULES, defaults=DEFAULTS)

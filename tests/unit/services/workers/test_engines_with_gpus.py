@@ -133,6 +133,13 @@ def test_the_engine_learns_its_own_word_for_the_queue_and_the_row_of_the_job_doe
     assert host.job().asked == Claim(2, 0, engine="big", gpus=1)
 
 
+def test_the_engine_learns_how_long_the_job_lets_a_worker_wait_for_a_place() -> None:
+    host = a_party(of_job(longest_pending=90.5))
+    host.handle(START_A)
+    [order] = host.engines["local"].launched
+    assert order.need.longest_pending_seconds == 90.5
+
+
 @pytest.mark.parametrize("queues", [
     {}, {"short": LONG}, {"long": QueueRule(Placement("big"), parties=frozenset({"10001"}))},
 ])  # fmt: skip
