@@ -172,7 +172,9 @@ class _Routes:
             raise Refusal(400, f"files: is not a list of at most {MOST_FILES} files")
         sent = [_read(StagedFile.read, one) for one in files]
         end = _read(Exit.of, body["exit"])
-        self._claimed(worker).finish(end, sent, there.root, self.staged(worker, there))
+        folder = self.folder(worker)
+        folder.check_claim(_runner())
+        folder.finish(end, sent, there.root, self.staged(worker, there))
         self.known.pop((worker_id, there), None)
         self.settings.wake(worker.task.job_id)
         return jsonify({})

@@ -2,7 +2,8 @@
 
 A Job for each worker, not an Indexed Job for each party task: replicas are restarted, replaced and stopped one by one,
 by rules of the job that Kubernetes does not have, and each has a token, a claim and an end of its own. So nothing is
-left for Kubernetes to retry: backoffLimit 0, restartPolicy Never.
+left for Kubernetes to retry: backoffLimit 0, restartPolicy Never. The runner holds the time limit of its worker, as
+everywhere: `activeDeadlineSeconds` would also count how long the image is pulled and the inputs are fetched.
 """
 
 from __future__ import annotations
@@ -140,8 +141,6 @@ def _pod(job: WorkerJob, pods: PodSettings, at: WorkerAt | None) -> dict[str, An
         "tolerations": [dict(one) for one in pods.tolerations],
         "priorityClassName": pods.priority_class,
     }
-    if job.need.time_limit_seconds:          # of the pod, which does not count while it waits
-        found["activeDeadlineSeconds"] = job.need.time_limit_seconds + int(job.grace_seconds) + _END_SECONDS
     return {**found, **{key: value for key, value in optional.items() if value}}
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _M_ARENA_MAX = -8      # mallopt(3)
@@ -88,6 +89,23 @@ def yield_to_other_sessions(niceness: int) -> None:
     the niceness of a process only counts inside its session."""
     with suppress(OSError):     # no autogroups; or more changes in a moment than the kernel allows for users
         Path("/proc/self/autogroup").write_text(str(niceness))
+
+
+def take_variable(name: str) -> str:
+    """Return a variable of the environment, and remove it, also from what `/proc/PID/environ` shows of this process.
+    Raises KeyError."""
+    value = os.environ[name]
+    _LIBC.getenv.restype = ctypes.c_void_p
+    at = _LIBC.getenv(os.fsencode(name))
+    del os.environ[name]                # its text stays where the process got it
+    if at:
+        ctypes.memset(at, 0, len(os.fsencode(value)))
+    return value
+
+
+def hide_memory() -> None:
+    """Let no process of the same user read the memory or the descriptors of this one, or trace it."""
+    _LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def set_name(name: str) -> None:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
+from fate_flow.engines.local import proc
 from fate_flow.engines.local.worker import EXIT, ProcessId, Started, Stop, read_json, write_atomically
 from fate_flow.engines.staged.documents import ALIVE
 from fate_flow.engines.staged.fetch import Damaged, Fetched, fetch
@@ -163,12 +164,13 @@ class Agent:
 def main(argv: Sequence[str]) -> int:
     """Run `fetch` or `run`; return the exit code: 0 if the worker's end has reached the server."""
     logging.basicConfig(level=logging.INFO, format="[%(levelname)s] [%(asctime)s] %(message)s")
+    proc.hide_memory()      # the user's program is a process of the same user, and has to leave the token alone
     if list(argv) not in (["fetch"], ["run"]):
         log.error("usage: python -m fate_flow.engines.staged.agent fetch|run")
         return _BAD_ORDER
     try:
         at, worker_id = ServerAt.of(os.environ[ADDRESS], os.environ[PIN]), os.environ[WORKER]
-        client, root = PinnedClient(at, os.environ.pop(TOKEN)), Path(os.environ[ROOT]) / worker_id
+        client, root = PinnedClient(at, proc.take_variable(TOKEN)), Path(os.environ[ROOT]) / worker_id
     except KeyError as error:
         log.error("%s is not set: the engine that starts this process sets it", error.args[0])
         return _BAD_ORDER

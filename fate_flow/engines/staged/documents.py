@@ -92,7 +92,10 @@ class _Stager:
         texts = {f"{own}/{name}": text for name, text in documents.items()} | self._texts
         grows = {self._place(str(one)): Path(str(one)) for one in self._growing(launch, config)}
         if len(self._sources) > MOST_FILES:
-            raise NotStaged(f"the inputs have more than {MOST_FILES} files; pack them into one")
+            raise NotStaged(
+                f"the inputs have {len(self._sources)} files, and {MOST_FILES} can be sent to a host without the home "
+                "of the server: pack them into one, or run the task on the engine local"
+            )
         return Staged(texts, self._sources, grows, tuple(self._returns(config)))
 
     # ------------------------------------------------------------------ what cannot be staged

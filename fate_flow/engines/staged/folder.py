@@ -69,6 +69,12 @@ class StagedFolder:
 
     def check(self, runner: str) -> None:
         """Raise Refusal if this agent has not claimed the worker, or it has ended."""
+        self.check_claim(runner)
+        if (self.folder / EXIT).exists():
+            raise Refusal(410, "the worker has ended for the server: nothing more of it is taken")
+
+    def check_claim(self, runner: str) -> None:
+        """Raise Refusal if this agent has not claimed the worker; its end, once written, may be sent again."""
         if (read_json(self.folder / CLAIMED) or {}).get("runner") != runner:
             raise Refusal(409, "another runner has claimed this worker, or the server has given it up: it must not run")
 

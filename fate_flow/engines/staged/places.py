@@ -15,7 +15,7 @@ from typing import Any, Self
 from fate_flow.core.model.grammar import shown
 
 PIECE = 1024 * 1024              # bytes of a file in one request or answer
-MOST_FILES = 100_000             # of one worker, in one direction
+MOST_FILES = 50_000              # of one worker, in one direction: their list has less than 64 MB
 _LONGEST = 1_000
 
 ADDRESS, PIN, WORKER, TOKEN, ROOT = (

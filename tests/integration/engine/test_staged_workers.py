@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from flask import Response, request
 
+from fate_flow.api.workers.staged import staged_token
 from fate_flow.components.tables.table import Table
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.engines.local.worker import CLAIMED, EXIT, RUNNER, Started, Stop, write_atomically
 from fate_flow.engines.staged.documents import INCOMING
 from fate_flow.engines.staged.places import PIN, TOKEN
-from tests.kit.engines.staged_host import KEY, OtherHost, StagedServer, json_in
+from tests.kit.engines.staged_host import KEY, SECRET, OtherHost, StagedServer, json_in
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
@@ -138,6 +139,9 @@ def test_of_two_agents_one_runs_the_worker(server: StagedServer, host: OtherHost
     server.orders_program("w0", sys.executable, "-c", WAITS)
     host.start("w0")
     is_running(server, "w0")
+    program = Started.of(json_in(server.folder("w0") / RUNNER)).worker
+    for pid in (host.agents[0].pid, program.pid):
+        assert staged_token(SECRET, "w0").encode() not in Path(f"/proc/{pid}/environ").read_bytes()
     claimed = json_in(server.folder("w0") / CLAIMED)
     other = OtherHost(host.folder.with_name("second"), server)
     assert other.run("w0") == 3

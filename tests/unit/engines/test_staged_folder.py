@@ -45,6 +45,18 @@ def test_one_runner_has_the_claim_and_may_ask_for_it_again(worker: StagedFolder)
         worker.check("b" * 32)
 
 
+def test_a_worker_that_has_ended_is_told_so_and_leaves_nothing_more(worker: StagedFolder) -> None:
+    worker.claim("a" * 32)
+    write_atomically(worker.folder / EXIT, Exit(None, None, "lost").to_json())     # its cluster said so
+    for ask in (worker.check, worker.claim):
+        with pytest.raises(Refusal, match="has ended for the server") as refused:
+            ask("a" * 32)
+        assert refused.value.status == 410
+    worker.check_claim("a" * 32)
+    worker.finish(ENDED, [], "/far", STAGED)       # an end is repeated if its answer was lost
+    assert Exit.read(worker.folder) == Exit(None, None, "lost")
+
+
 def test_a_worker_that_was_stopped_before_is_claimed_by_nobody(worker: StagedFolder) -> None:
     write_atomically(worker.folder / "stop.json", Stop(1.0).to_json())
     with pytest.raises(Refusal):
