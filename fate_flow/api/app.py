@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flask import Blueprint, Flask, Response, request
 
 from fate_flow.api import v2_routes as v2
-from fate_flow.api.between_parties import join, party
+from fate_flow.api.between_parties import join, party, record
 from fate_flow.api.between_parties.envelope import PARTIES
 from fate_flow.api.between_parties.exchange import ExchangeEnvelope, deliver_blueprint
 from fate_flow.api.between_parties.party_lines import PARTY, PartyLines
@@ -90,7 +90,7 @@ def create_public_app(
     lines = PartyLines(services.context.quotas, steady_now)
     _check_callers(app, services, message_key, listed, lines)
     clients = (*_for_clients(services), monitoring.blueprint(services, spool))
-    parties = (party.blueprint(services, lines), join.blueprint(services))
+    parties = (party.blueprint(services, lines), join.blueprint(services), record.blueprint(services))
     for blueprint in (*clients, *parties):
         blueprint.before_request(read_ignored_body)
     exchange = () if spool is None else tuple(_for_workers(services, spool))

@@ -68,6 +68,24 @@ class Inquirer:
         except (requests.RequestException, ValueError) as error:
             return Answer(UNREACHABLE, f"party {to.party_id} does not answer: {describe_network_error(error)}")
 
+    def ask_text(self, to: Party, endpoint: str, text: str) -> tuple[int, str]:
+        """Send text to this path below `/v1`; return the HTTP status and the text of the answer. Status 0 if the party
+        does not answer."""
+        url = self._urls.get(to.party_id)
+        if url is None:
+            return 0, ""
+        head = {**headers(self._own, to.party_id), "Content-Type": "text/plain; charset=utf-8"}
+        try:
+            response = self._http.post(
+                f"{url}/v1{endpoint}", text.encode(), head, seconds=self._seconds, most_bytes=_LONGEST_ANSWER,
+                ca_file=self._ca_files.get(to.party_id, ""),
+            )
+            if stranger(response.said_by, to.party_id, url):
+                return 0, ""
+            return response.status, response.body.decode()
+        except (requests.RequestException, ValueError):      # of which UnicodeDecodeError is one
+            return 0, ""
+
     def why_unreached(self, party_id: str) -> str:
         """Return why the server of a party does not take our requests; empty if it does."""
         return why_unreached(party_id, self.ask(Party("guest", party_id), INTAKE, intake_query(call_back=False)))

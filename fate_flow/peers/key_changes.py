@@ -13,12 +13,21 @@ from typing import Generic, TypeVar
 
 from cryptography import x509
 
-from fate_flow.core.access.key_list import MESSAGE, RECORD, TLS, KeyList, key_id_of, read_key_list, read_signed_key_list
+from fate_flow.core.access.key_list import (
+    MESSAGE,
+    RECORD,
+    TLS,
+    WITNESS,
+    KeyList,
+    key_id_of,
+    read_key_list,
+    read_signed_key_list,
+)
 from fate_flow.core.model.errors import BadRequest, BadSettings
 from fate_flow.core.text.os_errors import os_error_text
-from fate_flow.peers.key_files import LIST_FILE, RECORD_FILE, TLS_FILE, next_to
+from fate_flow.peers.key_files import LIST_FILE, RECORD_FILE, ROOT_FILE, TLS_FILE, WITNESS_FILE, next_to
 from fate_flow.peers.signature import SiteSignature
-from fate_flow.peers.site_key import PrivateKey, load_private_key
+from fate_flow.peers.site_key import PrivateKey, load_private_key, read_public_key
 from fate_flow.peers.tls import (
     Leaf,
     OwnTls,
@@ -71,8 +80,28 @@ def message_key(folder: Path, file: Path, now: int) -> PrivateKey:
 
 def record_key(folder: Path, now: int) -> PrivateKey:
     """Return the record key that this party uses at a moment. Raises BadSettings."""
-    file = folder / RECORD_FILE
-    change = KeyChange(RECORD, folder / LIST_FILE, file, load_private_key, lambda key: key.public.pem)
+    return _key_of_record(RECORD, folder, folder / RECORD_FILE, now)
+
+
+def witness_key(folder: Path, now: int) -> tuple[str, PrivateKey] | None:
+    """Return the id of this party's root key, and the key by which it cosigns logs of others at a moment; None if its
+    home has no such key. Raises BadSettings."""
+    file, root = folder / WITNESS_FILE, (folder / ROOT_FILE).with_suffix(".pub")
+    if not file.exists() or not root.exists():
+        return None
+    return root_id_of(root), _key_of_record(WITNESS, folder, file, now)
+
+
+def root_id_of(file: Path) -> str:
+    """Return the id of the root key whose public part is in this file. Raises BadSettings."""
+    try:
+        return read_public_key(file.read_text(encoding="utf-8")).key_id
+    except (OSError, UnicodeDecodeError, BadRequest) as error:
+        raise BadSettings(f"{file}: cannot be read as the public root key") from error
+
+
+def _key_of_record(use: str, folder: Path, file: Path, now: int) -> PrivateKey:
+    change = KeyChange(use, folder / LIST_FILE, file, load_private_key, lambda key: key.public.pem)
     return change(now) or load_private_key(file)
 
 

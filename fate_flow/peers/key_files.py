@@ -12,7 +12,8 @@ from pathlib import Path
 
 from fate_flow.core.model.errors import BadSettings, Conflict
 
-ROOT_FILE, TLS_FILE, RECORD_FILE, LIST_FILE = "root.pem", "tls.pem", "record.pem", "list.json"
+ROOT_FILE, TLS_FILE, LIST_FILE = "root.pem", "tls.pem", "list.json"
+RECORD_FILE, WITNESS_FILE = "record.pem", "witness.pem"
 """In the folder of the keys of a party. The file of the message key has no fixed name."""
 
 

@@ -12,6 +12,7 @@ from fate_flow.core.access.key_list import (
     MOST_NUMBER,
     RECORD,
     TLS,
+    WITNESS,
     KeyList,
     ListedKey,
     SignedKeyList,
@@ -25,6 +26,7 @@ from fate_flow.peers.key_files import (
     RECORD_FILE,
     ROOT_FILE,
     TLS_FILE,
+    WITNESS_FILE,
     locked,
     next_to,
     put_next,
@@ -74,6 +76,7 @@ class OwnKeys:
             TLS: _Certified(self.tls_file, _tls_pem, make_tls_key),
             MESSAGE: _Certified(message_file, _pem, self._make_like_present),
             RECORD: _Certified(folder / RECORD_FILE, _pem, make_private_key, has_to_be=False),
+            WITNESS: _Certified(folder / WITNESS_FILE, _pem, make_private_key, has_to_be=False),
         }
 
     def make(self, kind: str = ED25519) -> list[Path]:

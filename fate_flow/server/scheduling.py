@@ -42,7 +42,7 @@ from fate_flow.server.periodic.key_watch import KeyWatch
 from fate_flow.server.periodic.list_fetcher import ListFetcher
 from fate_flow.server.periodic.log_keeper import LogKeeper
 from fate_flow.server.periodic.periodic_work import PeriodicWork
-from fate_flow.server.periodic.record_sealer import RecordSealer, log_signer, own_list
+from fate_flow.server.periodic.record_witnesses import of_record
 from fate_flow.server.periodic.stream_watch import StreamWatch
 from fate_flow.server.periodic.warm_providers import WarmProviders
 from fate_flow.server.runtime import (
@@ -57,7 +57,6 @@ from fate_flow.server.runtime import (
     write_json,
 )
 from fate_flow.services.context.pending import CapacityNotice
-from fate_flow.services.context.ports import Context
 from fate_flow.services.context.stopwatch import AwakeClock
 from fate_flow.services.scheduling.events import (
     Answered,
@@ -130,16 +129,11 @@ class SchedulerLoop:
             LogKeeper(settings, self._at_work, store.close),
             ListFetcher(context, inquirer.ask, lambda: self._scheduler.is_in_charge, store.close),
             *((StreamWatch(replace(context, specs={}), store.close),) if settings.has_gateway else ()),
-            *((self._sealer(context, store.close),) if context.keeps_record else ()),
+            *(of_record(
+                settings, replace(context, specs={}), inquirer, lambda: self._scheduler.is_in_charge, store.close
+            ) if context.keeps_record else ()),
             *(_of_providers(settings, store.close) if settings.providers else ()),
         )
-
-    def _sealer(self, context: Context, close: Callable[[], None]) -> RecordSealer:
-        keys = self._settings.keys_dir
-        return RecordSealer(
-            replace(context, specs={}), lambda: log_signer(keys, context.clock), lambda: self._scheduler.is_in_charge,
-            close, time.monotonic, lambda: own_list(keys),
-        )  # fmt: skip
 
     # ------------------------------------------------------------------ events
 

@@ -75,6 +75,7 @@ CREATE TABLE t_record_checkpoint (           -- of a log, signed here
   f_epoch BIGINT NOT NULL,
   f_size BIGINT NOT NULL,
   f_note LONGTEXT NOT NULL,                  -- with the cosignatures of other parties
+  f_edge LONGTEXT NOT NULL,                  -- of the tree of this size, as in t_record_head
   f_time BIGINT NOT NULL,
   PRIMARY KEY (f_log, f_epoch, f_size)
 );
@@ -83,6 +84,16 @@ CREATE TABLE t_record_witnessed (            -- the newest checkpoint of a log o
   f_size BIGINT NOT NULL,
   f_note LONGTEXT NOT NULL,
   f_time BIGINT NOT NULL
+);
+CREATE TABLE t_record_evidence (             -- two checkpoints of another party that do not fit together
+  f_origin VARCHAR(255) NOT NULL,
+  f_size BIGINT NOT NULL,                    -- of the first one
+  f_is_proof BOOLEAN NOT NULL,               -- two roots for one size; else nobody has shown that they fit together
+  f_party_id VARCHAR(10) NOT NULL,
+  f_first LONGTEXT NOT NULL,                 -- the one that was cosigned here
+  f_second LONGTEXT NOT NULL,
+  f_time BIGINT NOT NULL,
+  PRIMARY KEY (f_origin, f_size, f_is_proof)
 );
 CREATE TABLE t_record_person (               -- who is meant by the random ids in entries
   f_person_id VARCHAR(32) NOT NULL PRIMARY KEY,

@@ -8,8 +8,8 @@ import pytest
 
 from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, log_with, new_entry
-from fate_flow.core.record.log import Head, StoredCheckpoint, StoredEntry, head_after, next_batch
-from fate_flow.core.record.tree import leaf_hash, root_of
+from fate_flow.core.record.log import Evidence, Head, StoredCheckpoint, StoredEntry, head_after, next_batch
+from fate_flow.core.record.tree import Edge, leaf_hash, root_of
 from tests.store_contract.cases import GUEST, HOST, Cases, Each, a_job, with_jobs
 
 
@@ -177,9 +177,11 @@ class RecordCases(Cases):
         assert each.seal(head, next_batch(head, [second], 9))
         assert each.sealed_entries(OWN_LOG, 2, 0, 10) == (replace(second, epoch=2, index=0),)
         assert len(each.sealed_entries(OWN_LOG, 1, 0, 10)) == 1
+        assert (each.record_epochs(OWN_LOG), each.record_epochs(WITH_HOST)) == ((1, 2), ())
 
     def test_a_checkpoint_is_replaced_by_one_with_more_signatures(self, each: Each) -> None:
-        small, large = StoredCheckpoint(1, 2, "note \u2014\n", 5), StoredCheckpoint(1, 10, "large", 6)
+        small = StoredCheckpoint(1, 2, "note \u2014\n", 5, Edge(2, (b"2" * 32,)))
+        large = StoredCheckpoint(1, 10, "large", 6)
         for one in (large, small, StoredCheckpoint(2, 1, "later", 7)):
             each.put_checkpoint(WITH_HOST, one)
         each.put_checkpoint(WITH_HOST, replace(large, note="cosigned"))
@@ -188,6 +190,8 @@ class RecordCases(Cases):
         assert each.checkpoints(OWN_LOG, 1) == ()
         assert each.newest_checkpoint(WITH_HOST, 1) == replace(large, note="cosigned")
         assert each.newest_checkpoint(OWN_LOG, 1) is None
+        assert each.checkpoint(WITH_HOST, 1, 2) == small
+        assert each.checkpoint(WITH_HOST, 1, 3) is None
 
     def test_the_witness_keeps_the_newest_checkpoint_alone(self, each: Each) -> None:
         assert each.witnessed("origin") is None
@@ -196,6 +200,20 @@ class RecordCases(Cases):
         assert not each.put_witnessed("origin", 0, StoredCheckpoint(0, 4, "four", 6))
         assert each.put_witnessed("origin", 3, StoredCheckpoint(0, 5, "five", 6))
         assert each.witnessed("origin") == StoredCheckpoint(0, 5, "five", 6)
+
+    def test_the_witness_finds_all_logs_of_a_party(self, each: Each) -> None:
+        for origin in ("A/with/1/2", "A/with/1/1", "A/with/10/1", "B/with/1/1"):
+            assert each.put_witnessed(origin, 0, StoredCheckpoint(0, 3, origin, 5))
+        assert each.witnessed_below("A/with/1/") == ("A/with/1/1", "A/with/1/2")
+        assert each.witnessed_below("C/") == ()
+
+    def test_evidence_is_kept_once_for_a_log_and_size(self, each: Each) -> None:
+        proof = Evidence("10000", True, "A/with/1/1", 3, "one \u2014\n", "two", 7)
+        other = replace(proof, is_proof=False, at=6)
+        assert each.add_evidence(proof)
+        assert not each.add_evidence(replace(proof, second="three", at=8))
+        assert each.add_evidence(other)
+        assert each.evidence() == (other, proof)
 
     def test_a_person_has_one_id(self, each: Each) -> None:
         assert each.person_id("alice", "1" * 32) == "1" * 32

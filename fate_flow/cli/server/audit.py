@@ -23,13 +23,16 @@ from fate_flow.core.record.bundle import ProvedEntry, bundle_text
 from fate_flow.core.record.entry import log_with, other_party
 from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.text.phrases import counted
-from fate_flow.peers.key_files import RECORD_FILE
-from fate_flow.peers.site_key import has_signed, load_private_key
+from fate_flow.peers.key_changes import witness_key
+from fate_flow.peers.site_key import has_signed
 from fate_flow.server.periodic.record_sealer import log_signer
 from fate_flow.services.context.ports import Context
+from fate_flow.services.record.anchoring import verify_all
 from fate_flow.services.record.checkpoints import Damaged, LogSigner, hash_again, origin_of, sign_heads
 from fate_flow.services.record.proving import prove as proofs_of
-from fate_flow.services.record.verifying import Keys, LogReport, State, verify_log
+from fate_flow.services.record.verifying import Keys, LogReport, State
+from fate_flow.services.witnesses.cosigning import witness_keys
+from fate_flow.services.witnesses.witnessing import Witness
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
 from fate_flow.store.contract.transaction import Transaction
@@ -137,22 +140,23 @@ def verify(conf: Path, is_json: bool) -> None:
         keys = _keys(context, settings)
         if keys is None:
             tell("this party has no record key: no signature is checked (fate_flow key make)")
-        found = context.read(lambda tx: [
-            verify_log(tx, head, epoch, keys) for head in tx.record_heads() for epoch in range(1, head.epoch + 1)
-        ])  # fmt: skip
+        found, has_evidence = context.read(lambda tx: (verify_all(tx, keys), bool(tx.evidence())))
     if is_json:
         print_json({"logs": [_report(one) for one in found]})
     for one in () if is_json else found:
         click.echo(one_line(_sentence_of(one)))
     if not found:
         tell("nothing is recorded here (record.switch)")
+    if has_evidence:
+        tell("logs of other parties do not fit together: fate_flow audit evidence")
     raise SystemExit(_exit_code(found))
 
 
 @audit.command()
 @conf_option
 def keys(conf: Path) -> None:
-    """Print the keys of this party's logs, as `log` lines of a policy for `fate_flow verify`.
+    """Print the keys of this party's logs, and the one by which it cosigns logs of others, as lines of a policy for
+    `fate_flow verify`.
 
     Give them to whoever is to check proofs of this party, over a channel that he trusts.
 
@@ -161,8 +165,11 @@ def keys(conf: Path) -> None:
     with record_of_home(conf) as (context, settings):
         signer = _signer(context, settings)
         for head in context.read(lambda tx: tx.record_heads()):
-            for epoch in range(1, head.epoch + 1):
+            for epoch in context.read(lambda tx, head=head: tx.record_epochs(head.log)):  # type: ignore[misc]
                 click.echo(f"log {signer.key_of(origin_of(signer.root, head.log, epoch)).text()}")
+        if (witness := witness_key(settings.keys_dir, context.clock())) is not None:
+            key = Witness.of(witness[0], witness[1].public.raw, witness[1].sign).key
+            click.echo(f"witness {context.party_id} {key.text()}")
 
 
 @audit.command()
@@ -235,8 +242,9 @@ def _keys(context: Context, settings: Settings) -> Keys | None:
     signer = log_signer(settings.keys_dir, context.clock)
     if signer is None:
         return None
-    files = sorted(settings.keys_dir.glob(f"{Path(RECORD_FILE).stem}*.pem"))
-    return Keys(signer.root, tuple(load_private_key(file).public.raw for file in files), (), has_signed)
+    witnesses = context.read(witness_keys)
+    found = tuple((party_id, key) for party_id, listed in sorted(witnesses.items()) for key in listed)
+    return Keys(signer.root, (signer.key, *signer.earlier), found, has_signed)
 
 
 def _all(context: Context, after: int = 0) -> Iterator[StoredEntry]:

@@ -40,9 +40,11 @@ class ServerGroup(EdgeGroup):
             return admin
         if cmd_name == "audit":
             from fate_flow.cli.server.audit import audit
+            from fate_flow.cli.server.audit_evidence import evidence
             from fate_flow.cli.server.audit_reconcile import reconcile
 
             audit.add_command(reconcile)
+            audit.add_command(evidence)
             return audit
         if cmd_name == "verify":
             from fate_flow.cli.server.verify_file import verify

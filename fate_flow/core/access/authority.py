@@ -40,6 +40,7 @@ class Query(Enum):
     INTAKE = "intake"
     OUTPUT_TABLE = "output table"
     TASK_LOG = "task log"
+    RECORD = "record"                    # a checkpoint of the sender's log, or the question which one is held here
     DELIVER = "exchange deliver"         # a chunk for the worker of a task
     STREAM = "stream"                    # bytes for the worker of a task, and back
 
@@ -89,6 +90,7 @@ STATEMENTS: Mapping[Statement, Speaker] = {
     Query.INTAKE: Speaker.ANYONE,
     Query.OUTPUT_TABLE: Speaker.MEMBER,
     Query.TASK_LOG: Speaker.INITIATOR,
+    Query.RECORD: Speaker.ANYONE,
     Query.DELIVER: Speaker.SEAT,
     Query.STREAM: Speaker.SEAT,
 }

@@ -19,8 +19,8 @@ from fate_flow.core.model.errors import BadRequest, Conflict
 from fate_flow.core.model.grammar import check_party_id, shown
 from fate_flow.core.text.strict_json import read_strict_json
 
-TLS, MESSAGE, RECORD = "tls", "message", "record"
-USES = (TLS, MESSAGE, RECORD)
+TLS, MESSAGE, RECORD, WITNESS = "tls", "message", "record", "witness"
+USES = (TLS, MESSAGE, RECORD, WITNESS)
 
 VERSION = 1
 LONGEST_TEXT = 100_000               # characters of a signed list
@@ -115,6 +115,10 @@ class PartyKeys:
         """Return the keys (PEM) of this use that count now."""
         return _stored_list(self.signed.content).valid(use, now) if self.state is KeyState.JOINED else ()
 
+    def listed(self, use: str) -> tuple[str, ...]:
+        """Return the keys (PEM) of this use, also those whose time is over: what they have signed stays signed."""
+        return tuple(key.pem for key in _stored_list(self.signed.content).keys if key.use == use)
+
     def root_ids(self) -> tuple[str, ...]:
         """Return the ids of the root keys that may sign the next list."""
         next_root = _stored_list(self.signed.content).next_root
@@ -133,6 +137,15 @@ class ReplacedKeyList:
 def key_id_of(pem: str) -> str:
     """Return the id of a key of a list whose keys were checked."""
     return sha256(b64decode("".join(pem.splitlines()[1:-1]))).hexdigest()
+
+
+def ed25519_in(pem: str) -> bytes | None:
+    """Return the 32 bytes of an Ed25519 key of a list; None for a key of another kind."""
+    raw = b64decode("".join(pem.splitlines()[1:-1]))
+    return raw[len(_ED25519_HEAD) :] if raw.startswith(_ED25519_HEAD) and len(raw) == _ED25519_BYTES else None
+
+
+_ED25519_HEAD, _ED25519_BYTES = bytes.fromhex("302a300506032b6570032100"), 44       # RFC 8410
 
 
 def is_signed_key_list(text: str) -> bool:

@@ -121,6 +121,26 @@ def consistency_proof(old: int, size: int, hash_of: HashOf) -> tuple[bytes, ...]
     return tuple(hash_of(one) for one in reversed(path))
 
 
+def consistency_from_edge(old: Edge, leaves: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Return the proof that the old tree is the beginning of the one with these leaf hashes added. Nothing of the old
+    tree is needed but its edge: what a proof has of the old tree are complete subtrees of it."""
+    known: dict[Subtree, bytes] = {}
+    end = 0
+    for one, bit in zip(old.hashes, _bits(old.size), strict=True):
+        known[Subtree(end, end + bit)] = one
+        end += bit
+
+    def hash_of(subtree: Subtree) -> bytes:
+        return known.get(subtree) or root_of(leaves[subtree.first - old.size : subtree.end - old.size])
+
+    return consistency_proof(old.size, old.size + len(leaves), hash_of)
+
+
+def _bits(size: int) -> list[int]:
+    """Return the sizes of the complete subtrees of a tree, the largest first."""
+    return [1 << place for place in reversed(range(size.bit_length())) if size >> place & 1]
+
+
 def _largest_power_below(count: int) -> int:
     """Return the largest power of two that is smaller than this count, which is above 1."""
     return 1 << (count - 1).bit_length() - 1

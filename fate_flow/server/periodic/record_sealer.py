@@ -10,35 +10,48 @@ from pathlib import Path
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import read_key_list, read_signed_key_list
 from fate_flow.core.model.errors import BadRequest, BadSettings
-from fate_flow.peers.key_changes import record_key
+from fate_flow.peers.key_changes import record_key, root_id_of
 from fate_flow.peers.key_files import LIST_FILE, RECORD_FILE, ROOT_FILE
-from fate_flow.peers.site_key import read_public_key
+from fate_flow.peers.site_key import load_private_key
 from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.services.context.ports import Context
-from fate_flow.services.record.checkpoints import Damaged, Hashed, LogSigner, hash_again, sign_heads
-from fate_flow.services.record.entries import of_own_keys
-from fate_flow.services.record.sealing import seal_new
+from fate_flow.services.record.checkpoints import (
+    Damaged,
+    Hashed,
+    LogSigner,
+    any_log,
+    hash_again,
+    no_own_log,
+    sign_heads,
+)
+from fate_flow.services.record.entries import ends_job, of_own_keys
+from fate_flow.services.record.sealing import MOST_AT_ONCE, seal_new
+from fate_flow.services.witnesses.cosigning import Cosigning
 from fate_flow.store.contract.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
 _SEAL_SECONDS, _STAND_BY_SECONDS = 0.1, 2.0
 SIGN_SECONDS = 60.0
+BUSY_SECONDS = 10.0          # between two signatures of a log with another party that grows
+_END_SECONDS = 1.0           # the same when jobs end
+_WAIT_SECONDS = 10.0         # at most, for the first answers of other parties
 
 
 class RecordSealer(PeriodicWork):
     """Works in the process that schedules. A head moves only from where it was, so another sealer does no harm."""
 
     def __init__(
-        self, context: Context, signer: Callable[[], LogSigner | None], may_work: Callable[[], bool],
-        close: Callable[[], None], monotonic: Callable[[], float],
-        own_keys: Callable[[], tuple[int, str] | None] = lambda: None,
+        self, context: Context, cosigning: Cosigning, may_work: Callable[[], bool], close: Callable[[], None],
+        monotonic: Callable[[], float], own_keys: Callable[[], tuple[int, str] | None] = lambda: None,
     ) -> None:  # fmt: skip
-        """`signer` returns None without a record key, and may raise BadSettings. `own_keys` returns the number and the
-        SHA-256 of the own key list; None if there is none. The thread calls `close` at its end."""
+        """`own_keys` returns the number and the SHA-256 of the own key list; None if there is none. The thread calls
+        `close` at its end."""
         super().__init__("record", "the record could not be sealed; it is tried again", close, again=_STAND_BY_SECONDS)
-        self._context, self._signer, self._may_work, self._monotonic = context, signer, may_work, monotonic
-        self._signed_at = monotonic() - SIGN_SECONDS
+        self._context, self._cosigning, self._may_work, self._monotonic = context, cosigning, may_work, monotonic
+        self._began = monotonic()
+        self._signed_at = self._signed_with_others_at = self._began - SIGN_SECONDS
+        self._has_ended_job = False
         self._own_keys = own_keys
         self._known_keys: tuple[int, str] | None = None
         self._said = ""
@@ -46,24 +59,42 @@ class RecordSealer(PeriodicWork):
     def step(self) -> float:
         if not self._may_work():
             return _STAND_BY_SECONDS
-        if self._context.read(lambda tx: bool(tx.unsealed_entries(1))):
-            self._context.write(lambda tx: seal_new(tx, self._context.clock()))
-        if self._monotonic() - self._signed_at >= SIGN_SECONDS:
-            self._signed_at = self._monotonic()
+        if not self._cosigning.has_asked and self._monotonic() - self._began < _WAIT_SECONDS:
+            return _SEAL_SECONDS         # what is recorded meanwhile may belong into the next epoch
+        self._seal()
+        now = self._monotonic()
+        if now - self._signed_at >= SIGN_SECONDS:
+            self._signed_at = self._signed_with_others_at = now
             self.sign()
+        elif now - self._signed_with_others_at >= (_END_SECONDS if self._has_ended_job else BUSY_SECONDS):
+            self._signed_with_others_at = now
+            self.sign(no_own_log)
         return _SEAL_SECONDS
 
-    def sign(self) -> None:
-        """Record the own key list if it has changed, and sign the heads of all logs that have grown."""
+    def _seal(self) -> None:
+        new = self._context.read(lambda tx: tx.unsealed_entries(MOST_AT_ONCE))
+        if new:
+            self._context.write(lambda tx: seal_new(tx, self._context.clock()))
+            self._has_ended_job = self._has_ended_job or any(map(ends_job, new))
+
+    def sign(self, logs: Callable[[str], bool] = any_log) -> None:
+        """Record the own key list if it has changed, and sign the heads of these logs, as far as they have grown and
+        may be signed."""
+        is_urgent, self._has_ended_job = self._has_ended_job, False
         try:
             self._note_own_keys()
-            signer = self._signer()
+            signer = self._cosigning.signer()
             if signer is None:
                 self._say("there is no record key: the heads of the record are not signed (fate_flow key make)")
                 return
-            hashed = hash_again(self._context, self._context.clock, self._goes_on)
+
+            def may_sign(log: str) -> bool:
+                return logs(log) and self._cosigning.may_sign(log)
+
+            hashed = hash_again(self._context, self._context.clock, self._goes_on, may_sign)
             if hashed is not None:
-                self._context.write(lambda tx: self._sign(tx, signer, hashed))
+                self._context.write(lambda tx: self._sign(tx, signer, hashed, may_sign))
+                self._cosigning.has_signed(is_urgent)
         except BadSettings as error:
             self._say(f"the heads of the record are not signed: {error.message}")
         except Damaged as error:
@@ -74,8 +105,8 @@ class RecordSealer(PeriodicWork):
     def _goes_on(self) -> bool:
         return self._may_work() and not self._is_over.is_set()
 
-    def _sign(self, tx: Transaction, signer: LogSigner, hashed: Hashed) -> None:
-        sign_heads(tx, signer, self._context.clock(), self._context.fresh_salt, hashed)
+    def _sign(self, tx: Transaction, signer: LogSigner, hashed: Hashed, may_sign: Callable[[str], bool]) -> None:
+        sign_heads(tx, signer, self._context.clock(), self._context.fresh_salt, hashed, may_sign)
 
     def _note_own_keys(self) -> None:
         """Record the key list by which others know this party: once after each start, and when it has changed."""
@@ -108,9 +139,13 @@ def log_signer(folder: Path, clock: Callable[[], int]) -> LogSigner | None:
     root, file = (folder / ROOT_FILE).with_suffix(".pub"), folder / RECORD_FILE
     if not root.exists() or not file.exists():
         return None
-    try:
-        fingerprint = fingerprint_of(read_public_key(root.read_text(encoding="utf-8")).key_id)
-    except OSError as error:
-        raise BadSettings(f"{root}: cannot be read") from error
+    fingerprint = fingerprint_of(root_id_of(root))
     key = record_key(folder, clock())
-    return LogSigner(fingerprint, key.public.raw, key.sign)
+    earlier = tuple(one for one in public_record_keys(folder) if one != key.public.raw)
+    return LogSigner(fingerprint, key.public.raw, key.sign, earlier)
+
+
+def public_record_keys(folder: Path) -> tuple[bytes, ...]:
+    """Return the public keys with which this party signs or has signed its logs. Raises BadSettings."""
+    files = sorted(folder.glob(f"{Path(RECORD_FILE).stem}*.pem"))
+    return tuple(load_private_key(file).public.raw for file in files)

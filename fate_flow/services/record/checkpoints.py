@@ -7,7 +7,7 @@ writers wait for the transaction that signs: `hash_again` hashes before it, page
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -17,7 +17,7 @@ from fate_flow.core.record.checkpoint import Checkpoint
 from fate_flow.core.record.commitment import commitment
 from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, new_entry, other_party
 from fate_flow.core.record.log import Head, StoredCheckpoint
-from fate_flow.core.record.note import NoteKey, Sign, sign_note
+from fate_flow.core.record.note import NoteKey, Sign, read_note, sign_note
 from fate_flow.core.record.tree import leaf_hash
 from fate_flow.services.record.entries import FreshSalt
 from fate_flow.services.record.sealing import seal_new
@@ -47,6 +47,7 @@ class LogSigner:
     root: str
     key: bytes                       # public, 32 bytes
     sign: Sign
+    earlier: Sequence[bytes] = ()    # public keys that it has replaced
 
     def key_of(self, origin: str) -> NoteKey:
         return NoteKey(origin, self.key)
@@ -57,19 +58,30 @@ def origin_of(root: str, log: str, epoch: int) -> str:
     return f"{root}/{log}/{epoch}"
 
 
+def any_log(_: str) -> bool:
+    return True
+
+
+def no_own_log(log: str) -> bool:
+    return log != OWN_LOG
+
+
 def sign_heads(
-    tx: Transaction, signer: LogSigner, at: int, fresh_salt: FreshSalt, hashed: Hashed = _NOTHING
+    tx: Transaction, signer: LogSigner, at: int, fresh_salt: FreshSalt, hashed: Hashed = _NOTHING,
+    may_sign: Callable[[str], bool] = any_log,
 ) -> tuple[StoredCheckpoint, ...]:  # fmt: skip
-    """Seal what is new, commit to the own log in the logs with others, and sign the head of each log that has grown.
+    """Seal what is new, commit to the own log in the logs with others, and sign the head of each log that has grown and
+    may be signed.
 
     `hashed`: what `hash_again` has returned; those entries are not hashed here. Raises Damaged."""
     while seal_new(tx, at):
         pass
-    commitments = tuple(_commitments(tx, signer.root, at, fresh_salt))
+    commitments = tuple(_commitments(tx, signer.root, at, fresh_salt)) if may_sign(OWN_LOG) else ()
     tx.add_to_record(commitments)
     while commitments and seal_new(tx, at):
         pass
-    return tuple(_sign(tx, signer, head, at, hashed) for head in tx.record_heads() if _has_grown(tx, head))
+    heads = [head for head in tx.record_heads() if may_sign(head.log) and _has_grown(tx, head)]
+    return tuple(_sign(tx, signer, head, at, hashed) for head in heads)
 
 
 class Transactions(Protocol):
@@ -80,12 +92,15 @@ class Transactions(Protocol):
     def write(self, act: Callable[[Transaction], T]) -> T: ...
 
 
-def hash_again(transactions: Transactions, clock: Callable[[], int], goes_on: Callable[[], bool]) -> Hashed | None:
-    """Seal what is new, and hash what was not signed yet, in transactions of at most a page each.
+def hash_again(
+    transactions: Transactions, clock: Callable[[], int], goes_on: Callable[[], bool],
+    may_sign: Callable[[str], bool] = any_log,
+) -> Hashed | None:  # fmt: skip
+    """Seal what is new, and hash what was not signed yet of these logs, in transactions of at most a page each.
 
     Return None if `goes_on` says no in between. Raises Damaged."""
     found = {}
-    for head in _sealed(transactions, clock):
+    for head in (one for one in _sealed(transactions, clock) if may_sign(one.log)):
         first = transactions.read(partial(_signed_size, head=head))
         while first < head.size:
             if not goes_on():
@@ -112,19 +127,27 @@ def _has_grown(tx: Transaction, head: Head) -> bool:
     return head.size > _signed_size(tx, head)
 
 
+def _is_cosigned(tx: Transaction, head: Head) -> bool:
+    newest = tx.newest_checkpoint(head.log, head.epoch)
+    return newest is not None and len(read_note(newest.note).signatures) > 1
+
+
 def _signed_size(tx: Transaction, head: Head) -> int:
     newest = tx.newest_checkpoint(head.log, head.epoch)
     return newest.size if newest else 0
 
 
 def _commitments(tx: Transaction, root: str, at: int, fresh_salt: FreshSalt) -> Iterator[NewEntry]:
-    """Yield an entry for each log with another party, if the own log has grown since the last ones."""
+    """Yield an entry for each log with another party, if the own log has grown since the last ones.
+
+    A log whose last checkpoint nobody has cosigned gets none unless it has grown by itself: otherwise the log with a
+    party that is gone would grow for ever."""
     own = tx.record_head(OWN_LOG)
     if not _has_grown(tx, own):
         return
     text = Checkpoint(origin_of(root, OWN_LOG, own.epoch), own.size, own.edge.root).text()
     for head in tx.record_heads():
-        if other_party(head.log):
+        if other_party(head.log) and (_has_grown(tx, head) or _is_cosigned(tx, head)):
             salt = fresh_salt()
             fields = {"own": commitment("own", bytes.fromhex(salt), text.encode())}
             yield new_entry(head.log, Kind.HEAD, at, fields, salt=salt, text=text)
@@ -134,7 +157,7 @@ def _sign(tx: Transaction, signer: LogSigner, head: Head, at: int, hashed: Hashe
     check_stored(tx, head, max(_signed_size(tx, head), hashed.get((head.log, head.epoch), 0)))
     origin = origin_of(signer.root, head.log, head.epoch)
     note = sign_note(Checkpoint(origin, head.size, head.edge.root).text(), signer.key_of(origin), signer.sign)
-    found = StoredCheckpoint(head.epoch, head.size, str(note), at)
+    found = StoredCheckpoint(head.epoch, head.size, str(note), at, head.edge)
     tx.put_checkpoint(head.log, found)
     return found
 

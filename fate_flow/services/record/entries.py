@@ -9,8 +9,10 @@ from typing import Any
 
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Answer, Command, CommandKind, Worker
+from fate_flow.core.model.status import JOB_END
 from fate_flow.core.record.commitment import commitment, number_of
 from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, log_with, new_entry
+from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.refusal_counts import Refusals
 from fate_flow.core.wire.v1.job_answers import quota_in, why_in
 from fate_flow.core.wire.v1.recorded import answer_content, request_content
@@ -29,6 +31,16 @@ def of_moves(moves: Iterable[HistoryEntry], fresh_salt: FreshSalt) -> Iterator[N
             "cause": one.caused_by, "exit": one.exit_status,
         }  # fmt: skip
         yield _with_text(OWN_LOG, Kind.STATUS, one.at, fields, one.job_id, one.message, fresh_salt)
+
+
+def ends_job(entry: StoredEntry) -> bool:
+    """Return whether the entry says that a job of this party has ended here. It is looked at with each entry that is
+    sealed, so its text is not read."""
+    content = entry.content
+    return entry.kind == Kind.STATUS and b'"level":"job"' in content and any(one in content for one in _FINAL)
+
+
+_FINAL = tuple(f'"new":"{one.value}"'.encode() for one in JOB_END)
 
 
 def of_act(at: int, what: str, who: str, job_id: str, text: str, fresh_salt: FreshSalt) -> NewEntry:

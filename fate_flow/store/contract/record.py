@@ -8,7 +8,7 @@ from typing import Protocol
 
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.record.entry import NewEntry
-from fate_flow.core.record.log import Batch, Head, StoredCheckpoint, StoredEntry
+from fate_flow.core.record.log import Batch, Evidence, Head, StoredCheckpoint, StoredEntry
 
 
 class Record(Protocol):
@@ -40,6 +40,9 @@ class Record(Protocol):
     def record_heads(self) -> tuple[Head, ...]:
         """Return the heads of all logs that have sealed entries, in the order of their names."""
 
+    def record_epochs(self, log: str) -> tuple[int, ...]:
+        """Return the epochs of a log that have sealed entries, the oldest first. Numbers may be left out."""
+
     def sealed_entries(self, log: str, epoch: int, first: int, most: int) -> tuple[StoredEntry, ...]:
         """Return the entries of a log from this index on, in the order of their indexes."""
 
@@ -58,6 +61,9 @@ class Record(Protocol):
     def newest_checkpoint(self, log: str, epoch: int) -> StoredCheckpoint | None:
         """Return the largest checkpoint of a log; None if there is none."""
 
+    def checkpoint(self, log: str, epoch: int, size: int) -> StoredCheckpoint | None:
+        """Return the checkpoint of a log at this size; None if there is none."""
+
     def checkpoints(self, log: str, epoch: int) -> tuple[StoredCheckpoint, ...]:
         """Return the checkpoints of a log, the smallest first."""
 
@@ -66,6 +72,15 @@ class Record(Protocol):
 
     def put_witnessed(self, origin: str, old_size: int, checkpoint: StoredCheckpoint) -> bool:
         """Keep a newer checkpoint of another party's log; False if the kept one is not of size `old_size` any more."""
+
+    def witnessed_below(self, beginning: str) -> tuple[str, ...]:
+        """Return the notes that `witnessed` has for the origins with this beginning, in the order of origins."""
+
+    def add_evidence(self, evidence: Evidence) -> bool:
+        """Keep evidence against another party; False if there is some of this log and size already."""
+
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Return all evidence against other parties, the oldest first."""
 
     def person_id(self, name: str, new_id: str) -> str:
         """Return the random id of this person in entries; it is `new_id` from now on if there was none."""

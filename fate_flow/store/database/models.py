@@ -29,6 +29,7 @@ from fate_flow.store.database.engine_rows import EngineRow
 from fate_flow.store.database.model_rows import DeploymentRow, ModelTagRow, StoredModelRow, TaggedModelRow
 from fate_flow.store.database.party_servers import ServerRow
 from fate_flow.store.database.record_rows import (
+    EvidenceRow,
     PersonRow,
     RecordBatchRow,
     RecordCheckpointRow,
@@ -432,5 +433,6 @@ MODELS = (
     RecordHeadRow,
     RecordCheckpointRow,
     WitnessedRow,
+    EvidenceRow,
     PersonRow,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from peewee import BigAutoField, BigIntegerField, CharField, CompositeKey, TextField
+from peewee import BigAutoField, BigIntegerField, BooleanField, CharField, CompositeKey, TextField
 
 from fate_flow.store.database.base import Base
 
@@ -51,6 +51,7 @@ class RecordCheckpointRow(Base):
     f_epoch = BigIntegerField()
     f_size = BigIntegerField()
     f_note = TextField()
+    f_edge = TextField()
     f_time = BigIntegerField()
 
     class Meta:
@@ -66,6 +67,20 @@ class WitnessedRow(Base):
 
     class Meta:
         table_name = "t_record_witnessed"
+
+
+class EvidenceRow(Base):
+    f_origin = CharField(255)
+    f_size = BigIntegerField()
+    f_is_proof = BooleanField()
+    f_party_id = CharField(10)
+    f_first = TextField()
+    f_second = TextField()
+    f_time = BigIntegerField()
+
+    class Meta:
+        table_name = "t_record_evidence"
+        primary_key = CompositeKey("f_origin", "f_size", "f_is_proof")
 
 
 class PersonRow(Base):

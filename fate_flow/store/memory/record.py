@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.record.entry import NewEntry
-from fate_flow.core.record.log import Batch, Head, StoredCheckpoint, StoredEntry, head_after
+from fate_flow.core.record.log import Batch, Evidence, Head, StoredCheckpoint, StoredEntry, head_after
 from fate_flow.store.memory.tables import BY_JOB, BY_LOG
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 
@@ -54,6 +54,9 @@ class Record(MemoryUnitOfWork):
     def record_heads(self) -> tuple[Head, ...]:
         return tuple(sorted(self._rows.record_heads.rows.values(), key=lambda one: one.log))
 
+    def record_epochs(self, log: str) -> tuple[int, ...]:
+        return tuple(sorted({one.epoch for one in self._rows.record_batches.rows.values() if one.log == log}))
+
     def sealed_entries(self, log: str, epoch: int, first: int, most: int) -> tuple[StoredEntry, ...]:
         found = [one for one in self._rows.record.of(BY_LOG, (log, epoch)) if one.index >= first]
         return tuple(sorted(found, key=lambda one: one.index)[:most])
@@ -74,6 +77,9 @@ class Record(MemoryUnitOfWork):
     def newest_checkpoint(self, log: str, epoch: int) -> StoredCheckpoint | None:
         return next(reversed(self.checkpoints(log, epoch)), None)
 
+    def checkpoint(self, log: str, epoch: int, size: int) -> StoredCheckpoint | None:
+        return self._rows.checkpoints.rows.get((log, epoch, size))
+
     def checkpoints(self, log: str, epoch: int) -> tuple[StoredCheckpoint, ...]:
         found = [one for key, one in self._rows.checkpoints.rows.items() if key[:2] == (log, epoch)]
         return tuple(sorted(found, key=lambda one: one.size))
@@ -85,8 +91,22 @@ class Record(MemoryUnitOfWork):
         kept = self._rows.witnessed.rows.get(origin)
         if (kept.size if kept else 0) != old_size:
             return False
-        self._rows.witnessed.put(origin, changed(checkpoint, epoch=0))
+        self._rows.witnessed.put(origin, changed(checkpoint, epoch=0, edge=None))
         return True
+
+    def witnessed_below(self, beginning: str) -> tuple[str, ...]:
+        found = self._rows.witnessed.rows
+        return tuple(found[origin].note for origin in sorted(found) if origin.startswith(beginning))
+
+    def add_evidence(self, evidence: Evidence) -> bool:
+        key = (evidence.origin, evidence.size, evidence.is_proof)
+        if key in self._rows.evidence.rows:
+            return False
+        self._rows.evidence.put(key, evidence)
+        return True
+
+    def evidence(self) -> tuple[Evidence, ...]:
+        return tuple(sorted(self._rows.evidence.rows.values(), key=lambda one: (one.at, one.origin, one.size)))
 
     def person_id(self, name: str, new_id: str) -> str:
         for person_id, known in self._rows.people.rows.items():

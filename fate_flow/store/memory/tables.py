@@ -21,7 +21,7 @@ from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Command, EngineState, Hold, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.spec import ModelReference, Party
-from fate_flow.core.record.log import Batch, Head, StoredCheckpoint, StoredEntry
+from fate_flow.core.record.log import Batch, Evidence, Head, StoredCheckpoint, StoredEntry
 from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.values import (
     Connector,
@@ -160,6 +160,7 @@ class Rows:
         self.record_heads: Table[str, Head] = Table(journal)
         self.checkpoints: Table[tuple[str, int, int], StoredCheckpoint] = Table(journal)
         self.witnessed: Table[str, StoredCheckpoint] = Table(journal)
+        self.evidence: Table[tuple[str, int, bool], Evidence] = Table(journal)
         self.people: Table[str, str] = Table(journal)
         self.peers: Table[str, int] = Table(journal)
         self.troubles: Table[str, PeerTrouble] = Table(journal)

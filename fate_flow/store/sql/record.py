@@ -10,12 +10,13 @@ from peewee import Value, fn
 
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.record.entry import NewEntry
-from fate_flow.core.record.log import Batch, Head, StoredCheckpoint, StoredEntry, head_after
+from fate_flow.core.record.log import Batch, Evidence, Head, StoredCheckpoint, StoredEntry, head_after
 from fate_flow.core.record.tree import HASH_BYTES, Edge
 from fate_flow.store.database.models import HistoryRow
 from fate_flow.store.database.prepared import Prepared
-from fate_flow.store.database.queries import hit
+from fate_flow.store.database.queries import hit, insert_new
 from fate_flow.store.database.record_rows import (
+    EvidenceRow,
     PersonRow,
     RecordBatchRow,
     RecordCheckpointRow,
@@ -98,6 +99,9 @@ class Record(SqlUnitOfWork):
     def record_heads(self) -> tuple[Head, ...]:
         return tuple(map(_head_of, _HEADS.rows(self._database)))
 
+    def record_epochs(self, log: str) -> tuple[int, ...]:
+        return tuple(row[0] for row in _EPOCHS.rows(self._database, log))
+
     def sealed_entries(self, log: str, epoch: int, first: int, most: int) -> tuple[StoredEntry, ...]:
         return tuple(map(_entry_of, _SEALED.rows(self._database, epoch, log, first, most)))
 
@@ -114,15 +118,20 @@ class Record(SqlUnitOfWork):
 
     def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
         key = {"f_log": log, "f_epoch": checkpoint.epoch, "f_size": checkpoint.size}
-        value = {"f_note": checkpoint.note, "f_time": checkpoint.at}
+        edge = b"".join(checkpoint.edge.hashes).hex() if checkpoint.edge else ""
+        value = {"f_note": checkpoint.note, "f_time": checkpoint.at, "f_edge": edge}
         RecordCheckpointRow.replace(**key, **value).execute()
 
     def newest_checkpoint(self, log: str, epoch: int) -> StoredCheckpoint | None:
         row = _NEWEST_CHECKPOINT.row(self._database, log, epoch)
-        return None if row is None else StoredCheckpoint(*row)
+        return None if row is None else _checkpoint_of(row)
+
+    def checkpoint(self, log: str, epoch: int, size: int) -> StoredCheckpoint | None:
+        row = _CHECKPOINT.row(self._database, log, epoch, size)
+        return None if row is None else _checkpoint_of(row)
 
     def checkpoints(self, log: str, epoch: int) -> tuple[StoredCheckpoint, ...]:
-        return tuple(StoredCheckpoint(*row) for row in _CHECKPOINTS.rows(self._database, log, epoch))
+        return tuple(_checkpoint_of(row) for row in _CHECKPOINTS.rows(self._database, log, epoch))
 
     def witnessed(self, origin: str) -> StoredCheckpoint | None:
         row = _WITNESSED.row(self._database, origin)
@@ -133,6 +142,26 @@ class Record(SqlUnitOfWork):
         where = (WitnessedRow.f_origin == origin) & (WitnessedRow.f_size == old_size)
         new = WitnessedRow.update(f_size=checkpoint.size, f_note=checkpoint.note, f_time=checkpoint.at)
         return hit(new.where(where))
+
+    def witnessed_below(self, beginning: str) -> tuple[str, ...]:
+        return tuple(row[0] for row in _WITNESSED_BELOW.rows(self._database, beginning, beginning + _LAST))
+
+    def add_evidence(self, evidence: Evidence) -> bool:
+        row, values = EvidenceRow, {
+            "f_origin": evidence.origin, "f_size": evidence.size, "f_is_proof": evidence.is_proof,
+            "f_party_id": evidence.party_id, "f_first": evidence.first, "f_second": evidence.second,
+            "f_time": evidence.at,
+        }  # fmt: skip
+        is_there = (
+            (row.f_origin == evidence.origin) & (row.f_size == evidence.size) & (row.f_is_proof == evidence.is_proof)
+        )
+        return insert_new(self._database, row, values, is_there)
+
+    def evidence(self) -> tuple[Evidence, ...]:
+        return tuple(
+            Evidence(party_id, bool(is_proof), origin, size, first, second, at)
+            for party_id, is_proof, origin, size, first, second, at in _EVIDENCE.rows(self._database)
+        )
 
     def person_id(self, name: str, new_id: str) -> str:
         row = _PERSON.row(self._database, name)
@@ -164,8 +193,13 @@ def _batch_of(row: tuple[Any, ...]) -> Batch:
 
 def _checkpoints_of(log: str, epoch: int) -> Any:
     row = RecordCheckpointRow
-    columns = (row.f_epoch, row.f_size, row.f_note, row.f_time)
+    columns = (row.f_epoch, row.f_size, row.f_note, row.f_time, row.f_edge)
     return row.select(*columns).where((row.f_log == log) & (row.f_epoch == Value(epoch, converter=False)))
+
+
+def _checkpoint_of(row: tuple[Any, ...]) -> StoredCheckpoint:
+    epoch, size, note, at, edge = row
+    return StoredCheckpoint(epoch, size, note, at, Edge(size, _hashes(edge)) if edge else None)
 
 
 def _hashes(text: str) -> tuple[bytes, ...]:
@@ -249,9 +283,40 @@ _CHECKPOINTS = Prepared(lambda log, epoch: _checkpoints_of(log, epoch).order_by(
 _NEWEST_CHECKPOINT = Prepared(
     lambda log, epoch: _checkpoints_of(log, epoch).order_by(RecordCheckpointRow.f_size.desc()).limit(1), 2
 )
+_CHECKPOINT = Prepared(
+    lambda log, epoch, size: _checkpoints_of(log, epoch).where(
+        RecordCheckpointRow.f_size == Value(size, converter=False)
+    ),
+    3,
+)  # fmt: skip
 _WITNESSED = Prepared(
     lambda origin: WitnessedRow.select(WitnessedRow.f_size, WitnessedRow.f_note, WitnessedRow.f_time).where(
         (WitnessedRow.f_origin == origin) & (WitnessedRow.f_note != "")
+    ),
+    1,
+)
+_LAST = "\x7f"               # after all characters of an origin
+_WITNESSED_BELOW = Prepared(
+    lambda first, last: (
+        WitnessedRow.select(WitnessedRow.f_note)
+        .where((WitnessedRow.f_origin >= first) & (WitnessedRow.f_origin < last) & (WitnessedRow.f_note != ""))
+        .order_by(WitnessedRow.f_origin)
+    ),
+    2,
+)  # fmt: skip
+_EVIDENCE = Prepared(
+    lambda: EvidenceRow.select(
+        EvidenceRow.f_party_id, EvidenceRow.f_is_proof, EvidenceRow.f_origin, EvidenceRow.f_size, EvidenceRow.f_first,
+        EvidenceRow.f_second, EvidenceRow.f_time,
+    ).order_by(EvidenceRow.f_time, EvidenceRow.f_origin, EvidenceRow.f_size),
+    0,
+)  # fmt: skip
+_EPOCHS = Prepared(
+    lambda log: (
+        RecordBatchRow.select(RecordBatchRow.f_epoch)
+        .where(RecordBatchRow.f_log == log)
+        .distinct()
+        .order_by(RecordBatchRow.f_epoch)
     ),
     1,
 )

@@ -6,6 +6,7 @@ from hashlib import sha256
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fate_flow.core.record.note import ED25519, NoteKey
 
@@ -16,6 +17,12 @@ class Signer:
     def __init__(self, name: str, kind: int = ED25519, seed: bytes | None = None) -> None:
         self._private = Ed25519PrivateKey.from_private_bytes(seed or sha256(f"{name} {kind}".encode()).digest())
         self.key = NoteKey(name, self._private.public_key().public_bytes_raw(), kind)
+
+    @property
+    def pem(self) -> str:
+        """The public key, as a key list has it."""
+        public = self._private.public_key()
+        return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
     def sign(self, text: bytes) -> bytes:
         return self._private.sign(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 
 from fate_flow.core.record.checkpoint import cosign
@@ -10,9 +10,11 @@ from fate_flow.core.record.commitment import commitment
 from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, new_entry
 from fate_flow.core.record.log import StoredCheckpoint
 from fate_flow.core.record.note import COSIGNATURE, read_note
+from fate_flow.services.context.ports import Context
 from fate_flow.services.record.checkpoints import LogSigner, sign_heads
 from fate_flow.services.record.sealing import seal_new
 from fate_flow.services.record.verifying import Keys, LogReport, verify_log
+from fate_flow.services.witnesses.cosigning import Cosigning
 from fate_flow.store.contract.transaction import Store
 from tests.kit.core.signers import Signer, has_signed
 
@@ -56,6 +58,13 @@ def cosign_newest(store: Store, log: str = OWN_LOG) -> None:
         note = read_note(newest.note)
         signed = note.with_signatures([cosign(note, PEER.key, SEEN_AT, PEER.sign)])
         tx.put_checkpoint(log, StoredCheckpoint(1, newest.size, str(signed), newest.at))
+
+
+def without_peers(context: Context, signer: Callable[[], LogSigner | None] = lambda: SIGNER) -> Cosigning:
+    """Return where a party stands that knows no other one."""
+    found = Cosigning(context, signer, has_signed, lambda: 0.0)
+    assert found.questions() == ()
+    return found
 
 
 def verified(store: Store, log: str = OWN_LOG, keys: Keys | None = KEYS) -> LogReport:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.core.access.key_list import MESSAGE, RECORD, TLS, KeyList, key_id_of, read_key_list
+from fate_flow.core.access.key_list import MESSAGE, RECORD, TLS, WITNESS, KeyList, key_id_of, read_key_list
 from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict
 from fate_flow.peers.key_changes import own_tls
 from fate_flow.peers.key_files import locked
@@ -42,9 +42,9 @@ def newest(keys: OwnKeys) -> KeyList:
 def test_everything_is_made_at_once_and_certified(keys: OwnKeys) -> None:
     made = keys.make()
     assert [path.name for path in made] == [
-        "tls.pem", "message.pem", "record.pem", "root.pem", "root.pub", "list.json"
+        "tls.pem", "message.pem", "record.pem", "witness.pem", "root.pem", "root.pub", "list.json"
     ]
-    for name in ("message.pem", "tls.pem", "record.pem", "root.pem"):
+    for name in ("message.pem", "tls.pem", "record.pem", "witness.pem", "root.pem"):
         assert keys.tls_file.with_name(name).stat().st_mode & 0o777 == 0o600
     found, root = check_key_list(keys.signed_list())
     assert (found.party_id, found.number, found.issued_at, root) == ("9999", 1, 1000, keys.root())
@@ -52,7 +52,7 @@ def test_everything_is_made_at_once_and_certified(keys: OwnKeys) -> None:
     assert found.valid(TLS, 1000) == (public_pem(load_tls_key(keys.tls_file).public_key()),)
     assert found.valid(MESSAGE, 1000) == (load_private_key(keys.message_file).public.pem,)
     assert found.valid(RECORD, 1000) == (load_private_key(keys.tls_file.with_name("record.pem")).public.pem,)
-    assert len({key.pem for key in found.keys}) == 3
+    assert len({key.pem for key in found.keys}) == 4
     with pytest.raises(Conflict, match=r"every key is there already.* fate_flow key announce --use USE"):
         keys.make()
 
@@ -90,7 +90,9 @@ def test_without_a_folder_of_keys_none_is_made_by_a_refused_command(keys: OwnKey
 def test_the_key_of_an_older_release_becomes_the_message_key(tmp_path: Path, clock: Clock) -> None:
     old = write_private_key(tmp_path / "keys" / "site.pem", 1)
     keys = OwnKeys("9999", tmp_path / "keys", tmp_path / "keys" / "site.pem", clock)
-    assert [path.name for path in keys.make(RSA)] == ["tls.pem", "record.pem", "root.pem", "root.pub", "list.json"]
+    assert [path.name for path in keys.make(RSA)] == [
+        "tls.pem", "record.pem", "witness.pem", "root.pem", "root.pub", "list.json"
+    ]
     assert newest(keys).valid(MESSAGE, 1000) == (old.public.pem,)
 
 
@@ -102,7 +104,9 @@ def test_a_new_list_has_the_next_number_and_keeps_since_when_a_key_is_used(keys:
     assert [path.name for path in keys.make()] == ["tls.pem", "list.json"]
     second = newest(keys)
     assert (second.number, second.issued_at) == (2, 2000)
-    assert [(key.use, key.since) for key in second.keys] == [(TLS, 2000), (MESSAGE, 1000), (RECORD, 1000)]
+    assert [(key.use, key.since) for key in second.keys] == [
+        (TLS, 2000), (MESSAGE, 1000), (RECORD, 1000), (WITNESS, 1000)
+    ]
     assert second.valid(TLS, 0) != first.valid(TLS, 0)
     assert read_key_list(keys.certify(number=9).content).number == 9
     with pytest.raises(BadRequest, match="number: 9 is too small, the next one is 10"):
@@ -222,7 +226,7 @@ def test_a_key_is_announced_once_until_its_time_has_come(keys: OwnKeys, clock: C
     with pytest.raises(Conflict, match=r"tls.next.pem: the next tls key is announced already"):
         keys.announce(TLS, DAY)
     assert [(key.use, key.since) for key in read_key_list(keys.certify().content).keys] == [
-        (TLS, 1000), (TLS, 1000 + DAY), (MESSAGE, 1000), (RECORD, 1000)
+        (TLS, 1000), (TLS, 1000 + DAY), (MESSAGE, 1000), (RECORD, 1000), (WITNESS, 1000)
     ]
     clock.now += DAY
     own.leaf()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from requests import PreparedRequest, Request
 
-from fate_flow.core.access.key_list import MESSAGE, RECORD, TLS, USES, key_id_of, read_key_list
+from fate_flow.core.access.key_list import MESSAGE, RECORD, TLS, USES, WITNESS, key_id_of, read_key_list
 from fate_flow.core.model.errors import BadRequest, BadSettings
 from fate_flow.peers import own_keys
 from fate_flow.peers.key_changes import message_key, own_signature, own_tls
@@ -140,6 +140,7 @@ def test_an_announcement_that_fails_changes_nothing_and_can_be_repeated(
 
 @pytest.mark.parametrize(("use", "make"), [
     (TLS, make_tls_key), (MESSAGE, make_private_key), (RECORD, make_private_key),
+    (WITNESS, make_private_key),
 ])
 def test_a_next_key_that_nobody_knows_is_not_listed_before_it_is_announced(
     keys: OwnKeys, clock: Clock, use: str, make: Callable[[Path], object]

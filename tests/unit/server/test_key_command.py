@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fate_flow.cli.server.main import fate_flow
-from fate_flow.core.access.key_list import MESSAGE, RECORD, TLS, KeyList, read_key_list, read_signed_key_list
+from fate_flow.core.access.key_list import MESSAGE, RECORD, TLS, WITNESS, KeyList, read_key_list, read_signed_key_list
 from fate_flow.peers.site_key import load_private_key
 
 Run = Callable[..., Result]
@@ -33,10 +33,10 @@ def printed(result: Result) -> KeyList:
 
 
 def test_the_next_key_of_each_use_is_announced(run: Run, tmp_path: Path) -> None:
-    assert [key.use for key in printed(run("make")).keys] == [TLS, MESSAGE, RECORD]
-    assert [key.use for key in printed(run("announce")).keys] == [TLS, TLS, MESSAGE, RECORD]
+    assert [key.use for key in printed(run("make")).keys] == [TLS, MESSAGE, RECORD, WITNESS]
+    assert [key.use for key in printed(run("announce")).keys] == [TLS, TLS, MESSAGE, RECORD, WITNESS]
     found = printed(run("announce", "--use", "message", "--days", "1"))
-    assert [key.use for key in found.keys] == [TLS, TLS, MESSAGE, MESSAGE, RECORD]
+    assert [key.use for key in found.keys] == [TLS, TLS, MESSAGE, MESSAGE, RECORD, WITNESS]
     assert round((found.keys[3].since - found.issued_at) / (24 * 3600 * 1000), 1) == 1.0
     pem = run("show", "--pem").stdout
     assert pem == load_private_key(tmp_path / "home" / "keys" / "message.pem").public.pem, "the one in use"
@@ -50,7 +50,7 @@ def test_a_terminal_shows_no_list_that_nobody_reads(run: Run, monkeypatch: pytes
     assert (made.exit_code, made.stdout) == (0, "")
     assert "fingerprint of its root key: " in made.stderr
     assert "fate_flow key show prints it" in made.stderr
-    assert [key.use for key in printed(run("show")).keys] == [TLS, MESSAGE, RECORD]
+    assert [key.use for key in printed(run("show")).keys] == [TLS, MESSAGE, RECORD, WITNESS]
 
 
 def test_who_wants_to_change_a_key_is_told_how_that_cuts_nobody_off(run: Run) -> None:

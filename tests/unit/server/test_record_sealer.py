@@ -12,14 +12,16 @@ from fate_flow.peers.key_files import LIST_FILE
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.server.periodic.record_sealer import RecordSealer, own_list
 from tests.kit.services.hand_server import HandServer
+from tests.kit.services.records import without_peers
 from tests.kit.values import NOW
 
 
 def test_the_own_key_list_is_recorded_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
     server, keys = HandServer(), OwnKeys("9999", tmp_path, tmp_path / "message.pem", lambda: NOW)
     sealer = RecordSealer(
-        server.context, lambda: None, lambda: True, lambda: None, lambda: 0.0, lambda: own_list(tmp_path)
-    )
+        server.context, without_peers(server.context, lambda: None), lambda: True, lambda: None, lambda: 0.0,
+        lambda: own_list(tmp_path),
+    )  # fmt: skip
     sealer.sign()
     keys.make()
     for _ in range(2):

@@ -30,6 +30,8 @@ VALIDATE = "/party/validate"
 HISTORY = "/party/history"
 INTAKE = "/party/intake"
 KEYS = "/party/keys"
+ADD_CHECKPOINT = "/party/record/add-checkpoint"
+HELD = "/party/record/held"
 TASK_LOG = "/party/task/log"
 """Paths of our extensions that are not commands about one job. No path here has the leading `/v1`."""
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fate_flow.core.record.tree import (
     EMPTY_ROOT,
     Edge,
+    consistency_from_edge,
     consistency_proof,
     hash_by,
     includes,
@@ -148,6 +149,14 @@ def test_a_changed_past_is_not_consistent(size: int, data: st.DataObject) -> Non
 
     for proof in (honest, forged, honest[1:], forged[:-1], ()):
         assert not is_consistent(old, mth(leaves[:old]), size, mth(changed), proof)
+
+
+@given(SIZES, st.data())
+def test_a_proof_of_growth_needs_only_the_edge_of_the_old_tree(size: int, data: st.DataObject) -> None:
+    leaves, old = leaves_of(size), data.draw(st.integers(1, size))
+    edge = Edge().with_leaves(leaves[:old])
+
+    assert consistency_from_edge(edge, leaves[old:]) == consistency_proof(old, size, hash_by(leaves))
 
 
 def test_the_beginnings_of_an_empty_tree_and_of_the_same_tree_need_no_proof() -> None:

@@ -20,7 +20,7 @@ from fate_flow.services.record.sealing import MOST_AT_ONCE, seal_new
 from fate_flow.store.memory.store import MemoryStore
 from tests.kit.core.signers import has_signed
 from tests.kit.services.hand_server import HandServer
-from tests.kit.services.records import OWN, ROOT, SIGNER, add, an_entry, salts, sign
+from tests.kit.services.records import OWN, ROOT, SIGNER, add, an_entry, salts, sign, without_peers
 
 WITH = log_with("10000")
 
@@ -140,7 +140,7 @@ def test_a_long_log_that_was_never_signed_is_hashed_in_short_transactions() -> N
     store.reads.clear()
     store.writes.clear()
 
-    RecordSealer(context, lambda: SIGNER, lambda: True, lambda: None, lambda: 0.0).sign()
+    RecordSealer(context, without_peers(context), lambda: True, lambda: None, lambda: 0.0).sign()
 
     assert (sum(store.reads), sum(store.writes)) == (2 * MOST_AT_ONCE + 1, 0)
     assert max(store.reads) == MOST_AT_ONCE
@@ -174,9 +174,8 @@ def test_a_server_that_lost_its_lease_hashes_no_further_and_signs_nothing() -> N
     store = MemoryStore()
     add(store, [an_entry("a")])
 
-    RecordSealer(
-        HandServer(store=store).context, lambda: SIGNER, lambda: False, lambda: None, lambda: 0.0
-    ).sign()
+    context = HandServer(store=store).context
+    RecordSealer(context, without_peers(context), lambda: False, lambda: None, lambda: 0.0).sign()
 
     with store.reading() as tx:
         assert tx.newest_checkpoint(OWN_LOG, 1) is None

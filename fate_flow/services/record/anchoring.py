@@ -1,0 +1,77 @@
+"""Verifying all logs of a party, and how far the own log is anchored.
+
+Other parties cosign the logs with them alone. They hold the own log by the commitments to its head in these logs: an
+entry that is cosigned and opens to a head of the own log says that this head was there at the time of the cosignature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint
+from fate_flow.core.record.commitment import opens
+from fate_flow.core.record.entry import OWN_LOG, Kind, read_entry
+from fate_flow.core.record.log import Head, StoredEntry
+from fate_flow.core.record.note import BadNote
+from fate_flow.core.record.tree import root_of
+from fate_flow.services.record.checkpoints import origin_of, sealed_hashes
+from fate_flow.services.record.verifying import Keys, LogReport, State, verify_log
+from fate_flow.store.contract.transaction import Transaction
+
+_PAGE = 1_000
+
+
+def verify_all(tx: Transaction, keys: Keys | None) -> list[LogReport]:
+    """Verify each epoch of each log, in the order of their names."""
+    found = [
+        verify_log(tx, head, epoch, keys)
+        for head in tx.record_heads() for epoch in sorted({*tx.record_epochs(head.log), head.epoch})
+    ]  # fmt: skip
+    anchored = [one for one in found if one.log != OWN_LOG and one.state is State.ANCHORED]
+    return [_with_anchor(tx, one, anchored, keys) if one.log == OWN_LOG and keys else one for one in found]
+
+
+def _with_anchor(tx: Transaction, own: LogReport, others: list[LogReport], keys: Keys) -> LogReport:
+    """Return the report of the own log with the largest of its heads that a cosigned commitment opens to."""
+    if own.state is State.BROKEN:
+        return own
+    origin, found = origin_of(keys.root, OWN_LOG, own.epoch), own
+    for other in others:
+        head = _newest_commitment(tx, other, origin)
+        if head is None:
+            continue
+        held = f"party {other.anchored_by} holds a head of {head.size} entries"
+        if head.size > own.size:
+            return replace(own, state=State.BROKEN, broken_at=own.size, why=f"{held}, and {own.size} are there")
+        if root_of(sealed_hashes(tx, Head(OWN_LOG, own.epoch), 0, head.size)) != head.root:
+            return replace(own, state=State.BROKEN, broken_at=0, why=f"{held} with another root")
+        if head.size > found.anchored_to:
+            found = replace(
+                found, state=State.ANCHORED, anchored_to=head.size, anchored_by=other.anchored_by,
+                anchored_at=other.anchored_at,
+            )  # fmt: skip
+    return found
+
+
+def _newest_commitment(tx: Transaction, log: LogReport, origin: str) -> Checkpoint | None:
+    """Return the head of the own log that the last cosigned entry of its kind opens to; None if there is none, or if
+    what it commits to was erased."""
+    end = log.anchored_to
+    while end > 0:
+        first = max(0, end - _PAGE)
+        page = tx.sealed_entries(log.log, log.epoch, first, end - first)
+        for entry in reversed(page):
+            if entry.kind == Kind.HEAD and (head := _opened(entry)) and head.origin == origin:
+                return head
+        end = first
+    return None
+
+
+def _opened(entry: StoredEntry) -> Checkpoint | None:
+    digest = read_entry(entry.content).get("own")
+    try:
+        if isinstance(digest, str) and opens(digest, "own", bytes.fromhex(entry.salt), entry.text.encode()):
+            return read_checkpoint(entry.text)
+    except (ValueError, BadNote):
+        pass
+    return None

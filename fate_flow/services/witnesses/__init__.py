@@ -1,0 +1,1 @@
+"""Parties as witnesses of each other's records."""

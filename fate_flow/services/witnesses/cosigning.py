@@ -1,0 +1,337 @@
+"""This party as a log with witnesses: it asks its peers before it signs, and has them cosign what it has signed.
+
+After a start it asks each peer for the newest checkpoint that the peer holds. Until a peer has answered, nothing is
+signed in the log with it: if this home was restored from a backup, the peer holds what was signed after the backup, and
+a second signature for one size would accuse this party of a lie. The own log waits, too: for all peers, but only for a
+minute if some of them have answered. A peer that does not answer for a day is given up: the log with it goes on in the
+next epoch, which cannot contradict anything, and its first entry says so.
+
+Nothing here sends a request. A caller does so for what `questions` and `offers` return, and hands back the answers.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fate_flow.core.access.fingerprint import fingerprint_of
+from fate_flow.core.access.key_list import WITNESS, KeyState, ed25519_in
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, cosigned_at, read_count
+from fate_flow.core.record.entry import OWN_LOG, log_with, other_party
+from fate_flow.core.record.log import Head, StoredCheckpoint
+from fate_flow.core.record.note import COSIGNATURE, BadNote, Check, Note, NoteKey, read_note, read_signatures
+from fate_flow.core.record.proof import NewCheckpoint
+from fate_flow.core.record.tree import Edge, consistency_from_edge
+from fate_flow.core.record.witness import Seen, witness_name
+from fate_flow.core.text.phrases import sanitized
+from fate_flow.services.context.ports import Context
+from fate_flow.services.record.checkpoints import LogSigner, origin_of, sealed_hashes
+from fate_flow.services.record.epochs import LOST, open_next_epoch
+from fate_flow.store.contract.transaction import Transaction
+
+LOG = logging.getLogger(__name__)
+
+IDLE_SECONDS = 60.0          # between two cosignatures of a log that does not grow
+OWN_SECONDS = 60.0           # for which the own log waits for those who do not answer
+GIVE_UP_SECONDS = 24 * 3600.0
+_SOON_SECONDS = 5.0          # in which a heartbeat may take a new checkpoint along
+_AGAIN_SECONDS = 10.0        # after a peer has not answered
+_LATER_SECONDS = 600.0       # after a peer has said that it is no witness
+_NO_WITNESS, _NOT_NOW = 404, (0, 500, 503)
+_LONGEST_TEXT = 200
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A checkpoint for a peer to cosign: `text` is the body of `add-checkpoint`."""
+
+    party_id: str
+    checkpoint: StoredCheckpoint
+    text: str
+
+
+@dataclass
+class _Peer:
+    """What is known of a peer as a witness, since the start of this process. Times are those of `monotonic`."""
+
+    is_known: bool = False       # what it holds
+    epoch: int = 0               # of the log with it
+    holds: int = 0               # the size of its newest checkpoint in this epoch
+    has_been_asked: bool = False
+    is_witness: bool = True      # it has not said otherwise; it is asked again before anything more is offered
+    ask_at: float = 0.0
+    offer_at: float = 0.0
+    rests_until: float = 0.0     # nothing is offered before
+
+    def has_to_be_asked(self, now: float) -> bool:
+        return self.ask_at <= now and not (self.is_known and self.is_witness)
+
+    def may_be_offered(self, now: float) -> bool:
+        return self.is_known and self.is_witness and self.rests_until <= now
+
+
+@dataclass
+class Cosigning:
+    """Where this party stands with each of its witnesses. May be shared by threads."""
+
+    context: Context
+    signer: Callable[[], LogSigner | None]
+    check: Check
+    monotonic: Callable[[], float]
+    _peers: dict[str, _Peer] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self._began = self.monotonic()
+        self._has_looked = False
+
+    # ------------------------------------------------------------------ before the first signature
+
+    def questions(self) -> tuple[str, ...]:
+        """Return the peers that have to be asked now for what they hold of this party's logs."""
+        has_key = self._own() is not None        # without a key nothing is signed
+        parties, now = self.context.read(self._parties) if has_key else (), self.monotonic()
+        with self._lock:
+            self._peers = {one: self._peers.get(one) or _Peer() for one in parties}
+            self._has_looked = True
+            return tuple(one for one in parties if self._peers[one].has_to_be_asked(now))
+
+    def _parties(self, tx: Transaction) -> tuple[str, ...]:
+        """Return the peers that may hold a checkpoint, and can be reached."""
+        joined = [keys.party_id for keys in tx.all_party_keys() if keys.state is KeyState.JOINED]
+        return tuple(one for one in joined if one in self.context.routes)
+
+    def may_sign(self, log: str) -> bool:
+        """Return whether all who may hold a later state of this log have been heard."""
+        with self._lock:
+            silent = [one for one, peer in self._peers.items() if not peer.is_known]
+            if log != OWN_LOG:
+                return self._has_looked and other_party(log) not in silent
+            is_late = self.monotonic() - self._began >= OWN_SECONDS
+            return self._has_looked and (not silent or (is_late and len(silent) < len(self._peers)))
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether each peer has answered once, or has not answered."""
+        with self._lock:
+            return self._has_looked and all(one.is_known or one.has_been_asked for one in self._peers.values())
+
+    def does_not_answer(self, party_id: str) -> None:
+        now = self.monotonic()
+        with self._lock:
+            peer = self._peers.setdefault(party_id, _Peer())
+            peer.ask_at, peer.has_been_asked = now + _AGAIN_SECONDS, True
+            is_over = not peer.is_known and now - self._began >= GIVE_UP_SECONDS
+            nobody = not any(one.is_known for one in self._peers.values())
+        if is_over:
+            why = f"party {party_id} has not said for a day what it holds of this log"
+            self._begin_anew([log_with(party_id), *([OWN_LOG] if nobody else [])], why)
+            self._knows(party_id, 0)
+
+    def is_no_witness(self, party_id: str) -> None:
+        """The peer keeps no record, so it holds nothing."""
+        self._knows(party_id, 0)
+        with self._lock:
+            peer = self._peers[party_id]
+            peer.is_witness, peer.ask_at = False, self.monotonic() + _LATER_SECONDS
+
+    def holds(self, party_id: str, notes: Iterable[str]) -> None:
+        """Take the answer of a peer: the newest checkpoints that it has of this party's log with it. If they are ahead
+        of what is here, that log and the own one begin anew."""
+        signer = self._own()
+        if signer is None:
+            return
+        held = [found for found in (self._believed(party_id, text, signer) for text in notes) if found is not None]
+        epoch, theirs = max(held, key=lambda one: (one[0], one[1].size), default=(0, None))
+
+        def look(tx: Transaction) -> tuple[Head, bool]:
+            head = tx.record_head(log_with(party_id))
+            return head, theirs is not None and _is_ahead(tx, head, epoch, theirs)
+
+        head, is_ahead = self.context.read(look)
+        if is_ahead:
+            self._begin_anew([log_with(party_id), OWN_LOG], f"{LOST}: party {party_id} is ahead", theirs, epoch)
+            self._knows(party_id, 0)
+        else:
+            self._knows(party_id, theirs.size if theirs and epoch == head.epoch else 0)
+
+    def _own(self) -> LogSigner | None:
+        """Return the key of this party; None also for one that cannot be used, which `sign` reports."""
+        try:
+            return self.signer()
+        except BadSettings:
+            return None
+
+    def _believed(self, party_id: str, text: str, signer: LogSigner) -> tuple[int, Checkpoint] | None:
+        """Return the checkpoint and its epoch; None if no key of this party has signed it as one of this log."""
+        try:
+            note = read_note(text)
+            origin = note.text.partition("\n")[0]
+            epoch = read_count(origin.removeprefix(origin_of(signer.root, log_with(party_id), 0)[:-1]))
+            key = next(key for key in (NoteKey(origin, one) for one in (signer.key, *signer.earlier)) if note.of(key))
+            return epoch, checked_checkpoint(note, key, self.check)
+        except (BadNote, StopIteration) as error:
+            why = str(error) or "no key of this party has signed it"
+            LOG.warning("party %s holds a checkpoint of this party that is not believed: %s", party_id, why)
+            return None
+
+    def _begin_anew(
+        self, logs: Sequence[str], why: str, theirs: Checkpoint | None = None, epoch: int = 0
+    ) -> None:
+        """`theirs`: the head that a peer holds of the first log, in this epoch."""
+        now = self.context.clock()
+
+        def act(tx: Transaction) -> None:
+            for log in logs:
+                open_next_epoch(tx, log, now, why, None if log == OWN_LOG else theirs, epoch)
+
+        self.context.write(act)
+        held = f"; it holds {theirs.size} entries of epoch {epoch}" if theirs else ""
+        LOG.error("the record goes on in the next epoch (%s): %s%s", ", ".join(logs), why, held)
+
+    def _knows(self, party_id: str, size: int) -> None:
+        epoch = self.context.read(lambda tx: tx.record_head(log_with(party_id))).epoch
+        with self._lock:
+            self._peers[party_id] = _Peer(True, epoch, size, has_been_asked=True, offer_at=self.monotonic())
+
+    # ------------------------------------------------------------------ what it has signed
+
+    def has_signed(self, is_urgent: bool) -> None:
+        """Note that there may be new checkpoints; `is_urgent`: they do not wait for heartbeats."""
+        at = self.monotonic() + (0.0 if is_urgent else _SOON_SECONDS)
+        with self._lock:
+            for peer in self._peers.values():
+                peer.offer_at = min(peer.offer_at, at)
+
+    def offers(self) -> tuple[Offer, ...]:
+        """Return what to send now to which peers."""
+        now = self.monotonic()
+        with self._lock:
+            due = {
+                one: peer.holds for one, peer in self._peers.items()
+                if peer.may_be_offered(now) and peer.offer_at <= now
+            }  # fmt: skip
+            for one in due:
+                self._peers[one].offer_at = now + IDLE_SECONDS
+        found = [self.context.read(lambda tx, one=one: self._offer(tx, *one)) for one in due.items()]  # type: ignore[misc]
+        return tuple(one for one in found if one is not None)
+
+    def _offer(self, tx: Transaction, party_id: str, holds: int) -> Offer | None:
+        head = tx.record_head(log_with(party_id))
+        newest = tx.newest_checkpoint(head.log, head.epoch)
+        if newest is None or not _witness_keys(tx, party_id):
+            return None
+        old = _edge_of(tx, head, holds)
+        if old is None or old.size > newest.size:
+            self._ask_again(party_id)
+            return None
+        leaves = sealed_hashes(tx, head, old.size, newest.size - old.size) if newest.size > old.size else ()
+        hashes = consistency_from_edge(old, leaves) if old.size else ()
+        return Offer(party_id, newest, str(NewCheckpoint(old.size, hashes, read_note(newest.note))))
+
+    def for_heartbeat(self, party_id: str) -> Offer | None:
+        """Return what the next heartbeat to this party takes along."""
+        with self._lock:
+            peer = self._peers.get(party_id)
+            if peer is None or not peer.may_be_offered(self.monotonic()):
+                return None
+            holds = peer.holds
+        found = self.context.read(lambda tx: self._offer(tx, party_id, holds))
+        return found if found is not None and found.checkpoint.size > holds else None
+
+    def answered(self, offer: Offer, status: int, text: str) -> None:
+        """Take the answer of a peer to `add-checkpoint`; status 0: it has not answered."""
+        is_kept = status == Seen.CONTINUES.status and self._keep(offer, text)
+        with self._lock:
+            now, peer = self.monotonic(), self._peers.setdefault(offer.party_id, _Peer())
+            if not peer.is_known or peer.epoch != offer.checkpoint.epoch:
+                return               # the log has begun anew meanwhile, or the peer is asked again
+            if is_kept:
+                peer.holds = max(peer.holds, offer.checkpoint.size)
+                peer.offer_at = now + IDLE_SECONDS
+            elif status == Seen.STALE.status:
+                self._is_stale(offer.party_id, peer, text)
+            elif status in _NOT_NOW:
+                peer.offer_at = peer.rests_until = now + _AGAIN_SECONDS
+            else:
+                peer.is_witness, peer.ask_at = False, now + _LATER_SECONDS
+                why = sanitized(text, _LONGEST_TEXT).strip() or "no cosignature that holds"
+                message = "party %s does not cosign the record of this party: HTTP status %d: %s"
+                LOG.log(logging.INFO if status == _NO_WITNESS else logging.ERROR, message, offer.party_id, status, why)
+
+    def _is_stale(self, party_id: str, peer: _Peer, text: str) -> None:
+        try:
+            size = read_count(text.strip())
+        except BadNote:
+            size = peer.holds
+        if size == peer.holds:
+            self._ask_again(party_id)    # it has this size, and another root
+        else:
+            peer.holds, peer.offer_at = size, self.monotonic()
+
+    def _ask_again(self, party_id: str) -> None:
+        """What the peer holds is not here: nothing more is signed in the log with it before it has been asked."""
+        with self._lock:
+            self._peers[party_id] = _Peer(has_been_asked=True)
+
+    def _keep(self, offer: Offer, text: str) -> bool:
+        """Keep the cosignature beside the checkpoint; False if it is none of this peer."""
+        log = log_with(offer.party_id)
+
+        def act(tx: Transaction) -> bool:
+            kept = tx.checkpoint(log, offer.checkpoint.epoch, offer.checkpoint.size) or offer.checkpoint
+            note = with_cosignature(read_note(kept.note), text, _witness_keys(tx, offer.party_id), self.check)
+            if note is not None:
+                tx.put_checkpoint(log, StoredCheckpoint(kept.epoch, kept.size, str(note), kept.at, kept.edge))
+            return note is not None
+
+        return self.context.write(act)
+
+
+def with_cosignature(note: Note, text: str, keys: Sequence[NoteKey], check: Check) -> Note | None:
+    """Return the note with what a witness has answered, instead of what it said before; None if the answer has no
+    cosignature of these keys that holds."""
+    try:
+        given = read_signatures(text)
+        for key in keys:
+            mine = tuple(one for one in given if (one.name, one.key_id) == (key.name, key.key_id))
+            if mine and cosigned_at(Note(note.text, mine), key, check) is not None:
+                others = tuple(one for one in note.signatures if (one.name, one.key_id) != (key.name, key.key_id))
+                return Note(note.text, (*others, *mine))
+    except BadNote as error:
+        LOG.warning("a cosignature is not kept: %s", error)
+    return None
+
+
+def _witness_keys(tx: Transaction, party_id: str) -> tuple[NoteKey, ...]:
+    """Return the keys by which this peer cosigns."""
+    return tuple(witness_keys(tx).get(party_id, ()))
+
+
+def witness_keys(tx: Transaction) -> Mapping[str, Sequence[NoteKey]]:
+    """Return the keys by which peers cosign or have cosigned, as their key lists say, by party id."""
+    found: dict[str, list[NoteKey]] = {}
+    for keys in tx.all_party_keys():
+        name = witness_name(fingerprint_of(keys.root_id))
+        raw = [ed25519_in(pem) for pem in keys.listed(WITNESS)]
+        found[keys.party_id] = [NoteKey(name, one, COSIGNATURE) for one in raw if one is not None]
+    return found
+
+
+def _is_ahead(tx: Transaction, head: Head, epoch: int, theirs: Checkpoint) -> bool:
+    """Return whether what a peer holds is not a beginning of the log as it is here."""
+    if epoch != head.epoch:
+        return epoch > head.epoch
+    edge = _edge_of(tx, head, theirs.size)
+    return edge is None or edge.root != theirs.root
+
+
+def _edge_of(tx: Transaction, head: Head, size: int) -> Edge | None:
+    """Return the tree as it was at this size; None if the log is smaller. It is mostly found beside a checkpoint."""
+    kept = tx.checkpoint(head.log, head.epoch, size)
+    if kept is not None and kept.edge is not None:
+        return kept.edge
+    return Edge().with_leaves(sealed_hashes(tx, head, 0, size)) if size <= head.size else None

@@ -1,0 +1,164 @@
+"""This party as the witness of its peers: it cosigns checkpoints of the logs that they keep with it.
+
+The newest checkpoint of each log is kept, in the database, before its cosignature is given. So a peer cannot show
+another past later, and can ask for its own newest checkpoint after it was restored from a backup.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fate_flow.core.access.fingerprint import fingerprint_of
+from fate_flow.core.access.key_list import RECORD, KeyState, PartyKeys, ed25519_in
+from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, cosign, read_checkpoint
+from fate_flow.core.record.entry import log_with
+from fate_flow.core.record.log import Evidence, StoredCheckpoint
+from fate_flow.core.record.note import COSIGNATURE, BadNote, Check, NoteKey, Sign, read_note
+from fate_flow.core.record.proof import NewCheckpoint, read_new_checkpoint
+from fate_flow.core.record.witness import Seen, seen_in, witness_name
+from fate_flow.services.context.ports import Context
+from fate_flow.store.contract.transaction import Transaction
+
+LOG = logging.getLogger(__name__)
+
+MOST_LOGS = 1_000           # of one party; a log more for each epoch
+_DIGITS = 18                # of an epoch
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The key by which this party cosigns."""
+
+    key: NoteKey
+    sign: Sign
+
+    @classmethod
+    def of(cls, root_id: str, key: bytes, sign: Sign) -> Witness:
+        """`root_id`: the id of the root key of this party; `key`: the 32 bytes of the public key."""
+        return cls(NoteKey(witness_name(fingerprint_of(root_id)), key, COSIGNATURE), sign)
+
+
+@dataclass(frozen=True)
+class WitnessReply:
+    """The answer to `add-checkpoint` as C2SP tlog-witness has it: an HTTP status, and lines of text."""
+
+    status: int
+    text: str
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, why: str) -> None:
+        self.reply = WitnessReply(status, f"{why}\n")
+        super().__init__(why)
+
+
+class Witnessing:
+    """Answers the checkpoints of peers."""
+
+    def __init__(self, context: Context, witness: Callable[[], Witness | None], check: Check) -> None:
+        """`witness`: the key of this moment; None without one."""
+        self._context, self._witness, self._check = context, witness, check
+
+    def add_checkpoint(self, caller: str, text: str) -> WitnessReply:
+        """Cosign a checkpoint of this peer, or say why not. Raises StorageFailed."""
+        witness = self._witness() if self._context.keeps_record else None
+        if witness is None:
+            return WitnessReply(404, f"party {self._context.party_id} is no witness\n")
+        found: list[Evidence] = []
+
+        def act(tx: Transaction) -> WitnessReply:
+            found.clear()
+            return self._answer(tx, caller, text, witness, found)
+
+        reply = self._context.write(act)
+        for one in found:
+            LOG.error("%s", sentence_of(one))
+        return reply
+
+    def held_of(self, caller: str) -> tuple[str, ...]:
+        """Return the newest notes that are kept of this peer's logs with this party, one for each epoch, also if no
+        record is kept here any more."""
+
+        def read(tx: Transaction) -> tuple[str, ...]:
+            keys = _keys_of(tx, caller)
+            return tx.witnessed_below(self._beginning(keys)) if keys else ()
+
+        return self._context.read(read)
+
+    def _beginning(self, keys: PartyKeys) -> str:
+        return f"{fingerprint_of(keys.root_id)}/{log_with(self._context.party_id)}/"
+
+    def _answer(
+        self, tx: Transaction, caller: str, text: str, witness: Witness, found: list[Evidence]
+    ) -> WitnessReply:  # fmt: skip
+        """`found` gets the evidence that is new."""
+        try:
+            said = read_new_checkpoint(text)
+            new = self._signed(tx, caller, said)
+        except _Refused as refused:
+            return refused.reply
+        except BadNote as error:
+            return WitnessReply(400, f"{error}\n")
+        kept = tx.witnessed(new.origin)
+        head = read_checkpoint(read_note(kept.note).text) if kept else None
+        seen, size = seen_in(said, new, head), head.size if head else 0
+        if kept is not None and seen in (Seen.OTHER_ROOT, Seen.INCONSISTENT):
+            evidence = Evidence(
+                caller, seen is Seen.OTHER_ROOT, new.origin, size, kept.note, str(said.checkpoint),
+                self._context.clock(),
+            )  # fmt: skip
+            found += [evidence] if tx.add_evidence(evidence) else []
+        if seen is Seen.CONTINUES and new.size > size:
+            stored = StoredCheckpoint(0, new.size, str(said.checkpoint), self._context.clock())
+            if not tx.put_witnessed(new.origin, size, stored):
+                newest = tx.witnessed(new.origin)
+                seen, size = Seen.STALE, newest.size if newest else 0
+        if seen is Seen.CONTINUES:
+            return WitnessReply(200, cosign(
+                said.checkpoint, witness.key, self._context.clock() // 1000, witness.sign
+            ).line())  # fmt: skip
+        if seen.status == Seen.STALE.status:
+            return WitnessReply(seen.status, f"{size}\n")
+        return WitnessReply(seen.status, f"the checkpoint does not continue the one of {size} entries\n")
+
+    def _signed(self, tx: Transaction, caller: str, said: NewCheckpoint) -> Checkpoint:
+        """Return the checkpoint, which a record key of the caller has signed. Raises _Refused, BadNote."""
+        new, keys = read_checkpoint(said.checkpoint.text), _keys_of(tx, caller)
+        beginning = self._beginning(keys) if keys else ""
+        epoch = new.origin.removeprefix(beginning)
+        is_known = new.origin.startswith(beginning) and epoch.isdecimal() and len(epoch) <= _DIGITS
+        if keys is None or not is_known:
+            raise _Refused(404, f"party {caller} keeps no such log with party {self._context.party_id}")
+        if tx.witnessed(new.origin) is None and len(tx.witnessed_below(beginning)) >= MOST_LOGS:
+            raise _Refused(403, f"{MOST_LOGS} logs of party {caller} are kept here, and no more")
+        for pem in keys.valid(RECORD, self._context.clock()):
+            raw = ed25519_in(pem)
+            key = NoteKey(new.origin, raw) if raw else None
+            if key is not None and said.checkpoint.of(key):
+                try:
+                    return checked_checkpoint(said.checkpoint, key, self._check)
+                except BadNote as error:
+                    raise _Refused(403, str(error)) from error
+        raise _Refused(403, f"no record key of party {caller} that is saved here has signed the checkpoint")
+
+
+def _keys_of(tx: Transaction, party_id: str) -> PartyKeys | None:
+    """Return the key list of a peer, if it counts."""
+    keys = tx.party_keys(party_id)
+    return keys if keys is not None and keys.state is KeyState.JOINED else None
+
+
+def sentence_of(one: Evidence) -> str:
+    """Return what an operator is told of evidence."""
+    second = read_checkpoint(read_note(one.second).text)
+    if one.is_proof:
+        return (
+            f"party {one.party_id} has signed two roots of {one.origin} at {one.size} entries: its log has two pasts. "
+            "Both signatures are kept (fate_flow audit evidence)"
+        )
+    return (
+        f"party {one.party_id} has not shown that its log {one.origin} of {one.size} entries, which is cosigned "
+        f"here, is the beginning of the one of {second.size} entries. Both are kept (fate_flow audit evidence)"
+    )
