@@ -29,7 +29,7 @@ from fate_flow.cli.flow.provider import provider
 from fate_flow.cli.flow.queue import queue
 from fate_flow.cli.flow.resource import resource
 from fate_flow.cli.flow.server_info import server as server_group
-from fate_flow.cli.flow.server_info import service
+from fate_flow.cli.flow.server_info import service, top
 from fate_flow.cli.flow.table import table
 from fate_flow.cli.flow.task import task
 from fate_flow.cli.flow.template import template
@@ -37,8 +37,8 @@ from fate_flow.cli.flow.toy import test
 from fate_flow.cli.group import HELP, EdgeGroup, verbose_option
 
 _COMMANDS = (
-    init, job, task, queue, resource, data, table, component, tracking, model, tag, provider, privilege, key, party,
-    server_group, service, template, test, completion,
+    init, top, job, task, queue, resource, data, table, component, tracking, model, tag, provider, privilege, key,
+    party, server_group, service, template, test, completion,
 )  # fmt: skip
 
 

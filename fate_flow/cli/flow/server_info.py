@@ -1,10 +1,13 @@
-"""flow server, flow service"""
+"""flow server, flow service, flow top"""
 
 from __future__ import annotations
 
+import sys
+import time
+
 import click
 
-from fate_flow.cli.connection.client import Client
+from fate_flow.cli.connection.client import Client, NoAnswer
 from fate_flow.cli.console.display import show
 from fate_flow.cli.input import options
 from fate_flow.cli.input.options import with_client
@@ -72,3 +75,54 @@ def registry(client: Client, as_json: bool | None) -> None:
     Example: flow service registry
     """
     show_as(client.post("server/service/get", {}), as_json, print_sections)
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Print the overview once, as also in a pipe.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.5, 3600), default=2.0, help="Time between two looks; 2 by default.",
+)
+@with_client
+def top(client: Client, once: bool, seconds: float) -> None:
+    """Show what this party does, over and over: free cores, what runs, what waits and why, what failed lately, and
+    which parties do not answer. Ctrl-C ends it.
+
+    \b
+    Example: flow top
+             flow top --once
+    """
+    from rich.console import Console
+
+    from fate_flow.cli.output.overview import Line, Looks, lines_of
+    from fate_flow.cli.output.watch import INTERRUPTED
+
+    def now() -> int:
+        return time.time_ns() // 1_000_000
+
+    with Looks(client, now) as looks:
+        if once or not sys.stdout.isatty():
+            for line in lines_of(looks.take(waits=True), None, None):
+                click.echo(line.text)
+            return
+        from rich.live import Live
+        from rich.text import Text
+
+        console = Console()
+
+        def screen(lines: list[Line]) -> Text:
+            head = f"{time.strftime('%H:%M:%S')}, again in {seconds:g} s; Ctrl-C ends"
+            shown = [Line(head, "dim"), *lines][:console.height]
+            return Text("\n", no_wrap=True, overflow="ellipsis").join(Text(one.text, style=one.style) for one in shown)
+
+        last: list[Line] = []
+        try:
+            with Live(console=console, screen=True, auto_refresh=False) as live:
+                while True:
+                    try:
+                        last = lines_of(looks.take(waits=False), console.width, console.height - 1)
+                        live.update(screen(last), refresh=True)
+                    except NoAnswer as error:
+                        live.update(screen([Line(f"{error.message}; trying again", "bold red"), *last]), refresh=True)
+                    client.pause(seconds)
+        except KeyboardInterrupt:
+            raise SystemExit(INTERRUPTED) from None

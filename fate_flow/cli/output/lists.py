@@ -48,14 +48,14 @@ def show_as(answer: ServerReply, as_json: bool | None, tell: Callable[[Any], Non
 
 def print_jobs(data: Any) -> None:
     """Print the answer of `job list`, with the total number of jobs, or of `job query`."""
-    rows = list(map(_unprefixed, data["jobs"] if isinstance(data, Mapping) else data))
+    rows = list(map(unprefixed, data["jobs"] if isinstance(data, Mapping) else data))
     _print_count(len(rows), data, "job")
     print_table(_JOBS, map(_job, rows))
 
 
 def print_tasks(data: Any) -> None:
     """Print the answer of `task list`, with the total number of tasks, or of `task query`."""
-    rows = list(map(_unprefixed, data["tasks"] if isinstance(data, Mapping) else data))
+    rows = list(map(unprefixed, data["tasks"] if isinstance(data, Mapping) else data))
     jobs = {row.get("job_id") for row in rows}
     if len(jobs) == 1:
         click.echo(one_line(f"job {jobs.pop()}"))
@@ -79,7 +79,8 @@ def _print_count(shown: int, data: Any, what: str) -> None:
     click.echo(f"{of}{counted(shown if count is None else count, what)}")
 
 
-def _unprefixed(row: Row) -> Row:
+def unprefixed(row: Row) -> Row:
+    """Return a row whose names have no `f_` in front, as those of another list."""
     return {name.removeprefix("f_"): value for name, value in row.items()}
 
 
@@ -299,7 +300,7 @@ def print_resources(data: Row) -> None:
     named = engine.get("f_engine_name")
     others = [one for one in data.get("engines") or () if one.get("f_engine_name") != named]
     for one in (engine, *others):
-        click.echo(one_line(f"{one.get('f_engine_name')}: {_free_of(one)} are free"))
+        click.echo(one_line(f"{one.get('f_engine_name')}: {free_of(one)} are free"))
     if holders:
         rows = (
             (one.get("job_id"), party_name(one), one.get("engine"), one.get("core"), one.get("memory"), one.get("gpus"))
@@ -308,7 +309,8 @@ def print_resources(data: Row) -> None:
         print_table(("job", "party", "engine", "cores", "memory in MB", "GPUs"), rows)
 
 
-def _free_of(engine: Row) -> str:
+def free_of(engine: Row) -> str:
+    """Return what of an engine is free, for people."""
     free = f"{engine.get('f_remaining_cores')} of {engine.get('f_cores')} cores"
     if engine.get("f_memory"):
         free += f" and {engine.get('f_remaining_memory')} of {engine.get('f_memory')} MB of memory"

@@ -16,6 +16,8 @@ from fate_flow.cli.console.wording import duration, party_name, short_digest
 from fate_flow.core.text.phrases import counted, ordinal
 
 Job = Mapping[str, Any]
+WAITING = ("job", "place", "name", "cores", "starts in", "waits for")
+"""The columns of `waiting_row`."""
 
 
 def print_queue(data: Job) -> None:
@@ -25,7 +27,7 @@ def print_queue(data: Job) -> None:
     jobs = data.get("jobs") or ()
     click.echo(_count(len(jobs), data.get("count")))
     if jobs:
-        print_table(("job", "place", "name", "cores", "starts in", "waits for"), map(_waiting, jobs))
+        print_table(WAITING, map(waiting_row, jobs))
     if unapproved := data.get("unapproved"):
         click.echo("jobs of other initiators that need an approval here (flow job approve, flow job reject):")
         print_table(("job", "name", "initiator", "as", "cores", "document"), map(_unapproved, unapproved))
@@ -38,7 +40,8 @@ def _count(shown: int, count: object) -> str:
     return jobs if shown == count else f"{jobs}, {shown} of them shown"
 
 
-def _waiting(job: Job) -> tuple[object, ...]:
+def waiting_row(job: Job) -> tuple[object, ...]:
+    """Return the row of a waiting job."""
     cores, isolated = _cores(job)
     text = [_reason(job), _also(job), isolated]
     return (

@@ -1,0 +1,175 @@
+"""What a party does at one moment, on one screen: its engines, what runs, what waits and why, what failed lately, and
+which parties do not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Self
+
+from fate_flow.cli.connection.client import CallFailed, Client
+from fate_flow.cli.console.display import one_line
+from fate_flow.cli.console.table_layout import lay_out
+from fate_flow.cli.console.wording import duration, party_name, reason_of, short_moment
+from fate_flow.cli.output.lists import free_of, unprefixed
+from fate_flow.cli.output.queue_table import WAITING, waiting_row
+from fate_flow.core.text.phrases import counted
+
+_MOST_JOBS = 100               # are asked for; a screen has space for fewer
+_MOST_FAILED = 5
+_LATELY_MS = 24 * 3_600_000
+_PARTIES_MS = 10_000           # between two requests to all parties
+_INDENT = "  "
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The answers of one look. `parties` is None until the parties have been asked once."""
+
+    engines: tuple[Row, ...]
+    running: Row
+    queue: Row
+    failed: tuple[Row, ...]
+    parties: Row | None
+
+
+class Looks:
+    """Looks at one server. The parties are asked beside: one that does not answer holds up nothing."""
+
+    def __init__(self, client: Client, now: Callable[[], int]) -> None:
+        """`now`: the wall clock in ms."""
+        self._client = client
+        self._now = now
+        self._beside = ThreadPoolExecutor(1)
+        self._asked: Future[Row] | None = None
+        self._parties: Row | None = None
+        self._ask_again = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._beside.shutdown(wait=False, cancel_futures=True)
+
+    def take(self, *, waits: bool) -> Overview:
+        """Return what the server says now; if this `waits`, also for the parties. Raise CallFailed if it refuses."""
+        if self._asked is None and self._now() >= self._ask_again:
+            self._asked = self._beside.submit(self._data, "party/list", {})
+        resources = self._data("resource/query", {})
+        engine = resources.get("computing_engine_resource") or {}
+        others = [one for one in resources.get("engines") or () if one["f_engine_name"] != engine.get("f_engine_name")]
+        running = self._data("job/list/job", {"status": ["running"], "limit": _MOST_JOBS})
+        failed = self._data("job/list/job", {"status": ["failed", "timeout"], "limit": _MOST_FAILED})["jobs"]
+        queue = self._data("queue/list", {"limit": _MOST_JOBS})
+        if self._asked is not None and (waits or self._asked.done()):
+            asked, self._asked, self._ask_again = self._asked, None, self._now() + _PARTIES_MS
+            self._parties = asked.result()
+        now = self._now()
+        jobs = [{**one, "elapsed": now - (one.get("start_time") or now)} for one in map(unprefixed, running["jobs"])]
+        lately = [one for one in map(unprefixed, failed) if (one.get("end_time") or 0) >= now - _LATELY_MS]
+        return Overview((engine, *others), {**running, "jobs": jobs}, queue, tuple(lately), self._parties)
+
+    def _data(self, path: str, body: Row) -> Row:
+        answer = self._client.post(path, body)
+        if not answer.is_success or not isinstance(answer.data, Mapping):
+            raise CallFailed(answer.message, answer.envelope)
+        return answer.data
+
+
+@dataclass(frozen=True)
+class Line:
+    text: str
+    style: str = ""            # of rich
+
+
+def lines_of(view: Overview, width: int | None, height: int | None) -> list[Line]:
+    """Return the screen. `width`: characters in a line, `height`: lines; None: as many as there are.
+
+    What does not fit is counted, not dropped: the numbers above the tables are those of the server."""
+    above = [*_parties(view.parties), *_engines(view.engines)]
+    failed = list(_failed(view.failed, width))
+    running, waiting = view.running["jobs"], view.queue.get("jobs") or ()
+    left = None if height is None else height - len(above) - len(failed) - len(_needs_review(view.queue)) - 4
+    most_running, most_waiting = _shares(len(running), len(waiting), left)
+    shown = running[:most_running]
+    return [
+        *above,
+        Line(_count(view.running.get("count") or 0, "job runs", "jobs run", len(shown)), "bold"),
+        *_table(("job", "name", "party", "started", "for", "waits for"), map(_running, shown), width),
+        Line(_count(view.queue.get("count") or 0, "job waits", "jobs wait", len(waiting[:most_waiting])), "bold"),
+        *_table(WAITING, map(waiting_row, waiting[:most_waiting]), width),
+        *_needs_review(view.queue),
+        *failed,
+    ]  # fmt: skip
+
+
+def _shares(running: int, waiting: int, left: int | None) -> tuple[int, int]:
+    """Return how many running and waiting jobs are shown in as many lines: each has half, and what the other leaves."""
+    if left is None:
+        return running, waiting
+    half = max(1, left // 2)
+    first = min(running, max(half, left - waiting))
+    return first, max(1, min(waiting, left - first))
+
+
+def _engines(engines: Sequence[Row]) -> Iterator[Line]:
+    for one in engines:
+        if one:
+            yield Line(one_line(f"{one.get('f_engine_name')}: {free_of(one)} are free"))
+
+
+def _parties(data: Row | None) -> Iterator[Line]:
+    """Yield what is wrong with a party, and what is on hold."""
+    if data is None:
+        yield Line("the other parties are being asked", "dim")
+        return
+    own, parties = data.get("own") or {}, data.get("parties") or ()
+    for one in (own, *parties):
+        if hold := one.get("hold"):
+            text = f"party {one.get('party_id')} is on hold by {hold.get('by')}: {hold.get('message')}"
+            yield Line(one_line(text), "yellow")
+    bad = [one for one in parties if one.get("status") not in ("answers", "not asked")]
+    for one in bad:
+        yield Line(one_line(f"party {one.get('party_id')}: {one.get('status')}: {one.get('message')}"), "bold red")
+    if parties and not bad:
+        yield Line(f"{counted(len(parties), 'other party', 'other parties')}, all answer", "green")
+
+
+def _count(count: int, one: str, more: str, shown: int) -> str:
+    text = counted(count, one, more) if count else f"no {one}"
+    return text if shown >= count else f"{text}, {shown} of them shown"
+
+
+def _running(job: Row) -> tuple[object, ...]:
+    return (
+        job.get("job_id"), job.get("name"), party_name(job), short_moment(job.get("start_time")),
+        duration(job.get("elapsed")), job.get("wait_reason"),
+    )
+
+
+def _needs_review(queue: Row) -> list[Line]:
+    unapproved = queue.get("unapproved") or ()
+    if not unapproved:
+        return []
+    what = counted(len(unapproved), "job of another initiator needs", "jobs of other initiators need")
+    return [Line(f"{what} an approval here: flow queue list, flow job approve, flow job reject", "yellow")]
+
+
+def _failed(jobs: Sequence[Row], width: int | None) -> Iterator[Line]:
+    if jobs:
+        yield Line("failed in the last 24 hours", "bold")
+        rows = ((job.get("job_id"), job.get("name"), short_moment(job.get("end_time")), reason_of(job)) for job in jobs)
+        yield from _table(("job", "name", "ended", "why"), rows, width, style="red")
+
+
+def _table(
+    headers: Sequence[str], rows: Iterator[tuple[object, ...]], width: int | None, style: str = ""
+) -> Iterator[Line]:
+    cells = [["" if cell is None else one_line(cell) for cell in row] for row in rows]
+    if cells:
+        layout = lay_out(headers, cells, width and max(1, width - len(_INDENT)))
+        yield from (Line(f"{_INDENT}{line}", "dim") for line in layout.head)
+        yield from (Line(f"{_INDENT}{line}".rstrip(), style) for line in layout.body)
