@@ -42,6 +42,8 @@ from fate_flow.engines.local.worker import (
 _GRACE_OF_LOST = 5.0
 _PATIENCE_SECONDS = 0.02
 """How long an order waits for room in the spawner's socket; a busy spawner makes room in a few ms."""
+_PATIENCE_FOR_GROUPS = 1.0
+"""A stop is repeated, and jobs of others wait for it."""
 
 
 class LocalEngine:
@@ -119,7 +121,7 @@ class LocalEngine:
         for member in started.survivors():
             ProcessId(member.pid, member.started).send(signal.SIGKILL if is_over else signal.SIGTERM)
         if is_over and self._groups:
-            self._groups.find(folder.name).end()
+            self._groups.find(folder.name).end(_PATIENCE_FOR_GROUPS)
 
 
 def living_workers(jobs_root: Path, engine: LocalEngine | None = None) -> list[Path]:

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -99,7 +98,11 @@ class Groups:
             if self.version == 2:       # there are two versions
                 _write(folder / "cgroup.subtree_control", " ".join(f"+{one}" for one in sorted(self.trees)))
         if self.memory_bytes and "memory" in self.trees:
-            _limit_memory(self.version, Path(self.trees["memory"]) / self.name, self.memory_bytes)
+            try:
+                _limit_memory(self.version, Path(self.trees["memory"]) / self.name, self.memory_bytes)
+            except OSError as error:        # workers use more than a limit that was lowered: a later worker sets it
+                if error.errno != errno.EBUSY:
+                    raise
 
 
 @dataclass(frozen=True)
@@ -151,8 +154,9 @@ class Group:
             return _number(memory / "memory.max_usage_in_bytes") >= memory_mb * _MEGABYTE * _NEARLY_ALL
         return _count(memory / "memory.events", "oom") > 0
 
-    def kill(self) -> None:
-        """Kill all processes of the group, and wait until none is left that runs."""
+    def kill(self, patience_seconds: float = _PATIENCE_SECONDS) -> None:
+        """Kill all processes of the group, and of groups that they have made in it; wait until none is left that runs.
+        """
         for folder in self.folders:
             with suppress(OSError):
                 _write_existing(folder / "cgroup.kill", "1")
@@ -160,26 +164,37 @@ class Group:
             if folder == self.by_controller.get("pids"):
                 with suppress(OSError):         # from here on no fork in it succeeds
                     _write_existing(folder / "pids.max", "0")
-        _until(self._is_empty_once_killed)
+        _until(self._is_empty_once_killed, patience_seconds)
 
-    def end(self) -> None:
-        """Kill all processes of the group and remove it, and the server's group, if no other worker has one."""
+    def end(self, patience_seconds: float = _PATIENCE_SECONDS) -> bool:
+        """Kill all processes of the group and remove it, and the server's group, if no other worker has one; return
+        whether it is gone. Raises OSError.
+
+        A process in an uninterruptible wait may take longer than anybody waits for it: call this again later."""
         if any(folder.exists() for folder in self.folders):
-            self.kill()
+            self.kill(patience_seconds)
+        is_gone = _until(self._is_removed, patience_seconds)
         for folder in self.folders:
-            _until(partial(_is_removed, folder))
             with suppress(OSError):             # in use by another worker
                 folder.parent.rmdir()
+        return is_gone
+
+    def _is_removed(self) -> bool:
+        left = [one for folder in self.folders for one in _with_groups_in(folder) if not _is_removed(one)]
+        return not left
+
+    def _processes(self) -> set[int]:
+        return {pid for folder in self.folders for one in _with_groups_in(folder) for pid in _processes(one)}
 
     def _is_empty_once_killed(self) -> bool:
-        listed = {pid for folder in self.folders for pid in _processes(folder)}
+        listed = self._processes()
         handles = {}
         for pid in listed:
             with suppress(OSError):
                 handles[pid] = os.pidfd_open(pid)
         try:
             # Listed again with the handles open: a number that is reused since the first look is not in the group.
-            again = {pid for folder in self.folders for pid in _processes(folder)}
+            again = self._processes()
             for pid in again & handles.keys():
                 with suppress(ProcessLookupError, PermissionError):
                     signal.pidfd_send_signal(handles[pid], signal.SIGKILL)
@@ -192,9 +207,16 @@ class Group:
 def _limit_memory(version: int, folder: Path, size: int) -> None:
     """Set the limit of a group's memory. What it needs beyond is not swapped out."""
     if version == 1:
-        _write(folder / "memory.limit_in_bytes", str(size))
+        both = folder / "memory.memsw.limit_in_bytes"
+        try:
+            _write(folder / "memory.limit_in_bytes", str(size))
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            _write_existing(both, str(size))    # it is never lower than the limit without swap, also not for a moment
+            _write(folder / "memory.limit_in_bytes", str(size))
         with suppress(FileNotFoundError):       # a kernel that does not count swapped memory
-            _write_existing(folder / "memory.memsw.limit_in_bytes", str(size))
+            _write_existing(both, str(size))
         return
     _write(folder / "memory.max", str(size))
     with suppress(FileNotFoundError):           # a machine without swap
@@ -212,6 +234,11 @@ def _write_existing(path: Path, text: str) -> None:
         os.write(descriptor, text.encode())
     finally:
         os.close(descriptor)
+
+
+def _with_groups_in(folder: Path) -> list[Path]:
+    """Return the group and all groups in it, the innermost first; none if it does not exist."""
+    return [Path(one) for one, _, _ in os.walk(folder, topdown=False)]
 
 
 def _processes(folder: Path) -> list[int]:
@@ -246,9 +273,11 @@ def _is_removed(folder: Path) -> bool:
     return True
 
 
-def _until(is_done: Callable[[], bool]) -> None:
-    """Repeat until it is done. A process in an uninterruptible wait may take longer than anybody waits for it; then the
-    next sweep of the spawner goes on."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not is_done() and time.monotonic() < deadline:
+def _until(is_done: Callable[[], bool], seconds: float) -> bool:
+    """Repeat until it is done; False if it takes longer."""
+    deadline = time.monotonic() + seconds
+    while not is_done():
+        if time.monotonic() >= deadline:
+            return False
         time.sleep(_PAUSE_SECONDS)
+    return True

@@ -28,6 +28,8 @@ from fate_flow.engines.local.engine import living_workers
 from fate_flow.engines.local.groups import Groups
 from fate_flow.engines.local.worker import WORKER_VARIABLE, ProcessId, Started, claimer, is_claimed_elsewhere
 
+_PATIENCE_SECONDS = 0.2
+"""For the processes of a group that were killed. All launches wait meanwhile, so the next sweep goes on."""
 _MARK = f"{WORKER_VARIABLE}=".encode()
 
 
@@ -37,7 +39,8 @@ class Strays:
     def __init__(self, jobs_dir: Path | None = None, groups: Groups | None = None) -> None:
         self._jobs_dir = jobs_dir
         self._groups = groups
-        self._earlier: dict[str, Path | None] | None = None     # workers with a group, of earlier spawners
+        self._left: dict[str, Path | None] = {}      # workers whose group is to be removed once they are over
+        self._has_looked = groups is None            # for groups of workers of earlier spawners
         self._runners: dict[int, Path] = {}
         self._adopted: dict[int, Path] = {}
 
@@ -56,7 +59,8 @@ class Strays:
             self._adopt(dead)
             self._end_adopted()
             for folder in set(dead.values()):
-                self._end_group(folder.name, folder)
+                if not self._is_group_gone(folder.name, folder):
+                    self._left[folder.name] = folder
         return list(dead.values())
 
     def sweep(self) -> None:
@@ -68,25 +72,27 @@ class Strays:
             if is_over[folder]:
                 with suppress(ProcessLookupError, PermissionError):
                     ProcessId.of(pid).send(signal.SIGKILL)
-        self._end_earlier_groups()
+        self._end_left_groups()
 
-    def _end_earlier_groups(self) -> None:
-        if self._groups is None or self._jobs_dir is None:
-            return
-        if self._earlier is None:
+    def _end_left_groups(self) -> None:
+        if self._groups is not None and self._jobs_dir is not None and not self._has_looked:
+            self._has_looked = True
             names = self._groups.names()
             living = {folder.name: folder for folder in living_workers(self._jobs_dir)} if names else {}
-            self._earlier = {name: living.get(name) for name in names}
-        for worker_id, folder in list(self._earlier.items()):
-            if self._end_group(worker_id, folder):
-                del self._earlier[worker_id]
+            self._left.update((name, living.get(name)) for name in names)
+        for worker_id, folder in list(self._left.items()):
+            if self._is_group_gone(worker_id, folder):
+                del self._left[worker_id]
 
-    def _end_group(self, worker_id: str, folder: Path | None) -> bool:
-        """Kill and remove the group of a worker unless somebody cares for it; return whether it is gone."""
-        if self._groups is None or (folder is not None and _is_cared_for(folder)):
+    def _is_group_gone(self, worker_id: str, folder: Path | None) -> bool:
+        """Kill and remove the group of a worker unless somebody cares for it; return whether there is none any more."""
+        if self._groups is None:
+            return True
+        if folder is not None and _is_cared_for(folder):
             return False
-        self._groups.find(worker_id).end()
-        return True
+        with suppress(OSError):
+            return self._groups.find(worker_id).end(_PATIENCE_SECONDS)
+        return False
 
     def _adopt(self, dead: dict[int, Path]) -> None:
         for pid in proc.own_children():

@@ -156,3 +156,40 @@ def test_a_group_begins_while_that_of_another_worker_ends(groups: Groups) -> Non
         for ended in [threads.submit(begin_and_end, who) for who in "abcd"]:
             ended.result()
     assert groups.names() == set()
+
+
+NEST = """
+import os, subprocess, sys
+for folder in sys.argv[2:]:
+    os.makedirs(f"{folder}/inner/most")
+sleeping = subprocess.Popen(["sleep", "600"], start_new_session=True)
+for folder in sys.argv[2:]:
+    open(f"{folder}/inner/most/cgroup.procs", "w").write(str(sleeping.pid))
+open(sys.argv[1], "w").write(str(sleeping.pid))
+"""
+
+
+@needs_groups
+def test_groups_that_a_worker_makes_in_its_own_end_with_it(limited: Site, groups: Groups) -> None:
+    inside = [str(one) for one in groups.find("w").folders]
+    folder = limited.python(NEST, str(limited.home / "nested"), *inside, name="w")
+    assert limited.end_of(folder).exit_code == 0, limited.output_of(folder, "err.log")
+    assert not is_running(int((limited.home / "nested").read_text()))
+    eventually(lambda: not any(os.path.exists(one) for one in inside))
+
+
+@needs_groups
+def test_the_memory_of_all_workers_is_raised_and_lowered_while_they_live(limited: Site, groups: Groups) -> None:
+    size, small = 600 << 20, 32 << 20
+    holds = "kept = bytearray(b'x') * (100 << 20); print('has it', flush=True); import time; time.sleep(600)"
+    folder = limited.python(holds, limits=Limits(memory_mb=300))
+    line_in(limited.home / "logs/w/std.log")
+    for now in (size, 2 * size, size):
+        replace(groups, memory_bytes=now).begin("trial", Limits(memory_mb=64)).end()
+        file = "memory.limit_in_bytes" if groups.version == 1 else "memory.max"
+        assert int((Path(groups.trees["memory"]) / groups.name / file).read_text()) == now
+    if groups.version == 1:         # version 2 kills what is too much
+        replace(groups, memory_bytes=small).begin("trial", Limits(memory_mb=16)).end()
+    assert started(folder).worker.is_alive()
+    limited.engine.stop(folder, 0)
+    assert limited.end_of(folder).cause == "stopped"

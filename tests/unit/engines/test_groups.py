@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fate_flow.engines.local import groups as groups_module
+from fate_flow.engines.local import strays as strays_module
 from fate_flow.engines.local.groups import LIMITS, Groups, Limits
+from fate_flow.engines.local.strays import Strays
 
 ALL = Limits(cores=3, memory_mb=512, processes=99)
+RUNNER = 2**22 + 1          # no process has this number
+
+
+class Clock:
+    """Stands for the module `time`."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
 
 
 def of_version_2(tmp_path: Path, memory_bytes: int = 0) -> Groups:
@@ -74,6 +93,55 @@ def test_version_2_kills_all_at_once_where_the_kernel_can(tmp_path: Path) -> Non
     group.kill()
     assert (group.folders[0] / "cgroup.kill").read_text() == "1"
     assert (group.folders[0] / "pids.max").read_text() == "99"
+
+
+def test_a_group_that_cannot_be_removed_is_not_waited_for_and_the_next_sweep_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(groups_module, "time", clock)
+    monkeypatch.setattr(strays_module, "_dead_children", lambda: iter([RUNNER]))
+    monkeypatch.setattr(strays_module.proc, "own_children", list)
+    folder, kept = tmp_path / "jobs" / "w", tmp_path / "f" / "w" / "a process that cannot be killed"
+    for one in (folder, kept.parent):
+        one.mkdir(parents=True)
+    kept.touch()
+    groups = of_version_2(tmp_path)
+    strays = Strays(None, groups)
+    strays.watch(RUNNER, folder)
+    assert strays.reap() == [folder]
+    assert clock.now < 1.0, "all launches wait meanwhile"
+    strays.sweep()
+    assert groups.names() == {"w"}
+    kept.unlink()
+    strays.sweep()
+    assert groups.names() == set()
+
+
+def test_groups_in_a_group_are_removed_with_it(tmp_path: Path) -> None:
+    group = of_version_1(tmp_path).find("w")
+    for folder in group.folders:
+        (folder / "inner" / "most").mkdir(parents=True)
+    assert group.end(0.0)
+    assert not any(folder.exists() for folder in group.folders)
+
+
+def test_memory_that_is_raised_is_raised_with_swap_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel refuses a limit above the one of memory and swap together."""
+    group = of_version_1(tmp_path).find("w")
+    folder, write = group.by_controller["memory"], Path.write_text
+    folder.mkdir(parents=True)
+    limit, both = folder / "memory.limit_in_bytes", folder / "memory.memsw.limit_in_bytes"
+    both.write_text("067108864")
+
+    def refusing(path: Path, text: str, **more: Any) -> int:
+        if path == limit and int(text) > int(both.read_text()):
+            raise OSError(errno.EINVAL, "Invalid argument", str(path))
+        return write(path, text, **more)
+
+    monkeypatch.setattr(Path, "write_text", refusing)
+    group.limit(Limits(memory_mb=512))
+    assert (int(limit.read_text()), int(both.read_text())) == (512 << 20, 512 << 20)
 
 
 def test_the_processes_of_a_server_read_what_it_has_found(tmp_path: Path) -> None:
