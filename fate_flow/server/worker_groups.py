@@ -68,4 +68,5 @@ def _line(found: Found) -> str:
             "task_memory; cores and the number of processes are not limited (docs/explanation/limits.md)"
         )
     held = [name for name in ("memory", "pids", "cpu") if name in found.groups.trees]
-    return f"limits of workers: cgroups of version {found.groups.version} ({', '.join(held)})"
+    line = f"limits of workers: cgroups of version {found.groups.version} ({', '.join(held)})"
+    return f"{line}; {found.note}" if found.note else line

@@ -14,6 +14,7 @@ from fate_flow.api.v1.jobs.job_file import read_yaml
 from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.model.document import JobDocument, fate_v1_document
 from fate_flow.core.model.spec import JobParameters, JobSpec
+from fate_flow.engines.local.group_search import SERVER_LEAF
 from fate_flow.jobspec.formats import NATIVE, parse
 from fate_flow.jobspec.grants_file import read_grants
 from fate_flow.settings.reader import load_settings
@@ -52,6 +53,12 @@ def test_the_two_documents_are_the_job_of_the_file() -> None:
     dsl, conf = (one for one in map(json.loads, blocks(WRITE_A_JOB, "json")) if "file" not in one)
     spec = parse(fate_v1_document(dsl, conf), modules=CATALOGUE, defaults=JobParameters(), strict=True)
     assert essence(spec) == essence(native(blocks(WRITE_A_JOB, "yaml")[0]))
+
+
+def test_the_unit_begins_the_server_where_a_restart_beside_workers_can_begin_it_again() -> None:
+    [unit] = blocks(DOCS / "guides" / "operate-a-server.md", "ini")
+    lines = unit.splitlines()
+    assert {"Delegate=yes", f"DelegateSubgroup={SERVER_LEAF}", "KillMode=process"} <= set(lines)
 
 
 YAMLS = [

@@ -13,6 +13,10 @@ AUTO, NONE = "auto", "none"
 CONTROLLERS = ("memory", "pids", "cpu")
 SERVER_LEAF = "fate_flow-server"
 """With version 2, a group with groups below it has no processes: the server itself is in this one."""
+_BY_SYSTEMD = "INVOCATION_ID"
+_RESTARTS = (
+    f"a restart beside living workers fails unless the unit has DelegateSubgroup={SERVER_LEAF} (systemd 254)"
+)
 _TRIAL = "trial"
 _TRIAL_LIMITS = Limits(cores=1, memory_mb=64, processes=16)
 
@@ -23,6 +27,7 @@ class Found:
 
     groups: Groups | None
     why_not: str = ""
+    note: str = ""          # what the operator should know about them
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,7 @@ def find_groups(where: str, name: str, memory_bytes: int, proc: Path = Path("/pr
     if where == NONE:
         return Found(None, "worker_limits.cgroup is none")
     try:
+        began_in = _name_of_own_group(proc) if where == AUTO else ""
         if where == AUTO:
             groups = own_groups(name, memory_bytes, proc)
         else:
@@ -52,7 +58,13 @@ def find_groups(where: str, name: str, memory_bytes: int, proc: Path = Path("/pr
         groups.begin(_TRIAL, _TRIAL_LIMITS).end()
     except OSError as error:
         return Found(None, f"this server may not make cgroups: {error.filename or where}: {error.strerror}")
-    return Found(groups)
+    has_moved = groups.version != 1 and Path(groups.trees["memory"]).name == began_in
+    return Found(groups, note=_RESTARTS if has_moved and _BY_SYSTEMD in os.environ else "")
+
+
+def _name_of_own_group(proc: Path) -> str:
+    """Return the last part of the path of this process's group of version 2; empty if it is in none, or at the top."""
+    return Path(_groups_in((proc / "cgroup").read_text()).get("", "/")).name
 
 
 def own_groups(name: str, memory_bytes: int, proc: Path) -> Groups | None:
@@ -75,10 +87,11 @@ def _of_version_2(mount: Mount, own: Path, name: str, memory_bytes: int) -> Grou
     """Return the groups below the own one if nobody else is in it, as a service of systemd has it with `Delegate=yes`.
 
     Root without such a group takes the top of the tree. Raises OSError."""
-    if not {"memory", "pids"} <= set(_controllers(own)):
+    is_started_there = own.name == SERVER_LEAF            # DelegateSubgroup; or the server before has moved a parent
+    if not {"memory", "pids"} <= set(_controllers(own.parent if is_started_there else own)):
         return None
     others = {int(line) for line in (own / "cgroup.procs").read_text().split()} - {os.getpid()}
-    if own.name == SERVER_LEAF:
+    if is_started_there:
         return Groups(2, _all_in(own.parent), name, memory_bytes)
     if own != mount.folder and not others:
         leaf = own / SERVER_LEAF

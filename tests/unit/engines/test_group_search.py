@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fate_flow.engines.local import groups as groups_module
 from fate_flow.engines.local.group_search import AUTO, NONE, SERVER_LEAF, find_groups, own_groups
 from fate_flow.engines.local.groups import Groups
 
@@ -64,6 +65,35 @@ def test_a_service_with_its_own_group_of_version_2_moves_itself_below_it(tmp_pat
     assert found == Groups(2, dict.fromkeys(("cpu", "memory", "pids"), str(unit)), "f")
     assert (unit / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
     assert (unit / SERVER_LEAF / "cgroup.procs").read_text() == str(os.getpid())
+
+
+def test_a_service_that_begins_below_its_own_group_stays_there(tmp_path: Path) -> None:
+    """As with `DelegateSubgroup`: systemd has given the controllers to the group of the unit, and nobody further."""
+    unit = group_of_version_2(tmp_path / "tree" / "system.slice" / "fate_flow.service")
+    group_of_version_2(unit / SERVER_LEAF, f"{os.getpid()}\n", controllers="")
+    path = f"/system.slice/fate_flow.service/{SERVER_LEAF}"
+    proc = proc_of(tmp_path, f"0::{path}\n", mounted("cgroup2", tmp_path / "tree"))
+    assert own_groups("f", 0, proc) == Groups(2, dict.fromkeys(("cpu", "memory", "pids"), str(unit)), "f")
+    assert (unit / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
+
+
+@pytest.mark.parametrize(("group", "variable", "is_said"), [
+    ("fate_flow.service", "INVOCATION_ID", True),
+    ("fate_flow.service", "SHELL", False),                                # nobody starts it there again
+    (f"fate_flow.service/{SERVER_LEAF}", "INVOCATION_ID", False),
+])  # fmt: skip
+def test_a_service_that_cannot_be_started_again_beside_its_workers_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, variable: str, is_said: bool
+) -> None:
+    monkeypatch.delenv("INVOCATION_ID", raising=False)
+    monkeypatch.setenv(variable, "ab" * 16)
+    monkeypatch.setattr(groups_module.Group, "end", lambda _group: True)
+    group_of_version_2(tmp_path / "tree" / "fate_flow.service", f"{os.getpid()}\n")
+    group_of_version_2(tmp_path / "tree" / "fate_flow.service" / SERVER_LEAF)
+    proc = proc_of(tmp_path, f"0::/{group}\n", mounted("cgroup2", tmp_path / "tree"))
+    found = find_groups(AUTO, "f", 0, proc)
+    assert found.groups is not None
+    assert ("DelegateSubgroup=fate_flow-server" in found.note) == is_said
 
 
 def test_a_server_in_a_group_with_others_needs_delegation_unless_it_is_root(
