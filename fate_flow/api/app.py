@@ -16,7 +16,7 @@ from fate_flow.api.between_parties.exchange import ExchangeEnvelope, deliver_blu
 from fate_flow.api.between_parties.party_lines import PARTY, PartyLines
 from fate_flow.api.between_parties.request_rate import RequestRate
 from fate_flow.api.between_parties.streams import stream_blueprint
-from fate_flow.api.http.caller import CALLER
+from fate_flow.api.http.caller import CALLER, name_trace
 from fate_flow.api.http.client_auth import OF_PAGES, OF_PARTIES, WINDOW_MS, ClientAuth, is_for_clients
 from fate_flow.api.http.errors import REFUSED, Api, register_apis
 from fate_flow.api.http.nonces import Nonces
@@ -81,6 +81,7 @@ def create_public_app(
     app.config["MAX_CONTENT_LENGTH"] = services.settings.limits.max_request_bytes
     app.request_class = request_class(services.settings)
     app.teardown_request(drop_part)
+    app.after_request(name_trace)
     if services.context.keeps_record:
         _record_refusals(app, RefusalRecord(services.context))
     listed = _listed_parties(services.context)

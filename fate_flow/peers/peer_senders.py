@@ -10,6 +10,7 @@ as silent.
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ import requests
 from fate_flow.core.metrics.measures import Measures
 from fate_flow.core.model.job import NOT_AUTHENTICATED, UNREACHABLE, Answer, Command, CommandKind
 from fate_flow.core.text.phrases import sanitized
+from fate_flow.core.text.trace import TRACEPARENT, traceparent
 from fate_flow.core.wire.v1.envelope import (
     MOST_VALUES,
     Asked,
@@ -222,7 +224,7 @@ class PeerSender:
         if len(batch) == 1:
             documents = [self._ask(batch[0])]
         else:
-            asked = [Asked(self.endpoint_of(one), one) for one in batch]
+            asked = [Asked(self.endpoint_of(one), one, _traceparent_of(one)) for one in batch]
             documents = read_batch_answers(self._post(BATCH, batch_of(asked)), len(batch))
         answers = [read_answer(document) for document in documents]
         for command, document in zip(batch, documents, strict=True):
@@ -231,7 +233,10 @@ class PeerSender:
 
     def _ask(self, command: Command) -> dict[str, Any]:
         try:
-            return self._post(self.endpoint_of(command), self._body_of(command), command.kind is CommandKind.CREATE)
+            return self._post(
+                self.endpoint_of(command), self._body_of(command), command.kind is CommandKind.CREATE,
+                _traceparent_of(command),
+            )  # fmt: skip
         except _BadStatus as error:
             if command.kind is CommandKind.COMPARE and error.is_unknown_route and not self.says_who:
                 return {"retcode": NO_SUCH_ROUTE, "retmsg": str(error)}      # as a plain v1 server answers
@@ -242,9 +247,13 @@ class PeerSender:
         is_known = self.says_who and self._queue.health.silent_since is None
         return body_of(command) if is_known else body_for_unknown(command)
 
-    def _post(self, endpoint: str, body: Mapping[str, Any], is_create: bool = False) -> dict[str, Any]:
+    def _post(
+        self, endpoint: str, body: Mapping[str, Any], is_create: bool = False, trace: str = ""
+    ) -> dict[str, Any]:
         data = to_json(body).encode()
         head = {**headers(self.own_party_id, self.party_id), "Content-Type": "application/json"}
+        if trace:
+            head[TRACEPARENT] = trace
         url = f"{self.url}/v1{endpoint}"
         response = self._http.post(
             url, data, head, seconds=self.timeout, most_bytes=_LONGEST_ANSWER, ca_file=self.ca_file
@@ -314,6 +323,11 @@ class PeerSender:
 
     def _learn_extensions(self, data: Mapping[str, Any]) -> None:
         self._queue.understands_batches = understands_batches(data)
+
+
+def _traceparent_of(command: Command) -> str:
+    """Return the header by which the party learns the trace of a command; empty if it has none."""
+    return traceparent(command.trace, secrets.token_hex(8)) if command.trace else ""
 
 
 def _in_one_request(batch: Sequence[Command]) -> Sequence[Command]:

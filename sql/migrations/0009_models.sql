@@ -100,6 +100,9 @@ CREATE TABLE t_record_person (               -- who is meant by the random ids i
   f_name VARCHAR(200) NOT NULL UNIQUE
 );
 ALTER TABLE t_outbox ADD COLUMN f_salt VARCHAR(64) NOT NULL DEFAULT '';    -- of the commitments of the record; hex
+-- The id of the trace of a job (W3C traceparent), the same at all its parties.
+ALTER TABLE t_job ADD COLUMN f_trace VARCHAR(32) NOT NULL DEFAULT '';
+ALTER TABLE t_outbox ADD COLUMN f_trace VARCHAR(32) NOT NULL DEFAULT '';
 
 -- GPUs beside cores and memory: of each engine, asked and held by a job, held by an elastic worker.
 ALTER TABLE t_engine_registry ADD COLUMN f_gpus INTEGER NOT NULL DEFAULT 0;

@@ -30,11 +30,17 @@ def a_run(lie: bool = False) -> tuple[World, str]:
 
 
 def test_a_calm_job_is_agreed_on_by_all() -> None:
-    world, _ = a_run()
+    world, job_id = a_run()
 
     found = outcomes(world)
     assert set(found) == {Outcome.AGREED}
     assert found[Outcome.AGREED] >= 20
+
+    traces = set[str]()
+    for party in world.parties.values():
+        with party.store.reading() as tx:
+            traces |= {str(read_entry(one.content).get("trace")) for one in tx.record_of_job(job_id)}
+    assert [len(one) for one in traces] == [32], "one trace in all entries about the job, at all parties"
 
 
 def test_each_change_of_the_job_is_in_the_own_log() -> None:

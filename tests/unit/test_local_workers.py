@@ -245,6 +245,20 @@ def test_what_a_built_in_component_prints_has_the_bound_of_a_log_file(tmp_path: 
     assert (spec.output_max_bytes, spec.output_setting) == (5_000, "log.file_max_bytes")
 
 
+@pytest.mark.parametrize("module", ["SecureSum", "Command"])
+def test_a_worker_finds_the_trace_of_its_job_in_its_environment(tmp_path: Path, module: str) -> None:
+    launched: list[WorkerSpec] = []
+    engine: Any = SimpleNamespace(launch=lambda spec, _: launched.append(spec))
+    settings = replace(Settings("9999", tmp_path), log_dir=tmp_path / "logs")
+    worker = replace(a_worker(tmp_path / "jobs" / "w"), worker_id="0123456789abcdef" * 2)
+    order = LaunchOrder(
+        worker, module, "ab" * 16, (("guest", "9999"),), {"command": ["true"]}, (), 1, 0, 1.0, "w",
+        trace="4b" * 16,
+    )  # fmt: skip
+    LocalWorkers(settings, engine, "http://x", b"secret", lambda _: None).launch(order)
+    assert launched[0].env["TRACEPARENT"] == f"00-{'4b' * 16}-0123456789abcdef-01"
+
+
 def test_a_worker_reads_every_parameter_as_the_job_has_it(tmp_path: Path) -> None:
     engine: Any = SimpleNamespace(launch=lambda *_: None)
     settings = replace(Settings("9999", tmp_path), log_dir=tmp_path / "logs")

@@ -7,6 +7,7 @@ A party speaks only for itself. A header names it; if requests are signed, its s
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -27,6 +28,7 @@ from fate_flow.core.model.grammar import check_component_name, check_job_id, che
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Answer, Command, CommandKind, JobKey
 from fate_flow.core.model.spec import Party
+from fate_flow.core.text.trace import TRACEPARENT, trace_id_in
 from fate_flow.core.wire.v1.envelope import (
     MOST_VALUES,
     SRC_FATE_VER,
@@ -109,7 +111,9 @@ class _PartyRoutes:
         return self._one(f"/initiator/{rest}")
 
     def _one(self, endpoint: str) -> Response:
-        return reply(self._carry_out([Asked(endpoint, read_command(endpoint, self._json()))])[0])
+        command = read_command(endpoint, self._json())
+        trace = trace_id_in(request.headers.get(TRACEPARENT))
+        return reply(self._carry_out([Asked(endpoint, replace(command, trace=trace))])[0])
 
     def batch(self) -> Response:
         """Carry out several commands in order; answer with a list of envelopes, one for each."""

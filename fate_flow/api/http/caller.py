@@ -1,8 +1,12 @@
-"""Who sends the present request: the client whose key has signed it (`client_auth.py`)."""
+"""Who sends the present request, the client whose key has signed it (`client_auth.py`), and in which trace."""
 
 from __future__ import annotations
 
-from flask import g, request
+import secrets
+
+from flask import Response, g, request
+
+from fate_flow.core.text.trace import TRACEPARENT, trace_id_in, traceparent
 
 CALLER = "fate_flow.client"
 """The key of the name in the WSGI environment, for the access log."""
@@ -16,3 +20,16 @@ def note_caller(name: str) -> None:
 def caller() -> str:
     """Return the name of the client; "" if clients need not sign."""
     return str(g.get("caller", ""))
+
+
+def trace_of_request() -> str:
+    """Return the id of the trace of the request: the one that it names, else a new one."""
+    known: str = g.get("trace") or trace_id_in(request.headers.get(TRACEPARENT)) or secrets.token_hex(16)
+    g.trace = known
+    return known
+
+
+def name_trace(answer: Response) -> Response:
+    """Name the trace of the request in its answer, also of a refusal."""
+    answer.headers[TRACEPARENT] = traceparent(trace_of_request(), secrets.token_hex(8))
+    return answer

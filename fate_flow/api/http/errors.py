@@ -16,6 +16,7 @@ from flask import Blueprint, Flask, Response, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Rule
 
+from fate_flow.api.http.caller import trace_of_request
 from fate_flow.api.http.unread import BROKEN_BODIES, broken_body
 from fate_flow.core.model.errors import CommitUnknown, FlowError, StorageUnavailable
 
@@ -100,7 +101,8 @@ def defect_text(error: Exception) -> str:
     """Return the text for a caller about a bug: the id of the entry in our log. The exception's own text could contain
     anything."""
     incident = secrets.token_hex(6)
-    LOG.error("%s %s failed: error %s", request.method, request.path, incident, exc_info=error)
+    trace = trace_of_request()
+    LOG.error("%s %s (trace %s) failed: error %s", request.method, request.path, trace, incident, exc_info=error)
     return f"unexpected error; the log of this server has the reason: error {incident}"
 
 

@@ -10,7 +10,9 @@ requests is imported at the first request: it is half of the start of `flow --he
 from __future__ import annotations
 
 import json
+import os
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -23,6 +25,7 @@ from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.console.display import tell
 from fate_flow.cli.console.reply import ServerReply
 from fate_flow.core.model.errors import FlowError
+from fate_flow.core.text.trace import ENVIRONMENT, TRACEPARENT, trace_id_in, traceparent
 
 if TYPE_CHECKING:
     import requests
@@ -131,6 +134,12 @@ class Client:
         return self._find_address()
 
     @cached_property
+    def _trace(self) -> str:
+        """Of this command: that of the environment, as a program passes it on, else a new one."""
+        given = os.environ.get(ENVIRONMENT, "")
+        return given if trace_id_in(given) else traceparent(secrets.token_hex(16), secrets.token_hex(8))
+
+    @cached_property
     def _session(self) -> requests.Session:
         import requests
 
@@ -143,9 +152,10 @@ class Client:
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **content: Any
     ) -> requests.Response:
         """Send a request; the body of the answer is not read yet."""
+        named = {**(headers or {}), TRACEPARENT: self._trace}
         with self._errors_as_text():
             return self._session.request(
-                method, f"{self.url}/v1/{path}", headers=headers, stream=True, auth=self._signature(),
+                method, f"{self.url}/v1/{path}", headers=named, stream=True, auth=self._signature(),
                 timeout=self._seconds, **content,
             )
 

@@ -136,6 +136,7 @@ class Job:
     lost_since: int = 0                  # steady time since which it waits for a lost party; 0: it does not
     losses: int = 0                      # how often it waited for lost parties since a user submitted or reran it
     changed: tuple[str, ...] = ()        # components whose parameters changed since the present run began
+    trace: str = field(default="", compare=False)   # the id of its trace, the same at all parties; 32 hex digits
 
     @property
     def job_id(self) -> str:
@@ -343,6 +344,7 @@ class Command:
     attempts: int = 0
     since: int = 0                                       # steady time at which it was stored
     salt: str = ""                                       # of its commitments in the record; hex; empty if there is none
+    trace: str = field(default="", compare=False)        # the id of the trace of its job; empty if it is not known
 
     @property
     def task_key(self) -> TaskKey:

@@ -66,13 +66,13 @@ def other_party(log: str) -> str:
 
 
 def new_entry(
-    log: str, kind: Kind, at: int, fields: Mapping[str, Any], *, job_id: str = "", salt: str = "",
+    log: str, kind: Kind, at: int, fields: Mapping[str, Any], *, job_id: str = "", trace: str = "", salt: str = "",
     text: str = "",
 ) -> NewEntry:  # fmt: skip
     """Return an entry with these fields, without those that are empty. Raises BadEntry if it is too long, or has a
     value without a canonical form."""
     said = {key: value for key, value in fields.items() if value not in ("", None)}
-    about = {"job": job_id} if job_id else {}
+    about = {key: value for key, value in (("job", job_id), ("trace", trace)) if value}
     try:
         content = canonical({**said, **about, "v": VERSION, "kind": kind.value, "at": at})
     except NotCanonical as error:

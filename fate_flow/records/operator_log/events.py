@@ -243,6 +243,7 @@ class Event(Enum):
 
     # own: what FATE has no words for
     SERVED = AUDIT, "{text}"
+    TRACED = JOB, "job {job_id}: trace {trace}"
     JOB_NOTE = JOB, "{text}"
     JOB_WARNING = JOB, "{text}", WARNING
     JOB_ERROR = JOB, "{text}", ERROR, ("text",)

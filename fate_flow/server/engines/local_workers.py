@@ -27,6 +27,7 @@ from fate_flow.core.model.program import WORK_FOLDERS
 from fate_flow.core.model.program_scope import Program
 from fate_flow.core.planning.participant.share_end import SAID_BY_THE_ENGINE
 from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
+from fate_flow.core.text.trace import ENVIRONMENT, traceparent
 from fate_flow.engines.local.engine import LocalEngine, living_workers, printed_in
 from fate_flow.engines.local.groups import Groups, Limits
 from fate_flow.engines.local.signs import SIGN_SECONDS
@@ -148,7 +149,7 @@ class FolderWorkers(ABC):
     def _with_devices(self, order: LaunchOrder) -> Program | None:
         """Return the program of the order, if it has one; its environment is not that of other workers."""
         one = order.program
-        return None if one is None else replace(one, env={**one.env, **self._devices(order)})
+        return None if one is None else replace(one, env={**_trace(order), **one.env, **self._devices(order)})
 
     @property
     def _servers(self) -> str:
@@ -167,7 +168,7 @@ class FolderWorkers(ABC):
             provider=provider,
             way=start.way,
             argv=start.argv,
-            env={**start.env, **self._devices(order)},
+            env={**_trace(order), **start.env, **self._devices(order)},
             cwd=start.cwd,
             stdout=start.stdout,
             stderr=start.stderr,
@@ -298,6 +299,12 @@ class FolderWorkers(ABC):
     def _not_ours(self, worker: Worker) -> str:
         jobs = self.settings.jobs_dir
         return f"the handle of worker {worker.worker_id}, {shown(worker.handle)}, is not a folder below {jobs}"
+
+
+def _trace(order: LaunchOrder) -> dict[str, str]:
+    """Return the variable that names the trace of the job, and this worker as its span."""
+    span = order.worker.worker_id[:16]
+    return {ENVIRONMENT: traceparent(order.trace, span)} if order.trace else {}
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Each effect is idempotent, and is derived from the rows again if it is lost.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 from fate_flow.core.model.artifact import Artifact
@@ -15,6 +16,7 @@ from fate_flow.core.model.job import JobKey, TaskKey, Worker
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.services.context.ports import Context, LaunchOrder, StreamsHere
+from fate_flow.services.context.traces import trace_of
 from fate_flow.services.record.entries import of_moves
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Document
@@ -157,7 +159,7 @@ def _note_streams(context: Context, effect: CloseExchange | CollectStreams) -> N
     def add(tx: Transaction) -> None:
         tx.add_entries(entries)
         if context.keeps_record:
-            tx.add_to_record(tuple(of_moves(entries, context.fresh_salt)))
+            tx.add_to_record(tuple(of_moves(entries, context.fresh_salt, partial(trace_of, context, tx))))
 
     context.write(add)
 

@@ -77,6 +77,7 @@ class LaunchOrder:
     streams: StreamEnds = NO_STREAMS
     initiator: str = ""                          # the id of the party whose job it is
     need: Need = field(default_factory=Need)                          # of this worker alone
+    trace: str = ""                              # the id of the trace of its job
 
 
 @dataclass(frozen=True)
@@ -444,6 +445,8 @@ class Context:
     keeps_record: bool = False                        # whether what happens is recorded (record.switch)
     models: ModelFiles = field(default_factory=NoModels)         # of the store of models
     measures: Measures = field(default_factory=Unmeasured)
+    fresh_trace: Callable[[], str] = field(default=lambda: secrets.token_hex(16))    # of a job whose client gave none
+    traces: dict[str, str] = field(default_factory=dict)                             # by job id; see traces.py
     fresh_salt: Callable[[], str] = field(default=lambda: secrets.token_hex(32))     # that nobody can guess
 
     def read(self, observe: Callable[[Transaction], T]) -> T:

@@ -13,6 +13,7 @@ from typing import Any
 from fate_flow.core.model.job import Answer, Command, Worker
 from fate_flow.core.record.entry import NewEntry
 from fate_flow.services.context.ports import Context
+from fate_flow.services.context.traces import trace_of
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.record.entries import of_act, of_answered, of_decision, of_received, of_worker
 from fate_flow.store.contract.transaction import Transaction
@@ -29,6 +30,7 @@ def record_received(unit: UnitOfWork, command: Command, caller: str, answer: Ans
     that it is recorded."""
     if not unit.context.keeps_record:
         return answer
+    command = replace(command, trace=unit.trace(command.job_id) or command.trace)
     entry = of_received(command, caller, answer, unit.now, unit.context.fresh_salt)
     unit.pending = unit.pending.with_recorded(entry)
     decision = of_decision(command, caller, answer, unit.now, unit.context.fresh_salt)
@@ -46,7 +48,9 @@ def record_act(unit: UnitOfWork, what: str, by: str, job_id: str = "", text: str
 
 def record_worker(unit: UnitOfWork, worker: Worker, step: str, said: Mapping[str, Any]) -> None:
     """Record that a worker was `ordered` or has `ended`, with what it was given or has made."""
-    unit.pending = unit.pending.with_recorded(of_worker(worker, step, unit.now, said, unit.context.fresh_salt))
+    unit.pending = unit.pending.with_recorded(of_worker(
+        worker, step, unit.now, said, unit.trace(worker.task.job_id), unit.context.fresh_salt
+    ))  # fmt: skip
 
 
 def record_act_in(context: Context, tx: Transaction, what: str, by: str, text: str = "") -> None:
@@ -58,4 +62,5 @@ def record_act_in(context: Context, tx: Transaction, what: str, by: str, text: s
 def _entry_of_act(context: Context, tx: Transaction, what: str, by: str, job_id: str, text: str) -> NewEntry:
     """A person who is new gets an id."""
     who = tx.person_id(by, context.fresh_id()) if by else ""
-    return of_act(context.clock(), what, who, job_id, text, context.fresh_salt)
+    trace = trace_of(context, tx, job_id)
+    return of_act(context.clock(), what, who, job_id, trace, text, context.fresh_salt)

@@ -28,6 +28,7 @@ from fate_flow.services.context.documents import digest_of, key_of_received, par
 from fate_flow.services.context.effects import Effect, carry_out
 from fate_flow.services.context.pending import Pending
 from fate_flow.services.context.ports import Context, why_absent
+from fate_flow.services.context.traces import trace_of
 from fate_flow.services.record.entries import of_moves, of_sent
 from fate_flow.store.contract.transaction import Transaction
 
@@ -140,11 +141,16 @@ class UnitOfWork:
 
     def send(self, command: Command) -> None:
         """Put a command into the outbox of another party."""
+        command = replace(command, trace=command.trace or self.trace(command.job_id))
         if self.context.keeps_record:
             command = replace(command, salt=self.context.fresh_salt())
             self.pending = self.pending.with_recorded(of_sent(command, self.now))
         stored = replace(command, id=self.tx.put_command(command, self.now, self.steady))
         self.pending = self.pending.with_outgoing([stored])
+
+    def trace(self, job_id: str) -> str:
+        """Return the id of the trace of a job; empty if it has none, or is not here."""
+        return trace_of(self.context, self.tx, job_id)
 
     def why_no_engine(self, name: str) -> str:
         """Return why nothing runs on this engine, and nothing is known of its workers, because the configuration does
@@ -246,7 +252,7 @@ def unit_of_work(
         yield unit
         tx.add_entries(unit.pending.moved)
         if context.keeps_record:
-            moves = of_moves(unit.pending.moved, context.fresh_salt)
+            moves = of_moves(unit.pending.moved, context.fresh_salt, unit.trace)
             tx.add_to_record((*unit.pending.recorded, *moves))
     try:
         if committed is not None:

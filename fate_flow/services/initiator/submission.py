@@ -28,11 +28,11 @@ from fate_flow.store.values import Document, Submission
 
 def take_submit(
     unit: UnitOfWork, party: Participant, dispatch: Dispatch, job_id: str, parsed: ParsedJob, request_id: str,
-    whole: Collection[str] | None = None,
+    whole: Collection[str] | None = None, trace: str = "",
 ) -> str:  # fmt: skip
     """Take a job, and return its id; if the request id was used before, return the job id that it got then.
 
-    `whole`: ids of the parties that get the whole document; None: all do.
+    `whole`: ids of the parties that get the whole document; None: all do. `trace`: of the request; empty: a new one.
 
     Raises BadDocument if this party cannot initiate the job; Refused if this party itself cannot take part; NoSpace if
     it takes nothing new; Conflict if the request id was used for other content."""
@@ -48,7 +48,7 @@ def take_submit(
     others = {seat.party_id for seat in spec.parties} - {unit.context.party_id, PARTY_0}
     if whole is not None and not others <= set(whole):
         document = with_disclosure(unit.context, document, whole)
-    _take_seat(unit, party, dispatch, job_id, document, spec)
+    _take_seat(unit, party, dispatch, job_id, document, spec, trace)
     unit.touch(job_id)
     return job_id
 
@@ -75,11 +75,12 @@ def _why_not_reached(unit: UnitOfWork, party_id: str) -> str:
 
 
 def _take_seat(
-    unit: UnitOfWork, own_party: Participant, dispatch: Dispatch, job_id: str, document: Document, spec: JobSpec
-) -> None:
+    unit: UnitOfWork, own_party: Participant, dispatch: Dispatch, job_id: str, document: Document, spec: JobSpec,
+    trace: str,
+) -> None:  # fmt: skip
     incarnations = {name: unit.context.fresh_id() for name in spec.tasks}
     body = create_body(document, spec, job_id, incarnations)
-    own = Command(CommandKind.CREATE, job_id, spec.initiator, body=body)
+    own = Command(CommandKind.CREATE, job_id, spec.initiator, body=body, trace=trace)
     answer = own_party.handle(unit, own, unit.context.party_id)
     if not answer.is_ok:
         raise Refused(f"{spec.initiator}: {answer.retmsg}")

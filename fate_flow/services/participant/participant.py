@@ -25,6 +25,7 @@ from fate_flow.core.wire.v1.queries import preview_data
 from fate_flow.core.wire.v1.reports import reports_data
 from fate_flow.core.wire.v1.retcodes import retcode_of
 from fate_flow.jobspec.fate_v1.reader import effective_document
+from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.effects import WriteConfs
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.participant.admission import admit, effective_here, first_tasks, request
@@ -113,6 +114,7 @@ class Participant:
             queue_key=queue_key(unit.steady, spec.priority, unit.context.rules.queue_ageing),
             consent=Consent(Approval.PENDING) if needs_approval(unit, caller) else None,
             revision=admitted.offered.revision,
+            trace=command.trace or unit.trace(command.job_id) or unit.context.fresh_trace(),
         )
         document = replace(
             admitted.document, on_party=effective_document(spec, command.to), federated_mode=spec.common.federated_mode,
@@ -125,6 +127,7 @@ class Participant:
         if unit.tx.add_job(job, document):
             unit.moves(HistoryLevel.JOB, job.job_id, None, job.status, party=job.party, caused_by=str(spec.initiator))
             unit.tx.add_tasks(tasks, job, document)
+            unit.note(Event.TRACED, job_id=job.job_id, trace=job.trace)
             for task in tasks:
                 note_beginning(unit, spec, task.key)
             unit.after_commit(WriteConfs(key, document))

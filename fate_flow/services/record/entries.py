@@ -19,9 +19,11 @@ from fate_flow.core.wire.v1.recorded import answer_content, request_content
 from fate_flow.core.wire.v1.retcodes import OF_PERMISSIONS, OF_QUOTAS
 
 FreshSalt = Callable[[], str]
+TraceOf = Callable[[str], str]
+"""Returns the trace of a job by its id; empty if it has none."""
 
 
-def of_moves(moves: Iterable[HistoryEntry], fresh_salt: FreshSalt) -> Iterator[NewEntry]:
+def of_moves(moves: Iterable[HistoryEntry], fresh_salt: FreshSalt, trace_of: TraceOf) -> Iterator[NewEntry]:
     """Yield the entry of each change that goes into the history of a job. Its text for people is a commitment: the
     text lies beside the entry, and may be erased."""
     for one in moves:
@@ -30,7 +32,8 @@ def of_moves(moves: Iterable[HistoryEntry], fresh_salt: FreshSalt) -> Iterator[N
             "version": one.version or None, "old": one.old, "new": one.new, "reason": one.reason,
             "cause": one.caused_by, "exit": one.exit_status,
         }  # fmt: skip
-        yield _with_text(OWN_LOG, Kind.STATUS, one.at, fields, one.job_id, one.message, fresh_salt)
+        trace = trace_of(one.job_id)
+        yield _with_text(OWN_LOG, Kind.STATUS, one.at, fields, one.job_id, trace, one.message, fresh_salt)
 
 
 def ends_job(entry: StoredEntry) -> bool:
@@ -43,10 +46,12 @@ def ends_job(entry: StoredEntry) -> bool:
 _FINAL = tuple(f'"new":"{one.value}"'.encode() for one in JOB_END)
 
 
-def of_act(at: int, what: str, who: str, job_id: str, text: str, fresh_salt: FreshSalt) -> NewEntry:
+def of_act(
+    at: int, what: str, who: str, job_id: str, trace: str, text: str, fresh_salt: FreshSalt
+) -> NewEntry:  # fmt: skip
     """Return the entry of what somebody has asked for. `who`: the random id of the person; empty if nobody has to say
     who he is here. `text`: what is not for everybody, such as the name of a table."""
-    return _with_text(OWN_LOG, Kind.ACT, at, {"what": what, "who": who}, job_id, text, fresh_salt)
+    return _with_text(OWN_LOG, Kind.ACT, at, {"what": what, "who": who}, job_id, trace, text, fresh_salt)
 
 
 def of_decision(command: Command, caller: str, answer: Answer, at: int, fresh_salt: FreshSalt) -> NewEntry | None:
@@ -67,7 +72,7 @@ def of_decision(command: Command, caller: str, answer: Answer, at: int, fresh_sa
         "outcome": "accepted" if is_accepted else "refused", "retcode": answer.retcode,
     }  # fmt: skip
     why = why_in(answer.data) if quota else "" if answer.is_ok else answer.retmsg
-    return _with_text(OWN_LOG, Kind.DECISION, at, fields, command.job_id, why, fresh_salt)
+    return _with_text(OWN_LOG, Kind.DECISION, at, fields, command.job_id, command.trace, why, fresh_salt)
 
 
 def of_refusals(one: Refusals, at: int) -> NewEntry:
@@ -79,7 +84,9 @@ def of_refusals(one: Refusals, at: int) -> NewEntry:
     return new_entry(OWN_LOG, Kind.REFUSED, at, fields)
 
 
-def of_worker(worker: Worker, step: str, at: int, said: Mapping[str, Any], fresh_salt: FreshSalt) -> NewEntry:
+def of_worker(
+    worker: Worker, step: str, at: int, said: Mapping[str, Any], trace: str, fresh_salt: FreshSalt
+) -> NewEntry:  # fmt: skip
     """Return the entry of a worker that was ordered or has ended. `said`: what it was given, or has made; it is
     committed to, since it names programs and tables."""
     key = worker.task
@@ -88,7 +95,7 @@ def of_worker(worker: Worker, step: str, at: int, said: Mapping[str, Any], fresh
         "version": key.version or None,
     }  # fmt: skip
     text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return _with_text(OWN_LOG, Kind.WORKER, at, fields, key.job_id, text, fresh_salt)
+    return _with_text(OWN_LOG, Kind.WORKER, at, fields, key.job_id, trace, text, fresh_salt)
 
 
 def of_own_keys(at: int, number: int, digest: str) -> NewEntry:
@@ -97,20 +104,22 @@ def of_own_keys(at: int, number: int, digest: str) -> NewEntry:
 
 
 def _with_text(
-    log: str, kind: Kind, at: int, fields: Mapping[str, Any], job_id: str, text: str, fresh_salt: FreshSalt
+    log: str, kind: Kind, at: int, fields: Mapping[str, Any], job_id: str, trace: str, text: str,
+    fresh_salt: FreshSalt,
 ) -> NewEntry:  # fmt: skip
     if not text:
-        return new_entry(log, kind, at, fields, job_id=job_id)
+        return new_entry(log, kind, at, fields, job_id=job_id, trace=trace)
     salt = fresh_salt()
     digest = commitment("message", bytes.fromhex(salt), text.encode())
-    return new_entry(log, kind, at, {**fields, "message": digest}, job_id=job_id, salt=salt, text=text)
+    said = {**fields, "message": digest}
+    return new_entry(log, kind, at, said, job_id=job_id, trace=trace, salt=salt, text=text)
 
 
 def of_sent(command: Command, at: int) -> NewEntry:
     """Return the entry of a command that goes to the outbox with a salt."""
     return new_entry(
         log_with(command.to.party_id), Kind.SENT, at, _about(command, command.salt), job_id=command.job_id,
-        salt=command.salt,
+        trace=command.trace, salt=command.salt,
     )  # fmt: skip
 
 
@@ -122,7 +131,8 @@ def of_answered(command: Command, answer: Answer, at: int) -> NewEntry:
         "answer": commitment("answer", salt, answer_content(answer)),
     }  # fmt: skip
     return new_entry(
-        log_with(command.to.party_id), Kind.ANSWERED, at, fields, job_id=command.job_id, salt=command.salt
+        log_with(command.to.party_id), Kind.ANSWERED, at, fields, job_id=command.job_id, trace=command.trace,
+        salt=command.salt,
     )  # fmt: skip
 
 
@@ -132,7 +142,9 @@ def of_received(command: Command, caller: str, answer: Answer, at: int, fresh_sa
     salt = command.salt or fresh_salt()
     digest = commitment("answer", bytes.fromhex(salt), answer_content(answer))
     fields = {**_about(command, salt), "retcode": answer.retcode, "answer": digest}
-    return new_entry(log_with(caller), Kind.RECEIVED, at, fields, job_id=command.job_id, salt=salt)
+    return new_entry(
+        log_with(caller), Kind.RECEIVED, at, fields, job_id=command.job_id, trace=command.trace, salt=salt
+    )  # fmt: skip
 
 
 def _about(command: Command, salt: str) -> dict[str, Any]:

@@ -54,11 +54,13 @@ class Submits:
         self._timeout = timeout
 
     def submit(
-        self, job_id: str, parsed: ParsedJob, request_id: str = "", by: str = "", whole: Collection[str] | None = None
-    ) -> str:
+        self, job_id: str, parsed: ParsedJob, request_id: str = "", by: str = "", whole: Collection[str] | None = None,
+        trace: str = "",
+    ) -> str:  # fmt: skip
         """Take a job, wait until every party has accepted it, and return its id.
 
-        `by`: the client that has signed; `whole`: ids of the parties that get the whole document; None: all do.
+        `by`: the client that has signed; `whole`: ids of the parties that get the whole document; None: all do;
+        `trace`: of the request; empty: the job gets a new one.
 
         Raises BadDocument if this party cannot initiate the job; Refused, naming the party; OperationFailed if this
         party cannot open its streams; Busy; Conflict if the request id was used for other content.
@@ -68,7 +70,7 @@ class Submits:
             unopened = self._streams.why_not(parsed.spec, own_seats(self._units.context, parsed.spec))
 
             def take(unit: UnitOfWork) -> str:
-                known = self._take(unit, job_id, parsed, request_id or job_id, by, whole)
+                known = self._take(unit, job_id, parsed, request_id or job_id, by, whole, trace)
                 if unopened and known == job_id:
                     raise OperationFailed(unopened)
                 return known
@@ -111,10 +113,11 @@ class Submits:
         return self._streams.why_not(spec, (seat,))
 
     def _take(
-        self, unit: UnitOfWork, job_id: str, parsed: ParsedJob, request_id: str, by: str, whole: Collection[str] | None
+        self, unit: UnitOfWork, job_id: str, parsed: ParsedJob, request_id: str, by: str, whole: Collection[str] | None,
+        trace: str = "",
     ) -> str:  # fmt: skip
         is_begun_anew = unit.tx.job_here(job_id) is not None     # an earlier try was committed after all
-        known = self._initiator.take_submit(unit, job_id, parsed, request_id, whole)
+        known = self._initiator.take_submit(unit, job_id, parsed, request_id, whole, trace)
         if known == job_id and not is_begun_anew:
             unit.note(Event.SUBMIT_ASKED, job_id=known, body=_summary(parsed.document))
             note_who_asked(unit, known, "submitted", by)

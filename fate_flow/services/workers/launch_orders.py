@@ -60,6 +60,7 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         document=named_document(unit, key.job_id),
         streams=streams,
         need=need,
+        trace=unit.trace(key.job_id),
     )
 
 

@@ -145,6 +145,7 @@ class JobRow(Base):
     f_gpus = IntegerField(default=0)
     f_asked_gpus = IntegerField(default=0)
     f_asked_engine = CharField(50, default="")
+    f_trace = CharField(32, default="")
 
     class Meta:
         table_name = "t_job"
@@ -285,6 +286,7 @@ class OutboxRow(Base):
     f_create_time = BigIntegerField()
     f_since = BigIntegerField(default=0)
     f_salt = CharField(64, default="")
+    f_trace = CharField(32, default="")
 
     class Meta:
         table_name = "t_outbox"

@@ -20,6 +20,7 @@ class Outbox(SqlUnitOfWork):
         return _PUT_COMMAND.insert(
             self._database, command.kind.value, command.job_id, command.to.role, command.to.party_id, command.run,
             command.task, command.version, command.argument, to_json(dict(command.body)), at, since, command.salt,
+            command.trace,
         )  # fmt: skip
 
     def commands_after(self, command_id: int) -> tuple[Command, ...]:
@@ -38,12 +39,13 @@ class Outbox(SqlUnitOfWork):
 
 
 _PUT_COMMAND = Prepared(
-    lambda kind, job_id, role, party_id, run, task, version, argument, body, at, since, salt: OutboxRow.insert(
+    lambda kind, job_id, role, party_id, run, task, version, argument, body, at, since, salt, trace: OutboxRow.insert(
         f_kind=kind, f_job_id=job_id, f_role=role, f_party_id=party_id, f_run=Value(run, converter=False),
         f_component_name=task, f_task_version=Value(version, converter=False), f_argument=argument, f_body=body,
         f_create_time=Value(at, converter=False), f_since=Value(since, converter=False), f_salt=salt,
+        f_trace=trace,
     ),
-    12,
+    13,
 )  # fmt: skip
 _COMMANDS_AFTER = Prepared(
     lambda command_id: (

@@ -97,10 +97,11 @@ def test_each_party_decides_for_itself_and_says_what_it_does_not_allow(servers: 
 
 
 def test_exit_0_is_success_and_what_is_printed_is_read_at_its_own_party_alone(servers: Cluster) -> None:
-    code = "import os, sys; print('I am', os.environ['FATE_FLOW_ROLE']); print('hm', file=sys.stderr)"
-    job_id = servers.run(command(EVERYBODY, command=python(code), env={"X": "1"}))
+    code = "import os, sys; e = os.environ; print('I am', e['FATE_FLOW_ROLE']); sys.stderr.write(e['TRACEPARENT'][:35])"
+    wants, trace = command(EVERYBODY, command=python(code), env={"X": "1"}), f"00-{'4b' * 16}"
+    servers.wait(job_id := servers.submit(wants, traceparent=f"{trace}-00f067aa0ba902b7-01"), "success")
     assert printed(servers.guest, job_id) == "I am guest\n"
-    assert printed(servers.host, job_id, "stderr") == "hm\n"
+    assert printed(servers.host, job_id, "stderr") == trace
     assert servers.host.flow("task", "log", "-j", job_id, "-cpn", "train").out == "I am host\n"
     of_host = {"job_id": job_id, "component_name": "train", "role": "host", "party_id": HOST}
     denied = servers.guest.post("task/log", of_host)
@@ -195,9 +196,8 @@ def test_no_party_gives_a_program_its_own_environment_or_folder(servers: Cluster
     code = "import os; print(sorted(n for n in os.environ if not n.startswith(('FATE_FLOW', 'YT', 'VC', 'VK'))))"
     job_id = servers.run(command({"guest": [GUEST]}, command=python(f"{code}; print(os.listdir())"), env={"A": "b"}))
     names, files = printed(servers.guest, job_id).splitlines()
-    assert set(json.loads(names.replace("'", '"'))) <= {
-        "A", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "HOME", "USER", "TMPDIR", "CUDA_VISIBLE_DEVICES"
-    }
+    known = "A PATH LANG LC_ALL LC_CTYPE TZ HOME USER TMPDIR CUDA_VISIBLE_DEVICES TRACEPARENT"
+    assert set(json.loads(names.replace("'", '"'))) <= set(known.split())
     assert files == "[]"
 
 

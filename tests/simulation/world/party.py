@@ -141,6 +141,7 @@ class SimParty:
             fresh_id=lambda: f"{world.random.getrandbits(128):032x}", carry_out=_EffectRunner(world, process).take,
             ceilings=world.ceilings_at.get(self.party_id, NO_CEILINGS), program_policy=_Open(), approval=world.approval,
             fresh_salt=lambda: f"{world.salts.getrandbits(256):064x}",
+            fresh_trace=lambda: f"{world.salts.getrandbits(128):032x}",
             keeps_record=world.keeps_record, quotas=Quotas(self.party_id, PartyQuota(cores_share=world.cores_share)),
         )  # fmt: skip
 

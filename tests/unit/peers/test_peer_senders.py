@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.text.trace import trace_id_in
+from fate_flow.core.wire.v1.envelope import Asked, read_batch
 from fate_flow.peers.peer_senders import PeerSender, PeerSenders
 from fate_flow.peers.signature import INPUT, SIGNATURE, Covered, SiteSignature, digest_of, read_signature_input
 from tests.kit.peers.peer_server import BATCH, WAIT, K, Peer, Recorder, Reply, answer, commands, make_sender, ok
@@ -50,6 +52,26 @@ def test_a_peer_that_announces_it_gets_several_commands_in_one_request(
     batches = [body["commands"] for path, body, _ in peer.asked if path == "/v1/party/batch"]
     assert [len(one) for one in batches] == [64, 36]
     assert batches[0][3] == {"endpoint": "/party/3", "body": {"n": 3, "run": 0}}
+
+
+def test_the_trace_of_a_job_stands_in_a_header_and_in_a_batch_beside_the_command(
+    peer: Peer, recorder: Recorder, sender: PeerSender
+) -> None:
+    trace = "4b" * 16
+    peer.replies.put(ok(BATCH))
+    sender.post([replace(commands(1, K.CREATE)[0], trace=trace)])
+    recorder.take()
+    sender.post([replace(one, trace=trace if one.body["n"] else "") for one in commands(2)])
+    recorder.take(2)
+
+    _, body, head = peer.asked[0]
+    assert (trace_id_in(head["traceparent"]), body) == (trace, {"n": 0, "run": 0})
+    first, second = next(body["commands"] for path, body, _ in peer.asked if path == "/v1/party/batch")
+    assert "traceparent" not in first
+    assert (trace_id_in(second["traceparent"]), second["body"]) == (trace, {"n": 1, "run": 0})
+    (read,) = read_batch({"commands": [{**second, "endpoint": f"/party/{JOB_ID}/host/10000/start"}]})
+    assert isinstance(read, Asked)
+    assert read.command.trace == trace
 
 
 def test_large_documents_travel_in_several_requests(peer: Peer, recorder: Recorder, sender: PeerSender) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.api.http.arguments import read_text
-from fate_flow.api.http.caller import caller
+from fate_flow.api.http.caller import caller, trace_of_request
 from fate_flow.api.http.declared import FREE, NOTHING, TEXT, Arguments, Schema, described
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import SUCCESS, UNCAUGHT, require
@@ -200,7 +200,7 @@ def hand_over(
         if check is not None:
             check(job.spec)
         whole = parties_that_get_all(services, job.spec)
-        known = services.use_cases.submits.submit(job_id, job, request_id, caller(), whole)
+        known = services.use_cases.submits.submit(job_id, job, request_id, caller(), whole, trace_of_request())
         return Submitted(known, job.spec, warnings_of_whole(job.document, whole))
     except (Busy, StorageFailed, NoSpace):
         raise

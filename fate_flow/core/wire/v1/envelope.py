@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fate_flow.core.model.errors import BadRequest, FlowError
 from fate_flow.core.model.job import Answer, Command
 from fate_flow.core.text.phrases import sanitized
+from fate_flow.core.text.trace import TRACEPARENT, trace_id_in
 from fate_flow.core.wire.v1.fields import RECORD_SALT
 from fate_flow.core.wire.v1.paths import read_command
 from fate_flow.core.wire.v1.retcodes import TooOld, retcode_of
@@ -118,11 +119,16 @@ class Asked:
 
     endpoint: str
     command: Command
+    traceparent: str = ""            # of a command that is sent; empty if its job has no trace
 
 
 def batch_of(asked: Sequence[Asked]) -> dict[str, Any]:
     """Return the body of one request with several commands."""
-    return {"commands": [{"endpoint": one.endpoint, "body": body_of(one.command)} for one in asked]}
+    return {"commands": [
+        {"endpoint": one.endpoint, "body": body_of(one.command),
+         **({TRACEPARENT: one.traceparent} if one.traceparent else {})}
+        for one in asked
+    ]}  # fmt: skip
 
 
 def read_batch(body: Mapping[str, Any]) -> list[Asked | Answer]:
@@ -140,7 +146,8 @@ def _read_entry(entry: object) -> Asked | Answer:
         if not isinstance(entry, dict) or not isinstance(entry.get("endpoint"), str):
             raise BadRequest("commands: each needs an endpoint and a body")
         endpoint = entry["endpoint"]
-        return Asked(endpoint, read_command(endpoint, entry.get("body")))
+        command = read_command(endpoint, entry.get("body"))
+        return Asked(endpoint, replace(command, trace=trace_id_in(entry.get(TRACEPARENT))))
     except FlowError as error:
         return Answer(retcode_of(error), error.message)
 

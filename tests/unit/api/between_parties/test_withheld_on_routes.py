@@ -49,7 +49,7 @@ def test_a_submit_asks_who_needs_the_whole_document(
     taken: list[Collection[str] | None] = []
 
     def submit(*args: Any) -> str:
-        taken.append(args[-1])
+        taken.append(args[-2])
         return JOB
 
     monkeypatch.setattr(Submits, "submit", submit)

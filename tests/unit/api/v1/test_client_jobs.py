@@ -15,6 +15,7 @@ from werkzeug.test import TestResponse
 
 from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.status import JobStatus
+from fate_flow.core.text.trace import trace_id_in
 from fate_flow.settings.limits import Limits
 from fate_flow.store.values import Document
 from tests.kit.api.client_world import GUEST, HOST, LOCAL, START, TOY_CONF, TOY_DSL, World, make_world
@@ -59,6 +60,21 @@ def test_a_submit_answers_where_everything_is(world: World) -> None:
     assert data["board_url"].endswith(f"/board/jobs/{job_id}?role=local&party_id=0")
     assert data["warnings"] == []
     assert [job_id] in [list(jobs) for jobs in world.rung]
+
+
+def test_a_job_keeps_the_trace_of_its_request_and_every_answer_names_one(world: World) -> None:
+    trace = "4b" * 16
+    given = world.post("job/submit", a_job(world), headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
+    made = world.post("job/submit", a_job(world), headers={"traceparent": "nonsense"})
+    refused = world.post("job/submit", {}, headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
+
+    with world.store.reading() as tx:
+        kept = [tx.jobs_here(one.json["jobId"])[0].trace for one in (given, made)]
+    assert kept == [trace, trace_id_in(made.headers["traceparent"])]
+    assert len(kept[1]) == 32
+    assert kept[1] != trace
+    assert [trace_id_in(one.headers["traceparent"]) for one in (given, refused)] == [trace, trace]
+    assert refused.json["retcode"] != 0
 
 
 def test_where_fate_has_its_board_a_page_leads_to_ours_and_names_the_commands(world: World) -> None:
