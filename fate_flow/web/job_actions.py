@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from flask import Blueprint, Response, g, request
+from flask import Blueprint, Response, request
 from werkzeug.datastructures import MultiDict
 
 from fate_flow.api.http.caller import caller
@@ -15,7 +15,8 @@ from fate_flow.core.access.client_roles import APPROVE, OPERATE, SUBMIT, ClientR
 from fate_flow.core.model.errors import BadRequest, NotFound, OperationFailed, PermissionDenied
 from fate_flow.core.model.grammar import check_job_id, shown
 from fate_flow.core.model.spec import MOST_PRIORITY
-from fate_flow.web.sessions import NOTE_COOKIE, Session, Sessions, is_encrypted
+from fate_flow.web.board import Board
+from fate_flow.web.sessions import is_encrypted
 
 Form = MultiDict[str, str]
 _LONGEST_TEXT = 500
@@ -102,26 +103,21 @@ ACTIONS: Mapping[str, Action] = {
 }  # fmt: skip
 
 
-def add_actions(board: Blueprint, services: Services, sessions: Sessions) -> None:
-    @board.post("/jobs/<job_id>/<name>")
+def add_actions(routes: Blueprint, board: Board) -> None:
+    @routes.post("/jobs/<job_id>/<name>")
     def act(job_id: str, name: str) -> Response:
         """Carry out an action, and go back to the page of the job, which says what was done."""
-        action, session = ACTIONS.get(name), _session()
+        action, session = ACTIONS.get(name), board.session
         if action is None:
             raise NotFound(f"{shown(name)} is no action: {', '.join(ACTIONS)}")
         if not session.may(action.roles):
             needed = " or ".join(names_of(action.roles))
             raise PermissionDenied(f"client {session.name} has no client role for this: {needed}")
-        note = action.act(services, check_job_id(job_id), request.form)
+        note = action.act(board.services, check_job_id(job_id), request.form)
         target = "/board/approvals" if name in ("approve", "reject") and "next" in request.form else ""
         response = Response(status=303, headers={"Location": target or f"/board/jobs/{job_id}"})
         response.set_cookie(
-            NOTE_COOKIE, sessions.note(note), max_age=60, path="/board", httponly=True, samesite="Strict",
-            secure=is_encrypted(),
+            board.pages.note_cookie, board.sessions.note(note), max_age=60, path="/board", httponly=True,
+            samesite="Strict", secure=is_encrypted(),
         )  # fmt: skip
         return response
-
-
-def _session() -> Session:
-    found: Session = g.board_session
-    return found

@@ -17,7 +17,7 @@ from flask import Response, request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fate_flow.core.text.phrases import counted
-from fate_flow.web.sessions import Session
+from fate_flow.web.sessions import Session, session_cookie
 
 FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"
@@ -63,6 +63,7 @@ class Pages:
     def __init__(self, party_id: str, server: str) -> None:
         """`server`: the address for commands."""
         self._party_id, self._server = party_id, server
+        self.note_cookie = f"{session_cookie(party_id)}_note"
         self._files = static_files()
         self._templates = Environment(
             loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,

@@ -15,10 +15,13 @@ from fate_flow.core.access.client_roles import READ
 from fate_flow.core.model.errors import NotFound, PermissionDenied
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.people import People
+from fate_flow.web.board import Board
 from fate_flow.web.envelope import PageEnvelope
 from fate_flow.web.job_actions import add_actions
+from fate_flow.web.log_pages import add_log_pages
 from fate_flow.web.pages import Pages
-from fate_flow.web.sessions import CHALLENGE_MS, COOKIE, SESSION_MS, NotSignedIn, Sessions, is_encrypted
+from fate_flow.web.sessions import CHALLENGE_MS, SESSION_MS, NotSignedIn, Sessions, is_encrypted, session_cookie
+from fate_flow.web.task_pages import add_task_pages
 from fate_flow.web.views import add_views
 
 _FOR_EVER = "public, max-age=31536000, immutable"
@@ -29,16 +32,18 @@ def web_api(services: Services, secret: bytes, clock: Callable[[], int] = now_on
     """Return the board of this server; `secret`: that of its home."""
     settings = services.settings
     people = None if settings.client_keys is None else People(settings.shared, settings.client_keys)
-    sessions = Sessions(secret, people, Nonces(settings.shared_run_dir / "board_nonces", CHALLENGE_MS), clock)
+    folder, cookie = settings.shared_run_dir, session_cookie(settings.party_id)
+    used, ended = Nonces(folder / "board_nonces", CHALLENGE_MS), Nonces(folder / "board_ended", SESSION_MS)
+    sessions = Sessions(secret, people, used, ended, clock)
     pages = Pages(settings.party_id, settings.url)
-    board = Blueprint("board_pages", __name__, url_prefix="/board")
+    routes = Blueprint("board_pages", __name__, url_prefix="/board")
 
-    @board.before_request
+    @routes.before_request
     def check() -> None:
         """Raise NotSignedIn; PermissionDenied for a form that is not of this session."""
-        if request.endpoint in {f"{board.name}.{name}" for name in _OPEN}:
+        if request.endpoint in {f"{routes.name}.{name}" for name in _OPEN}:
             return
-        g.board_session = session = sessions.of(request.cookies.get(COOKIE, ""))
+        g.board_session = session = sessions.of(request.cookies.get(cookie, ""))
         note_caller(session.name)
         if not session.may(READ):
             raise PermissionDenied(f"client {session.name} has no client role that sees jobs")
@@ -46,14 +51,17 @@ def web_api(services: Services, secret: bytes, clock: Callable[[], int] = now_on
         if not compare_digest(given.encode(), session.form_token.encode()):
             raise PermissionDenied("this form is not one of your session: go back, reload the page and try again")
 
-    _add_sign_in(board, sessions, pages)
-    add_views(board, services, sessions, pages)
-    add_actions(board, services, sessions)
-    return Api(PageEnvelope(pages), (board,), "/board")
+    _add_sign_in(routes, sessions, pages, cookie)
+    board = Board(services, sessions, pages)
+    add_views(routes, board)
+    add_task_pages(routes, board)
+    add_log_pages(routes, board)
+    add_actions(routes, board)
+    return Api(PageEnvelope(pages), (routes,), "/board")
 
 
-def _add_sign_in(board: Blueprint, sessions: Sessions, pages: Pages) -> None:
-    @board.get("/static/<path:name>")
+def _add_sign_in(routes: Blueprint, sessions: Sessions, pages: Pages, cookie: str) -> None:
+    @routes.get("/static/<path:name>")
     def static(name: str) -> Response:
         file = pages.file(name)
         if file is None:
@@ -64,38 +72,39 @@ def _add_sign_in(board: Blueprint, sessions: Sessions, pages: Pages) -> None:
         response.make_conditional(request)
         return response
 
-    @board.get("/sign-in")
+    @routes.get("/sign-in")
     def sign_in() -> Response:
         return _sign_in_page(sessions, pages, _target(request.args.get("next", "")))
 
-    @board.post("/sign-in")
+    @routes.post("/sign-in")
     def begin_session() -> Response:
         target, form = _target(request.form.get("next", "")), request.form
         try:
-            cookie = sessions.begin(form.get("challenge", ""), form.get("app_key", "").strip(), form.get("proof", ""))
+            session = sessions.begin(form.get("challenge", ""), form.get("app_key", "").strip(), form.get("proof", ""))
         except PermissionDenied as error:
             return _sign_in_page(sessions, pages, target, error.message)
         response = _see(target)
         response.set_cookie(
-            COOKIE, cookie, max_age=SESSION_MS // 1000, path="/board", httponly=True, samesite="Strict",
+            cookie, session, max_age=SESSION_MS // 1000, path="/board", httponly=True, samesite="Strict",
             secure=is_encrypted(),
         )  # fmt: skip
         return response
 
-    @board.get("/session")
+    @routes.get("/session")
     def session() -> Response:
         """Answer 204 if there is a session: the sign-in page asks, after a link on a page of another site."""
         headers = {"Cache-Control": "no-store"}
         try:
-            sessions.of(request.cookies.get(COOKIE, ""))
+            sessions.of(request.cookies.get(cookie, ""))
         except NotSignedIn:
             return Response("none\n", mimetype="text/plain", headers=headers)
         return Response(status=204, headers=headers)
 
-    @board.post("/sign-out")
+    @routes.post("/sign-out")
     def sign_out() -> Response:
+        sessions.end(request.cookies.get(cookie, ""))
         response = _see("/board/sign-in")
-        response.delete_cookie(COOKIE, path="/board", httponly=True, samesite="Strict")
+        response.delete_cookie(cookie, path="/board", httponly=True, samesite="Strict")
         return response
 
 

@@ -1,8 +1,8 @@
 """Signing in to the board with the key of a client, and the session of a browser.
 
 The secret key does not leave the browser: it answers a challenge of this server with an HMAC. The session is a cookie
-that the server has signed with the secret of its home, so no process keeps anything. A session ends after twelve hours,
-and at once when the key is revoked.
+that the server has signed with the secret of its home. A session ends after twelve hours, and at once when the key is
+revoked or the person signs out: the ids of sessions that people have ended are files, as used nonces are.
 """
 
 from __future__ import annotations
@@ -25,12 +25,16 @@ from fate_flow.core.access.client_roles import ALL_ROLES, METRICS, ClientRole, s
 from fate_flow.core.model.errors import BadSettings, PermissionDenied, StorageFailed
 from fate_flow.settings.people import Client, People
 
-COOKIE, NOTE_COOKIE = "fate_flow_board", "fate_flow_board_note"
 SESSION_MS = 12 * 3600 * 1000
 CHALLENGE_MS = 5 * 60 * 1000
 _CHALLENGE, _SESSION, _FORM, _NOTE = "challenge", "session", "form", "note"
 PROOF_OF = "fate_flow board sign-in\n"
 _WRONG = "the app key or the secret key is wrong, or the key was revoked (fate_flow client list shows the app keys)"
+
+
+def session_cookie(party_id: str) -> str:
+    """Return the name of the cookie. Browsers send it to every port of a host, and a host may have several parties."""
+    return f"fate_flow_board_{party_id}"
 
 
 class NotSignedIn(NotAuthenticated):
@@ -53,10 +57,13 @@ class Session:
 class Sessions:
     """The sessions of one server. `people` is None where clients need no keys: everybody may do everything."""
 
-    def __init__(self, secret: bytes, people: People | None, nonces: Nonces, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, secret: bytes, people: People | None, nonces: Nonces, ended: Nonces, clock: Callable[[], int]
+    ) -> None:
+        """`ended`: the sessions that people have ended, as long as their cookies could be used."""
         self._secret = digest(secret, b"board", "sha256")
         self._people = people
-        self._nonces = nonces
+        self._nonces, self._ended = nonces, ended
         self._clock = clock
 
     @property
@@ -91,10 +98,18 @@ class Sessions:
         found = self._read(_SESSION, cookie) if cookie else None
         if found is None or not 0 <= self._clock() - found["at"] <= SESSION_MS:
             raise NotSignedIn
+        if self._ended.is_used(found["id"], found["at"]):
+            raise NotSignedIn
         client = self._client(found["key"])
         if client is None:
             raise NotSignedIn
         return Session(client.name, client.roles, self._mac(_FORM, cookie.encode()))
+
+    def end(self, cookie: str) -> None:
+        """End the session of a cookie everywhere, as far as there is one. Raise StorageFailed."""
+        found = self._read(_SESSION, cookie) if cookie else None
+        if found is not None:
+            self._ended.is_new(found["id"], found["at"], self._clock())
 
     def _client(self, app_key: str) -> Client | None:
         """Return the client with this key, if it is valid. Raise StorageFailed."""

@@ -8,52 +8,47 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from flask import Blueprint, Response, g, request
+from flask import Blueprint, Response, request
 
-from fate_flow.api.http.services import Services
 from fate_flow.api.monitoring.routes import peers_of
 from fate_flow.api.v1.jobs.explain import explained, queued, recounted
-from fate_flow.core.access.client_roles import APPROVE, OPERATE, SUBMIT
-from fate_flow.core.model.errors import BadRequest, FlowError, JobNotFound
+from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_job_id, check_party_id, shown
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus
-from fate_flow.services.context.documents import spec_in_row
 from fate_flow.services.context.space import no_space
 from fate_flow.store.views.board import JobSearch, Place
+from fate_flow.web.board import Board
 from fate_flow.web.graph import MOST_DRAWN, nodes_of
-from fate_flow.web.pages import CALM, FRESH, Pages
+from fate_flow.web.pages import CALM, FRESH
 from fate_flow.web.partners import partners_of
-from fate_flow.web.sessions import NOTE_COOKIE, Sessions
 from fate_flow.web.timeline import timeline_of
 from fate_flow.web.whose_move import who_acts
 
 _FILTERS = ("status", "text", "party", "after", "before")
 _LONGEST_TEXT = 100
 _QUEUE_PAGE = 50
-_MOST_SPECS = 256
 
 
-def add_views(board: Blueprint, services: Services, sessions: Sessions, pages: Pages) -> None:
-    views = _Views(services, sessions, pages)
-    board.get("/")(views.overview)
-    board.get("/jobs")(views.jobs)
-    board.get("/jobs/<job_id>")(views.job)
-    board.get("/jobs/<job_id>/history")(views.history)
-    board.get("/queue")(views.queue)
-    board.get("/approvals")(views.approvals)
+def add_views(routes: Blueprint, board: Board) -> None:
+    views = _Views(board)
+    routes.get("/")(views.overview)
+    routes.get("/jobs")(views.jobs)
+    routes.get("/jobs/<job_id>")(views.job)
+    routes.get("/jobs/<job_id>/history")(views.history)
+    routes.get("/queue")(views.queue)
+    routes.get("/approvals")(views.approvals)
 
 
 class _Views:
-    def __init__(self, services: Services, sessions: Sessions, pages: Pages) -> None:
-        self._services, self._sessions, self._pages = services, sessions, pages
-        self._views, self._settings = services.views, services.settings
-        self._specs: dict[str, JobSpec] = {}
+    def __init__(self, board: Board) -> None:
+        self._board, self._services, self._show = board, board.services, board.show
+        self._views, self._queries, self._settings = board.views, board.queries, board.settings
 
     # ------------------------------------------------------------------ lists
 
     def overview(self) -> Response:
-        found = self._views.board_overview()
+        found = self._queries.overview()
         peers = peers_of(self._settings.shared_run_dir / "peers.json")
         partners = partners_of(sorted(self._settings.routes), peers, found.troubles, found.steady)
         totals: dict[str, int] = {}
@@ -66,7 +61,7 @@ class _Views:
 
     def jobs(self) -> Response:
         search, before = _search(request.args), _place(request.args.get("from", ""))
-        found = self._views.board_jobs(search, before)
+        found = self._queries.jobs(search, before)
         kept = {key: value for key in _FILTERS if (value := request.args.get(key, ""))}
         older = f"/board/jobs?{urlencode({**kept, 'from': _written(found.next)})}" if found.next else ""
         is_first = before is None
@@ -97,10 +92,10 @@ class _Views:
     # ------------------------------------------------------------------ one job
 
     def job(self, job_id: str) -> Response:
-        snapshot, reviews = self._views.board_job(check_job_id(job_id))
+        snapshot, reviews = self._queries.job(check_job_id(job_id))
         if snapshot is None:
-            raise JobNotFound(f"job {job_id} is not known to party {self._settings.party_id}; it may have been removed")
-        context, spec = self._services.context, self._spec(job_id, snapshot.jobs[0].revision)
+            raise self._board.unknown(job_id)
+        context, spec = self._services.context, self._board.spec(job_id, snapshot.jobs[0].revision)
         found = explained(
             snapshot, spec, now=0, order=tuple(spec.tasks) if spec else (), limit=context.rules.party_silence,
             least_ttl=context.ceilings.ttl_of(0), no_space="",
@@ -117,41 +112,11 @@ class _Views:
     def history(self, job_id: str) -> Response:
         entries = self._views.history(check_job_id(job_id))
         if entries is None:
-            raise JobNotFound(f"job {job_id} is not known to party {self._settings.party_id}; it may have been removed")
+            raise self._board.unknown(job_id)
         return self._show(
-            "history.html", reviews=self._views.reviews(), poll=CALM, job_id=job_id,
+            "history.html", reviews=self._queries.reviews(), poll=CALM, job_id=job_id,
             moves=[recounted(one) for one in entries], lines=timeline_of(entries),
         )
-
-    def _spec(self, job_id: str, revision: int) -> JobSpec | None:
-        """Return the specification of a job, read once for each revision; None if its document cannot be read."""
-        key = f"{job_id} {revision}"
-        found = self._specs.get(key)
-        if found is None:
-            document = self._views.document(job_id)
-            try:
-                found = None if document is None else spec_in_row(self._services.context, document)
-            except FlowError:                # a document of an older release
-                return None
-            if found is None:
-                return None
-            if len(self._specs) >= _MOST_SPECS:
-                self._specs = {}             # other threads read the one before
-            self._specs[key] = found
-        return found
-
-    # ------------------------------------------------------------------ all pages
-
-    def _show(self, template: str, **values: Any) -> Response:
-        session = g.board_session
-        note = self._sessions.noted(request.cookies.get(NOTE_COOKIE, ""))
-        may = {
-            "change": session.may(SUBMIT | OPERATE), "approve": session.may(APPROVE), "operate": session.may(OPERATE),
-        }
-        response = self._pages.show(template, session, note=note, may=may, **values)
-        if note:
-            response.delete_cookie(NOTE_COOKIE, path="/board", httponly=True, samesite="Strict")
-        return response
 
 
 def _search(given: Mapping[str, str]) -> JobSearch:

@@ -27,13 +27,26 @@ class Nonces:
         """Record the nonce; return False if it was used before.
 
         `at`: the time in the signature, in milliseconds. Raise StorageFailed."""
-        name = f"{at}-{sha256(nonce.encode('utf-8', 'surrogateescape')).hexdigest()}"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._sweep(now)
-            return _is_made(self._folder / name)
+            return _is_made(self._path(nonce, at))
         except OSError as error:
             raise StorageFailed(f"{self._folder}: cannot be written: {error.strerror}") from error
+
+    def is_used(self, nonce: str, at: int) -> bool:
+        """Return whether this nonce was recorded, and is not too old to be kept. Raise StorageFailed."""
+        path = self._path(nonce, at)
+        try:
+            path.stat()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise StorageFailed(f"{self._folder}: cannot be read: {error.strerror}") from error
+        return True
+
+    def _path(self, nonce: str, at: int) -> Path:
+        return self._folder / f"{at}-{sha256(nonce.encode('utf-8', 'surrogateescape')).hexdigest()}"
 
     def _sweep(self, now: int) -> None:
         """Remove old files among the next few: their requests are refused for their age anyway."""

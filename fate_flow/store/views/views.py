@@ -6,10 +6,8 @@ Every method reads one snapshot and takes no lock. No answer has more than `MOST
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from peewee import Database
 
@@ -22,13 +20,11 @@ from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.database.engine_rows import EngineRow
 from fate_flow.store.database.models import JobRow, StorageTableRow, TaskRow
 from fate_flow.store.database.queries import job_is
-from fate_flow.store.database.refusals import reading_refused
 from fate_flow.store.database.result_rows import MetricRow, OutputRow
 from fate_flow.store.sql.resources import COMPUTING
 from fate_flow.store.sql.results import metric_of
-from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.values import READ, Document, Metric, MetricPiece, OutputTable, TableMeta
-from fate_flow.store.views.board import JobSearch, JobsPage, Overview, Place, count_reviews, jobs_page, overview
+from fate_flow.store.views.board_views import BoardViews
 from fate_flow.store.views.columns import Row, column_of, read_rows
 from fate_flow.store.views.count_cache import CountCache
 from fate_flow.store.views.filters import NO_INDEX, Filters, conditions
@@ -50,35 +46,23 @@ from fate_flow.store.views.lists import (
     shape_of,
 )
 from fate_flow.store.views.metrics import in_fate_2, joined
+from fate_flow.store.views.read_only import ReadOnly, read_again
 from fate_flow.store.views.server_state import ServerState, server_state
 from fate_flow.store.views.snapshots import JobSnapshot, QueuePage, queue_page, snapshot_of
 from fate_flow.store.views.wait_reasons import WAIT_FIELDS, with_wait_reasons
 
-P = ParamSpec("P")
-T = TypeVar("T")
 
-
-def _read_again(query: Callable[Concatenate[Views, P], T]) -> Callable[Concatenate[Views, P], T]:
-    """Let `Retry` repeat a read."""
-
-    @wraps(query)
-    def asked(views: Views, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return views._retry(lambda: query(views, *args, **kwargs), is_repeatable=True)
-
-    return asked
-
-
-class Views:
+class Views(ReadOnly):
     """The queries of the API. A caller names the `fields` that the rows of a list have (store/views/columns.py)."""
 
     def __init__(self, database: Database, retry: Retry | None = None) -> None:
-        self._database = database
-        self._retry = retry or Retry()
+        super().__init__(database, retry)
+        self.board = BoardViews(database, retry)
         self._jobs, self._tasks = CountCache(JobRow), CountCache(TaskRow, changes=TaskRow.f_end_time.is_null())
 
     # ------------------------------------------------------------------ jobs
 
-    @_read_again
+    @read_again
     def jobs(self, fields: Collection[str], filters: Filters, page: Page = NEWEST) -> list[Row]:
         """Return a page of the jobs that the filters select, with `WAIT_FIELDS` too; empty without a filter."""
         statuses = choices_of(filters, "status")
@@ -92,7 +76,7 @@ class Views:
             rows, _ = read_page(tx, self._jobs, listed, page)
             return _initiator_first(with_wait_reasons(tx, rows))
 
-    @_read_again
+    @read_again
     def job_list(self, fields: Collection[str], query: JobQuery, page: Page) -> tuple[list[Row], int]:
         """Return a page of jobs, with `WAIT_FIELDS` too, and the number of all jobs in the list."""
         fixed = fixed_by({"role": query.roles} if query.roles else {})
@@ -103,53 +87,30 @@ class Views:
             rows, count = read_page(tx, self._jobs, listed, page)
             return with_wait_reasons(tx, rows), count()
 
-    @_read_again
+    @read_again
     def job(self, fields: Collection[str], key: JobKey) -> Row | None:
         """Return a job as it is stored; None if it is unknown here."""
         return self._first(JobRow, tuple(fields), job_is(key))
 
-    @_read_again
+    @read_again
     def document(self, job_id: str) -> Document | None:
         """Return the submitted document of a job."""
         with self._reading() as tx:
             return tx.document(job_id)
 
-    @_read_again
+    @read_again
     def history(self, job_id: str) -> tuple[HistoryEntry, ...] | None:
         """Return the history of a job, in order; None if the job is unknown here."""
         with self._reading() as tx:
             return tx.history(job_id) if tx.jobs_here(job_id) else None
 
-    @_read_again
+    @read_again
     def snapshot(self, job_id: str) -> JobSnapshot | None:
         """Return what is known here of a job, to explain its state; None if the job is unknown."""
         with self._reading() as tx:
             return snapshot_of(tx, job_id)
 
-    @_read_again
-    def board_job(self, job_id: str) -> tuple[JobSnapshot | None, int]:
-        """Return what the board shows of a job, and the number of jobs that this party has to approve."""
-        with self._reading() as tx:
-            return snapshot_of(tx, job_id, with_metric=False), count_reviews()
-
-    @_read_again
-    def board_jobs(self, search: JobSearch, before: Place | None) -> JobsPage:
-        """Return a page of the board's list of jobs."""
-        with self._reading():
-            return jobs_page(search, before)
-
-    @_read_again
-    def board_overview(self) -> Overview:
-        with self._reading() as tx:
-            return overview(tx)
-
-    @_read_again
-    def reviews(self) -> int:
-        """Return the number of jobs that this party has to approve."""
-        with self._reading():
-            return count_reviews()
-
-    @_read_again
+    @read_again
     def queue(self, limit: int, offset: int) -> QueuePage:
         """Return, in order, `limit` jobs of the queue behind the first `offset`."""
         with self._reading() as tx:
@@ -157,7 +118,7 @@ class Views:
 
     # ------------------------------------------------------------------ tasks
 
-    @_read_again
+    @read_again
     def tasks(self, fields: Collection[str], filters: Filters, page: Page = OLDEST) -> list[Row]:
         """Return a page of the party tasks that the filters select, in their newest version; empty without a filter."""
         where = conditions(TaskRow, filters)
@@ -167,7 +128,7 @@ class Views:
         with self._reading() as tx:
             return read_page(tx, self._tasks, listed, page)[0]
 
-    @_read_again
+    @read_again
     def task_list(self, fields: Collection[str], filters: Filters, page: Page) -> tuple[list[Row], int]:
         """Return a page of party tasks, in all versions, and the number of all in the list."""
         where, shape = conditions(TaskRow, filters), shape_of(filters, TASK_STAYS)
@@ -178,7 +139,7 @@ class Views:
 
     # ------------------------------------------------------------------ resources
 
-    @_read_again
+    @read_again
     def jobs_that_hold(self, fields: Collection[str]) -> list[Row]:
         """Return the jobs with a reservation here, oldest first."""
         # Ended jobs hold nothing, so the condition on the status only lets the database use its index.
@@ -189,7 +150,7 @@ class Views:
         with self._reading():
             return read_rows(_select(JobRow, names).where(holds).order_by(JobRow.f_create_time), JobRow, names)
 
-    @_read_again
+    @read_again
     def engine(self, fields: Collection[str], name: str = "") -> Row | None:
         """Return the computing engine, with this name if one is given; None if there is none."""
         where = EngineRow.f_engine_type == COMPUTING
@@ -197,7 +158,7 @@ class Views:
             where &= EngineRow.f_engine_name == name
         return self._first(EngineRow, tuple(fields), where)
 
-    @_read_again
+    @read_again
     def server_state(self) -> ServerState:
         """Return the state of this server in numbers."""
         with self._reading() as tx:
@@ -205,19 +166,19 @@ class Views:
 
     # ------------------------------------------------------------------ results
 
-    @_read_again
+    @read_again
     def table(self, namespace: str, name: str) -> TableMeta | None:
         with self._reading() as tx:
             return tx.table(namespace, name)
 
-    @_read_again
+    @read_again
     def outputs(self, job_id: str, task: str, party: Party) -> list[tuple[OutputTable, TableMeta | None]]:
         """Return the tables that the newest version of a party task has published; None for a table that was deleted or
         rewritten since."""
         with self._reading() as tx:
             return [(one, handed_on(tx, one)) for one in published(tx, job_id, task, party)]
 
-    @_read_again
+    @read_again
     def output_rows(self, fields: Collection[str], filters: Filters) -> list[Row]:
         """Return the rows about output tables that the filters select; empty without a filter."""
         where = conditions(OutputRow, filters)
@@ -229,7 +190,7 @@ class Views:
             ordered = query.order_by(OutputRow.f_job_id, OutputRow.f_task_id)
             return read_rows(ordered.limit(MOST_ROWS), OutputRow, names)
 
-    @_read_again
+    @read_again
     def metrics(self, job_id: str, task: str, party: Party) -> tuple[Metric, ...]:
         """Return the metrics of the newest version of a party task that has any; each once, as far as it has come."""
         with self._reading() as tx:
@@ -239,7 +200,7 @@ class Views:
         """Return the same as FATE 2's list `{name, type, groups, step_axis, data}`."""
         return in_fate_2(self.metrics(job_id, task, party))
 
-    @_read_again
+    @read_again
     def metric_pieces(self, job_id: str, after: int, limit: int = MOST_ROWS) -> tuple[MetricPiece, ...]:
         """Return what was saved here of the metrics of a job behind the piece with the number `after`, in order."""
         where = (MetricRow.f_job_id == job_id) & (MetricRow.f_id > after)
@@ -247,12 +208,12 @@ class Views:
             rows = MetricRow.select().where(where).order_by(MetricRow.f_id).limit(min(limit, MOST_ROWS))
             return tuple(MetricPiece(row.f_id, metric_of(row)) for row in rows)
 
-    @_read_again
+    @read_again
     def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None:
         with self._reading() as tx:
             return tx.summary(job_id, task, party)
 
-    @_read_again
+    @read_again
     def uploads(self, limit: int, job_id: str = "") -> list[Row]:
         """Return the uploads here, newest first: `{job_id, info, notes, schema}`."""
         where = MetricRow.f_metric_namespace == "upload"
@@ -268,15 +229,6 @@ class Views:
     def _first(self, model: Any, names: tuple[str, ...], where: Any) -> Row | None:
         with self._reading():
             return next(iter(read_rows(_select(model, names).where(where).limit(1), model, names)), None)
-
-    @contextmanager
-    def _reading(self) -> Iterator[SqlTransaction]:
-        """Open a snapshot. Raises StorageFailed if the database does not answer."""
-        assert JobRow._meta.database is self._database, "a process has one database: the models are bound to it"
-        with reading_refused(self._database):
-            self._database.connect(reuse_if_open=True)
-            with self._database.atomic():
-                yield SqlTransaction(self._database, None)
 
 
 def _select(model: Any, names: tuple[str, ...]) -> Any:

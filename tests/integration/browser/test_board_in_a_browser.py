@@ -21,6 +21,7 @@ from fate_flow.store.values import Document
 from tests.kit.api.client_world import GUEST, HOST, START, TOY_CONF, World, make_world
 from tests.kit.web.browser import Browser
 from tests.kit.web.chromium import Chromium, chromium
+from tests.kit.web.filled_task import add_filled_task
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.heavy]
 
@@ -78,7 +79,9 @@ def filled(world: World) -> dict[str, str]:
         status=JobStatus.FAILED, f_message=f"toy_0 failed on host 10000: {SCRIPT}", f_caused_by="host 10000",
     )  # fmt: skip
     review = world.add_job(party=HOST, initiator=GUEST, f_approval="pending")
-    return {"waiting": waiting, "running": running, "failed": failed, "review": review}
+    return {
+        "waiting": waiting, "running": running, "failed": failed, "review": review, "filled": add_filled_task(world),
+    }
 
 
 def graph() -> Document:
@@ -121,7 +124,9 @@ def test_each_view_has_no_error_and_no_barrier_at_any_size(site: Site) -> None:
     site.sign_in(site.client("everything", SUBMIT | OPERATE | APPROVE))
     site.window.wait_for_text("Overview")
     jobs = [f"/board/jobs/{one}" for one in site.jobs.values()]
-    paths = ["/board/", "/board/jobs", "/board/queue", "/board/approvals", *jobs, f"{jobs[1]}/history"]
+    task = f"{jobs[4]}/tasks/toy_0"
+    of_task = [task, f"{task}/metrics", f"{task}/log", f"{task}/log?find=step%2099"]
+    paths = ["/board/", "/board/jobs", "/board/queue", "/board/approvals", *jobs, f"{jobs[1]}/history", *of_task]
     sizes = ((360, 740, "dark"), (1280, 900, "light"), (3840, 2160, "dark"))
     problems = []
     for path in paths:

@@ -9,11 +9,12 @@ import pytest
 from fate_flow.core.access.client_roles import METRICS, READ, SUBMIT
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import Client, add_client, renew_client, revoke_client
-from fate_flow.web.sessions import CHALLENGE_MS, COOKIE, SESSION_MS, proof_of
+from fate_flow.web.sessions import CHALLENGE_MS, SESSION_MS, proof_of, session_cookie
 from tests.kit.api.client_world import make_world
 from tests.kit.web.browser import SECRET, Browser
 
 OWNER = ClientKeys("the-app", "the-secret")
+COOKIE = session_cookie("9999")
 JOB = "/board/jobs/20260101120000000001"
 
 
@@ -142,10 +143,22 @@ def test_a_key_for_metrics_sees_no_board(browser: Browser) -> None:
     assert "metrics" in response.text
 
 
-def test_signing_out_ends_the_session_in_the_browser(browser: Browser, anna: Client) -> None:
+def test_signing_out_ends_the_session_at_the_server(browser: Browser, anna: Client) -> None:
     browser.sign_in(anna)
+    kept = browser.client.get_cookie(COOKIE, path="/board")
+    assert kept is not None
     assert browser.send("/board/sign-out").headers["Location"] == "/board/sign-in"
     assert browser.get("/board/").status_code == 303
+    again = Browser(browser.world, lambda: 1_700_000_000_000)
+    again.client.set_cookie(COOKIE, kept.value, path="/board")
+    assert again.get("/board/").status_code == 303, "a copy of the cookie is worth nothing, in another process either"
+    assert again.sign_in(anna).status_code == 303
+    assert again.get("/board/").status_code == 200
+
+
+def test_two_parties_on_one_host_have_cookies_of_their_own() -> None:
+    assert session_cookie("9999") == "fate_flow_board_9999"
+    assert session_cookie("10000") != session_cookie("9999")
 
 
 def test_without_keys_everybody_is_in(tmp_path: Path) -> None:

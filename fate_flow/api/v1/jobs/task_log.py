@@ -6,11 +6,6 @@ job may read the output.
 
 from __future__ import annotations
 
-from codecs import getincrementaldecoder
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 from flask import Blueprint, Response, request, send_file
 
 from fate_flow.api.http.arguments import (
@@ -39,23 +34,20 @@ from fate_flow.api.http.declared import (
 from fate_flow.api.http.file_routes import file_follows
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok, reply, silent_json
-from fate_flow.components.base.regular_file import NoRegularFile, open_regular
+from fate_flow.api.v1.outputs.task_files import TaskFiles
+from fate_flow.api.v1.outputs.worker_output import WorkerOutput
 from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.access.client_roles import AUDIT, OPERATE, SUBMIT
-from fate_flow.core.model.errors import BadRequest, JobNotFound, NotFound, PermissionDenied
+from fate_flow.core.model.errors import BadRequest, JobNotFound, PermissionDenied
 from fate_flow.core.model.grammar import ROLES, check_output_name, check_party_id
-from fate_flow.core.model.job import JobKey, Worker
-from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
-from fate_flow.core.planning.replicas import COLLECTOR, KEPT_ATTEMPTS
+from fate_flow.core.planning.replicas import KEPT_ATTEMPTS
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.core.wire.v1.paths import TASK_LOG
-from fate_flow.core.wire.v1.queries import MOST_BYTES, STREAMS, USUAL_BYTES, TaskLogQuery, read_task_log
-from fate_flow.services.artifacts.kinds import files_of
-from fate_flow.services.context.ports import why_absent
+from fate_flow.core.wire.v1.queries import MOST_BYTES, STREAMS, USUAL_BYTES, read_task_log
 from fate_flow.services.context.unit_of_work import binding_of
-from fate_flow.store.contract.transaction import Transaction
 
 _TASK = JOB | {"component_name": COMPONENT_NAME}
 _OUTPUT = {"output_name": described(COMPONENT_NAME, "The name of an output.")}
@@ -97,8 +89,8 @@ def blueprint(services: Services) -> Blueprint:
 
 class _LogRoutes:
     def __init__(self, services: Services) -> None:
-        self._context = services.context
-        self._engines = services.context.engines
+        self._context, self._output = services.context, WorkerOutput(services.context)
+        self._files = TaskFiles(services.context)
         self._policy = services.settings.commands
         self._own = services.settings.party_id
         self._ask_party = services.ask_party
@@ -112,7 +104,7 @@ class _LogRoutes:
         job_id, _ = read_job_id(body), read_component(body)
         query = read_task_log(body, self._party(body, job_id), job_id)
         if query.party.party_id in (self._own, "0"):
-            return ok(self._read(query))
+            return ok(self._output.read(query))
         return reply(self._ask_party(query.party, TASK_LOG, query.as_body()))
 
     def of_party(self) -> Response:
@@ -131,7 +123,7 @@ class _LogRoutes:
             raise PermissionDenied(
                 f"commands.share_logs is false at {party}: only its own server shows the output of its workers"
             )
-        return ok(self._read(query))
+        return ok(self._output.read(query))
 
     @file_follows
     @declared(
@@ -143,16 +135,7 @@ class _LogRoutes:
         body = arguments("job_id", "component_name", "output_name")
         job_id, name, output = read_job_id(body), read_component(body), check_output_name(body.get("output_name"))
         party = self._party(body, job_id)
-        files = self._context.read(lambda tx: files_of(tx, job_id, name, party))
-        if output not in files:
-            known = ", ".join(sorted(files)) or "none"
-            raise NotFound(f"output_name: {name} has published no file {output} on {party}; its files are: {known}")
-        workers = self._context.read(lambda tx: tx.workers_of(job_id))
-        of_task = [one for one in workers if (one.task.name, one.task.party, one.slot) == (name, party, COLLECTOR)]
-        collector = max(of_task, key=lambda one: one.task.version, default=None)
-        path = self._engines.of(collector).output_file(collector, output) if collector is not None else None
-        if path is None:
-            raise NotFound(f"output_name: {output} of {name} on {party} was removed with its job's folder (retention)")
+        path = self._files.path(job_id, name, party, output)
         return send_file(path, mimetype="application/octet-stream")
 
     def _party(self, body: Body, job_id: str) -> Party:
@@ -165,107 +148,3 @@ class _LogRoutes:
         if len(seats) > 1:
             raise BadRequest(f"role: job {job_id} has {' and '.join(map(str, seats))} here; give role and party_id")
         return seats[0]
-
-    def _read(self, query: TaskLogQuery) -> Mapping[str, Any]:
-        job_id, name, party, stream = query.job_id, query.component, query.party, query.stream
-        every = self._context.read(lambda tx: _workers(tx, job_id, name, party))
-        attempts = _attempts(_of_version(every, query), query)
-        worker = _chosen(attempts, query)
-        slot, printed = worker.slot, self._engines.of(worker).printed(worker)
-        if worker.engine not in self._engines:
-            why = why_absent(worker.engine, self._context.read(lambda tx: tx.engine(worker.engine)))
-            raise NotFound(f"the output of worker {slot} of {name} on {party} cannot be read: {why}")
-        if printed is None:
-            raise NotFound(
-                f"attempt {worker.attempt} of worker {slot} of {name} on {party} has not begun, or its folder was "
-                f"removed (retention, or {KEPT_ATTEMPTS} newer attempts)"
-            )
-        offset = -1 if query.offset is None else query.offset
-        text, next_offset, total = _piece(printed[stream], query.size, offset)
-        return {
-            "job_id": job_id, "component_name": name, "role": party.role, "party_id": party.party_id,
-            "task_version": worker.task.version, "worker": slot, "rank": worker.rank, "attempt": worker.attempt,
-            "status": worker.status.value, "reason": worker.reason.value if worker.reason else None,
-            "message": worker.message, "exit_status": worker.exit_status, "caused_by": worker.caused_by or None,
-            "stream": stream, "bytes": total, "text": text,
-            "attempts": [self._attempt(one) for one in attempts[-KEPT_ATTEMPTS:]],
-            "next_offset": next_offset, "versions": _versions(every),
-        }  # fmt: skip
-
-    def _attempt(self, worker: Worker) -> dict[str, Any]:
-        return {
-            "attempt": worker.attempt, "status": worker.status.value,
-            "reason": worker.reason.value if worker.reason else None, "message": worker.message,
-            "exit_status": worker.exit_status, "is_kept": self._engines.of(worker).printed(worker) is not None,
-        }  # fmt: skip
-
-
-def _workers(tx: Transaction, job_id: str, name: str, party: Party) -> list[Worker]:
-    """Return the workers of all versions. Raise NotFound."""
-    found = [one for one in tx.workers_of(job_id) if one.task.name == name and one.task.party == party]
-    if not found:
-        raise NotFound(f"{name} of job {job_id} has no worker on {party}")
-    return [one for one in found if one.slot != COLLECTOR]
-
-
-def _versions(workers: list[Worker]) -> list[dict[str, Any]]:
-    """Return each version with workers here, and the reason of its first worker that failed."""
-    found: dict[int, str | None] = {}
-    for worker in sorted(workers, key=lambda one: (one.task.version, one.end_time)):
-        ended_badly = worker.reason is not None and worker.reason is not Reason.DONE
-        reason = worker.reason.value if ended_badly and worker.reason else None
-        found[worker.task.version] = found.get(worker.task.version) or reason
-    return [{"task_version": version, "reason": reason} for version, reason in found.items()]
-
-
-def _of_version(workers: list[Worker], query: TaskLogQuery) -> list[Worker]:
-    """Return the workers of one version, by default the newest. Raise NotFound."""
-    newest = max((one.task.version for one in workers), default=0)
-    version = newest if query.version is None else query.version
-    chosen = [one for one in workers if one.task.version == version]
-    if not chosen:
-        whose = f"{query.component} of job {query.job_id}"
-        raise NotFound(f"task_version: {whose} has no worker of version {version} on {query.party}")
-    return chosen
-
-
-def _attempts(workers: list[Worker], query: TaskLogQuery) -> list[Worker]:
-    """Return all processes of the requested worker, oldest first. Raise NotFound."""
-    slots = sorted({worker.slot for worker in workers})
-    slot = slots[0] if query.worker is None else query.worker
-    if slot not in slots:
-        whose = f"{query.component} on {query.party}"
-        raise NotFound(f"worker: {whose} has no worker {slot}; it has {slots[0]} to {slots[-1]}")
-    return sorted((one for one in workers if one.slot == slot), key=lambda one: one.attempt)
-
-
-def _chosen(attempts: list[Worker], query: TaskLogQuery) -> Worker:
-    """Return the requested attempt, by default the newest. Raise NotFound."""
-    newest = attempts[-1]
-    wanted = newest.attempt if query.attempt is None else query.attempt
-    found = next((one for one in attempts if one.attempt == wanted), None)
-    if found is None:
-        has = f"it has {attempts[0].attempt} to {newest.attempt}"
-        whose = f"{query.component} on {query.party}"
-        raise NotFound(f"attempt: worker {newest.slot} of {whose} has no attempt {wanted}; {has}")
-    return found
-
-
-def _piece(path: Path, size: int, offset: int) -> tuple[str, int, int]:
-    """Return a piece of a file as text, the offset of the next piece, and the size of the file in bytes.
-
-    The piece begins at the offset; if the offset is negative, it is the end of the file. A missing file has no text,
-    nor has what a program put in its place. An incomplete character at the end belongs to the next piece."""
-    try:
-        with open_regular(path) as file:
-            total = file.seek(0, 2)
-            start = min(total, offset) if offset >= 0 else max(0, total - size)
-            file.seek(start)
-            piece = file.read(size)
-    except NoRegularFile:
-        return "", max(0, offset), 0
-    if offset >= 0:
-        decoder = getincrementaldecoder("utf-8")("replace")
-        text = decoder.decode(piece)
-        return text, start + len(piece) - len(decoder.getstate()[0]), total
-    return piece.decode("utf-8", "replace"), start + len(piece), total

@@ -1,0 +1,30 @@
+"""The files that tasks have published at this party."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fate_flow.core.model.errors import NotFound
+from fate_flow.core.model.spec import Party
+from fate_flow.core.planning.replicas import COLLECTOR
+from fate_flow.services.artifacts.kinds import files_of
+from fate_flow.services.context.ports import Context
+
+
+class TaskFiles:
+    def __init__(self, context: Context) -> None:
+        self._context, self._engines = context, context.engines
+
+    def path(self, job_id: str, name: str, party: Party, output: str) -> Path:
+        """Return a published file: files are published once the task has succeeded at all parties. Raise NotFound."""
+        files = self._context.read(lambda tx: files_of(tx, job_id, name, party))
+        if output not in files:
+            known = ", ".join(sorted(files)) or "none"
+            raise NotFound(f"output_name: {name} has published no file {output} on {party}; its files are: {known}")
+        workers = self._context.read(lambda tx: tx.workers_of(job_id))
+        of_task = [one for one in workers if (one.task.name, one.task.party, one.slot) == (name, party, COLLECTOR)]
+        collector = max(of_task, key=lambda one: one.task.version, default=None)
+        path = self._engines.of(collector).output_file(collector, output) if collector is not None else None
+        if path is None:
+            raise NotFound(f"output_name: {output} of {name} on {party} was removed with its job's folder (retention)")
+        return path

@@ -1,0 +1,147 @@
+"""What the workers of a task have printed at this party: pieces of files, by byte offset."""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fate_flow.components.base.regular_file import NoRegularFile, open_regular
+from fate_flow.core.model.errors import NotFound
+from fate_flow.core.model.job import Worker
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import Party
+from fate_flow.core.planning.replicas import COLLECTOR, KEPT_ATTEMPTS
+from fate_flow.core.wire.v1.queries import TaskLogQuery
+from fate_flow.services.context.ports import Context, why_absent
+from fate_flow.store.contract.transaction import Transaction
+
+
+@dataclass(frozen=True)
+class Printed:
+    """One of the two files of a worker, and the workers among which it was found."""
+
+    path: Path
+    worker: Worker
+    attempts: tuple[Worker, ...]         # all processes in the same slot, oldest first
+    every: tuple[Worker, ...]            # of all versions of the task here
+
+
+class WorkerOutput:
+    """Reads what workers have printed here."""
+
+    def __init__(self, context: Context) -> None:
+        self._context, self._engines = context, context.engines
+
+    def find(self, query: TaskLogQuery) -> Printed:
+        """Return the file that a query means. Raise NotFound."""
+        job_id, name, party = query.job_id, query.component, query.party
+        every = self._context.read(lambda tx: _workers(tx, job_id, name, party))
+        attempts = _attempts(_of_version(every, query), query)
+        worker = _chosen(attempts, query)
+        slot, printed = worker.slot, self._engines.of(worker).printed(worker)
+        if worker.engine not in self._engines:
+            why = why_absent(worker.engine, self._context.read(lambda tx: tx.engine(worker.engine)))
+            raise NotFound(f"the output of worker {slot} of {name} on {party} cannot be read: {why}")
+        if printed is None:
+            raise NotFound(
+                f"attempt {worker.attempt} of worker {slot} of {name} on {party} has not begun, or its folder was "
+                f"removed (retention, or {KEPT_ATTEMPTS} newer attempts)"
+            )
+        return Printed(printed[query.stream], worker, tuple(attempts), tuple(every))
+
+    def read(self, query: TaskLogQuery) -> Mapping[str, Any]:
+        """Return a piece of the file that a query means, with its worker, as `task/log` answers. Raise NotFound."""
+        found = self.find(query)
+        worker, party = found.worker, query.party
+        offset = -1 if query.offset is None else query.offset
+        text, next_offset, total = piece_of(found.path, query.size, offset)
+        return {
+            "job_id": query.job_id, "component_name": query.component, "role": party.role, "party_id": party.party_id,
+            "task_version": worker.task.version, "worker": worker.slot, "rank": worker.rank, "attempt": worker.attempt,
+            "status": worker.status.value, "reason": worker.reason.value if worker.reason else None,
+            "message": worker.message, "exit_status": worker.exit_status, "caused_by": worker.caused_by or None,
+            "stream": query.stream, "bytes": total, "text": text,
+            "attempts": [self._attempt(one) for one in found.attempts[-KEPT_ATTEMPTS:]],
+            "next_offset": next_offset, "versions": _versions(found.every),
+        }  # fmt: skip
+
+    def _attempt(self, worker: Worker) -> dict[str, Any]:
+        return {
+            "attempt": worker.attempt, "status": worker.status.value,
+            "reason": worker.reason.value if worker.reason else None, "message": worker.message,
+            "exit_status": worker.exit_status, "is_kept": self._engines.of(worker).printed(worker) is not None,
+        }  # fmt: skip
+
+
+def _workers(tx: Transaction, job_id: str, name: str, party: Party) -> list[Worker]:
+    """Return the workers of all versions. Raise NotFound."""
+    found = [one for one in tx.workers_of(job_id) if one.task.name == name and one.task.party == party]
+    if not found:
+        raise NotFound(f"{name} of job {job_id} has no worker on {party}")
+    return [one for one in found if one.slot != COLLECTOR]
+
+
+def _versions(workers: Iterable[Worker]) -> list[dict[str, Any]]:
+    """Return each version with workers here, and the reason of its first worker that failed."""
+    found: dict[int, str | None] = {}
+    for worker in sorted(workers, key=lambda one: (one.task.version, one.end_time)):
+        ended_badly = worker.reason is not None and worker.reason is not Reason.DONE
+        reason = worker.reason.value if ended_badly and worker.reason else None
+        found[worker.task.version] = found.get(worker.task.version) or reason
+    return [{"task_version": version, "reason": reason} for version, reason in found.items()]
+
+
+def _of_version(workers: list[Worker], query: TaskLogQuery) -> list[Worker]:
+    """Return the workers of one version, by default the newest. Raise NotFound."""
+    newest = max((one.task.version for one in workers), default=0)
+    version = newest if query.version is None else query.version
+    chosen = [one for one in workers if one.task.version == version]
+    if not chosen:
+        whose = f"{query.component} of job {query.job_id}"
+        raise NotFound(f"task_version: {whose} has no worker of version {version} on {query.party}")
+    return chosen
+
+
+def _attempts(workers: list[Worker], query: TaskLogQuery) -> list[Worker]:
+    """Return all processes of the requested worker, oldest first. Raise NotFound."""
+    slots = sorted({worker.slot for worker in workers})
+    slot = slots[0] if query.worker is None else query.worker
+    if slot not in slots:
+        whose = f"{query.component} on {query.party}"
+        raise NotFound(f"worker: {whose} has no worker {slot}; it has {slots[0]} to {slots[-1]}")
+    return sorted((one for one in workers if one.slot == slot), key=lambda one: one.attempt)
+
+
+def _chosen(attempts: list[Worker], query: TaskLogQuery) -> Worker:
+    """Return the requested attempt, by default the newest. Raise NotFound."""
+    newest = attempts[-1]
+    wanted = newest.attempt if query.attempt is None else query.attempt
+    found = next((one for one in attempts if one.attempt == wanted), None)
+    if found is None:
+        has = f"it has {attempts[0].attempt} to {newest.attempt}"
+        whose = f"{query.component} on {query.party}"
+        raise NotFound(f"attempt: worker {newest.slot} of {whose} has no attempt {wanted}; {has}")
+    return found
+
+
+def piece_of(path: Path, size: int, offset: int) -> tuple[str, int, int]:
+    """Return a piece of a file as text, the offset of the next piece, and the size of the file in bytes.
+
+    The piece begins at the offset; if the offset is negative, it is the end of the file. A missing file has no text,
+    nor has what a program put in its place. An incomplete character at the end belongs to the next piece."""
+    try:
+        with open_regular(path) as file:
+            total = file.seek(0, 2)
+            start = min(total, offset) if offset >= 0 else max(0, total - size)
+            file.seek(start)
+            piece = file.read(size)
+    except NoRegularFile:
+        return "", max(0, offset), 0
+    if offset >= 0:
+        decoder = getincrementaldecoder("utf-8")("replace")
+        text = decoder.decode(piece)
+        return text, start + len(piece) - len(decoder.getstate()[0]), total
+    return piece.decode("utf-8", "replace"), start + len(piece), total

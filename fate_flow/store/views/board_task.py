@@ -1,0 +1,135 @@
+"""The queries of the board about one task: its attempts, the workers of one of them, and what it has made here.
+
+An attempt of a task is a version; each has its own rows of everything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from peewee import JOIN, fn
+
+from fate_flow.core.model.job import Job, Task, TaskKey, Worker
+from fate_flow.core.planning.replicas import COLLECTOR
+from fate_flow.store.database.models import StorageTableRow, TaskRow, WorkerRow
+from fate_flow.store.database.result_rows import MetricRow, OutputRow, SummaryRow
+from fate_flow.store.database.rows import TASK_COLUMNS, WORKER_COLUMNS, task_of, worker_of
+from fate_flow.store.sql.results import metric_of
+from fate_flow.store.sql.store import SqlTransaction
+from fate_flow.store.values import READ, Metric, StoredModel
+from fate_flow.store.views.board import count_reviews
+
+MOST_SHARES = 200
+WORKERS_PAGE = 100
+
+
+@dataclass(frozen=True)
+class MadeTable:
+    """An output table of a party task. `is_there`: it was neither deleted nor rewritten by another job since."""
+
+    data_name: str
+    namespace: str
+    name: str
+    count: int
+    columns: int
+    is_there: bool
+
+
+@dataclass(frozen=True)
+class TaskShares:
+    """All attempts of a task, in the rows that this party has of all parties, newest first."""
+
+    jobs: tuple[Job, ...]                # the rows of the job here
+    shares: tuple[Task, ...]             # the newest `MOST_SHARES`
+    count: int                           # of all shares
+    reviews: int
+
+
+@dataclass(frozen=True)
+class ShareDetails:
+    """What one attempt has left at this party. `page`: of its workers, from 1."""
+
+    workers: tuple[Worker, ...]
+    worker_count: int
+    failed: int                          # workers that ended otherwise than by being done
+    tables: tuple[MadeTable, ...]
+    files: Mapping[str, Any]             # by output
+    models: tuple[StoredModel, ...]
+    metric_count: int                    # pieces of metrics
+
+
+def task_shares(tx: SqlTransaction, job_id: str, name: str) -> TaskShares | None:
+    """Return the attempts of a task; None if the job is unknown here."""
+    jobs = tx.jobs_here(job_id)
+    if not jobs:
+        return None
+    is_it = (TaskRow.f_job_id == job_id) & (TaskRow.f_task_id == f"{job_id}_{name}")
+    newest = TaskRow.select(*TASK_COLUMNS).where(is_it).order_by(
+        TaskRow.f_task_version.desc(), TaskRow.f_role, TaskRow.f_party_id
+    )
+    shares = tuple(task_of(row) for row in newest.limit(MOST_SHARES).tuples())
+    count = len(shares) if len(shares) < MOST_SHARES else int(TaskRow.select().where(is_it).count())
+    return TaskShares(tuple(sorted(jobs, key=lambda job: not job.is_initiator)), shares, count, count_reviews())
+
+
+def share_details(tx: SqlTransaction, key: TaskKey, page: int) -> ShareDetails:
+    is_worker = _of(WorkerRow, key) & (WorkerRow.f_slot != COLLECTOR)
+    ended_badly = WorkerRow.f_reason.is_null(False) & (WorkerRow.f_reason != "done")
+    counts = WorkerRow.select(fn.COUNT(WorkerRow.f_worker_id), fn.SUM(ended_badly)).where(is_worker).tuples().first()
+    in_order = WorkerRow.select(*WORKER_COLUMNS).where(is_worker).order_by(
+        WorkerRow.f_slot, WorkerRow.f_attempt.desc(), WorkerRow.f_worker_id
+    )
+    workers = in_order.limit(WORKERS_PAGE).offset((page - 1) * WORKERS_PAGE)
+    summary = SummaryRow.select(SummaryRow.f_summary).where(_of(SummaryRow, key)).tuples().first()
+    files = (json.loads(summary[0]) or {}).get("files") if summary else None
+    models = tuple(
+        one for one in tx.models_of_job(key.job_id)
+        if (one.party, one.reference.task, one.task_version) == (key.party, key.name, key.version)
+    )
+    metrics = int(MetricRow.select().where(_of(MetricRow, key)).count())
+    return ShareDetails(
+        tuple(worker_of(row) for row in workers.tuples()), int(counts[0]), int(counts[1] or 0), _tables(key),
+        files if isinstance(files, dict) else {}, models, metrics,
+    )  # fmt: skip
+
+
+def metrics_of_share(key: TaskKey) -> tuple[Metric, ...]:
+    """Return the metrics of one attempt, in pieces, as they were saved."""
+    return tuple(metric_of(row) for row in MetricRow.select().where(_of(MetricRow, key)).order_by(MetricRow.f_id))
+
+
+def newest_piece(key: TaskKey) -> int:
+    """Return the number of the last piece of a metric of an attempt; 0: it has none."""
+    return int(MetricRow.select(fn.MAX(MetricRow.f_id)).where(_of(MetricRow, key)).scalar() or 0)
+
+
+def _tables(key: TaskKey) -> tuple[MadeTable, ...]:
+    table = StorageTableRow
+    is_it = (OutputRow.f_table_namespace == table.f_namespace) & (OutputRow.f_table_name == table.f_name)
+    query = (
+        OutputRow.select(
+            OutputRow.f_data_name, OutputRow.f_table_namespace, OutputRow.f_table_name, OutputRow.f_written_by,
+            table.f_count, table.f_schema, table.f_job_id,
+        )
+        .join(table, JOIN.LEFT_OUTER, on=is_it)
+        .where(_of(OutputRow, key) & (OutputRow.f_data_name != READ))
+        .order_by(OutputRow.f_data_name)
+    )  # fmt: skip
+    found = []
+    for data_name, namespace, name, written_by, count, schema, job_id in query.tuples():
+        is_there = schema is not None and written_by in ("", job_id)
+        columns = 1 + len(json.loads(schema).get("header", ())) if is_there else 0
+        found.append(MadeTable(data_name, namespace, name, (count or 0) if is_there else 0, columns, is_there))
+    return tuple(found)
+
+
+def _of(model: Any, key: TaskKey) -> Any:
+    return (
+        (model.f_job_id == key.job_id)
+        & (model.f_component_name == key.name)
+        & (model.f_task_version == key.version)
+        & (model.f_role == key.party.role)
+        & (model.f_party_id == key.party.party_id)
+    )

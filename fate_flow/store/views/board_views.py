@@ -1,0 +1,70 @@
+"""The queries of the board: what each page needs, in a fixed number of queries."""
+
+from __future__ import annotations
+
+from fate_flow.core.model.job import TaskKey
+from fate_flow.store.values import Metric
+from fate_flow.store.views.board import JobSearch, JobsPage, Overview, Place, count_reviews, jobs_page, overview
+from fate_flow.store.views.board_task import (
+    ShareDetails,
+    TaskShares,
+    metrics_of_share,
+    newest_piece,
+    share_details,
+    task_shares,
+)
+from fate_flow.store.views.metrics import joined
+from fate_flow.store.views.read_only import ReadOnly, read_again
+from fate_flow.store.views.snapshots import JobSnapshot, snapshot_of
+
+
+class BoardViews(ReadOnly):
+    """The queries of the board."""
+
+    @read_again
+    def job(self, job_id: str) -> tuple[JobSnapshot | None, int]:
+        """Return what the board shows of a job, and the number of jobs that this party has to approve."""
+        with self._reading() as tx:
+            return snapshot_of(tx, job_id, with_metric=False), count_reviews()
+
+    @read_again
+    def jobs(self, search: JobSearch, before: Place | None) -> JobsPage:
+        """Return a page of the board's list of jobs."""
+        with self._reading():
+            return jobs_page(search, before)
+
+    @read_again
+    def overview(self) -> Overview:
+        with self._reading() as tx:
+            return overview(tx)
+
+    @read_again
+    def task(self, job_id: str, name: str) -> TaskShares | None:
+        """Return the attempts of a task; None if the job is unknown here."""
+        with self._reading() as tx:
+            return task_shares(tx, job_id, name)
+
+    @read_again
+    def share(self, key: TaskKey, page: int = 1) -> ShareDetails:
+        """Return what one attempt of a task has left at this party, with a page of its workers."""
+        with self._reading() as tx:
+            return share_details(tx, key, page)
+
+    @read_again
+    def metrics(self, key: TaskKey) -> tuple[Metric, ...]:
+        """Return the metrics of one attempt of a task; each once, as far as it has come."""
+        with self._reading():
+            return joined(metrics_of_share(key))
+
+    @read_again
+    def metrics_until(self, key: TaskKey) -> tuple[int, int]:
+        """Return the number of the last piece of a metric of an attempt, which changes whenever one is reported, and
+        the number of jobs that this party has to approve."""
+        with self._reading():
+            return newest_piece(key), count_reviews()
+
+    @read_again
+    def reviews(self) -> int:
+        """Return the number of jobs that this party has to approve."""
+        with self._reading():
+            return count_reviews()

@@ -1,0 +1,44 @@
+"""What all queries of the API and the board share: each reads one snapshot, takes no lock, and may be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from peewee import Database
+
+from fate_flow.store.contract.transaction_retry import Retry
+from fate_flow.store.database.models import JobRow
+from fate_flow.store.database.refusals import reading_refused
+from fate_flow.store.sql.store import SqlTransaction
+
+P = ParamSpec("P")
+T = TypeVar("T")
+V = TypeVar("V", bound="ReadOnly")
+
+
+def read_again(query: Callable[Concatenate[V, P], T]) -> Callable[Concatenate[V, P], T]:
+    """Let `Retry` repeat a read."""
+
+    @wraps(query)
+    def asked(views: V, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return views._retry(lambda: query(views, *args, **kwargs), is_repeatable=True)
+
+    return asked
+
+
+class ReadOnly:
+    def __init__(self, database: Database, retry: Retry | None = None) -> None:
+        self._database = database
+        self._retry = retry or Retry()
+
+    @contextmanager
+    def _reading(self) -> Iterator[SqlTransaction]:
+        """Open a snapshot. Raises StorageFailed if the database does not answer."""
+        assert JobRow._meta.database is self._database, "a process has one database: the models are bound to it"
+        with reading_refused(self._database):
+            self._database.connect(reuse_if_open=True)
+            with self._database.atomic():
+                yield SqlTransaction(self._database, None)

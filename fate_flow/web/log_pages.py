@@ -1,0 +1,162 @@
+"""The page of a log of a worker: from its begin, a part at an offset, a search, a download; and the pieces that its
+script asks for."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from flask import Blueprint, Response, jsonify, request
+
+from fate_flow.api.v1.outputs.worker_output import WorkerOutput
+from fate_flow.core.model.errors import BadRequest, FlowError
+from fate_flow.core.model.grammar import check_component_name, check_job_id, shown
+from fate_flow.core.model.job import Task, TaskKey
+from fate_flow.core.model.spec import Party
+from fate_flow.core.wire.v1.queries import STREAMS, TaskLogQuery
+from fate_flow.web.board import Board
+from fate_flow.web.logs import (
+    LEVELS,
+    PIECE,
+    ComponentLog,
+    Hits,
+    LogSource,
+    PartnerLog,
+    Piece,
+    WorkerLog,
+    all_bytes,
+    end_of,
+    search,
+)
+from fate_flow.web.pages import CALM, FRESH, HEADERS
+from fate_flow.web.task_addresses import chosen_share, number, party_in, share_arguments, task_path
+
+_LONGEST_TEXT = 200
+END = "end"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Which log is meant."""
+
+    key: TaskKey
+    is_here: bool
+    share: Task | None
+    stream: str
+    worker: int | None
+    attempt: int | None
+
+    def path(self, page: str = "log", /, **arguments: object) -> str:
+        given = {**share_arguments(self.key), "stream": self.stream, "worker": self.worker, "attempt": self.attempt}
+        return task_path(self.key.job_id, self.key.name, page, **{**given, **arguments})
+
+
+def add_log_pages(routes: Blueprint, board: Board) -> None:
+    pages = _LogPages(board)
+    routes.get("/jobs/<job_id>/tasks/<name>/log")(pages.log)
+    routes.get("/jobs/<job_id>/tasks/<name>/log/piece")(pages.log_piece)
+    routes.get("/jobs/<job_id>/tasks/<name>/log/file")(pages.log_file)
+
+
+class _LogPages:
+    def __init__(self, board: Board) -> None:
+        self._board, self._services = board, board.services
+        self._output = WorkerOutput(board.services.context)
+
+    def log(self, job_id: str, name: str) -> Response:
+        self._board.check_may("read_logs", "logs of workers")
+        asked, reviews = self._asked(job_id, name)
+        wanted = request.args.get("find", "")
+        if len(wanted) > _LONGEST_TEXT or not wanted.isprintable():
+            raise BadRequest(f"find: is longer than {_LONGEST_TEXT} characters, or not printable")
+        piece, hits, problem, at = None, None, "", 0
+        try:
+            source = self._source(asked)
+            at = end_of(source) if request.args.get("at") == END else number(request.args, "at") or 0
+            if wanted:
+                hits = search(source, wanted, at)
+            else:
+                piece = source.piece(at, PIECE)
+        except FlowError as error:
+            if isinstance(error, BadRequest):
+                raise
+            problem = error.message
+        return self._board.show(
+            "log.html", reviews=reviews, poll=0 if piece or hits else CALM, asked=asked, piece=piece, hits=hits,
+            problem=problem, at=at, wanted=wanted, is_end=request.args.get("at") == END, end=END,
+            streams=(*STREAMS, *(LEVELS if asked.is_here else ())), levels=LEVELS,
+            follow=FRESH if asked.is_here else CALM, before=max(0, at - PIECE),
+            search_on=_search_on(asked, wanted, hits), command=_command(asked),
+        )  # fmt: skip
+
+    def log_piece(self, job_id: str, name: str) -> Response:
+        """Return the next piece for the script; 304 while there is nothing new."""
+        self._board.check_may("read_logs", "logs of workers")
+        asked, _ = self._asked(job_id, name)
+        found = self._source(asked).piece(number(request.args, "at") or 0, PIECE)
+        response = jsonify(text=found.text, next=found.next, total=found.total, over=found.is_over)
+        response.headers.update(HEADERS)
+        response.set_etag(_tag(found), weak=True)
+        response.make_conditional(request)
+        return response
+
+    def log_file(self, job_id: str, name: str) -> Response:
+        self._board.check_may("read_logs", "logs of workers")
+        asked, _ = self._asked(job_id, name)
+        source = self._source(asked)
+        source.piece(0, 1)                   # raises what is wrong before the answer has begun
+        file_name = f"{name}-{asked.key.party.role}-{asked.key.party.party_id}-{asked.stream}.log"
+        headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{file_name}"'}
+        return Response(all_bytes(source), mimetype="text/plain", headers=headers)
+
+    def _asked(self, job_id: str, name: str) -> tuple[_Asked, int]:
+        """Return which log is meant, and the number of reviews. Raise NotFound, BadRequest."""
+        found = self._board.queries.task(check_job_id(job_id), check_component_name(name, "task"))
+        if found is None:
+            raise self._board.unknown(job_id)
+        party, version, stream = party_in(request.args), number(request.args, "version"), request.args.get("stream")
+        share = chosen_share(found, party, version)
+        own = {job.party for job in found.jobs}
+        party = party or (share.key.party if share is not None else found.jobs[0].party)
+        is_here = party in own
+        stream = stream or STREAMS[0]
+        known = (*STREAMS, *LEVELS) if is_here else STREAMS
+        if stream not in known:
+            raise BadRequest(f"stream: {shown(stream)} is not one of {', '.join(known)}")
+        version = version if version is not None else share.key.version if share is not None else 0
+        key = TaskKey(job_id, name, version, Party(party.role, party.party_id))
+        return _Asked(
+            key, is_here, share, stream, number(request.args, "worker"), number(request.args, "attempt")
+        ), found.reviews
+
+    def _source(self, asked: _Asked) -> LogSource:
+        """Return the log. Raise NotFound."""
+        if asked.stream in LEVELS:
+            is_over = asked.share is not None and asked.share.is_over_here
+            return ComponentLog(self._board.settings.log_dir, asked.key, asked.stream, is_over=is_over)
+        key = asked.key
+        query = TaskLogQuery(
+            key.job_id, key.name, key.party, asked.stream, worker=asked.worker, attempt=asked.attempt,
+            version=key.version,
+        )  # fmt: skip
+        return WorkerLog(self._output.find(query)) if asked.is_here else PartnerLog(self._services.ask_party, query)
+
+
+def _tag(piece: Piece) -> str:
+    text = f"{piece.next} {piece.total} {piece.is_over}"
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _search_on(asked: _Asked, wanted: str, hits: Hits | None) -> str:
+    return asked.path(at=hits.next, find=wanted) if hits is not None and hits.next else ""
+
+
+def _command(asked: _Asked) -> str:
+    key = asked.key
+    if asked.stream in LEVELS:
+        return f"flow job log -j {key.job_id} -o ."
+    options = [f"-r {key.party.role} -p {key.party.party_id} -v {key.version}"]
+    options += [] if asked.worker is None else [f"--worker {asked.worker}"]
+    options += [] if asked.attempt is None else [f"--attempt {asked.attempt}"]
+    options += [] if asked.stream == STREAMS[0] else [f"--stream {asked.stream}"]
+    return f"flow task log -j {key.job_id} -cpn {key.name} {' '.join(options)}"

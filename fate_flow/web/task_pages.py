@@ -1,0 +1,177 @@
+"""The page of a task, and that of its metrics."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import OrderedDict
+from collections.abc import Iterator
+from threading import Lock
+from typing import Any
+
+from flask import Blueprint, Response, request, send_file
+
+from fate_flow.api.v1.outputs.task_files import TaskFiles
+from fate_flow.core.model.errors import NotFound
+from fate_flow.core.model.grammar import check_component_name, check_job_id, check_output_name, shown
+from fate_flow.core.model.job import Task, TaskKey
+from fate_flow.core.model.status import TASK_END, TaskStatus
+from fate_flow.store.values import Metric
+from fate_flow.store.views.board_task import WORKERS_PAGE, TaskShares
+from fate_flow.web.board import Board
+from fate_flow.web.charts.drawing import SIZES, SIZES_OF_BARS, drawn, drawn_bars
+from fate_flow.web.charts.reading import blocks
+from fate_flow.web.charts.values import Bars, Block, Chart, Matrix
+from fate_flow.web.pages import CALM, FRESH, HEADERS
+from fate_flow.web.task_addresses import chosen_share, number, page_number, party_in, share_arguments, task_path
+
+BLOCKS_PAGE = 40
+_MOST_KEPT = 8
+
+
+def add_task_pages(routes: Blueprint, board: Board) -> None:
+    pages = _TaskPages(board)
+    routes.get("/jobs/<job_id>/tasks/<name>")(pages.task)
+    routes.get("/jobs/<job_id>/tasks/<name>/metrics")(pages.metrics)
+    routes.get("/jobs/<job_id>/tasks/<name>/metrics.csv")(pages.metric_points)
+    routes.get("/jobs/<job_id>/tasks/<name>/file")(pages.task_file)
+
+
+class _TaskPages:
+    def __init__(self, board: Board) -> None:
+        self._board, self._queries = board, board.queries
+        self._files = TaskFiles(board.services.context)
+        self._charts = _KeptCharts()
+
+    def task(self, job_id: str, name: str) -> Response:
+        found, spec = self._shares(job_id, name)
+        share = chosen_share(found, party_in(request.args), number(request.args, "version"))
+        page = page_number(request.args, "workers")
+        is_here = share is not None and share.runs_here
+        details = self._queries.share(share.key, page) if share is not None and is_here else None
+        component = spec.tasks.get(name) if spec is not None else None
+        goes_on = any(not one.is_final for one in found.shares) or not found.jobs[0].is_final
+        pages = 1 if details is None else max(1, -(-details.worker_count // WORKERS_PAGE))
+        return self._board.show(
+            "task.html", reviews=found.reviews, poll=FRESH if goes_on else CALM, job_id=job_id, name=name,
+            module=component.module if component else "", after=sorted(component.upstream) if component else (),
+            parties=component.parties if component else (), found=found, share=share, details=details, page=page,
+            pages=pages, address=_Address(job_id, name), is_published=_is_published(share), is_here=is_here,
+            own=self._board.settings.party_id,
+        )  # fmt: skip
+
+    def metrics(self, job_id: str, name: str) -> Response:
+        found, share = self._own_share(job_id, name)
+        until, reviews = self._queries.metrics_until(share.key)
+        every = self._charts.of(share.key, until, lambda: blocks(self._queries.metrics(share.key)))
+        page = page_number(request.args)
+        some = every[(page - 1) * BLOCKS_PAGE : page * BLOCKS_PAGE]
+        return self._board.show(
+            "metrics.html", reviews=reviews, poll=0 if share.is_final else FRESH, job_id=job_id, name=name,
+            share=share, found=found, address=_Address(job_id, name), blocks=[_laid_out(one) for one in some],
+            count=len(every), page=page, pages=max(1, -(-len(every) // BLOCKS_PAGE)),
+            first=(page - 1) * BLOCKS_PAGE, sizes=SIZES, sizes_of_bars=SIZES_OF_BARS,
+        )  # fmt: skip
+
+    def metric_points(self, job_id: str, name: str) -> Response:
+        """Send all points of one metric as CSV."""
+        _, share = self._own_share(job_id, name)
+        wanted = request.args.get("namespace", ""), request.args.get("name", "")
+        every = self._queries.metrics(share.key)
+        metric = next((one for one in every if (one.namespace, one.name) == wanted), None)
+        if metric is None:
+            raise NotFound(f"name: {name} has no metric {shown(wanted[1])} in {shown(wanted[0])}")
+        headers = {**HEADERS, "Content-Disposition": 'attachment; filename="metric.csv"'}
+        return Response(_csv(metric), mimetype="text/csv", headers=headers)
+
+    def task_file(self, job_id: str, name: str) -> Response:
+        """Send a file that the task has published here."""
+        self._board.check_may("read_rows", "files that tasks made")
+        _, share = self._own_share(job_id, name)
+        output = check_output_name(request.args.get("output", ""), "output")
+        path = self._files.path(job_id, name, share.key.party, output)
+        response = send_file(path, mimetype="application/octet-stream", as_attachment=True, download_name=output)
+        response.headers.update(HEADERS)
+        return response
+
+    def _own_share(self, job_id: str, name: str) -> tuple[TaskShares, Task]:
+        """Return the attempts, and the one that is meant. Raise NotFound if it is not one of this party."""
+        found, _ = self._shares(job_id, name)
+        share = chosen_share(found, party_in(request.args), number(request.args, "version"))
+        if share is None or not share.runs_here:
+            whose = "it has not begun" if share is None else f"only {share.key.party} has what it made there"
+            raise NotFound(f"task {name} of job {job_id}: {whose}")
+        return found, share
+
+    def _shares(self, job_id: str, name: str) -> tuple[TaskShares, Any]:
+        """Return the attempts of a task and the specification of its job. Raise NotFound."""
+        found = self._queries.task(check_job_id(job_id), check_component_name(name, "task"))
+        if found is None:
+            raise self._board.unknown(job_id)
+        spec = self._board.spec(job_id, found.jobs[0].revision)
+        if not found.shares and (spec is None or name not in spec.tasks):
+            raise NotFound(f"job {job_id} has no task {name}")
+        return found, spec
+
+
+class _Address:
+    """Addresses of pages of one task, for templates."""
+
+    def __init__(self, job_id: str, name: str) -> None:
+        self._job_id, self._name = job_id, name
+
+    def __call__(self, page: str = "", /, share: Task | None = None, **arguments: object) -> str:
+        of_share = share_arguments(share.key) if share is not None else {}
+        return task_path(self._job_id, self._name, page, **of_share, **arguments)
+
+
+class _KeptCharts:
+    """The charts of the attempts that were looked at last: a page that keeps itself fresh reads metrics only when
+    something new was reported."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[TaskKey, tuple[int, tuple[Block, ...]]] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, key: TaskKey, until: int, read: Any) -> tuple[Block, ...]:
+        """Return the charts. `until`: the number of the last piece of a metric."""
+        with self._lock:
+            known = self._kept.get(key)
+        if known is not None and known[0] == until:
+            return known[1]
+        made: tuple[Block, ...] = read() if until else ()
+        with self._lock:
+            self._kept[key] = (until, made)
+            self._kept.move_to_end(key)
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+
+def _laid_out(block: Block) -> dict[str, Any]:
+    found: dict[str, Any] = {"block": block, "chart": None, "bars": (), "matrix": None}
+    if isinstance(block.drawing, Chart):
+        found["chart"] = drawn(block.drawing)
+    elif isinstance(block.drawing, Bars):
+        found["bars"] = drawn_bars(block.drawing)
+    elif isinstance(block.drawing, Matrix):
+        found["matrix"] = block.drawing
+    return found
+
+
+def _is_published(share: Task | None) -> bool:
+    """Return whether others may read what it made: the task has succeeded at all parties."""
+    return share is not None and share.status is TaskStatus.SUCCESS and share.party_status in TASK_END
+
+
+def _csv(metric: Metric) -> Iterator[str]:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(("key", "value", "seconds since the epoch"))
+    for point in metric.data:
+        writer.writerow([one if isinstance(one, int | float) else str(one) for one in point])
+        if text.tell() > 64 * 1024:
+            yield text.getvalue()
+            text.seek(0)
+            text.truncate()
+    yield text.getvalue()

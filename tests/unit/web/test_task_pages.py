@@ -1,0 +1,236 @@
+"""The pages of a task: attempts that keep their own, logs that are read in pieces, metrics, and who may see what."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+
+from fate_flow.core.access.client_roles import AUDIT, READ, SUBMIT, ClientRole
+from fate_flow.core.model.job import Answer
+from fate_flow.core.model.status import JobStatus
+from fate_flow.settings.client_keys import ClientKeys
+from fate_flow.settings.people import add_client
+from fate_flow.web.logs import MOST_HITS, PIECE, WorkerLog
+from tests.kit.api.client_world import HOST, World, make_world
+from tests.kit.web.browser import Browser, Page
+from tests.kit.web.filled_task import LOG, add_filled_task, add_worker
+
+OWNER = ClientKeys("the-app", "the-secret")
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Browser:
+    return Browser(make_world(tmp_path))
+
+
+@pytest.fixture
+def task(browser: Browser) -> str:
+    """The address of a task."""
+    return f"/board/jobs/{add_filled_task(browser.world)}/tasks/toy_0"
+
+
+def links(page: Page) -> list[str]:
+    return [str(one.attributes["href"]) for one in page.tags if one.name == "a"]
+
+
+# ---------------------------------------------------------------------- the task
+
+
+def test_each_attempt_keeps_its_own(browser: Browser, task: str) -> None:
+    newest = browser.page(task)
+    assert "Workers of attempt 2 at guest 9999" in newest.readable
+    assert "120" in newest.readable
+    assert "cd" * 32 in newest.readable
+    older = browser.page(f"{task}?party=guest-9999&version=0")
+    assert "out of memory at host 10000 (cause: host 10000)" in older.readable
+    assert "2 processes, of which 2 did not end well" in older.readable
+    assert "signal 9" in older.readable
+    assert "It has published no tables, files or models." in older.readable
+    assert "3 of" not in browser.page(f"{task}/metrics?version=1").readable
+    old_metrics = browser.page(f"{task}/metrics?version=0").readable
+    assert "3 rows" in old_metrics
+    assert "evaluation" not in old_metrics
+
+
+def test_the_page_of_a_job_leads_to_its_tasks(browser: Browser, task: str) -> None:
+    assert task in links(browser.page(task.rpartition("/tasks")[0]))
+    waiting = browser.world.add_job()
+    assert "It has not begun. It runs at guest 9999, host 10000." in browser.page(
+        f"/board/jobs/{waiting}/tasks/toy_0").readable
+    assert "has no task other" in browser.page(f"/board/jobs/{waiting}/tasks/other", 404).readable
+    assert "is not known to party" in browser.page("/board/jobs/20260101120000999999/tasks/toy_0", 404).readable
+
+
+@pytest.mark.parametrize("query", [
+    "party=x", "party=guest-x", "version=-1", "version=x", "workers=0", "workers=9999999",
+])  # fmt: skip
+def test_an_odd_address_is_refused_by_its_name(browser: Browser, task: str, query: str) -> None:
+    assert f"{query.partition('=')[0]}:" in browser.page(f"{task}?{query}", 400).readable
+
+
+def test_a_gang_is_shown_in_pages_with_its_total(browser: Browser) -> None:
+    job_id = browser.world.add_job(status=JobStatus.RUNNING, f_start_time=1)
+    browser.world.add_task(job_id, f_status="running", f_party_status="running", f_start_time=1)
+    for slot in range(102):
+        add_worker(browser.world, job_id, 0, slot)
+    first = browser.page(f"/board/jobs/{job_id}/tasks/toy_0")
+    assert "102 processes, page 1 of 2" in first.readable
+    rest = next(one for one in links(first) if "workers=2" in one)
+    assert len(re.findall(r'id="worker-', browser.page(rest).text)) == 2
+
+
+# ---------------------------------------------------------------------- logs
+
+
+def test_a_log_is_read_from_its_begin_in_pieces(browser: Browser, task: str) -> None:
+    address, text = f"{task}/log", ""
+    while address:
+        page = browser.page(address)
+        [pre] = [one for one in page.tags if one.name == "pre"]
+        assert int(str(pre.attributes["data-next"])) - int(str(pre.attributes["data-at"])) <= PIECE
+        text += page.text.partition('role="region" aria-label="The log"')[2].partition(">\n")[2].partition("</pre>")[0]
+        following = [one for one in page.tags if one.attributes.get("rel") == "next"]
+        address = str(following[0].attributes["href"]) if following else ""
+    assert text == LOG
+    assert "nothing more comes" in page.readable
+    assert LOG[-100:] in browser.page(f"{task}/log?at=end").text
+    assert browser.get(f"{task}/log/file").text == LOG
+
+
+def test_a_log_is_text_and_nothing_else(browser: Browser, task: str) -> None:
+    page = browser.page(f"{task}/log?stream=stderr&worker=0")
+    assert page.inside_scripts == ""
+    assert "&lt;script&gt;alert(1)" in page.text
+    assert "it has begun" in browser.page(f"{task}/log?stream=INFO").readable
+    response = browser.get(f"{task}/log/file?stream=stderr")
+    assert response.mimetype == "text/plain"
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert response.headers["Content-Disposition"] == 'attachment; filename="toy_0-guest-9999-stderr.log"'
+
+
+def test_a_search_has_the_number_of_all_lines(browser: Browser, task: str) -> None:
+    page = browser.page(f"{task}/log?find=STEP%201")
+    count = sum("step 1" in line for line in LOG.splitlines())
+    assert count > MOST_HITS
+    assert f"{count} lines with" in page.readable
+    assert f"the first {MOST_HITS} are shown" in page.readable
+    hits = [one for one in links(page) if "&at=" in one]
+    assert len(hits) == MOST_HITS
+    offset = int(parse_qs(hits[1])["at"][0])
+    assert LOG.encode()[offset:].split(b"\n")[0].endswith(b"step 10 loss 0.0909")
+    assert "0 lines with" in browser.page(f"{task}/log?find=nothing").readable
+
+
+def test_a_search_in_a_long_log_goes_on(browser: Browser, task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WorkerLog, "most_searched", 100_000)
+    address, count, pages = f"{task}/log?find=step", 0, 0
+    while address:
+        page = browser.page(address)
+        found = re.search(r"(\d+) lines? with", page.readable)
+        assert found is not None
+        count, pages = count + int(found[1]), pages + 1
+        following = [one for one in page.tags if one.attributes.get("rel") == "next"]
+        address = str(following[0].attributes["href"]) if following else ""
+    assert (count, pages) == (6_000, -(-len(LOG) // 100_000))
+
+
+def test_a_log_that_grows_is_followed_with_validators(browser: Browser) -> None:
+    job_id = browser.world.add_job(status=JobStatus.RUNNING, f_start_time=1)
+    browser.world.add_task(job_id, f_status="running", f_party_status="running", f_start_time=1)
+    path = add_worker(browser.world, job_id, 0, 0)
+    path.write_text("one\n")
+    address = f"/board/jobs/{job_id}/tasks/toy_0/log/piece?party=guest-9999&version=0&worker=0"
+    first = browser.get(f"{address}&at=0")
+    assert first.json == {"text": "one\n", "next": 4, "total": 4, "over": False}
+    waits = browser.get(f"{address}&at=4")
+    again = browser.get(f"{address}&at=4", **{"If-None-Match": waits.headers["ETag"]})
+    assert (again.status_code, again.data) == (304, b"")
+    with path.open("a") as file:
+        file.write("two\n")
+    new = browser.get(f"{address}&at=4", **{"If-None-Match": waits.headers["ETag"]})
+    assert (new.status_code, new.json["text"] if new.json else "") == (200, "two\n")
+
+
+def test_a_log_that_is_not_there_is_said_so(browser: Browser, task: str) -> None:
+    assert "has no worker 7" in browser.page(f"{task}/log?worker=7").readable
+    assert "stream:" in browser.page(f"{task}/log?stream=odd", 400).readable
+    assert browser.get(f"{task}/log/piece?worker=7").status_code == 404
+
+
+def test_a_partner_shows_its_log_if_it_shares_it(browser: Browser, task: str) -> None:
+    shared = Answer(data={"text": "hello\n", "next_offset": 6, "bytes": 6, "status": "exited"})
+    browser.world.peers.answers = {"/task/log": shared}
+    page = browser.page(f"{task}/log?party=host-10000")
+    assert "hello" in page.readable
+    assert browser.world.peers.asked[-1][0] == HOST
+    assert "flow task log" in page.readable
+    refused = Answer(retcode=100, retmsg="commands.share_logs is false at host 10000")
+    browser.world.peers.answers = {"/task/log": refused}
+    assert "commands.share_logs is false" in browser.page(f"{task}/log?party=host-10000").readable
+    rest = {"text": "x", "bytes": 6}
+    for odd in ({"text": 5}, {**rest, "next_offset": -1}, {**rest, "next_offset": True}, []):
+        browser.world.peers.answers = {"/task/log": Answer(data=odd)}
+        assert "does not answer as this release expects" in browser.page(f"{task}/log?party=host-10000").readable
+
+
+# ---------------------------------------------------------------------- metrics and files
+
+
+def test_metrics_are_drawn_and_each_chart_has_its_table(browser: Browser, task: str) -> None:
+    page = browser.page(f"{task}/metrics")
+    charts = [one for one in page.tags if one.attributes.get("class") == "chart"]
+    assert len(charts) == 12
+    ids = {str(one.attributes.get("id")) for one in page.tags}
+    assert all(one.attributes["aria-labelledby"] in ids for one in charts)
+    assert sum(one.name == "table" for one in page.tags) == 16 + 1, "each, and a confusion matrix"
+    text = browser.get(f"{task}/metrics.csv?namespace=train&name=loss").text.splitlines()
+    assert (len(text), text[1]) == (41, "0,[0.7],1.0")
+    assert browser.get(f"{task}/metrics.csv?namespace=train&name=none").status_code == 404
+
+
+def test_metrics_are_read_again_only_if_something_new_was_reported(
+    browser: Browser, task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries, calls = browser.world.services.views.board, list[object]()
+    read = queries.metrics
+    monkeypatch.setattr(queries, "metrics", lambda key: (calls.append(key), read(key))[1])
+    first = browser.page(f"{task}/metrics").text
+    assert browser.page(f"{task}/metrics").text == first
+    assert len(calls) == 1
+
+
+def test_a_file_is_downloaded(browser: Browser, task: str) -> None:
+    [link] = [one for one in links(browser.page(task)) if "/file?" in one]
+    response = browser.get(link)
+    assert (response.status_code, response.text) == (200, "{}")
+    assert response.headers["Content-Disposition"] == "attachment; filename=report"
+    assert browser.get(f"{task}/file?output=other").status_code == 404
+    assert "only host 10000 has what it made there" in browser.page(f"{task}/metrics?party=host-10000", 404).readable
+
+
+# ---------------------------------------------------------------------- who may see what
+
+
+def signed_in(world: World, roles: ClientRole) -> Browser:
+    browser = Browser(world)
+    browser.sign_in(add_client(world.home, f"has-{roles.value}", roles, 1))
+    return browser
+
+
+def test_a_reader_sees_no_logs_and_no_files(tmp_path: Path) -> None:
+    world = make_world(tmp_path, client_keys=OWNER)
+    task = f"/board/jobs/{add_filled_task(world)}/tasks/toy_0"
+    reader, auditor, user = (signed_in(world, roles) for roles in (READ, AUDIT | READ, SUBMIT))
+    page = reader.page(task)
+    assert not [one for one in links(page) if "/log" in one or "/file" in one]
+    assert page.forms() == ["/board/sign-out"]
+    assert "Your key has no client role that reads logs" in page.readable
+    for path in (f"{task}/log", f"{task}/log/piece", f"{task}/log/file", f"{task}/file?output=report"):
+        assert reader.get(path).status_code == 403, path
+        assert user.get(path).status_code == 200, path
+    assert reader.get(f"{task}/metrics").status_code == 200
+    assert auditor.get(f"{task}/log").status_code == 200
+    assert auditor.get(f"{task}/file?output=report").status_code == 403
