@@ -19,6 +19,7 @@ from fate_flow.cli.console.wording import party_name, short_digest
 from fate_flow.cli.input import options
 from fate_flow.cli.input.options import given, with_client
 from fate_flow.cli.input.submit_files import overlaid, read_text, submission
+from fate_flow.cli.output.job_output import follow_job_output
 from fate_flow.cli.output.lists import is_for_people, print_jobs, print_outputs, show_as
 from fate_flow.cli.output.unpacked import downloaded, fetch_file, fetch_folder, folder_in
 from fate_flow.cli.output.watch import follow, follow_submitted, show_submitted
@@ -327,13 +328,24 @@ def dsl(
 
 @job.command()
 @options.job_id(required=True)
-@options.output_path(required=True)
+@options.output_path()
+@click.option("-f", "--follow", "is_followed", is_flag=True, help="Print what its workers print, until the job ends.")
 @with_client
-def log(client: Client, **body: Any) -> None:
-    """Download the logs of a job into OUTPUT_PATH/job_<id>_log.
+def log(client: Client, is_followed: bool, **body: Any) -> None:
+    """Download the logs of a job into OUTPUT_PATH/job_<id>_log; or follow what its workers print (-f).
 
+    -f shows the lines of all workers of this party, and of the parties that share them with the job's initiator, from
+    their beginning. The name of the task and the party is in front of each.
+
+    \b
     Example: flow job log -j 202601011200000000000 -o .
+             flow job log -j 202601011200000000000 -f
     """
+    if is_followed == (body["output_path"] is not None):
+        raise click.UsageError("give either -o, for a folder, or -f")
+    if is_followed:
+        follow_job_output(client, body["job_id"])
+        return
     folder = folder_in(body["output_path"], f"job_{body['job_id']}_log")
     answer = fetch_folder(client, "POST", "job/log/download", body, folder)
     if answer is not None:

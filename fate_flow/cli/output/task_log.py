@@ -9,6 +9,7 @@ import click
 
 from fate_flow.cli.connection.client import CallFailed, Client, data_of
 from fate_flow.cli.console.display import printable, tell
+from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.console.wording import reason_of
 from fate_flow.core.model.status import WorkerStatus
 
@@ -37,41 +38,69 @@ def follow_log(client: Client, body: Mapping[str, Any]) -> None:
         raise SystemExit(INTERRUPTED) from None
 
 
-def _follow(client: Client, body: Mapping[str, Any]) -> None:
-    which: tuple[int, int] | None = None
-    offset: int | None = None
-    while True:
-        said = _ask(client, body, offset, is_first=which is None)
+class Printing:
+    """What a worker prints on one stream, read piece by piece."""
+
+    def __init__(self, client: Client, body: Mapping[str, Any], offset: int | None = None) -> None:
+        """`body`: of `task/log`, without an offset. `offset`: of the first byte; None: begin with the last bytes."""
+        self._client = client
+        self._body = body
+        self._which: tuple[int, int] | None = None     # version and attempt
+        self._offset = offset
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether something was read."""
+        return self._which is not None
+
+    def ask(self) -> ServerReply:
+        """Ask for the next piece."""
+        offset = {} if self._offset is None else {"offset": self._offset}
+        return self._client.post("task/log", {**self._body, **offset})
+
+    def read(self, said: Printed) -> tuple[str, bool]:
+        """Return what an answer adds, and whether another process has taken the place of the one that was read: then it
+        is the rest of that one, and the next answer has what the new one prints."""
         now = (said["task_version"], said["attempt"])
-        if which is None and (earlier := _earlier_versions(said)):
+        if self._which in (None, now):
+            self._which, self._offset = now, said["next_offset"]
+            return said["text"], False
+        version, attempt = self._which
+        self._which = now
+        body = {**self._body, "task_version": version, "attempt": attempt, "offset": self._offset}
+        self._offset = 0
+        answer = self._client.post("task/log", body)
+        return data_of(answer)["text"] if answer.is_success else "", True
+
+
+def is_whole(said: Printed) -> bool:
+    """Return whether nothing more was printed when this was answered."""
+    return said["next_offset"] >= said["bytes"] or not said["text"]
+
+
+def _follow(client: Client, body: Mapping[str, Any]) -> None:
+    printing = Printing(client, body)
+    while True:
+        is_first = not printing.has_begun
+        said = _ask(client, printing, is_first=is_first)
+        if is_first and (earlier := _earlier_versions(said)):
             tell(earlier)
-        if which is not None and which != now:
-            _print_rest(client, {**body, "task_version": which[0], "attempt": which[1]}, offset)
-            tell(f"version {now[0]}, attempt {now[1]} begins")
-            which, offset = now, 0
+        text, is_replaced = printing.read(said)
+        click.echo(printable(text), nl=False)
+        if is_replaced:
+            tell(f"version {said['task_version']}, attempt {said['attempt']} begins")
             continue
-        click.echo(printable(said["text"]), nl=False)
-        is_whole = said["next_offset"] >= said["bytes"] or not said["text"]
-        which, offset = now, said["next_offset"]
-        if said["status"] == WorkerStatus.EXITED.value and is_whole:
+        if said["status"] == WorkerStatus.EXITED.value and is_whole(said):
             tell(": ".join(filter(None, ("the worker has exited", said.get("exit_status"), reason_of(said)))))
             return
-        if is_whole:
+        if is_whole(said):
             client.pause(LOOK_SECONDS)
 
 
-def _print_rest(client: Client, body: Mapping[str, Any], offset: int | None) -> None:
-    """Print the last output of a process that was replaced."""
-    answer = client.post("task/log", {**body, "offset": offset})
-    if answer.is_success:
-        click.echo(printable(data_of(answer)["text"]), nl=False)
-
-
-def _ask(client: Client, body: Mapping[str, Any], offset: int | None, *, is_first: bool) -> Printed:
-    """Return the output from `offset` on. Retry unless it is the first request; raise CallFailed if all are refused."""
-    pending = {**body, "offset": offset} if offset is not None else dict(body)
+def _ask(client: Client, printing: Printing, *, is_first: bool) -> Printed:
+    """Return the next piece. Retry unless it is the first request; raise CallFailed if all are refused."""
     for _ in range(1 if is_first else _MOST_LOOKS_WITHOUT_ANSWER):
-        answer = client.post("task/log", pending)
+        answer = printing.ask()
         if answer.is_success:
             break
         client.pause(LOOK_SECONDS)
