@@ -61,8 +61,7 @@ def refusals(ceilings: Ceilings, spec: JobSpec, party: Party, nodes: int, *, is_
         return []
     blocks = {one: blocks_for(spec.conf, spec.parties, one) for one in (party, spec.initiator)}
     asked = _Asked(ceilings, spec, party, blocks, is_own)
-    tasks = [task for task in spec.tasks_of(party) if party not in task.passed_at]
-    found = [*asked.of_job(nodes), *(problem for task in tasks for problem in asked.of_task(task))]
+    found = [*asked.of_job(nodes), *(problem for task in spec.run_at(party) for problem in asked.of_task(task, nodes))]
     return list(dict.fromkeys(found))
 
 
@@ -81,9 +80,11 @@ class _Asked:
 
     def of_job(self, nodes: int) -> Iterator[str]:
         request = request_of(self.party, self.spec.parameters[self.party], nodes)
-        for key in ("task_cores", "task_memory", "task_gpus"):
-            asked = getattr(request, key)
-            yield from self._more(asked, key, partial(self._place, self.party, key))
+        stated = [task.resources_at(self.party) for task in self.spec.run_at(self.party)]
+        for key in ("cores", "memory", "gpus"):
+            if not stated or any(getattr(own, key) is None for own in stated):      # a task has that of the job
+                where = partial(self._place, self.party, f"task_{key}")
+                yield from self._more(getattr(request, f"task_{key}"), f"task_{key}", where)
         yield from self._more(self._job.timeout_seconds, "job_timeout", partial(self._said, "timeout"))
         yield from self._actions(("policies",), self._job.extra)
         yield from self._restarts()
@@ -101,7 +102,13 @@ class _Asked:
                 asked, place = self.spec.retry.for_policies.max_attempts, partial(self._said, "retry", "max_attempts")
                 yield from self._more(asked, "max_attempts", place)
 
-    def of_task(self, task: TaskSpec) -> Iterator[str]:
+    def of_task(self, task: TaskSpec, nodes: int) -> Iterator[str]:
+        stated = task.resources_at(self.party)
+        request = request_of(self.party, self.spec.parameters_of(task, self.party), nodes)
+        for key in ("cores", "memory", "gpus"):
+            if getattr(stated, key) is not None:
+                where = partial(self._place, self.party, "task_conf", task.name, key)
+                yield from self._more(getattr(request, f"task_{key}"), f"task_{key}", where)
         own: Mapping[str, Any] = self._job.extra.get("task_conf", {}).get(task.name, {})
         yield from self._retries(task, own)
         replicas = task.parameters.get(self.party, {}).get("replicas")

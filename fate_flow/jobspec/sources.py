@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.retry import OF_THE_JOB, RetryEvent, RetryRule
-from fate_flow.core.model.spec import JobParameters, JobSpec, Party, TaskSpec
+from fate_flow.core.model.spec import OWN_RESOURCES, JobParameters, JobSpec, Party, TaskSpec
 from fate_flow.jobspec.fate_v1.layers import Block, blocks_for, place_in
 
 DOCUMENT, SERVER, BUILT_IN, PARTY = "document", "server default", "default", "party"
@@ -88,7 +88,7 @@ class Sources:
         for task in self._spec.tasks_of(party):
             values = {
                 "timeout": self._timeout(task, party, blocks), "stop_duration": self._stop(task), **self._retry(task),
-                **self._min_available(task), **self._policies(task),
+                **self._min_available(task), **self._policies(task), **self._resources(task, party, blocks),
             }  # fmt: skip
             for key in ("timeout", "stop_duration"):
                 own = (stated or {}).get((task.name, key))
@@ -110,6 +110,14 @@ class Sources:
         place = self._path_of(blocks, ("task_conf", task.name, "timeout"))
         seconds = task.timeout_at(party)
         return Sourced(seconds, DOCUMENT, place) if place else self._said(blocks, "task_timeout", seconds)
+
+    def _resources(self, task: TaskSpec, party: Party, blocks: list[Block]) -> dict[str, Sourced]:
+        """Return what the task states of its resources."""
+        stated = {key: getattr(task.resources_at(party), key) for key in OWN_RESOURCES}
+        return {
+            key: Sourced(value, DOCUMENT, self._path_of(blocks, ("task_conf", task.name, key)))
+            for key, value in stated.items() if value is not None
+        }  # fmt: skip
 
     def _stop(self, task: TaskSpec) -> Sourced:
         own, job = ("task_conf", task.name, "stop_duration"), ("stop_duration",)

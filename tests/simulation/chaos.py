@@ -20,11 +20,11 @@ from random import Random
 from typing import Any
 
 from fate_flow.core.model.approval import ApprovalRule
-from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.jobspec.parameters import Change
 from tests.kit.job_documents import job
+from tests.kit.task_needs import with_needs
 from tests.simulation.parsing import parsed_once
-from tests.simulation.policies import restart, some_policies
+from tests.simulation.policies import restart, some_ceilings, some_policies
 from tests.simulation.troubles import (
     TROUBLES,
     Trouble,
@@ -85,6 +85,7 @@ class Style:
     command_keep: int            # milliseconds until a command that nobody answers is dropped
     programs: float = 0.5        # how many jobs have tasks that are programs of the user's own
     elastic: float = 0.4         # how many of those have workers that come and go
+    needs: float = 0.0           # how many jobs have tasks that state resources of their own
     gpus: float = 0.0            # how many jobs ask for GPUs, which each party has two of, on an engine of their own
 
 
@@ -129,13 +130,6 @@ def style_of(draw: Random) -> Style:
     )
 
 
-def _ceilings(draw: Random) -> dict[str, Ceilings]:
-    """Sometimes one of two parties that most jobs have is stricter than the jobs of a story are."""
-    if draw.random() < 0.8:
-        return {}
-    return {draw.choice(["9999", "10000"]): Ceilings(max_attempts=draw.choice([1, 2]))}
-
-
 def _stalled(draw: Random, style: Style) -> Style:
     """Now and then, where tasks last that long, a party stands still until the others have given it up."""
     if style.longest_task < LONG_TASK or draw.random() < 0.7:
@@ -167,6 +161,7 @@ class Story:
         self._limit_draw = Random(f"limit {seed}")
         self._approvals = fixed.pop("approvals", 0.25)
         self._gpu_draw = Random(f"gpu {seed}")
+        self._need_draw = Random(f"need {seed}")
         self._return_draw = Random(f"return {seed}")
         self._returns = fixed.pop("returns", self._return_draw.choice([0.0, 0.0, 0.7]))     # of jobs that ask for it
         style = _stalled(Random(f"stall {seed}"), style_of(self._draw))
@@ -177,7 +172,7 @@ class Story:
         self.world = World(
             seed, parties=style.parties, cores=style.cores, faults=self._faults, store=store,
             rules=replace(RULES, command_keep=style.command_keep), memory=4_000 if style.has_memory else 0,
-            servers=style.servers, ceilings_at=_ceilings(Random(f"ceilings {seed}")),
+            servers=style.servers, ceilings_at=some_ceilings(Random(f"ceilings {seed}")),
             approval=self._approval(style.parties), gpus=2 if style.gpus else 0,
         )  # fmt: skip
         self.world.longest_task = style.longest_task
@@ -227,6 +222,10 @@ class Story:
         fewest, rules = self._fewest(hosts), self._rules(graph)
         limit = self._limit_draw.randint(2, 30) if self._limit_draw.random() < 0.1 else 0
         commands = self._commands(graph, retries, rules)
+        if self._need_draw.random() < self._style.needs:
+            parallelism = 2 if self._style.cores >= 2 * cores and hosts != parties else parallelism
+            most = self._style.cores // (2 if hosts == parties else parallelism)
+            rules = {**rules, "task_conf": with_needs(self._need_draw, graph, rules, most, self._style.has_memory)}
         document = job(
             {"guest": parties[:1], "host": hosts}, graph, cores=cores, parallelism=parallelism, retries=retries,
             retry_delay=self._delay_draw.choice([1, 1, 3, 6]),

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from fate_flow.core.model.policy import FOLLOWS, PolicyAction, PolicyEvent
+from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.store.values import Document
 
 LONGEST_DELAY = 5.0
@@ -65,3 +66,10 @@ def restart(rules: Mapping[str, Any]) -> bool:
     """Whether a rule of a job or of one of its tasks begins a task again."""
     lists = [rules.get("policies") or [], *(own["policies"] for own in rules.get("task_conf", {}).values())]
     return any(PolicyAction(one["action"]) in _RESTARTS for policies in lists for one in policies)
+
+
+def some_ceilings(draw: Random) -> dict[str, Ceilings]:
+    """Sometimes one of two parties that most jobs have is stricter than the jobs of a story are."""
+    if draw.random() < 0.8:
+        return {}
+    return {draw.choice(["9999", "10000"]): Ceilings(max_attempts=draw.choice([1, 2]))}

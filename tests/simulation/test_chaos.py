@@ -3,6 +3,8 @@ transcript; `python -m tests.simulation.chaos --seeds 20000 --first 2000` tries 
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.simulation.chaos import Story, Totals, processes, run_seed, run_seeds
@@ -52,6 +54,13 @@ def test_a_seed_replays_to_the_letter() -> None:
 def test_both_stores_tell_the_same_story(seed: int) -> None:
     """But where a process dies between two writes (22): one stores in two steps what the other does in one."""
     assert run_seed(seed).transcript == run_seed(seed, "sqlite").transcript
+
+
+def test_tasks_with_resources_of_their_own_break_no_rule() -> None:
+    """The tasks that run at once need no more than their job has reserved."""
+    style: dict[str, Any] = {"needs": 1.0, "cores": 6, "programs": 0.0}
+    unequal = sum(Story(seed, "memory", **style).run().acted["unequal tasks at once"] for seed in range(5))
+    assert unequal > 0, "tasks with different needs run at once"
 
 
 def test_gpus_on_an_engine_of_their_own_break_no_rule() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import floor
 from typing import Any
@@ -56,7 +56,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Request:
-    """Cores, MB of memory and GPUs, for one task and for the whole job."""
+    """Cores, MB of memory and GPUs, for one task that states none of its own, and for the whole job."""
 
     task_cores: int
     task_memory: int
@@ -70,21 +70,35 @@ NOTHING = Request(0, 0, 0, 0)
 CORES_PER_NODE = "eggroll.session.processors.per.node"
 
 
-def request_of(party: Party, parameters: JobParameters, nodes: int) -> Request:
-    """Return what the job reserves at this party. An arbiter takes nothing."""
+def request_of(
+    party: Party, parameters: JobParameters, nodes: int, tasks: Iterable[JobParameters] = ()
+) -> Request:
+    """Return what the job reserves at this party. An arbiter takes nothing.
+
+    `tasks`: the parameters of each task that runs there. As many run at once as `task_parallelism` says, whichever they
+    are, so the job reserves the largest needs of so many tasks. If no task differs from the job, it reserves as FATE
+    does: so many times the need of a task, also where there are fewer tasks."""
     if party.role == "arbiter":
         return NOTHING
+    one, every = _of_one_task(parameters, nodes), [_of_one_task(own, nodes) for own in tasks]
+    cores, memory, gpus = (
+        _together(of_job, [own[place] for own in every], parameters.task_parallelism)
+        for place, of_job in enumerate(one)
+    )
+    return Request(one[0], one[1], cores, memory, one[2], gpus)
+
+
+def _of_one_task(parameters: JobParameters, nodes: int) -> tuple[int, int, int]:
+    """Return cores, memory and GPUs. Cores are whole ones of each node."""
     nodes = max(1, nodes)
     per_node = cores_per_node(parameters.extra) or max(1, parameters.task_cores // nodes)
-    task_cores = per_node * nodes
-    return Request(
-        task_cores,
-        parameters.task_memory,
-        task_cores * parameters.task_parallelism,
-        parameters.task_memory * parameters.task_parallelism,
-        parameters.task_gpus,
-        parameters.task_gpus * parameters.task_parallelism,
-    )
+    return per_node * nodes, parameters.task_memory, parameters.task_gpus
+
+
+def _together(of_job: int, of_tasks: Collection[int], at_once: int) -> int:
+    if all(own == of_job for own in of_tasks):
+        return of_job * at_once
+    return sum(sorted(of_tasks, reverse=True)[:at_once])
 
 
 def cores_per_node(extra: Mapping[str, Any]) -> int:

@@ -8,7 +8,7 @@ one or several sources, its outputs by kind and alias, a stage, and parameters t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from fate_flow.core.model.artifact import DEFAULT_STAGE
@@ -119,6 +119,21 @@ class Port:
 
 
 @dataclass(frozen=True)
+class OwnResources:
+    """What one task states of its resources at a party; None: as the job says for all its tasks."""
+
+    cores: int | None = None
+    memory: int | None = None            # MB
+    gpus: int | None = None
+    queue: str | None = None             # a word like `JobParameters.queue`; empty: as each party decides
+
+
+AS_THE_JOB = OwnResources()
+OWN_RESOURCES = tuple(one.name for one in fields(OwnResources))
+"""Their names, also in documents: in `task_conf` of a task, in `resources` of a job file, in `engine_run` of a DAG."""
+
+
+@dataclass(frozen=True)
 class TaskSpec:
     """One component of the DAG over all its parties."""
 
@@ -133,6 +148,7 @@ class TaskSpec:
     stage: str = DEFAULT_STAGE
     timeout_seconds: int = 0                    # 0: only the limit of the job applies
     party_timeouts: Mapping[Party, int] = field(default_factory=dict)   # limits that differ at a party
+    resources: Mapping[Party, OwnResources] = field(default_factory=dict)   # where it states some of its own
     retry: RetryRule = NEVER_AGAIN
     stop_seconds: float | None = None           # from SIGTERM to SIGKILL; None: the configuration of each party
     priority: int = 0                           # among the tasks of the job that may start; higher first
@@ -180,6 +196,10 @@ class TaskSpec:
         given = self.parameters.get(party, {})
         table = given if self.reads_by_name else given.get("table")
         return table if isinstance(table, Mapping) else {}
+
+    def resources_at(self, party: Party) -> OwnResources:
+        """Return what it states of its resources at this party."""
+        return self.resources.get(party, AS_THE_JOB)
 
     def timeout_at(self, party: Party) -> int:
         """Return for how many seconds its worker may run at this party; 0 if only the limit of the job applies."""
@@ -253,6 +273,18 @@ class JobSpec:
         """The parameters of the initiator."""
         return self.parameters[self.initiator]
 
+    def parameters_of(self, task: TaskSpec, party: Party) -> JobParameters:
+        """Return the parameters of a party as they are for one of its tasks, which may state resources of its own."""
+        own, of_job = task.resources_at(party), self.parameters[party]
+        if own == AS_THE_JOB:
+            return of_job
+        stated: dict[str, Any] = {
+            "task_cores": own.cores, "task_memory": own.memory, "task_gpus": own.gpus, "queue": own.queue,
+        }  # fmt: skip
+        if own.cores is not None:                # FATE's key for a node counts more than the cores of the job alone
+            stated["extra"] = {key: value for key, value in of_job.extra.items() if key != "eggroll_run"}
+        return replace(of_job, **{key: value for key, value in stated.items() if value is not None})
+
     @property
     def changeable_conf(self) -> dict[str, Any]:
         """The part of the conf that other parties get when it was changed."""
@@ -260,6 +292,10 @@ class JobSpec:
 
     def tasks_of(self, party: Party) -> tuple[TaskSpec, ...]:
         return tuple(task for task in self.tasks.values() if party in task.parties)
+
+    def run_at(self, party: Party) -> tuple[TaskSpec, ...]:
+        """Return the tasks with a worker at this party: those that it does not pass."""
+        return tuple(task for task in self.tasks_of(party) if party not in task.passed_at)
 
     @property
     def roles(self) -> dict[str, list[int]]:

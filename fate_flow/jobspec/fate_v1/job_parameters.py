@@ -274,6 +274,7 @@ _NOT_IN_FATE = frozenset({"task_gpus", "queue", "longest_pending"})
 _REMOVED = frozenset({"work_mode", "backend"})
 _INHERITANCE = "inheritance_info"
 _OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {
+    "cores": _above_zero, "memory": _zero_or_more, "gpus": _zero_or_more, "queue": _queue,
     "timeout": _zero_or_more, "stop_duration": _seconds, "retry": read_retry, "policies": read_policies,
     "priority": _priority, "min_available": read_minimum, "after": read_after,
     "ports": read_ports, "stage": _one_of(*STAGES), PARTIES: read_parties, INPUT_PARTIES: read_input_parties,

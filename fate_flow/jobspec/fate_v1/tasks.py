@@ -17,7 +17,16 @@ from fate_flow.core.model.modules import (
 )
 from fate_flow.core.model.policy import Policy, PolicyAction, may_restart_task
 from fate_flow.core.model.program import ProgramSpec, counted_program, problems_of_counts
-from fate_flow.core.model.spec import JobParameters, Party, Port, Stored, TaskSpec
+from fate_flow.core.model.spec import (
+    AS_THE_JOB,
+    OWN_RESOURCES,
+    JobParameters,
+    OwnResources,
+    Party,
+    Port,
+    Stored,
+    TaskSpec,
+)
 from fate_flow.jobspec.fate_v1.after_document import after_of
 from fate_flow.jobspec.fate_v1.dsl import Component
 from fate_flow.jobspec.fate_v1.input_rules import InputRules, inputs_read, stored_read
@@ -121,7 +130,13 @@ class Tasks:
             stop_seconds=_stop_duration(self.parameters[self.initiator], component.name),
             priority=_of_task(self.parameters[self.initiator], component.name).get("priority", 0),
             party_timeouts={party: own for party, own in limits.items() if own != limit},
+            resources={party: own for party, own in self._resources(component, parties).items() if own != AS_THE_JOB},
         )
+
+    def _resources(self, component: Component, parties: tuple[Party, ...]) -> dict[Party, OwnResources]:
+        """Return what the task states of its resources at each party."""
+        stated = {party: _of_task(self.parameters[party], component.name) for party in parties}
+        return {party: OwnResources(**{key: own.get(key) for key in OWN_RESOURCES}) for party, own in stated.items()}
 
     def _stored(
         self, component: Component, party: Party, given: Mapping[str, Any]

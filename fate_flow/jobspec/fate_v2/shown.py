@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fate_flow.core.model.spec import Party
+from fate_flow.core.model.spec import OWN_RESOURCES, Party
 from fate_flow.jobspec.fate_v1.layers import meant_by
 from fate_flow.jobspec.fate_v1.stored_inputs import KEY as STORED_INPUTS
 from fate_flow.jobspec.fate_v1.stored_inputs import OUTPUT as OTHER_OUTPUT
@@ -90,7 +90,9 @@ def _task(name: str, component: Mapping[str, Any], conf: Mapping[str, Any], part
     ]  # fmt: skip
     module, provider = str(component.get("module")), component.get("provider")
     prefix, _, ref = module.rpartition(".")
-    task_conf = {"timeout": said["timeout"]} if said.get("timeout") else {}
+    task_conf: dict[str, Any] = {"timeout": said["timeout"]} if said.get("timeout") else {}
+    if own := {key: said[key] for key in OWN_RESOURCES if said.get(key) is not None}:
+        task_conf["engine_run"] = own
     if prefix or isinstance(provider, str):
         name_of, _, version = str(provider or prefix).partition("@")
         task_conf["provider"] = f"{name_of}:{version}@{DEVICE}" if version else name_of

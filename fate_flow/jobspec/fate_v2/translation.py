@@ -8,7 +8,7 @@ from typing import Any
 from fate_flow.core.model.artifact import DATA, DEFAULT_STAGE, MODEL, STAGES, keys_of
 from fate_flow.core.model.grammar import shown, shown_key
 from fate_flow.core.model.modules import DescribesArtifacts, ModuleInfo
-from fate_flow.core.model.spec import Party
+from fate_flow.core.model.spec import OWN_RESOURCES, Party
 from fate_flow.jobspec.fate_v1.placing import COMMON, CONF, COPIED, JOB_PARAMETERS, PathsElsewhere, Placing
 from fate_flow.jobspec.fate_v1.stored_inputs import KEY as STORED_INPUTS
 from fate_flow.jobspec.fate_v2.inheritance import INHERITANCE, Inheritance, read_inheritance
@@ -171,14 +171,21 @@ class Translation(Placing):
             conf.only(_TASK_CONF)
             self.put(conf.at("timeout"), *limits, "timeout")
             _refuse_launchers(conf)
-            if conf.at("engine_run").value:
-                conf.at("engine_run").wrong("resources of a single task are not offered; set dag.conf.task.engine_run")
+            self._resources(conf.at("engine_run"), *limits)
         self._seats(task, *limits)
         self._outputs(task.at("outputs"), module, *place, "output")
         parameters = task.at("parameters")
         if parameters.is_given and parameters.is_object():
             _refuse_need_run(parameters)
             self.put(parameters, CONF, COPIED, "common", name, value=dict(parameters.value))
+
+    def _resources(self, engine: Node, *limits: str) -> None:
+        """Put the resources of one task: cores as in FATE 2, and with the same names as in a job file the others."""
+        if not engine.is_given or not engine.is_object():
+            return
+        engine.nothing_but(OWN_RESOURCES)
+        for key in OWN_RESOURCES:
+            self.put(engine.at(key), *limits, key)
 
     def _is_inherited(self, name: str) -> bool:
         return self.inherited is not None and name in self.inherited.models.tasks

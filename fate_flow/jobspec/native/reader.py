@@ -15,7 +15,7 @@ from fate_flow.core.model.artifact import DATA, ArtifactInfos
 from fate_flow.core.model.document import JobDocument, Paths
 from fate_flow.core.model.grammar import shown, shown_key
 from fate_flow.core.model.modules import DescribesArtifacts, ModuleInfo
-from fate_flow.core.model.spec import JobParameters, JobSpec, Party
+from fate_flow.core.model.spec import OWN_RESOURCES, JobParameters, JobSpec, Party
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
 from fate_flow.jobspec.fate_v1.model_name import with_model
@@ -191,12 +191,20 @@ class Translation(Placing):
         limits = (*_LIMITS, name)
         for key in ("stage", "timeout", "after", PARTIES, "ports", *LIFECYCLE):
             self.put(task.at(key), *limits, key)
+        self._resources(task, *limits)
         self.came(task, *limits)
         for at, block in self._at(task):
-            self.put(block.at("timeout"), _CONF, _JOB_PARAMETERS, "role", *at, "task_conf", name, "timeout")
+            there = (_CONF, _JOB_PARAMETERS, "role", *at, "task_conf", name)
+            self.put(block.at("timeout"), *there, "timeout")
+            self._resources(block, *there)
             self._copy(block, _CONF, _COPIED, "role", *at, name)
             for key, one in block.at("inputs").members().items():
                 self.put(one, _CONF, _COPIED, "role", *at, name, STORED_INPUTS, key)
+
+    def _resources(self, block: Node, *place: str) -> None:
+        """Put what a task states of its resources, for all its parties or for one block of them."""
+        for key in OWN_RESOURCES:
+            self.put(block.at("resources").at(key), *place, key)
 
     def _stage(self, file: Node) -> None:
         """Give the stage of the job to each task that names none and whose component has it."""

@@ -190,15 +190,20 @@ LIFECYCLE: Mapping[str, Schema] = {
 """The life cycle keys of a job, which a task may override. They have the same names in `job_parameters.common` and in
 its `task_conf.<task>`, whose readers check their values: a new key is one line here."""
 
-_RESOURCES = an_object(
-    "Resources of each task at each party; by default, those in the configuration of the initiator's server.",
-    cores=a_whole("Cores of a task.", 1),
-    memory=a_whole("Memory of a task in MB.", 0),
-    gpus=a_whole("GPUs of a task.", 0),
-    queue=a_text(
+_OF_ONE_TASK: Mapping[str, Schema] = {
+    "cores": a_whole("Cores of a task.", 1),
+    "memory": a_whole("Memory of a task in MB.", 0),
+    "gpus": a_whole("GPUs of a task.", 0),
+    "queue": a_text(
         "A queue, which each party maps to one of its engines; by default, as each party decides.",
         f"^({QUEUE_PATTERN})?$", f"a queue ({QUEUE_IS})",
     ),
+}
+"""The resources of each task of a job, which a task may override."""
+
+_RESOURCES = an_object(
+    "Resources of each task at each party; by default, those in the configuration of the initiator's server.",
+    **_OF_ONE_TASK,
     longest_pending=a_number(
         "Seconds that a worker may wait for a place in the cluster of a party, which may let it wait for less; 0: as "
         "long as the party lets it.", default=0,
@@ -206,6 +211,10 @@ _RESOURCES = an_object(
     parallelism=a_whole("Number of tasks that run at the same time; all of this is reserved for each of them.", 1),
     partitions=a_whole("Parts of each data frame that is made of a table; by default the cores of a task.", 1),
 )
+_TASK_RESOURCES = an_object(
+    "Resources of this task; by default, those of the job. A queue has to lead to the same engine of a party as the "
+    "queue of the job.", **_OF_ONE_TASK,
+)  # fmt: skip
 _TASK_TIMEOUT = a_whole("Maximum seconds of one attempt; 0: no limit.", 0)
 _WHERE = f"^{_ROLE}( {_ID})?$", "a role or a party, such as host or host 10001"
 
@@ -249,10 +258,12 @@ _TASK = an_object(
             ),
             run={"description": "Whether the task runs there.", "type": "boolean", "default": True},
             timeout=_TASK_TIMEOUT,
+            resources={"$ref": "#/$defs/task_resources"},
         ),
         "By role (host) or by party (host 10001); a party takes precedence over its role.",
     ),
     timeout=_TASK_TIMEOUT,
+    resources={"$ref": "#/$defs/task_resources"},
     **LIFECYCLE,
 )  # fmt: skip
 
@@ -294,7 +305,7 @@ JOB: Schema = {
         **LIFECYCLE,
     ),
     "$defs": {
-        "task": _TASK, "retry": _RETRY, "policies": _POLICIES, "resources": _RESOURCES, "table": _NAMED_TABLE,
-        "output": _NAMED_OUTPUT,
+        "task": _TASK, "retry": _RETRY, "policies": _POLICIES, "resources": _RESOURCES,
+        "task_resources": _TASK_RESOURCES, "table": _NAMED_TABLE, "output": _NAMED_OUTPUT,
     },
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from fate_flow.core.access.authority import PARTY_0, JobBinding, Said, Statement, objection, party_id_of
 from fate_flow.core.access.key_list import KeyState
@@ -34,10 +35,12 @@ from fate_flow.services.models.lookup import why_models_are_missing, why_name_is
 from fate_flow.services.participant.rows import plain_v1_incarnation
 from fate_flow.services.workers.allowed import above_ceilings, granted_programs, not_granted
 from fate_flow.services.workers.holding import check_quota_of_held
-from fate_flow.services.workers.placement import placement, request_at
+from fate_flow.services.workers.placement import COMMON_PARAMETERS, placement, request_at, why_task_not_placed
 from fate_flow.services.workers.tables import TablesAtSubmit
 from fate_flow.store.contract.party_keys import message_keys
 from fate_flow.store.values import Document
+
+_MOST_NAMED = 3          # tasks in a refusal
 
 
 @dataclass(frozen=True)
@@ -118,19 +121,34 @@ def request(unit: UnitOfWork, spec: JobSpec, party: Party) -> Claim:
     size = context.engines.size_of(place.engine or context.engines.default)
     found = excess(requests, size, party, is_own=is_own)
     if found is not None:
-        places = ", ".join(spec.paths.of(f"job_runtime_conf.job_parameters.common.{key}") for key in found.keys)
-        raise OperationFailed(f"the job {found.message} ({places})")
+        raise OperationFailed(f"the job {found.message} ({', '.join(_places_of(spec, seats, found.what))})")
+    for task in spec.run_at(party):
+        if why := why_task_not_placed(context, spec, task, party):
+            raise OperationFailed(why)
     _check_gpus_of_programs(spec, party)
     own = request_at(context, spec, party)
     return Claim(own.cores, own.memory, engine=place.engine, gpus=own.gpus)
 
 
+def _places_of(spec: JobSpec, seats: Iterable[Party], what: str) -> Iterator[str]:
+    """Yield the keys that say how much a job asks for: of the job, and of the first tasks that state it themselves."""
+    yield spec.paths.of(f"{COMMON_PARAMETERS}.task_{what}")
+    stated = (
+        task.name for task in spec.tasks.values()
+        if any(getattr(task.resources_at(seat), what) is not None for seat in seats)
+    )  # fmt: skip
+    for name in islice(stated, _MOST_NAMED):
+        yield spec.paths.of(f"{COMMON_PARAMETERS}.task_conf.{name}.{what}")
+    yield spec.paths.of(f"{COMMON_PARAMETERS}.task_parallelism")
+
+
 def _check_gpus_of_programs(spec: JobSpec, party: Party) -> None:
     """Check that the workers of each program get the same number of GPUs. Raises OperationFailed."""
-    gpus = spec.parameters[party].task_gpus
     for task, program in _programs_of(spec, party):
+        gpus = spec.parameters_of(task, party).task_gpus
         if gpus % program.min_replicas:
-            place = spec.paths.of("job_runtime_conf.job_parameters.common.task_gpus")
+            key = "task_gpus" if task.resources_at(party).gpus is None else f"task_conf.{task.name}.gpus"
+            place = spec.paths.of(f"{COMMON_PARAMETERS}.{key}")
             raise OperationFailed(
                 f"{place}: {counted(gpus, 'GPU')} cannot be shared evenly by the {program.min_replicas} workers of "
                 f"{task.name} at {party}; write a multiple of {program.min_replicas}"

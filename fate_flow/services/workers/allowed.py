@@ -17,7 +17,7 @@ from fate_flow.jobspec.ceilings import refusals
 from fate_flow.services.artifacts.inputs import named_things
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.holding import asked_by, granted_of, is_own
-from fate_flow.services.workers.placement import nodes_for, why_not_placed
+from fate_flow.services.workers.placement import nodes_for, why_not_placed, why_task_not_placed
 
 _MOST_NAMED = 10          # one message between parties is 1,000 characters long
 
@@ -136,6 +136,7 @@ def why_not_now(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> str:
         or not_granted(unit, spec, key.party, key.name)
         or above_ceilings(unit, spec, key.party)
         or why_not_placed(unit.context, spec, key.party)
+        or why_task_not_placed(unit.context, spec, spec.tasks[key.name], key.party)
     )
 
 

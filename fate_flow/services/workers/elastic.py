@@ -12,7 +12,6 @@ from dataclasses import replace
 from fate_flow.core.model.job import Claim, EngineState, Job, JobKey, Task, TaskKey, Worker
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.resources import request_of
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.core.planning.elastic import held_by, overdrawn, part_of_one, shortfall, to_lend, vacant
@@ -24,7 +23,7 @@ from fate_flow.services.workers.ending import dismiss
 from fate_flow.services.workers.holding import left_for
 from fate_flow.services.workers.launching import A_MOMENT, forget_old, launch_later, new_worker
 from fate_flow.services.workers.needs import with_devices
-from fate_flow.services.workers.placement import engine_for
+from fate_flow.services.workers.placement import engine_for, request_of_task_at
 
 PENDING_LASTS = 8_000
 """How long a request stays pending without being repeated, in ms beyond four pauses (`retry_wait`): the longest time
@@ -126,8 +125,8 @@ def _begin(unit: UnitOfWork, key: TaskKey) -> None:
     engine = workers[0].engine
     if engine not in unit.context.engines:
         return
-    size, left = unit.context.engines.size_of(engine), _left_for_job(unit, key.job_id, engine)
-    part = part_of_one(request_of(key.party, spec.parameters[key.party], size.nodes), command)
+    left = _left_for_job(unit, key.job_id, engine)
+    part = part_of_one(request_of_task_at(unit.context, spec, spec.tasks[key.name], key.party, engine), command)
     for slot in vacant(command, workers):
         before = max((one for one in workers if one.slot == slot), key=lambda one: one.attempt, default=None)
         worker = with_devices(unit, spec, _next_in(unit, key, engine, slot, before, part))

@@ -34,7 +34,7 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
     ).inputs_of(key, is_own)  # fmt: skip
     if isinstance(inputs, str):
         return inputs
-    parameters = spec.parameters[key.party]
+    parameters = spec.parameters_of(task_spec, key.party)
     timeout_seconds = unit.context.ceilings.timeout_of(task_spec.timeout_at(key.party))
     need = need_at(unit, spec, worker, timeout_seconds)
     if why := missing_devices(unit, worker, need):

@@ -10,23 +10,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fate_flow.core.model.job import Worker
-from fate_flow.core.model.resources import Need, request_of
+from fate_flow.core.model.resources import Need
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.planning.elastic import need_of
 from fate_flow.core.text.phrases import counted
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.workers.placement import known_placement
+from fate_flow.services.workers.placement import queue_of_task, request_of_task_at
 
 
 def need_at(unit: UnitOfWork, spec: JobSpec, worker: Worker, time_limit_seconds: int = 0) -> Need:
     """Return what this worker alone needs. `time_limit_seconds`: 0: it may run for as long as its job."""
-    key, engines = worker.task, unit.context.engines
-    place = known_placement(unit.context, spec, key.party)
-    queue = place.queue if (place.engine or engines.default) == worker.engine else ""
-    parameters = spec.parameters[key.party]
-    request = request_of(key.party, parameters, engines.nodes_of(worker.engine))
-    need = need_of(request, spec.tasks[key.name].programs.get(key.party), worker, time_limit_seconds, queue)
-    return replace(need, longest_pending_seconds=parameters.longest_pending_seconds)
+    task, party = spec.tasks[worker.task.name], worker.task.party
+    queue = queue_of_task(unit.context, spec, task, party, worker.engine)
+    request = request_of_task_at(unit.context, spec, task, party, worker.engine)
+    need = need_of(request, task.programs.get(party), worker, time_limit_seconds, queue)
+    return replace(need, longest_pending_seconds=spec.parameters[party].longest_pending_seconds)
 
 
 def with_devices(unit: UnitOfWork, spec: JobSpec, worker: Worker) -> Worker:

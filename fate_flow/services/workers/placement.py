@@ -9,10 +9,12 @@ from fate_flow.core.model.errors import OperationFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import Job
 from fate_flow.core.model.resources import Request, request_of
-from fate_flow.core.model.spec import JobSpec, Party
+from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.quotas.queues import Placement
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.unit_of_work import UnitOfWork
+
+COMMON_PARAMETERS = "job_runtime_conf.job_parameters.common"
 
 
 def placement(context: Context, spec: JobSpec, seat: Party) -> Placement:
@@ -33,7 +35,8 @@ def known_placement(context: Context, spec: JobSpec, seat: Party) -> Placement:
     if found.engine:
         return found
     open_ones = _open_to(context, initiator)
-    fitting = (name for name in open_ones if not parameters.task_gpus or context.engines.size_of(name).gpus)
+    asks_for_gpus = parameters.task_gpus or any(spec.parameters_of(task, seat).task_gpus for task in spec.run_at(seat))
+    fitting = (name for name in open_ones if not asks_for_gpus or context.engines.size_of(name).gpus)
     chosen = next(fitting, next(iter(open_ones), ""))
     return Placement("" if chosen == context.engines.default else chosen, found.queue)
 
@@ -56,7 +59,7 @@ def why_not_placed(context: Context, spec: JobSpec, seat: Party) -> str:
         return ""
     if found is not None:
         return f"{seat} has no engine for jobs of party {initiator}"
-    place = spec.paths.of("job_runtime_conf.job_parameters.common.queue")
+    place = spec.paths.of(f"{COMMON_PARAMETERS}.queue")
     if initiator != context.party_id:
         return f"{place}: {seat} has no queue {shown(word)} for jobs of party {initiator}"
     known = ", ".join(context.queues.known_to(initiator)) or "none"
@@ -77,7 +80,40 @@ def nodes_for(context: Context, spec: JobSpec, seat: Party) -> int:
 
 def request_at(context: Context, spec: JobSpec, seat: Party) -> Request:
     """Return what a seat of a job reserves; of a seat of another party, what it would reserve here."""
-    return request_of(seat, spec.parameters[seat], nodes_for(context, spec, seat))
+    tasks = (spec.parameters_of(task, seat) for task in spec.run_at(seat))
+    return request_of(seat, spec.parameters[seat], nodes_for(context, spec, seat), tasks)
+
+
+def request_of_task_at(context: Context, spec: JobSpec, task: TaskSpec, seat: Party, engine: str) -> Request:
+    """Return what one task takes for this seat on the engine."""
+    return request_of(seat, spec.parameters_of(task, seat), context.engines.nodes_of(engine))
+
+
+def why_task_not_placed(context: Context, spec: JobSpec, task: TaskSpec, seat: Party) -> str:
+    """Return why the queue that a task names is refused: this party does not have it for the initiator, or it leads to
+    another engine than that on which the job reserves. Empty if it is not, or if the task names none."""
+    word = spec.parameters_of(task, seat).queue
+    if word == spec.parameters[seat].queue:
+        return ""
+    initiator, default = _initiator(context, spec), context.engines.default
+    place = spec.paths.of(f"{COMMON_PARAMETERS}.task_conf.{task.name}.queue")
+    found, of_job = context.queues.place(word, initiator), known_placement(context, spec, seat)
+    if found is None:
+        return f"{place}: {seat} has no queue {shown(word)} for jobs of party {initiator}"
+    if (found.engine or default) != (of_job.engine or default):
+        return (
+            f"{place}: queue {shown(word)} of {seat} is on another engine than that on which the job reserves there: "
+            "all tasks of a job run on one engine of a party"
+        )
+    return ""
+
+
+def queue_of_task(context: Context, spec: JobSpec, task: TaskSpec, seat: Party, engine: str) -> str:
+    """Return the queue of the workers of a task in the words of the engine; empty: the one that it has for this."""
+    word, place = spec.parameters_of(task, seat).queue, known_placement(context, spec, seat)
+    if word != spec.parameters[seat].queue:
+        place = context.queues.place(word, _initiator(context, spec)) or place
+    return place.queue if (place.engine or context.engines.default) == engine else ""
 
 
 def engine_for(unit: UnitOfWork, job: Job) -> str:

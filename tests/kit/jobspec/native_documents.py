@@ -75,14 +75,15 @@ FULL: Mapping[str, Any] = {
             "parameters": {"alpha": {"beta": [1, 2]}},
             "at": {
                 "guest": {
-                    "parameters": {"label": "y"}, "run": True, "timeout": 11, "inputs": {
+                    "parameters": {"label": "y"}, "run": True, "timeout": 11,
+                    "resources": {"cores": 14, "memory": 15, "gpus": 16, "queue": "there"}, "inputs": {
                         "named": {"table": {"namespace": "n2", "name": "t2"}},
                         "made": {"output": {"job_id": "2027", "task": "f2", "output": "o2"}},
                     },
                 },
                 "host 9004": {"parameters": {"gamma": 2}, "run": False, "timeout": 12},
             },
-            "timeout": 13,
+            "timeout": 13, "resources": {"cores": 17, "memory": 18, "gpus": 19, "queue": "own"},
             **LIFECYCLE,
         },
         "read": {"component": "Reader", "outputs": {"data": ["raw"], "model": ["m"], "cache": ["c"]}},

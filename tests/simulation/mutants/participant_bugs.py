@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import fate_flow.core.planning.actions as actions
+from fate_flow.core.model import resources
 from fate_flow.core.model.job import CommandKind
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
@@ -18,6 +19,22 @@ from fate_flow.services.scheduling.capacity import CapacityNotifier, _Capacity
 from fate_flow.services.upkeep.maintenance import Maintenance
 from fate_flow.services.workers import ending, launching, watch
 from tests.simulation.mutants import initiator_bugs
+
+
+def reserves_the_smallest_needs() -> AbstractContextManager[Any]:
+    def together(of_job: int, of_tasks: Any, at_once: int) -> int:
+        return of_job * at_once if set(of_tasks) <= {of_job} else sum(sorted(of_tasks)[:at_once])
+
+    return patch.object(resources, "_together", together)
+
+
+def reserves_for_one_task() -> AbstractContextManager[Any]:
+    """As many as run at once are forgotten where tasks have needs of their own."""
+
+    def together(of_job: int, of_tasks: Any, at_once: int) -> int:
+        return of_job * at_once if set(of_tasks) <= {of_job} else max(of_tasks)
+
+    return patch.object(resources, "_together", together)
 
 
 @contextmanager

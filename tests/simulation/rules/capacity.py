@@ -12,10 +12,12 @@ from fate_flow.core.model.resources import LOCAL
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.core.planning.elastic import held_by
 from fate_flow.core.planning.queue import fits
+from fate_flow.services.context.ports import LaunchOrder
 from tests.simulation.rules.rows import Rules, Seen
 from tests.simulation.world.stores import Changes
 
 if TYPE_CHECKING:
+    from tests.simulation.world.engine import FakeWorker
     from tests.simulation.world.party import SimParty
     from tests.simulation.world.world import World
 
@@ -58,6 +60,21 @@ class CapacityRules(Rules):
         twice = [device for device, count in given.items() if count > 1]
         if twice:
             self._fail(f"two workers of party {party.party_id} have {twice}")
+
+    def check_needs(self, party: SimParty, worker: FakeWorker, living: Iterable[FakeWorker], job: Job | None) -> None:
+        """The tasks of a job that run at once need no more than it has reserved. Workers of programs share the need of
+        their task, rounded up, and some hold what they need themselves."""
+        if job is None or not job.holds or worker.is_stopped:
+            return
+        theirs = [
+            one.order for one in (worker, *(other for other in living if other is not worker))
+            if (one.task.job_id, one.task.party) == (job.job_id, job.party) and one.order.program is None
+        ]  # fmt: skip
+        needed = [sum(amounts) for amounts in zip(*(_need(one) for one in theirs), strict=True)]
+        if any(need > held for need, held in zip(needed, _amount(job.claim), strict=False)):
+            self._fail(f"tasks of {job.key} need {needed} at once, it has reserved {_amount(job.claim)}")
+        if len({_need(one) for one in theirs}) > 1:
+            self._world.acted["unequal tasks at once"] += 1
 
     def check_elastic(
         self, party: SimParty, seen: Seen, changes: Changes, refused: set[JobKey], has_released: bool
@@ -135,6 +152,10 @@ class CapacityRules(Rules):
 def engine_of(job: Job) -> str:
     """The engine on which a seat reserves."""
     return job.asked.engine or LOCAL
+
+
+def _need(order: LaunchOrder) -> tuple[int, int, int]:
+    return order.need.cores, order.need.memory_mb, order.need.gpus
 
 
 def _amount(claim: Claim) -> tuple[int, int, int]:

@@ -317,6 +317,7 @@ class Invariants(Rules):
         if claim is not None and not worker.is_stopped:
             self._check_revision(worker, claim)
         self._check_document(worker)
+        self.capacity.check_needs(party, worker, living, claim)
 
     def _check_document(self, worker: FakeWorker) -> None:
         """Honest parties never refuse each other's messages because of the documents of a job."""

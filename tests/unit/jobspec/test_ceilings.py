@@ -107,6 +107,14 @@ def test_every_party_is_asked_for_its_own_cores():
         "the most that host 9004 allows (ceilings.task_cores)"]
 
 
+def test_what_a_task_states_is_compared_and_what_no_task_takes_is_not():
+    described = {"x": {"cores": 3}, "y": {"cores": 1, "gpus": 2}}
+    found = refused(Ceilings(task_cores=2, task_gpus=1), spec_of({"task_cores": 4, "task_conf": described}))
+    assert found == [
+        f"{COMMON}.task_conf.{place} is more than {most}, the most that host 9002 allows (ceilings.task_{key})"
+        for place, most, key in (("x.cores: 3", 2, "cores"), ("y.gpus: 2", 1, "gpus"))]
+
+
 def test_what_does_not_run_at_a_party_is_not_its_business():
     retry = {"task_conf": {"x": {"retry": {"max_attempts": 9}}}}
     assert refused(Ceilings(max_attempts=2), spec_of(retry, described={"x": {"need_run": False}})) == []

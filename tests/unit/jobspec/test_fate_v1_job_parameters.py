@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from fate_flow.core.model.errors import BadDocument
+from fate_flow.core.model.resources import request_of
+from fate_flow.core.model.spec import OwnResources
 from tests.kit.jobspec.fate_v1_documents import GUEST, HOST, a_conf, a_dsl, problems_of, read, with_job_parameters
 from tests.kit.jobspec.fate_v1_problems import COMMON, READER, message_of
 
@@ -118,6 +123,27 @@ def test_a_party_has_the_job_parameters_of_its_role():
     assert [spec.parameters[party].task_cores for party in spec.parties] == [2, 6, 6, 2]
     assert [spec.parameters[party].task_parallelism for party in spec.parties] == [1, 1, 3, 1]
     assert spec.common.task_cores == 2
+
+
+def test_a_component_may_state_resources_of_its_own():
+    spec = with_job_parameters(
+        {"task_cores": 2, "eggroll_run": {"eggroll.session.processors.per.node": 7}, "task_conf": {"x": {"memory": 9}}},
+        host={"1": {"task_conf": {"x": {"cores": 5, "gpus": 1, "queue": "q"}}}})
+    task = spec.tasks["x"]
+    assert [task.resources_at(party) for party in spec.parties] == [
+        OwnResources(memory=9), OwnResources(memory=9), OwnResources(5, 9, 1, "q"), OwnResources()]
+    parties = spec.parties
+    asked = [request_of(one, spec.parameters_of(task, one), 1) for one in parties[:3]]
+    assert [(one.task_cores, one.task_memory, one.task_gpus) for one in asked] == [(7, 9, 0), (7, 9, 0), (5, 9, 1)]
+
+
+@pytest.mark.parametrize(("own", "problem"), [
+    ({"cores": 0}, "cores: 0 is not a whole number above 0"), ({"memory": -1}, "memory: -1 is not a whole number of 0"),
+    ({"gpus": "x"}, "gpus: 'x' is not a whole number of 0"), ({"queue": "a b"}, "queue: 'a b' is not a queue: 1 to 30"),
+])
+def test_resources_of_a_component_that_make_no_sense_are_refused(own, problem):
+    with pytest.raises(BadDocument, match=re.escape(f"job_parameters.common.task_conf.x.{problem}")):
+        with_job_parameters({"task_conf": {"x": own}})
 
 
 def test_options_of_engines_are_kept_and_merged():

@@ -10,6 +10,7 @@ import pytest
 
 from fate_flow.core.model.document import FATE_V1, JobDocument
 from fate_flow.core.model.retry import Backoff, RetryEvent, RetryRule
+from fate_flow.core.model.spec import OwnResources
 from fate_flow.jobspec import formats
 from fate_flow.jobspec.fate_v1.model_name import with_model
 from fate_flow.jobspec.formats import FORMATS, NATIVE
@@ -66,6 +67,18 @@ def test_a_job_says_how_long_its_workers_may_wait_for_a_place_party_by_party():
     waits = [spec.parameters[party].longest_pending_seconds for party in (GUEST, HOST, SECOND_HOST)]
     assert waits == [60.5, 60.5, 5]
     assert wrong_with(a_file(resources={"longest_pending": -1})) == ["resources.longest_pending: -1 is less than 0"]
+
+
+def test_a_task_may_state_resources_of_its_own_which_may_differ_at_a_party():
+    file = with_task(resources={"cores": 4, "queue": "big"}, at={"host 9004": {"resources": {"cores": 6, "gpus": 2}}})
+    spec = spec_of({**file, "resources": {"cores": 1, "memory": 10, "queue": "small"}})
+    task = spec.tasks["read"]
+    assert [task.resources_at(one) for one in (GUEST, SECOND_HOST)] == [
+        OwnResources(cores=4, queue="big"), OwnResources(cores=6, gpus=2, queue="big")]
+    found = spec.parameters_of(task, SECOND_HOST)
+    assert (found.task_cores, found.task_memory, found.task_gpus, found.queue) == (6, 10, 2, "big")
+    assert wrong_with(with_task(resources={"parallelism": 2})) == [
+        "tasks.read.resources.parallelism: is not known; known here: cores, memory, gpus, queue"]
 
 
 def test_a_party_is_stronger_than_its_role_whatever_their_order():

@@ -39,6 +39,14 @@ def of_task(
     return {key: (one.value, one.source, one.where) for key, one in values.items()}
 
 
+def test_what_a_task_states_of_its_resources_is_told_with_its_place():
+    found = sources({"task_conf": {"x": {"cores": 3}}}, host={"1": {"task_conf": {"x": {"gpus": 1}}}})
+    values = of_task(found, party=SECOND_HOST)
+    assert values["cores"] == (3, "document", f"{JOB}.common.task_conf.x.cores")
+    assert values["gpus"] == (1, "document", f"{JOB}.role.host.1.task_conf.x.gpus")
+    assert not {"cores", "gpus", "memory", "queue"} & of_task(found, "y", SECOND_HOST).keys()
+
+
 def test_cores_and_memory_are_told_party_by_party():
     found = sources({"task_cores": 2}, host={"1": {"task_cores": 3}})
     cores = [found.of_party(party)["task_cores"] for party in (GUEST, HOST, SECOND_HOST)]

@@ -89,8 +89,10 @@ def rendered_task(row: Row, spec: JobSpec | None) -> dict[str, Any]:
     """Return a task from a row with the fields `TASK`; `spec`: its job, as far as this party can read it."""
     status, party_status = (_RUNNING.get(row[key], row[key]) for key in ("status", "party_status"))
     party = Party(row["role"], row["party_id"])
-    of_job = None if spec is None else spec.parameters.get(party)
     task = None if spec is None else spec.tasks.get(row["component_name"])
+    of_job = None if spec is None else spec.parameters.get(party)
+    if spec is not None and task is not None and of_job is not None:
+        of_job = spec.parameters_of(task, party)
     cores = 0 if of_job is None else of_job.task_cores
     component = str(row["component_module"]).rpartition(".")[2]
     provider = row["provider_info"] or {}

@@ -12,10 +12,10 @@ from fate_flow.core.text.phrases import counted
 
 @dataclass(frozen=True)
 class Excess:
-    """More than this party can give; `keys`: the parameters of the job to reduce."""
+    """More than this party can give; `what`: cores, memory or gpus, of which a job or its tasks ask for too much."""
 
     message: str
-    keys: tuple[str, ...]
+    what: str
 
 
 def excess(requests: Collection[Request], size: EngineSize, party: Party, *, is_own: bool) -> Excess | None:
@@ -27,12 +27,12 @@ def excess(requests: Collection[Request], size: EngineSize, party: Party, *, is_
     if cores > size.job_limit:
         more = f"more than a job may have at {party}"
         most = f"a job may have at most {size.job_limit} at {party}" if is_own else more
-        return Excess(f"asks for {counted(cores, 'core')}, {most}", ("task_cores", "task_parallelism"))
+        return Excess(f"asks for {counted(cores, 'core')}, {most}", "cores")
     if memory > size.memory and memory:
         most = f"{party} has {size.memory} in all" if is_own else f"more than {party} has"
-        return Excess(f"asks for {memory} MB of memory, {most}", ("task_memory", "task_parallelism"))
+        return Excess(f"asks for {memory} MB of memory, {most}", "memory")
     gpus = sum(one.gpus for one in requests)
     if gpus > size.gpus:
         most = f"{party} has {size.gpus} in all" if is_own else f"more than {party} has"
-        return Excess(f"asks for {counted(gpus, 'GPU')}, {most}", ("task_gpus", "task_parallelism"))
+        return Excess(f"asks for {counted(gpus, 'GPU')}, {most}", "gpus")
     return None

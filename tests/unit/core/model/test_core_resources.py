@@ -39,6 +39,23 @@ def test_memory_goes_by_task():
     assert request_of(GUEST, JobParameters(task_memory=10, task_parallelism=3), 1) == Request(4, 10, 12, 30)
 
 
+@pytest.mark.parametrize(("own", "at_once", "cores"), [
+    ([], 2, 8), ([4, 4, 4], 2, 8), ([4], 3, 12),            # as in FATE
+    ([1, 6, 2], 1, 6), ([1, 6, 2], 2, 8), ([1, 6, 2], 5, 9), ([1], 3, 1),
+])
+def test_a_job_reserves_the_largest_needs_of_the_tasks_that_run_at_once(own, at_once, cores):
+    job = JobParameters(task_cores=4, task_parallelism=at_once)
+    asked = request_of(GUEST, job, 1, [JobParameters(task_cores=one) for one in own])
+    assert (asked.task_cores, asked.cores) == (4, cores)
+
+
+def test_each_resource_is_reserved_by_itself():
+    job = JobParameters(task_cores=1, task_memory=10, task_parallelism=2)
+    tasks = [JobParameters(task_cores=1, task_memory=90), JobParameters(task_cores=1, task_memory=10, task_gpus=2)]
+    asked = request_of(GUEST, job, 1, tasks)
+    assert (asked.cores, asked.memory, asked.gpus) == (2, 100, 2)
+
+
 def test_an_arbiter_takes_nothing():
     assert request_of(Party("arbiter", "1"), JobParameters(task_memory=10), 1) == NOTHING
 

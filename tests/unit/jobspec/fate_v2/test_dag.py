@@ -16,6 +16,7 @@ from fate_flow.core.model.spec import (
     ModelReference,
     NamedOutput,
     NamedTable,
+    OwnResources,
     Party,
     Source,
 )
@@ -78,8 +79,11 @@ def test_the_conf_of_the_job(modules: Mapping[str, ModuleInfo]) -> None:
         "priority": 3, "cores": 8, "computing_partitions": 16, "auto_retries": 2, "sync_type": "poll",
         "task": {"provider": "fate:2.2.0@local", "timeout": 60, "engine_run": {"cores": 2}},
     }  # fmt: skip
-    body["dag"]["tasks"]["lr_0"]["conf"] = {"timeout": 90}
+    own = {"cores": 6, "memory": 100, "gpus": 1, "queue": "big"}
+    body["dag"]["tasks"]["lr_0"]["conf"] = {"timeout": 90, "engine_run": own}
     spec = parsed(body, modules)
+    assert spec.tasks["lr_0"].resources_at(BOB) == OwnResources(**own)
+    assert spec.tasks["psi_0"].resources == {}
     common = spec.common
     assert (spec.priority, common.task_cores, common.task_parallelism) == (3, 2, 4)
     assert (common.computing_partitions, common.auto_retries) == (16, 2)
@@ -275,6 +279,9 @@ _TASKS = ("dag", "tasks")
     (_set("dag", "conf", "task", "provider", value="fate:2.1.0@local"), "dag.tasks.reader_0.component_ref: party 9999 "
      "has fate 2.2.0, not version '2.1.0'"),
     (_set("dag", "conf", "task", "provider", value="fate:2.2.0@docker"), "dag.conf.task.provider: 'fate:2.2.0@docker'"),
+    (_set(*_TASKS, "psi_0", "conf", value={"engine_run": {"cores": 0}}), "dag.tasks.psi_0.conf.engine_run.cores: 0 is"),
+    (_set(*_TASKS, "psi_0", "conf", value={"engine_run": {"nodes": 1}}), "dag.tasks.psi_0.conf.engine_run.nodes: is "
+     "not known"),
     (_set(*_TASKS, "psi_0", "component_ref", value="pis"), "dag.tasks.psi_0.component_ref: party 9999 has fate 2.2.0, "
      "which has no component 'pis'; did you mean psi"),
     (_set(*_TASKS, "psi_0", "dependent_tasks", value=["reader_9"]), "dag.tasks.psi_0.dependent_tasks[0]: there is no"),

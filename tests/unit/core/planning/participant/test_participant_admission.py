@@ -9,7 +9,7 @@ from fate_flow.core.planning.participant.admission import Excess, excess
 from tests.kit.values import HOST
 
 SIZE = EngineSize(nodes=1, cores=8, memory=1024, max_cores_percent_per_job=0.5)
-CORES, MEMORY = ("task_cores", "task_parallelism"), ("task_memory", "task_parallelism")
+CORES, MEMORY = "cores", "memory"
 
 
 def asks(cores: int, memory: int = 0) -> Request:
