@@ -5,12 +5,14 @@ Time is virtual, the folders of workers are real. `run` raises `Broken` as soon 
 - Who may have been submitted is not submitted again.
 - A worker is not lost before it was submitted, while the process that has to submit it lives.
 - A worker starts at most once, and never after its end was seen; none is given up that the cluster still has.
+- A worker of a gang does not begin before the other one has arrived.
 - When its end is seen, nothing of it computes any more.
 - When the faults stop, each worker has an end, and no job of an ended worker is left in the cluster.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +21,18 @@ from random import Random
 from zlib import crc32
 
 from fate_flow.core.model.resources import Need
-from fate_flow.engines.local.worker import EXIT, STOP, Exit, WorkerSpec, claim, write_atomically
+from fate_flow.engines.local.worker import (
+    ARRIVED,
+    EXIT,
+    GO,
+    LAUNCH,
+    STOP,
+    Exit,
+    WorkerSpec,
+    claim,
+    release,
+    write_atomically,
+)
 from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable
 from fate_flow.engines.placed.engine import Conduct, PlacedEngine
 from fate_flow.engines.placed.folder import PLACED, why_stopped
@@ -50,6 +63,7 @@ class Job:
     appears: float = 0.0           # in the listing
     was_left_out: bool = False     # of the last listing
     is_blind: bool = False         # its node sees the home no more
+    gathers_until: float = 0.0     # its runner waits for the other one of its gang
     gone_at: float = 0.0           # when its cluster lost its node
     forgotten_at: float = 0.0
 
@@ -147,10 +161,26 @@ class SimCluster:
             self.started[job.name] = self.started.get(job.name, 0) + 1
             if self.started[job.name] > 1:
                 raise Broken(f"{job.name} started twice")
-            write_atomically(
-                job.folder / "runner.json", '{"runner_pid": 1, "runner_started": 2, "pid": 3, "pid_started": 4}'
-            )
             job.computes = True
+            longest = json.loads((job.folder / LAUNCH).read_text())["gather_seconds"]
+            if longest is None:
+                self._begin(job)
+            else:
+                job.gathers_until = self.now + longest
+                (job.folder / ARRIVED).touch()
+
+    def _begin(self, job: Job) -> None:
+        job.ends += self.now - job.begins          # it has waited
+        write_atomically(
+            job.folder / "runner.json", '{"runner_pid": 1, "runner_started": 2, "pid": 3, "pid_started": 4}'
+        )
+
+    def _gather(self, job: Job) -> None:
+        if (job.folder / GO).exists():
+            if not (other_of_gang(job.folder) / ARRIVED).exists():
+                raise Broken(f"{job.name} began before its gang was there")
+            job.gathers_until = 0
+            self._begin(job)
 
     def _compute(self, job: Job) -> None:
         if not self.is_calm and job.stage is Stage.ALIVE:
@@ -166,9 +196,13 @@ class SimCluster:
         is_stopped = (job.folder / STOP).exists() and not job.is_blind
         if is_stopped and why_stopped(job.folder) and job.stage is Stage.ALIVE:
             raise Broken(f"{job.name} was given up, although the cluster has it")
-        if self.now >= job.ends or is_stopped or is_silent:
+        if job.gathers_until and not job.is_blind:
+            self._gather(job)
+        is_alone = bool(job.gathers_until) and self.now >= job.gathers_until
+        if self.now >= (job.gathers_until or job.ends) or is_stopped or is_silent:
             job.computes = False
             end = Exit(None, 15, "stopped") if is_stopped or is_silent else Exit(0, None, "exited")
+            end = Exit(None, None, "not_placed", "waited for its gang") if is_alone else end
             if not job.is_blind:
                 write_atomically(job.folder / EXIT, end.to_json())
             if job.stage is Stage.ALIVE:
@@ -183,16 +217,28 @@ class SimCluster:
         return any(job.computes for job in self.jobs if job.name == name)
 
 
+def number_in(folder: Path) -> int:
+    return int(folder.name.rpartition("-")[2])
+
+
+def other_of_gang(folder: Path) -> Path:
+    """Workers 0 and 1 are a gang, and so on."""
+    return folder.with_name(f"{folder.name.rpartition('-')[0]}-{number_in(folder) ^ 1}")
+
+
 class Server:
     """A party's server of two processes, as when a gang starts: one submits, slowly, and another one lists."""
 
     def __init__(self, cluster: SimCluster, jobs: Path, random: Random) -> None:
         self.cluster, self.random = cluster, random
         self.processes = FakeProcesses()
-        self._conduct = Conduct(5, LONGEST_PENDING, SETTLE, lambda folder: ["run", str(folder)], jobs, PREFIX)
+        self._conduct = Conduct(
+            5, LONGEST_PENDING, SETTLE, lambda folder: ["run", str(folder)], jobs, PREFIX, gathers=True
+        )  # fmt: skip
         self.http, self.submits = self._start()
         self.lists = self._start()[1]
         self.alone = set[str]()          # names whose submitter died, or cannot be known
+        self.together = set[Path]()      # folders of gangs that have been there, as the database has it
         self._orders: dict[str, FakeProcess] = {}
 
     def _start(self) -> tuple[FakeProcess, PlacedEngine]:
@@ -213,7 +259,14 @@ class Server:
 
     def launch(self, spec: WorkerSpec) -> None:
         self._orders[PREFIX + spec.worker_id] = self.http
-        self.submits.launch(spec, Need())
+        self.submits.launch(spec, Need(), gathers=number_in(spec.folder) < WORKERS)
+
+    def gather(self, folder: Path) -> None:
+        """Let the workers of a gang begin once both have arrived; what is lost of it now comes again."""
+        if all(self.lists.observe(one).has_arrived for one in (folder, other_of_gang(folder))):
+            self.together.update((folder, other_of_gang(folder)))
+        if folder in self.together and self.random.random() < 0.7:
+            release(folder)
 
     def work(self) -> None:
         if self.cluster.is_calm or self.random.random() > BUSY:
@@ -262,6 +315,8 @@ def _follow(cluster: SimCluster, server: Server, folder: Path, random: Random) -
     elif not cluster.is_calm and random.random() < 0.01:
         server.lists.stop(folder, GRACE)
     seen = server.lists.observe(folder)
+    if seen.has_arrived:
+        server.gather(folder)
     if seen.state == "exited":
         if cluster.is_computing(name):
             raise Broken(f"{name} computes after its end was seen")

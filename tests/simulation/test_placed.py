@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,11 +81,18 @@ def waits_for_ever_for_a_process_that_nobody_can_look_at(patch: pytest.MonkeyPat
     patch.setattr(submitting, "LONGEST_SECONDS", math.inf)
 
 
+def lets_a_gang_begin_whose_workers_are_placed(patch: pytest.MonkeyPatch) -> None:
+    right = PlacedEngine.observe
+    patch.setattr(PlacedEngine, "observe", lambda self, folder: replace(
+        seen := right(self, folder), has_arrived=seen.is_placed
+    ))  # fmt: skip
+
+
 @pytest.mark.parametrize("mutate", [
     submits_again_in_doubt, gives_up_without_the_claim, believes_that_a_lost_node_computes_nothing,
     takes_an_unknown_word_for_an_end, takes_a_cluster_that_is_away_for_an_empty_one,
     leaves_jobs_whose_worker_has_ended, submits_without_the_intent, counts_what_another_process_has_not_submitted_yet,
-    waits_for_ever_for_a_process_that_nobody_can_look_at,
+    waits_for_ever_for_a_process_that_nobody_can_look_at, lets_a_gang_begin_whose_workers_are_placed,
 ])  # fmt: skip
 def test_a_bug_is_found(mutate: Mutate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)

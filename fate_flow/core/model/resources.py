@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from math import floor
+from dataclasses import dataclass, replace
+from math import ceil, floor
 from typing import Any
 
 from fate_flow.core.model.spec import JobParameters, Party
@@ -52,6 +52,11 @@ class Need:
     time_limit_seconds: int = 0  # 0: it may run for as long as its job
     queue: str = ""              # as the engine calls it; empty: the one that the engine has for this
     longest_pending_seconds: float = 0   # that its job lets it wait for a place; 0: as long as the party does
+
+    def with_time_for(self, seconds: float) -> Need:
+        """Return what a worker needs that waits for so long before it begins."""
+        limit = self.time_limit_seconds
+        return replace(self, time_limit_seconds=limit + ceil(seconds)) if limit else self
 
 
 @dataclass(frozen=True)

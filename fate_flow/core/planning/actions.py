@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fate_flow.core.model.job import Blocker, Command, Seat
+from fate_flow.core.model.job import Blocker, Command, Seat, TaskKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.retry import UNTRIED, Tries
 from fate_flow.core.model.spec import Party
@@ -127,6 +127,14 @@ class Send:
 
 
 @dataclass(frozen=True)
+class LetBegin:
+    """Note that the gathered share of this command may begin, and send the command."""
+
+    share: TaskKey
+    command: Command
+
+
+@dataclass(frozen=True)
 class BeginRound:
     """Set the ready signal, count up the reservation rounds, and clear the refusals of the last one."""
 
@@ -226,6 +234,7 @@ Action = (
     MoveJob | MoveSeat | RenewReservation | NoteApproval | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined
     | RequeueJob | Send | BeginRound | EndRound | ForceStop | Progress | Forget | NameUnconfirmed | InviteAgain
     | MakeAnew | Arm | Disarm | LoseShares | RestartJob | Restarted
+    | LetBegin
 )  # fmt: skip
 
 

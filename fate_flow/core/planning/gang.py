@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fate_flow.core.model.job import CommandKind, Task
@@ -12,6 +12,11 @@ from fate_flow.core.planning.actions import Action, MoveTask, Send
 from fate_flow.core.planning.outcome import federated_task_status
 from fate_flow.core.planning.view import JobView, plain_v1_parties, task_command
 from fate_flow.core.wire.v1.endings import TaskEnd
+
+GATHERED = "waits for the others of its gang"
+"""What a share waits for whose own workers have all arrived, on a cluster. The coordinator knows it by this text."""
+BEGINS = "begins with its gang"
+"""What such a share waits for once the coordinator lets it begin, until the first of its workers runs."""
 
 _NO_FAULT = (Reason.STOPPED, Reason.PARTY_MISSING, Reason.PARTY_UNREACHABLE)
 GOOD = {TaskStatus.SUCCESS: Reason.DONE, TaskStatus.PASS: Reason.NOT_NEEDED}
@@ -71,3 +76,15 @@ def move_task(
 ) -> MoveTask:  # fmt: skip
     lead = rows[0]
     return MoveTask(lead.key.name, lead.key.version, lead.status, new, reason, message, policy, caused_by)
+
+
+def may_begin(task: Task) -> bool:
+    """Return whether workers of this share that have arrived may begin."""
+    return task.party_status is TaskStatus.RUNNING or task.waits == BEGINS
+
+
+def let_begin(shares: Sequence[Task]) -> Iterator[Task]:
+    """Yield the gathered shares that may begin, once all shares of the task that take part are there."""
+    waiting = [one for one in shares if one.party_status is TaskStatus.WAITING]
+    if all(one.waits in (GATHERED, BEGINS) for one in waiting):
+        yield from (one for one in waiting if one.waits == GATHERED)

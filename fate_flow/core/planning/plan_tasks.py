@@ -16,6 +16,7 @@ from fate_flow.core.planning.actions import (
     Action,
     Arm,
     EndRound,
+    LetBegin,
     LoseShares,
     MoveSeat,
     NewVersion,
@@ -24,7 +25,7 @@ from fate_flow.core.planning.actions import (
     Send,
     Why,
 )
-from fate_flow.core.planning.gang import GOOD, cause_of, failed_row, is_breaking, move_task, settle
+from fate_flow.core.planning.gang import GOOD, cause_of, failed_row, is_breaking, let_begin, move_task, settle
 from fate_flow.core.planning.outcome import federated_task_status
 from fate_flow.core.planning.partial import absent, given_up, outcome_of, shortage, taking_part
 from fate_flow.core.planning.plain_v1 import canceled_text, task_row
@@ -34,7 +35,7 @@ from fate_flow.core.planning.policy_events import again as policy_allows
 from fate_flow.core.planning.policy_events import awaits_policy, completed, has_a_rule, refusals
 from fate_flow.core.planning.view import JobView, leads, others, plain_v1_parties, rows_by_name, send, task_command
 from fate_flow.core.wire.v1.job_bodies import progress_body
-from fate_flow.core.wire.v1.task_bodies import TaskCreate, TaskStop, start_body
+from fate_flow.core.wire.v1.task_bodies import GATHERED_BODY, TaskCreate, TaskStop, start_body
 
 
 def plan_running(view: JobView) -> Iterator[Action]:
@@ -55,6 +56,7 @@ def plan_running(view: JobView) -> Iterator[Action]:
         yield from _break(view, hopeless)
         return
     yield from _progress(view)
+    yield from _let_begin(view)
     statuses = {task.key.name: task.status for task in leads(view)}
     if all(status in GOOD for status in statuses.values()):
         yield from _end_well(view)
@@ -65,6 +67,14 @@ def plan_running(view: JobView) -> Iterator[Action]:
         yield from _requeue(view, due)
     else:
         yield from _start_tasks(view, statuses, ready)
+
+
+def _let_begin(view: JobView) -> Iterator[Action]:
+    """Let the shares of a task begin whose workers wait for each other, once all of them are there."""
+    for rows in rows_by_name(view).values():
+        if rows[0].status is TaskStatus.RUNNING:
+            for row in let_begin(taking_part(view, rows)):
+                yield LetBegin(row.key, task_command(view, row, CommandKind.TASK_START, more=GATHERED_BODY))
 
 
 def _end_well(view: JobView) -> Iterator[Action]:

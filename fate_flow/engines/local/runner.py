@@ -32,7 +32,9 @@ from fate_flow.engines.local.program_user import take_back
 from fate_flow.engines.local.signs import ShownSign
 from fate_flow.engines.local.wakeup import wake
 from fate_flow.engines.local.worker import (
+    ARRIVED,
     EXIT,
+    GO,
     LAUNCH,
     RUNNER,
     Cause,
@@ -50,6 +52,7 @@ WAITED_SIGNALS = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signa
 _STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT})
 _LONGEST_SLEEP_SECONDS = 5.0
 _WRITE_ATTEMPTS = 600
+_GATHER_POLL_SECONDS = 0.3
 
 
 def run_worker(folder: Path, wakeup_fd: int | None = None, groups: Groups | None = None) -> None:
@@ -105,6 +108,8 @@ def _run_to_the_end(
     sign.show(time.monotonic())
     if Stop.read(folder):
         return Exit(None, None, "stopped")
+    if spec.gather_seconds is not None and (end := _await_others(spec, spec.gather_seconds, sign)) is not None:
+        return end
     group = groups.begin(folder.name, spec.limits) if groups else None
     try:
         return _run_in(group, spec, wakeup, sign, until_recorded)
@@ -112,6 +117,28 @@ def _run_to_the_end(
         if group:
             with suppress(OSError):      # how the worker ended counts; the spawner's sweep removes the group
                 group.end()
+
+
+def _await_others(spec: WorkerSpec, longest: float, sign: ShownSign) -> Exit | None:
+    """Wait until the server says that all workers of the gang are there; return the end of this one if it never starts.
+
+    `longest`: seconds of this process's own clock; 0: no limit."""
+    begun = now = time.monotonic()
+    lease = _Lease(spec.lease_file, spec.lease_seconds, now)
+    write_atomically(spec.folder / ARRIVED, "", is_durable=False)
+    while not (spec.folder / GO).exists():
+        now = time.monotonic()
+        sign.show(now)
+        if Stop.read(spec.folder):
+            return Exit(None, None, "stopped")
+        if lease.is_over(now) or sign.is_overdue(now):
+            return Exit(None, None, "server_lost")
+        if 0 < longest <= now - begun:
+            return Exit(None, None, "not_placed", f"waited {longest:g} s for the others of its gang")
+        got = signal.sigtimedwait(WAITED_SIGNALS, _GATHER_POLL_SECONDS)
+        if got is not None and got.si_signo in _STOP_SIGNALS:
+            return Exit(None, None, "stopped")
+    return None
 
 
 def _run_in(

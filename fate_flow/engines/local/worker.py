@@ -11,6 +11,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -28,6 +29,8 @@ WORKER_VARIABLE = "FATE_FLOW_WORKER"        # in the environment of a program: t
 LAUNCH = "launch.json"
 CLAIMED = "claimed"
 RUNNER = "runner.json"
+ARRIVED = "arrived"                         # its runner waits for the others of its gang
+GO = "go"                                   # all of the gang have begun
 RESULT = "result.json"
 STOP = "stop.json"
 EXIT = "exit.json"
@@ -65,6 +68,7 @@ class WorkerSpec:
     output_setting: str = ""            # the key of the configuration that this limit comes from
     limits: Limits = field(default_factory=Limits)
     sign_seconds: float = 0.0           # how often the runner shows that it lives (`signs.py`); 0: nobody looks
+    gather_seconds: float | None = None     # how long it waits for the others of its gang; 0: no limit; None: not
 
     def __post_init__(self) -> None:
         for path in (self.folder, self.cwd, self.stdout, self.stderr, self.lease_file):
@@ -84,7 +88,7 @@ class WorkerSpec:
             "timeout_seconds": self.timeout_seconds, "grace_seconds": self.grace_seconds,
             "lease_file": str(self.lease_file or ""), "lease_seconds": self.lease_seconds,
             "output_max_bytes": self.output_max_bytes, "output_setting": self.output_setting,
-            "limits": asdict(self.limits), "sign_seconds": self.sign_seconds})
+            "limits": asdict(self.limits), "sign_seconds": self.sign_seconds, "gather_seconds": self.gather_seconds})
 
     @classmethod
     def from_json(cls, folder: Path, text: str) -> Self:
@@ -99,7 +103,7 @@ class WorkerSpec:
             lease_seconds=value["lease_seconds"], output_max_bytes=value["output_max_bytes"],
             output_setting=value["output_setting"],
             limits=Limits(**value.get("limits", {})),     # an order of an earlier release has none
-            sign_seconds=value.get("sign_seconds", 0.0))
+            sign_seconds=value.get("sign_seconds", 0.0), gather_seconds=value.get("gather_seconds"))
 
 
 @dataclass(frozen=True)
@@ -236,6 +240,7 @@ class Observation:
     result: dict[str, Any] | None = None   # in states exited and lost; None: there is none, or it is incomplete
     waits: str = ""                        # in state created: what it waits for, where a cluster has it
     is_placed: bool = False                # in state created: a cluster has it, or may have, and decides when it runs
+    has_arrived: bool = False              # in state created: its runner waits for the others of its gang
 
 
 def claim(folder: Path) -> bool:
@@ -252,6 +257,12 @@ def claim(folder: Path) -> bool:
     finally:
         draft.unlink()
     return True
+
+
+def release(folder: Path) -> None:
+    """Let a worker begin that waits for the others of its gang."""
+    with suppress(FileNotFoundError):        # the folder was removed
+        write_atomically(folder / GO, "", is_durable=False)
 
 
 def claimer(folder: Path) -> ProcessId | None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from fate_flow.core.model.resources import Need
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.engines.local.worker import (
+    ARRIVED,
     CLAIMED,
     EXIT,
     LAUNCH,
@@ -64,6 +65,7 @@ class Conduct:
     runner: Callable[[Path], Sequence[str]]      # the command that runs the worker of a folder
     jobs_dir: Path
     prefix: str                              # of the names of this home
+    gathers: bool = False                    # its runners see the folder at once, and can wait there for their gang
 
 
 @dataclass
@@ -111,14 +113,18 @@ class PlacedEngine:
         self._thread: threading.Thread | None = None
         self._begin = self._begin_thread if has_thread else lambda: None
 
-    def launch(self, spec: WorkerSpec, need: Need, partner: str = "") -> None:
+    def launch(self, spec: WorkerSpec, need: Need, partner: str = "", *, gathers: bool = False) -> None:
         """Submit the runner of a worker once, however often it is launched.
 
-        What the need says of pending counts if it is shorter than what this party says."""
+        What the need says of pending counts if it is shorter than what this party says. `gathers`: the worker begins
+        when all others of its gang have, and waits for them as long as it may be pending."""
         folder = spec.folder
         if (folder / CLAIMED).exists() or (folder / PLACED).exists():
             return
         folder.mkdir(parents=True, exist_ok=True)
+        if gathers and self._conduct.gathers:
+            longest = self._longest(need.longest_pending_seconds)
+            spec, need = replace(spec, gather_seconds=longest), need.with_time_for(longest)
         write_atomically(folder / LAUNCH, spec.to_json(), mode=0o600, is_durable=False)
         name = f"{self._conduct.prefix}{spec.worker_id}"
         argv = tuple(self._conduct.runner(folder))
@@ -146,7 +152,10 @@ class PlacedEngine:
         if started:
             return Observation("running", process)
         pending = Pending.read(folder) if (folder / PLACED).exists() else None
-        return Observation("created", waits=pending.shown if pending else "", is_placed=pending is not None)
+        return Observation(
+            "created", waits=pending.shown if pending else "", is_placed=pending is not None,
+            has_arrived=(folder / ARRIVED).exists(),
+        )  # fmt: skip
 
     def stop(self, folder: Path, grace_seconds: float) -> bool:
         """Ask a worker to end; one that has not started never starts then. Repeat the call until it has ended.
@@ -377,10 +386,13 @@ class PlacedEngine:
         if one.patience is None:
             order = read_json(folder / LAUNCH) or {}
             silence = seconds_of(order.get("lease_seconds")) + seconds_of(order.get("grace_seconds"))
-            asked, most = placed.longest_pending, self._conduct.longest_pending
-            longest = min(asked, most) if asked and most else asked or most
-            one.patience = Patience(longest, self._conduct.settle, silence)
+            one.patience = Patience(self._longest(placed.longest_pending), self._conduct.settle, silence)
         return one.patience
+
+    def _longest(self, asked: float) -> float:
+        """Return for how long a worker waits whose job lets it wait for so long; 0: for ever."""
+        most = self._conduct.longest_pending
+        return min(asked, most) if asked and most else asked or most
 
     def _lose(self, folder: Path, listed: Listed | None, *, is_begun: bool) -> None:
         """Write the end of a worker that its runner cannot write any more."""

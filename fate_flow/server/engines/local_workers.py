@@ -31,7 +31,7 @@ from fate_flow.core.text.trace import ENVIRONMENT, traceparent
 from fate_flow.engines.local.engine import LocalEngine, living_workers, printed_in
 from fate_flow.engines.local.groups import Groups, Limits
 from fate_flow.engines.local.signs import SIGN_SECONDS
-from fate_flow.engines.local.worker import LAUNCH, Exit, WorkerSpec, read_json, write_atomically
+from fate_flow.engines.local.worker import LAUNCH, Exit, WorkerSpec, read_json, release, write_atomically
 from fate_flow.engines.local.worker import Observation as Seen
 from fate_flow.jobspec.text.yaml_text import yaml_text
 from fate_flow.records.operator_log.worker_config import worker_log_folders, worker_logging_config
@@ -264,7 +264,9 @@ class FolderWorkers(ABC):
         seen = self.engine.observe(folder)
         place = WorkerPlace(seen.process.pid) if seen.process else None
         if seen.exit is None:
-            return Observation(seen.state, place, is_placed=seen.is_placed, waits=seen.waits)
+            return Observation(
+                seen.state, place, is_placed=seen.is_placed, waits=seen.waits, has_arrived=seen.has_arrived
+            )  # fmt: skip
         message = ""
         if self._leaves_result(folder):
             said = read_result(seen.result or {}, Attempt(worker.task, folder), self._kinds_on_disk())
@@ -289,6 +291,11 @@ class FolderWorkers(ABC):
         folder = self._folder_of(worker)
         if folder is not None and self.engine.stop(folder, grace_seconds):
             self.wake_scheduler(json.dumps({"worker": worker.worker_id, "event": "exited"}).encode())
+
+    def release(self, worker: Worker) -> None:
+        folder = self._folder_of(worker)
+        if folder is not None:
+            release(folder)
 
     def _folder_of(self, worker: Worker) -> Path | None:
         """Return the folder that the handle names; None if it is not one below the folder of all jobs."""

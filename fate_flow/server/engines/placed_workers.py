@@ -30,7 +30,7 @@ class PlacedWorkers(FolderWorkers):
     engine: PlacedEngine
 
     def _run(self, order: LaunchOrder, spec: WorkerSpec, imports: Sequence[str]) -> None:  # noqa: ARG002  # none is forked
-        self.engine.launch(spec, order.need, order.initiator)
+        self.engine.launch(spec, order.need, order.initiator, gathers=order.gathers)
 
     def has_living_worker(self, job_id: str) -> bool:
         found = (self.settings.jobs_dir / job_id).glob(f"**/{LAUNCH}")
@@ -51,6 +51,7 @@ def build_slurm(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
         runner=lambda folder: [str(one.python or sys.executable), "-P", "-m", _RUN, str(folder)],
         jobs_dir=parts.settings.jobs_dir,
         prefix=prefix,
+        gathers=True,
     ))  # fmt: skip
 
 

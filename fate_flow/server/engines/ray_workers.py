@@ -30,6 +30,7 @@ def build_ray(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
         runner=lambda folder: [str(one.python or sys.executable), "-P", "-m", _RUN, str(folder)],
         jobs_dir=parts.settings.jobs_dir,
         prefix=prefix,
+        gathers=True,
     ))  # fmt: skip
 
 

@@ -40,6 +40,13 @@ class StopWorker:
 
 
 @dataclass(frozen=True)
+class ReleaseWorker:
+    """Let a worker begin that waits for the others of its gang."""
+
+    worker: Worker
+
+
+@dataclass(frozen=True)
 class ForgetWorker:
     """Remove the output and the working folder of a worker that has exited."""
 
@@ -90,8 +97,8 @@ class RemoveArtifacts:
 
 
 Effect = (
-    LaunchWorker | StopWorker | ForgetWorker | CloseExchange | CollectStreams | WriteConfs | RemoveJobFolder
-    | RemoveMessages | RemoveArtifacts
+    LaunchWorker | StopWorker | ReleaseWorker | ForgetWorker | CloseExchange | CollectStreams | WriteConfs
+    | RemoveJobFolder | RemoveMessages | RemoveArtifacts
 )  # fmt: skip
 
 
@@ -99,10 +106,8 @@ def carry_out(context: Context, effect: Effect) -> None:
     match effect:
         case LaunchWorker(order):
             _launch(context, order)
-        case StopWorker(worker, grace_seconds):
-            context.engines.of(worker).stop(worker, grace_seconds)
-        case ForgetWorker(worker):
-            context.engines.of(worker).forget(worker)
+        case StopWorker() | ReleaseWorker() | ForgetWorker():
+            _ask_engine(context, effect)
         case CloseExchange() | CollectStreams():
             _note_streams(context, effect)
         case WriteConfs(key, document):
@@ -116,6 +121,17 @@ def carry_out(context: Context, effect: Effect) -> None:
                 context.files.remove_artifact(artifact)
         case _:
             assert_never(effect)
+
+
+def _ask_engine(context: Context, effect: StopWorker | ReleaseWorker | ForgetWorker) -> None:
+    worker = effect.worker
+    engine = context.engines.of(worker)
+    if isinstance(effect, StopWorker):
+        engine.stop(worker, effect.grace_seconds)
+    elif isinstance(effect, ReleaseWorker):
+        engine.release(worker)
+    else:
+        engine.forget(worker)
 
 
 def _launch(context: Context, order: LaunchOrder) -> None:

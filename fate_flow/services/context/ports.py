@@ -78,6 +78,7 @@ class LaunchOrder:
     initiator: str = ""                          # the id of the party whose job it is
     need: Need = field(default_factory=Need)                          # of this worker alone
     trace: str = ""                              # the id of the trace of its job
+    gathers: bool = False                        # where it is placed, it begins when all others of its gang have
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ class Observation:
     made: TaskOutputs = TaskOutputs()
     is_placed: bool = False          # in state created: a cluster decides when it starts
     waits: str = ""                  # what it waits for there
+    has_arrived: bool = False        # in state created: it could begin, and waits for the others of its gang
 
     @property
     def exit(self) -> WorkerExit:
@@ -124,6 +126,9 @@ class Engine(Protocol):
     def observe(self, worker: Worker) -> Observation: ...
 
     def stop(self, worker: Worker, grace_seconds: float) -> None: ...
+
+    def release(self, worker: Worker) -> None:
+        """Let a worker begin that has arrived and waits for the others of its gang."""
 
     def forget(self, worker: Worker) -> None:
         """Remove the output and the working folder of a worker that has exited."""
@@ -155,6 +160,8 @@ class AbsentEngine:
         return seen_without_engine(worker, why_absent(worker.engine, None))
 
     def stop(self, worker: Worker, grace_seconds: float) -> None: ...
+
+    def release(self, worker: Worker) -> None: ...
 
     def forget(self, worker: Worker) -> None: ...
 

@@ -16,6 +16,7 @@ from fate_flow.core.planning.actions import (
     EndRound,
     ForceStop,
     Forget,
+    LetBegin,
     LoseShares,
     MoveJob,
     MoveSeat,
@@ -29,6 +30,7 @@ from fate_flow.core.planning.actions import (
     RestartJob,
     Send,
 )
+from fate_flow.core.planning.gang import BEGINS
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.job_actions import (
     all_rejoined,
@@ -60,6 +62,7 @@ class PlanActions:
         self._dispatch = dispatch
         self.handlers: Mapping[type, Handler] = {
             Send: self._send,
+            LetBegin: self._let_begin,
             MoveJob: change_status,
             MoveSeat: move_seat,
             RenewReservation: renew_reservation,
@@ -85,4 +88,8 @@ class PlanActions:
         self.handlers[type(action)](unit, job, action)
 
     def _send(self, unit: UnitOfWork, _: Job, action: Send) -> None:
+        self._dispatch(unit, action.command)
+
+    def _let_begin(self, unit: UnitOfWork, _: Job, action: LetBegin) -> None:
+        unit.tx.note_waiting(action.share, BEGINS, unit.steady)      # so that it is sent once
         self._dispatch(unit, action.command)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from fate_flow.core.model.errors import BadRequest, OperationFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, Job, Task
-from fate_flow.core.model.status import TaskStatus
+from fate_flow.core.model.status import TaskStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveTask, Why
+from fate_flow.core.planning.gang import BEGINS, GATHERED, may_begin
 from fate_flow.core.planning.participant.task_command import (
     answer_to_status,
     plan_task_stop,
@@ -15,7 +16,14 @@ from fate_flow.core.planning.participant.task_command import (
     why_share_not_started,
 )
 from fate_flow.core.wire.v1.reports import report_of
-from fate_flow.core.wire.v1.task_bodies import is_other_incarnation, read_task_create, read_task_stop, without_in
+from fate_flow.core.wire.v1.task_bodies import (
+    is_gathered,
+    is_other_incarnation,
+    read_task_create,
+    read_task_stop,
+    without_in,
+)
+from fate_flow.services.context.effects import ReleaseWorker
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.rows import (
     OK,
@@ -59,6 +67,8 @@ def task_start(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     task = _task_of(unit, command)
     if isinstance(task, Answer):
         return task
+    if is_gathered(command.body):
+        return _begin(unit, task)
     answer = why_share_not_started(job, task)
     if answer is not None:
         return answer
@@ -71,6 +81,17 @@ def task_start(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     answer = start_worker(unit, job, task, without)
     begin_elastic(unit, task.key)
     return answer
+
+
+def _begin(unit: UnitOfWork, task: Task) -> Answer:
+    """Let the workers begin that have arrived, since all others of their gang are there, too."""
+    if task.waits == GATHERED:
+        unit.tx.note_waiting(task.key, BEGINS, unit.steady)
+    found = unit.tx.task(task.key) or task
+    for worker in unit.tx.workers_of_task(task.key) if may_begin(found) else ():
+        if worker.status is WorkerStatus.CREATED:
+            unit.after_commit(ReleaseWorker(worker))
+    return Answer(data=report_of(found))
 
 
 def task_status(unit: UnitOfWork, command: Command, job: Job) -> Answer:

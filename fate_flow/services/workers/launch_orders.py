@@ -61,7 +61,18 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         streams=streams,
         need=need,
         trace=unit.trace(key.job_id),
+        gathers=_gathers(unit, task_spec, worker, task),
     )
+
+
+def _gathers(unit: UnitOfWork, task_spec: TaskSpec, worker: Worker, task: Task) -> bool:
+    """Return whether a worker begins together with others. A plain v1 coordinator never says that all are there."""
+    key, command = task.key, task_spec.programs.get(task.key.party)
+    if worker.attempt or worker.slot == COLLECTOR or (command is not None and not command.is_gang):
+        return False
+    if len(_running(task_spec, task.without)) == 1 and len(unit.tx.workers_of_task(key)) == 1:
+        return False
+    return not any(job.is_plain_v1 for job in unit.tx.jobs_here(key.job_id) if job.party == key.party)
 
 
 def _collected(tx: Transaction, worker: Worker) -> tuple[Worker, ...]:

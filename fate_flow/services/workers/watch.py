@@ -8,9 +8,11 @@ from __future__ import annotations
 from fate_flow.core.model.job import Task, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
+from fate_flow.core.planning.gang import GATHERED, may_begin
 from fate_flow.core.planning.participant.share_end import code_that_counts, how_it_ended
 from fate_flow.core.planning.participant.share_steps import LaunchStep, is_to_end, plan_launch
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.effects import ReleaseWorker
 from fate_flow.services.context.ports import Observation, seen_without_engine
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.models.storing import models_text
@@ -50,7 +52,7 @@ class WorkerWatch:
         observation = _observed(unit, worker)
         if observation.state == "created":
             if observation.is_placed:
-                self._await_place(unit, worker, task, observation.waits)
+                self._await_place(unit, worker, task, observation)
             else:
                 self._await_launch(unit, worker, task)
             return
@@ -61,12 +63,16 @@ class WorkerWatch:
         elif is_to_end(worker, task):
             stop_worker(unit, worker)
 
-    def _await_place(self, unit: UnitOfWork, worker: Worker, task: Task, waits: str) -> None:
+    def _await_place(self, unit: UnitOfWork, worker: Worker, task: Task, seen: Observation) -> None:
         """Say what it waits for. Its engine counts how long it may."""
         if is_to_end(worker, task):
             stop_worker(unit, worker)
-        elif task.party_status is TaskStatus.WAITING and unit.tx.note_waiting(task.key, waits, unit.steady):
-            tell_initiator(unit, read_again(unit, task))
+        elif seen.has_arrived and may_begin(task):      # or the effect of its release was lost
+            unit.after_commit(ReleaseWorker(worker))
+        elif not seen.has_arrived:
+            _note_waiting(unit, task, seen.waits)
+        elif _has_gathered(unit, worker):
+            _note_waiting(unit, task, GATHERED)
 
     def _await_launch(self, unit: UnitOfWork, worker: Worker, task: Task) -> None:
         if is_to_end(worker, task):
@@ -110,6 +116,17 @@ class WorkerWatch:
         if reason is not Reason.DONE and not is_to_end(worker, task):
             _note_error(unit, task, f"{reason.value}: {message}")
         continue_share(unit, task, reason, message, code_that_counts(seen))
+
+
+def _note_waiting(unit: UnitOfWork, task: Task, waits: str) -> None:
+    if task.party_status is TaskStatus.WAITING and unit.tx.note_waiting(task.key, waits, unit.steady):
+        tell_initiator(unit, read_again(unit, task))
+
+
+def _has_gathered(unit: UnitOfWork, worker: Worker) -> bool:
+    """Return whether all workers of a share have arrived, of which this one has. The first of them looks for all."""
+    first, *others = (one for one in unit.tx.workers_of_task(worker.task) if one.status is not WorkerStatus.EXITED)
+    return worker.worker_id == first.worker_id and all(_observed(unit, one).has_arrived for one in others)
 
 
 def _observed(unit: UnitOfWork, worker: Worker) -> Observation:

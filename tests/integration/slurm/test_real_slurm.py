@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from fate_flow.engines.local.worker import ARRIVED, RUNNER
 from tests.kit.servers.lending import a_root
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, Row, running_cluster, toy
 from tests.kit.servers.programs import PYTHON, command, printed, python, workers
-from tests.kit.servers.slurm import CONTROLLER, NODE, OTHER_NODE, SlurmCluster
+from tests.kit.servers.slurm import CONTROLLER, CORES, NODE, OTHER_NODE, SlurmCluster
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
@@ -40,7 +41,7 @@ def commands(slurm: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> P
 def cluster(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     engine = {
         "kind": "slurm", "default": True, "cores": 20, "memory": 4000, "commands": str(commands), "partition": "main",
-        "poll_seconds": 0.3, "settle_seconds": 2, "longest_pending": 4,
+        "poll_seconds": 0.3, "settle_seconds": 2, "longest_pending": 600,
     }  # fmt: skip
     programs = {"commands": {"enabled": True, "allow": [PYTHON, "/usr/bin/sleep", "/bin/sleep"]}}
     limits = {"limits": {"long_backoff": 1, "poll_interval": 1, "retry_wait": 1}}
@@ -56,6 +57,11 @@ def at_host(program: list[str], **parameters: Any) -> dict[str, Any]:
     """A job whose program runs at the host alone for longer than a moment."""
     said = {"command": program, **parameters.pop("here", {})}
     return command(BOTH, {"host": {"0": said}}, command=["/bin/sleep", "0"], **parameters)
+
+
+def with_host_parameters(document: dict[str, Any], **parameters: Any) -> dict[str, Any]:
+    document["job_runtime_conf"]["job_parameters"]["role"] = {"host": {"0": parameters}}
+    return document
 
 
 def running(cluster: Cluster, go: Path, **parameters: Any) -> str:
@@ -76,8 +82,14 @@ def share(cluster: Cluster, job_id: str) -> Row:
 
 
 def names(cluster: Cluster, job_id: str) -> list[str]:
-    """The names of the workers of a job in Slurm."""
+    """The ids of the workers of a job on Slurm, with which their names there end."""
     return [row["f_worker_id"] for row in workers(cluster.host, job_id)]
+
+
+def slurm_name(cluster: Cluster, slurm: SlurmCluster, job_id: str) -> str:
+    """The name that Slurm has for the newest worker of a job."""
+    [name] = [name for name in slurm.states() if name.endswith(names(cluster, job_id)[-1])]
+    return name
 
 
 def test_a_job_of_two_parties_succeeds_with_one_of_them_on_slurm(cluster: Cluster) -> None:
@@ -110,8 +122,7 @@ def test_what_an_operator_cancels_in_slurm_was_killed_and_begins_again(
 ) -> None:
     go = tmp_path / "go"
     job_id = running(cluster, go, job={"retry": ONCE_MORE})
-    [name] = [name for name in slurm.states() if name.endswith(names(cluster, job_id)[0])]
-    slurm.run("scancel", f"--name={name}")
+    slurm.run("scancel", f"--name={slurm_name(cluster, slurm, job_id)}")
     eventually(lambda: len(names(cluster, job_id)) == 2)
     go.touch()
     cluster.wait(job_id, "success")
@@ -120,9 +131,7 @@ def test_what_an_operator_cancels_in_slurm_was_killed_and_begins_again(
 
 def test_a_worker_that_takes_too_much_memory_says_so(cluster: Cluster) -> None:
     code = "import time; kept = b'1' * 300_000_000; time.sleep(60)"
-    document = at_host(python(code))
-    document["job_runtime_conf"]["job_parameters"]["role"] = {"host": {"0": {"task_memory": 100}}}
-    job_id = cluster.submit(document)
+    job_id = cluster.submit(with_host_parameters(at_host(python(code)), task_memory=100))
     cluster.wait(job_id, "failed")
     assert share(cluster, job_id)["f_reason"] == "out_of_memory"
 
@@ -142,7 +151,7 @@ def test_every_party_sees_why_a_worker_waits_and_the_job_goes_back_to_the_queue(
     cluster: Cluster, slurm: SlurmCluster
 ) -> None:
     with slurm.drained():
-        job_id = cluster.submit(toy())
+        job_id = cluster.submit(with_host_parameters(toy(), longest_pending=4))
 
         def said() -> str:
             return str(cluster.guest.ask("job/explain", {"job_id": job_id})["wait_reason"])
@@ -153,6 +162,37 @@ def test_every_party_sees_why_a_worker_waits_and_the_job_goes_back_to_the_queue(
         assert cluster.host.tasks(job_id, "toy_0")[0]["f_reason"] == "not_placed"
     cluster.wait(job_id, "success")
     cluster.check_idle()
+
+
+def test_the_ranks_of_a_gang_begin_when_the_last_of_them_has_a_place(
+    cluster: Cluster, slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    go.touch()
+    with slurm.drained(OTHER_NODE):
+        job_id = cluster.submit(with_host_parameters(
+            at_host([*python(POLITE), str(go)], here={"replicas": 2}), task_cores=2 * CORES      # a node for each
+        ))  # fmt: skip
+        first = eventually(lambda: next(iter(cluster.host.home.glob(f"jobs/{job_id}/**/{ARRIVED}")), None))
+        eventually(lambda: "PENDING" in [state for name, state in slurm.states().items() if "fate-flow" in name])
+        assert not (first.parent / RUNNER).exists()
+        assert {row["f_status"] for row in workers(cluster.host, job_id)} == {"created"}
+    cluster.wait(job_id, "success")
+    assert [printed(cluster.host, job_id, worker=rank) for rank in (0, 1)] == ["here\n"] * 2
+
+
+def test_a_node_that_fails_is_an_interruption(cluster: Cluster, slurm: SlurmCluster, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    job_id = running(cluster, go, job={"retry": ONCE_MORE})
+    node = slurm.run("squeue", "--noheader", f"--name={slurm_name(cluster, slurm, job_id)}", "--format=%N")
+    slurm.kill(node)
+    slurm.set_nodes("down", node)
+    eventually(lambda: len(names(cluster, job_id)) == 2)
+    slurm.start(node)
+    eventually(lambda: slurm.is_up(node))
+    go.touch()
+    cluster.wait(job_id, "success")
+    assert [row["f_reason"] for row in cluster.host.tasks(job_id, "train")] == ["node_lost", "done"]
 
 
 def test_an_answer_of_sbatch_that_was_lost_runs_the_worker_once(cluster: Cluster, commands: Path) -> None:

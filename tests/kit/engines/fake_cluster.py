@@ -94,7 +94,9 @@ class PlacedWorld:
         self.jobs = home / "jobs"
         self.now = 1000.0
         self.ended: list[str] = []
-        self._conduct = Conduct(5, longest_pending, settle, lambda folder: ["run", str(folder)], self.jobs, PREFIX)
+        self._conduct = Conduct(
+            5, longest_pending, settle, lambda folder: ["run", str(folder)], self.jobs, PREFIX, gathers=True
+        )  # fmt: skip
         self.processes = FakeProcesses()
         self.process = self.processes.start()
         self.engine = self.engine_of(self.process)
@@ -114,12 +116,16 @@ class PlacedWorld:
             self.cluster, self._conduct, ended, lambda: self.now, has_thread=False, processes=process
         )  # fmt: skip
 
-    def place(self, name: str = "w", by: PlacedEngine | None = None, longest_pending: float = 0) -> Path:
+    def place(
+        self, name: str = "w", by: PlacedEngine | None = None, longest_pending: float = 0, time_limit_seconds: int = 0,
+        *, gathers: bool = False,
+    ) -> Path:  # fmt: skip
         """`by`: the engine in the process that gets the order, where that is another one than lists."""
         folder = self.jobs / "job" / name
         spec = WorkerSpec(name, folder, "mine", "exec", ("true",), folder, folder / "out", folder / "err",
                           grace_seconds=10, lease_seconds=60)
-        (by or self.engine).launch(spec, Need(cores=2, longest_pending_seconds=longest_pending))
+        need = Need(2, time_limit_seconds=time_limit_seconds, longest_pending_seconds=longest_pending)
+        (by or self.engine).launch(spec, need, gathers=gathers)
         self.engine.observe(folder)              # as the scheduler does
         return folder
 

@@ -61,16 +61,23 @@ class SlurmCluster:
         return folder
 
     @contextmanager
-    def drained(self) -> Iterator[None]:
-        """No job begins meanwhile."""
-        self.set_nodes("drain", "Reason=test")
+    def drained(self, *nodes: str) -> Iterator[None]:
+        """No job begins meanwhile on these nodes, or on any."""
+        self.set_nodes("drain", *nodes)
         try:
             yield
         finally:
-            self.set_nodes("resume")
+            self.set_nodes("resume", *nodes)
 
-    def set_nodes(self, state: str, *more: str) -> None:
-        self.run("scontrol", "update", f"NodeName={NODE},{OTHER_NODE}", f"State={state}", *more)
+    def set_nodes(self, state: str, *nodes: str) -> None:
+        """Set the state of these nodes, or of all."""
+        names = ",".join(nodes or (NODE, OTHER_NODE))
+        self.run("scontrol", "update", f"NodeName={names}", f"State={state}", "Reason=test")
+
+    def is_up(self, node: str) -> bool:
+        """Whether jobs can begin on a node. One that was down comes back when its slurmd does."""
+        states = self.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T").split()
+        return states[0] in ("idle", "mixed", "allocated")
 
     def answers(self) -> bool:
         """Whether the controller can be asked."""

@@ -27,6 +27,7 @@ class HandEngine:
     launched: list[LaunchOrder] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     graces: list[float] = field(default_factory=list)
+    released: list[str] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
     alive: set[str] = field(default_factory=set)            # jobs with a worker that no row names
 
@@ -45,6 +46,10 @@ class HandEngine:
         self._check(worker)
         self.stopped.append(worker.worker_id)
         self.graces.append(grace_seconds)
+
+    def release(self, worker: Worker) -> None:
+        self._check(worker)
+        self.released.append(worker.worker_id)
 
     def forget(self, worker: Worker) -> None:
         self._check(worker)

@@ -94,6 +94,15 @@ def start_body(without: Collection[Party]) -> dict[str, Any]:
     return {"without": [str(party) for party in sorted(without)]} if without else {}
 
 
+GATHERED_BODY: Mapping[str, Any] = {"gathered": True}
+"""The body of a second `start`: the whole gang is there, so the share begins whose workers have arrived."""
+
+
+def is_gathered(body: Mapping[str, Any]) -> bool:
+    """Return whether a `start` is that second one."""
+    return body.get("gathered") is True
+
+
 def without_in(body: Mapping[str, Any], parties: Collection[Party]) -> tuple[str, ...]:
     """Return the parties of the job that are missing at the start."""
     return parties_in(body.get("without"), parties)

@@ -21,6 +21,7 @@ from fate_flow.services.context.effects import (
     Effect,
     ForgetWorker,
     LaunchWorker,
+    ReleaseWorker,
     RemoveArtifacts,
     RemoveJobFolder,
     RemoveMessages,
@@ -45,6 +46,7 @@ OPENED = ("open", KEY, INCARNATION, ORDER.parties, "w1", "native:ab")
 CASES: list[tuple[Effect, list[Any]]] = [
     (LaunchWorker(ORDER), [OPENED, ORDER]),
     (StopWorker(WORKER, 7.0), ["w1", 7.0]),
+    (ReleaseWorker(WORKER), ["released", "w1"]),
     (ForgetWorker(WORKER), ["forgotten", "w1"]),
     (CloseExchange(KEY, INCARNATION), [("close", KEY, INCARNATION)]),
     (CollectStreams(STREAMS), [("collect_streams", STREAMS)]),
@@ -57,9 +59,11 @@ CASES: list[tuple[Effect, list[Any]]] = [
 
 def asked_of(server: HandServer) -> list[Any]:
     engine = server.engine
+    released = ["released", *engine.released] if engine.released else []
     forgotten = [text for one in engine.forgotten for text in ("forgotten", one)]
     return [
-        *server.exchange.calls, *server.files.calls, *engine.launched, *engine.stopped, *engine.graces, *forgotten,
+        *server.exchange.calls, *server.files.calls, *engine.launched, *engine.stopped, *engine.graces,
+        *released, *forgotten,
     ]  # fmt: skip
 
 

@@ -9,10 +9,11 @@ import pytest
 from fate_flow.core.model.job import CommandKind
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
+from fate_flow.core.planning.gang import BEGINS, GATHERED
 from fate_flow.core.wire.v1.reports import read_report, report_of
 from fate_flow.services.context.ports import Observation, Rules
 from tests.kit.services.hand_server import HandServer, worker_of
-from tests.kit.services.party_commands import RUN, a_host, task_command
+from tests.kit.services.party_commands import INCARNATIONS, RUN, a_host, task_command
 from tests.kit.services.sights import RUNS
 from tests.kit.values import HOST, a_task
 
@@ -87,3 +88,49 @@ def test_a_report_says_what_a_share_waits_for_until_it_has_begun() -> None:
     long = read_report({**report_of(waiting), "waits": "x" * 10_000})
     assert long is not None
     assert len(long.waits) == 500
+
+
+# a gang
+
+
+ARRIVED = replace(PLACED, waits="", has_arrived=True)
+GATHER = task_command(CommandKind.TASK_START, gathered=True, incarnation=INCARNATIONS["a"])
+
+
+def test_a_share_whose_worker_has_arrived_waits_for_the_others_until_the_coordinator_lets_it_begin() -> None:
+    host = with_placed()
+    host.engine.sights[worker_of(host)] = ARRIVED
+    for _ in range(2):
+        host.watch()
+    assert reported(host) == [WAITS, GATHERED]
+    assert host.engine.released == []
+    answer = host.handle(GATHER)
+    assert (answer.is_ok, answer.data["waits"]) == (True, BEGINS)
+    assert host.engine.released == [worker_of(host)]
+
+
+def test_a_release_that_was_lost_comes_again() -> None:
+    host = with_placed(ARRIVED)
+    host.handle(GATHER)
+    host.engine.released.clear()
+    host.watch()
+    assert host.engine.released == [worker_of(host)]
+    assert host.task().waits == BEGINS
+    host.engine.sights[worker_of(host)] = RUNS
+    host.watch()
+    assert host.task().party_status is TaskStatus.RUNNING
+
+
+def test_a_share_that_has_not_gathered_does_not_begin_whatever_it_is_told() -> None:
+    host = with_placed()
+    assert host.handle(GATHER).data["waits"] == WAITS
+    assert host.engine.released == []
+    host.engine.sights[worker_of(host)] = ARRIVED
+    host.watch()
+    assert host.task().waits == GATHERED
+
+
+def test_another_attempt_is_not_let_begin() -> None:
+    host = with_placed(ARRIVED)
+    host.handle(task_command(CommandKind.TASK_START, gathered=True, incarnation="f" * 32))
+    assert host.engine.released == []

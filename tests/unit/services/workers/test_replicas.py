@@ -10,6 +10,7 @@ from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import CommandKind
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
+from fate_flow.core.planning.gang import GATHERED
 from fate_flow.core.planning.replicas import COLLECTOR, KEPT_ATTEMPTS
 from fate_flow.services.context.ports import Observation
 from fate_flow.services.workers.watch import WorkerWatch
@@ -226,3 +227,24 @@ def test_a_program_that_this_party_does_not_run_is_refused_before_anything_is_wr
     assert not answer.is_ok
     assert answer.retmsg == "a (Command) is not run at host 10000: commands.enabled is false"
     assert host.job_or_none() is None
+
+
+def test_ranks_that_a_cluster_places_begin_when_the_last_of_them_has_arrived() -> None:
+    host = a_host(replicas=2)
+    assert [order.gathers for order in host.engine.launched] == [True, True]
+    arrived, waits = Observation("created", is_placed=True, has_arrived=True), "waits in Slurm for 1 node: Resources"
+    see(host, arrived, Observation("created", is_placed=True, waits=waits))
+    assert host.task().waits == waits
+    see(host, None, arrived)
+    host.watch()
+    assert host.task().waits == GATHERED
+    host.handle(task_command(CommandKind.TASK_START, gathered=True))
+    assert host.engine.released == [one.worker_id for one in replicas(host)]
+
+
+@pytest.mark.parametrize("parameters", [
+    {"replicas": 2, "max_failed_workers": 1}, {"replicas": 2, "min_replicas": 1, "max_failed_workers": 1},
+])  # fmt: skip
+def test_ranks_that_are_replaced_one_by_one_do_not_wait_for_each_other(parameters: dict[str, int]) -> None:
+    host = a_host(**parameters)
+    assert not any(order.gathers for order in host.engine.launched)
