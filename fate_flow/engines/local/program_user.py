@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from fate_flow.components.providers.program_order import PEERS
+from fate_flow.components.providers.program_order import ORDER, PEERS
 from fate_flow.components.tables.table_uri import SCHEME, TableAddress, parse_uri
 from fate_flow.core.model.artifact import FILE_SCHEME
+from fate_flow.engines.local.worker import read_json
 
 INPUTS = "inputs"
 CONFIG = "task.yaml"          # the task configuration with the copies of the inputs
@@ -90,9 +91,12 @@ def hand_over(user: ProgramUser, folder: Path, work: Path, volumes: Path) -> Map
 
 
 def take_back(folder: Path) -> None:
-    """Close the worker folder to the user, once none of the worker's processes is left."""
-    with suppress(OSError):      # such as a folder that was removed: how the worker ended counts all the same
-        folder.chmod(0o700)
+    """Close the worker folder to another user, if it was handed over to one, once none of the worker's processes is
+    left."""
+    policy = (read_json(folder / ORDER) or {}).get("policy")    # which a program of another user cannot change
+    if isinstance(policy, dict) and policy.get("user"):
+        with suppress(OSError):      # such as a folder that was removed: how the worker ended counts all the same
+            folder.chmod(0o700)
 
 
 def copy_inputs(folder: Path, group: int = -1) -> dict[str, str]:

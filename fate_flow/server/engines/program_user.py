@@ -54,17 +54,19 @@ def _check_sandbox(where: str, user: ProgramUser | None) -> None:
 
 
 def open_home(settings: Settings) -> None:
-    """Let the user of programs pass to the folders of its workers, and to nothing else of the home.
+    """Let the user of programs pass to the folders of its workers, and to nothing else of the home, nor of the folder
+    that several servers of the party share.
 
     Raises BadSettings if a folder above the home is closed to it."""
     rules = settings.commands
     if not rules.enabled or not rules.user:
         return
-    user, home = ProgramUser.of(rules.user), settings.shared
-    home.chmod(stat.S_IMODE(home.stat().st_mode) & ~0o077 | PASSES)
-    for entry in home.iterdir():
-        if not entry.is_symlink():         # what a link leads to lies elsewhere, and is its owner's
-            entry.chmod(stat.S_IMODE(entry.stat().st_mode) & ~0o077)
-    settings.jobs_dir.chmod(PASSES)
-    if why_not := user.why_not_reached(settings.jobs_dir):
+    user, jobs = ProgramUser.of(rules.user), settings.jobs_dir
+    for home in {settings.home, settings.shared}:
+        # What a link in it leads to lies elsewhere, and is its owner's.
+        for path in (home, *(entry for entry in home.iterdir() if not entry.is_symlink())):
+            on_the_way = PASSES if jobs.is_relative_to(path) else 0
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & ~0o077 | on_the_way)
+    jobs.chmod(PASSES)
+    if why_not := user.why_not_reached(jobs):
         raise BadSettings(f"commands.user: {rules.user}: {why_not}; move the home, or let others pass (chmod o+x)")

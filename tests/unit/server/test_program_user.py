@@ -8,15 +8,18 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fate_flow.components.providers.program_order import ORDER, Order
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.program import ProgramRules
-from fate_flow.engines.local.program_user import ProgramUser
+from fate_flow.engines.local.program_user import ProgramUser, take_back
 from fate_flow.server.engines.program_user import check_program_user, open_home
 from fate_flow.settings.reader import load_settings
+from fate_flow.settings.servers import OneOfServers
 from fate_flow.settings.settings import Settings
 
 NOBODY = pwd.getpwuid(65534).pw_name
@@ -70,6 +73,40 @@ def test_the_user_passes_to_the_folders_of_workers_and_to_nothing_else(home: Pat
     open_home(settings(home, user=NOBODY))
     assert modes(home) == {"jobs": 0o711, "keys": 0o700, "data": 0o700, "fate_flow.sqlite": 0o600}
     assert stat.S_IMODE(home.stat().st_mode) == 0o711
+
+
+@pytest.mark.parametrize("shared_in", ["", "party"])
+def test_of_several_servers_the_own_home_is_closed_too(home: Path, shared_in: str) -> None:
+    own = home / "own"
+    shared = own / shared_in if shared_in else home
+    for folder in (own / "run", own / "logs", shared / "jobs", shared / "keys"):
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    home.chmod(0o755)
+    several = replace(settings(own, user=NOBODY), one_of=OneOfServers("one", shared))
+    open_home(several)
+    assert modes(own) == {"run": 0o700, "logs": 0o700, **({shared_in: 0o711} if shared_in else {})}
+    assert stat.S_IMODE(own.stat().st_mode) == (0o711 if shared_in else 0o700)
+    assert (modes(shared)["jobs"], modes(shared)["keys"]) == (0o711, 0o700)
+    assert ProgramUser.of(NOBODY).why_not_reached(several.jobs_dir) == ""
+
+
+@pytest.mark.parametrize(("user", "mode"), [("", 0o755), (NOBODY, 0o700)])
+def test_the_folder_of_an_ended_worker_is_closed_only_to_the_user_of_its_program(
+    tmp_path: Path, user: str, mode: int
+) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / ORDER).write_text(Order(("x",), {}, ProgramRules(True, user=user)).to_json())
+    take_back(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize("order", [None, "{", '{"policy": 7}'])
+def test_the_folder_of_a_worker_without_an_order_stays_as_it_is(tmp_path: Path, order: str | None) -> None:
+    tmp_path.chmod(0o755)
+    if order is not None:               # what a program of the server's own user may have made of it
+        (tmp_path / ORDER).write_text(order)
+    take_back(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
 
 
 def test_without_a_user_the_home_stays_as_it_is(home: Path) -> None:
