@@ -23,7 +23,7 @@ from fate_flow.components.providers.program_order import Order
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.groups import Group, Limits
 from fate_flow.engines.local.program_preparation import prepare
-from fate_flow.engines.local.rlimits import limit_process
+from fate_flow.engines.local.rlimits import limit_number, limit_process
 from fate_flow.engines.local.sandbox import leave_network
 from fate_flow.engines.local.worker import WORKER_VARIABLE, WorkerSpec
 
@@ -103,11 +103,12 @@ def _become(spec: WorkerSpec, limits: Limits) -> NoReturn:
     order = Order.read(spec.folder)
     if order is not None:
         ready = prepare(order, spec.folder)
-        limit_process(limits, inherits=False, counts=ready.user is not None)
         if ready.user:
+            limit_number(limits)
             ready.user.become()
         if not ready.has_network:
-            leave_network(ready.env)
+            leave_network(ready.env)        # the forwarder has the memory of the spawner, not that of the program
+        limit_process(limits, inherits=False)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execve(ready.program, ready.argv, {**ready.env, **mark})  # noqa: S606  # no shell is the point
     limit_process(limits, inherits=False)

@@ -14,14 +14,18 @@ from fate_flow.engines.local.groups import Limits
 _MEGABYTE = 1024 * 1024
 
 
-def limit_process(limits: Limits, *, inherits: bool, counts: bool = False) -> None:
-    """Limit the data of this process and of those that it forks, and how many there may be.
+def limit_number(limits: Limits) -> None:
+    """Limit how many processes there may be of the user that this process is about to become. The kernel counts those
+    of a user, so this is no limit for programs of the server's own user."""
+    if limits.processes:
+        resource.setrlimit(resource.RLIMIT_NPROC, (limits.processes, limits.processes))
+
+
+def limit_process(limits: Limits, *, inherits: bool) -> None:
+    """Limit the data of this process and of those that it forks.
 
     Data, not address space: numeric libraries and virtual machines reserve address space that they never use.
-    `inherits`: this process goes on with the memory of the spawner, which does not count. `counts`: it becomes a
-    process of another user; the kernel counts the processes of a user, and those of the server's are its own."""
-    if counts and limits.processes:
-        resource.setrlimit(resource.RLIMIT_NPROC, (limits.processes, limits.processes))
+    `inherits`: this process goes on with the memory of the spawner, which does not count."""
     if limits.memory_mb:
         size = limits.memory_mb * _MEGABYTE + (_data_bytes() if inherits else 0)
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)

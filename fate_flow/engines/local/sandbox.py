@@ -155,10 +155,17 @@ def _become_forwarder(there: socket.socket, here: socket.socket, address: tuple[
         if descriptors and address:
             with socket.socket(fileno=descriptors[0]) as listener:
                 while True:
-                    accepted, _ = listener.accept()
-                    threading.Thread(target=_carry, args=(accepted, address), daemon=True).start()
+                    _begin_to_carry(listener.accept()[0], address)
     finally:
         os._exit(0)
+
+
+def _begin_to_carry(accepted: socket.socket, address: tuple[str, int]) -> None:
+    """Let a thread carry this connection; close it if there can be none, and carry later ones all the same."""
+    try:
+        threading.Thread(target=_carry, args=(accepted, address), daemon=True).start()
+    except RuntimeError:               # too many processes of this user, or too little memory of this machine
+        accepted.close()
 
 
 def _carry(accepted: socket.socket, address: tuple[str, int]) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from fate_flow.components.providers.program_order import ORDER, PEERS, WORK, Order
 from fate_flow.core.model.program import ProgramRules
+from fate_flow.engines.local.groups import Limits
 from tests.kit.servers.engine_site import Site
 
 PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable      # one that any user can run
@@ -24,6 +25,8 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.skipif(not BWRAP, reason="bubblewrap is neither installed nor to be downloaded (bin/test says why)"),
 ]
+
+MEMORY_MB = 32       # enough for the program; what carries its connections may need more
 
 LOOKS = """
 import json, os, socket, sys, urllib.request
@@ -99,7 +102,8 @@ def ordered(site: Site, listener: int, *argv: str, user: str = "", **env: str) -
     rules = ProgramRules(enabled=True, allow=(PYTHON,), user=user, sandbox=str(site.home / "bwrap"))
     env = {"FATE_FLOW_EXCHANGE_URL": f"http://127.0.0.1:{listener}/v1/exchange", **env}
     (folder / ORDER).write_text(Order((PYTHON, *argv), env, rules).to_json())
-    return site.launch(site.spec(PYTHON, *argv, cwd=folder / WORK, output_max_bytes=100_000))
+    spec = site.spec(PYTHON, *argv, cwd=folder / WORK, output_max_bytes=100_000, limits=Limits(memory_mb=MEMORY_MB))
+    return site.launch(spec)
 
 
 @pytest.mark.parametrize("user", ["", pytest.param("nobody", marks=pytest.mark.skipif(
