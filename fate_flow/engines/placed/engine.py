@@ -453,7 +453,8 @@ class PlacedEngine:
             return end
         cause, text = self._cluster.cause_in(folder)
         if not cause and asked:
-            cause, text = asked, f"{self._cluster.title} had lost it"
+            title = self._cluster.title
+            cause, text = asked, f"{title}: its time is over" if asked == "timeout" else f"{title} had lost it"
         return replace(end, cause=_cause(cause), message=text) if cause else end
 
 

@@ -4,6 +4,9 @@
 
 The process that a cluster starts leads its group, and a runner leaves its session, so the runner is a child. This
 process passes on the signals of the cluster, and ends as the worker did: the cluster then shows that exit code.
+
+A cluster that ends a job at its limit of time sends SIGUSR1 first, so that its worker has its grace: a worker that then
+ends by itself leaves the cluster nothing to say, so this process notes the cause.
 """
 
 from __future__ import annotations
@@ -17,10 +20,13 @@ from pathlib import Path
 
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.runner import WAITED_SIGNALS, run_worker
-from fate_flow.engines.local.worker import Exit
+from fate_flow.engines.local.worker import LAUNCH, Exit, read_json
+from fate_flow.engines.placed.folder import request_stop, seconds_of
 from fate_flow.engines.placed.probe import why_not_the_home
 
+TIME_IS_OVER = signal.SIGUSR1
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_WAITED = WAITED_SIGNALS | {TIME_IS_OVER}
 _NO_END = 70
 OTHER_HOME = 78                  # the exit code for the cluster; what is wrong is in its output
 
@@ -31,12 +37,12 @@ def main(argv: Sequence[str]) -> int:
     if why := why_not_the_home(folder):
         sys.stderr.write(f"{why}\n")
         return OTHER_HOME
-    signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
     parent = os.getpid()
     child = os.fork()
     if child == 0:
         _become_runner(folder, parent)
-    _wait_for(child)
+    _wait_for(child, folder)
     return _exit_code(Exit.read(folder))
 
 
@@ -50,10 +56,13 @@ def _become_runner(folder: Path, parent: int) -> None:
         os._exit(code)
 
 
-def _wait_for(child: int) -> None:
+def _wait_for(child: int, folder: Path) -> None:
     while True:
-        number = signal.sigwait(WAITED_SIGNALS)
-        if number in _PASSED_ON:
+        number = signal.sigwait(_WAITED)
+        if number == TIME_IS_OVER:
+            order = read_json(folder / LAUNCH) or {}
+            request_stop(folder, seconds_of(order.get("grace_seconds")), "timeout")
+        if number in (*_PASSED_ON, TIME_IS_OVER):
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGTERM)
         if os.waitpid(child, os.WNOHANG)[0]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from fate_flow.core.model.resources import Need
 from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable
 from fate_flow.engines.placed.folder import OUTPUT
+from fate_flow.engines.placed.run import TIME_IS_OVER
 from fate_flow.engines.slurm.tables import STATES, TITLE, cause_noted, refusal_of, waiting_of
 
 log = logging.getLogger(__name__)
@@ -111,7 +112,7 @@ class SlurmCluster:
             "--parsable", f"--job-name={placement.name}", f"--comment={placement.folder}", "--no-requeue",
             f"--output={placement.folder / OUTPUT}", "--open-mode=append", "--chdir=/", "--export=ALL",
             "--nodes=1", "--ntasks=1", f"--cpus-per-task={max(1, need.cores)}",
-            f"--signal=B:TERM@{max(1, ceil(placement.grace_seconds))}",
+            f"--signal=B:{TIME_IS_OVER.name.removeprefix('SIG')}@{max(1, ceil(placement.grace_seconds))}",
         ]  # fmt: skip
         given = {
             "partition": need.queue or share.partition, "account": share.account, "qos": share.qos,

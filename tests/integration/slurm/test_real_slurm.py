@@ -195,6 +195,19 @@ def test_a_node_that_fails_is_an_interruption(cluster: Cluster, slurm: SlurmClus
     assert [row["f_reason"] for row in cluster.host.tasks(job_id, "train")] == ["node_lost", "done"]
 
 
+def test_the_limit_of_time_of_slurm_is_a_timeout(cluster: Cluster, slurm: SlurmCluster, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    rule = {**ONCE_MORE, "on_events": ["timeout"], "max_attempts": 2}
+    job_id = running(cluster, go, job={"retry": rule})
+    number = slurm.run("squeue", "--noheader", f"--name={slurm_name(cluster, slurm, job_id)}", "--format=%i")
+    slurm.run("scontrol", "update", f"JobId={number}", "EndTime=now")
+    eventually(lambda: len(names(cluster, job_id)) == 2, lambda: cluster.host.tasks(job_id, "train"))
+    go.touch()
+    cluster.wait(job_id, "success")
+    assert [row["f_reason"] for row in cluster.host.tasks(job_id, "train")] == ["task_timeout", "done"]
+    assert printed(cluster.host, job_id, task_version=0) == "here\nbye\n"
+
+
 def test_an_answer_of_sbatch_that_was_lost_runs_the_worker_once(cluster: Cluster, commands: Path) -> None:
     (commands / "lose").touch()
     job_id = cluster.run(toy())

@@ -8,7 +8,7 @@ import pytest
 
 from fate_flow.engines.local.worker import Exit, Stop, claim
 from fate_flow.engines.placed.cluster import Listed, Stage, Submission, Taken
-from fate_flow.engines.placed.folder import Pending
+from fate_flow.engines.placed.folder import Pending, request_stop
 from tests.kit.engines.fake_cluster import PREFIX, PlacedWorld, submitted
 
 IN_DOUBT = Submission(Taken.IN_DOUBT, "Socket timed out on send/recv operation")
@@ -227,6 +227,21 @@ def test_the_end_of_a_runner_that_heard_that_its_node_was_lost_says_so(world: Pl
     end = world.end_of(folder)
     assert end is not None
     assert (end.cause, end.message) == ("node_lost", "Slurm had lost it")
+
+
+@pytest.mark.parametrize(("end", "cause"), [
+    (Exit(5, None, "stopped"), "timeout"), (Exit(None, 15, "stopped"), "timeout"),
+    (Exit(0, None, "stopped"), "stopped"),
+])  # fmt: skip
+def test_a_worker_that_ends_in_its_grace_before_the_limit_of_the_cluster_was_out_of_time(
+    world: PlacedWorld, end: Exit, cause: str
+) -> None:
+    folder = world.place()
+    world.look()
+    world.begin(folder)
+    request_stop(folder, 10, "timeout")      # as its job does when the cluster warns it
+    world.end(folder, end)
+    assert world.cause_of(folder) == cause
 
 
 def test_the_folder_is_believed_before_the_listing(world: PlacedWorld) -> None:

@@ -53,7 +53,7 @@ def test_a_job_has_its_name_its_folder_and_what_it_needs(commands: Commands, tmp
         "--parsable", "--job-name=fate-flow-x-w", f"--comment={folder}", "--no-requeue",
         f"--output={folder}/cluster.out", "--open-mode=append",
         "--chdir=/", "--export=ALL", "--nodes=1", "--ntasks=1", "--cpus-per-task=3",
-        "--signal=B:TERM@10", "--partition=long", "--account=bank", "--qos=high", "--constraint=gpu80", "--mem=2048M",
+        "--signal=B:USR1@10", "--partition=long", "--account=bank", "--qos=high", "--constraint=gpu80", "--mem=2048M",
         "--gres=gpu:2", "--time=62",
     ]  # fmt: skip
     assert commands.said("sbatch", "stdin") == ["#!/bin/sh", f"exec python -m 'a module' '{folder}'"]
