@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,33 @@ def test_an_answer_of_sbatch_that_was_lost_runs_the_worker_once(cluster: Cluster
     job_id = cluster.run(toy())
     assert not (commands / "lose").exists()
     assert len(names(cluster, job_id)) == 1
+
+
+def test_a_server_inside_an_allocation_runs_jobs_and_ends_when_slurm_asks_it_to(
+    cluster: Cluster, slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "guides" / "slurm.md").read_text(encoding="utf-8")
+    [script] = re.findall(r"^```sh\n(#!/bin/sh\n#SBATCH.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    conf, program = cluster.root / HOST / "conf" / "service_conf.yaml", Path(PYTHON).with_name("fate_flow")
+    for there, here in (("/home/fed/serve.out", tmp_path / "out"), ("/home/fed/service_conf.yaml", conf)):
+        assert there in script
+        script = script.replace(there, f'"{here}"')
+    serve = tmp_path / "serve.sh"
+    serve.write_text(script.replace("exec fate_flow", f'exec "{program}"'))
+    address = cluster.host.home / "run" / "server.json"
+    cluster.kill(HOST)
+    address.unlink(missing_ok=True)
+    try:
+        number = slurm.run("sbatch", "--parsable", "--partition=main", "--time=10", "--mem=1000", str(serve))
+        eventually(address.exists, lambda: (tmp_path / "out").read_text())
+        cluster.run(toy())
+        slurm.run("scancel", "--batch", "--signal=TERM", number)
+        eventually(lambda: slurm.states()["fate-flow-server"] in ("COMPLETED", "FAILED"), slurm.states)
+        assert not address.exists(), "it has ended by itself"
+    finally:
+        slurm.run("scancel", "--name=fate-flow-server")
+        cluster.start(HOST)
+    cluster.check_idle()
 
 
 def test_server_and_daemons_may_be_killed_while_a_worker_runs(
