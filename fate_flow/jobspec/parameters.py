@@ -19,9 +19,10 @@ from fate_flow.jobspec.fate_v1.job_parameters import AUTOMATIC, is_known
 JOB, COMPONENTS = CONF_PARTS
 
 CHANGEABLE = (
-    "task_cores", "task_memory", "task_gpus", "queue", "longest_pending", "task_parallelism", "computing_partitions",
-    "timeout", "task_timeout", "auto_retries", "auto_retry_delay", "retry", "policies", "min_available",
-    "stop_duration", "ttl", "max_failed_workers", "task_conf", "eggroll_run", "spark_run", "rabbitmq_run", "pulsar_run",
+    "task_cores", "task_memory", "task_gpus", "queue", "labels", "longest_pending", "task_parallelism",
+    "computing_partitions", "timeout", "task_timeout", "auto_retries", "auto_retry_delay", "retry", "policies",
+    "min_available", "stop_duration", "ttl", "max_failed_workers", "task_conf", "eggroll_run", "spark_run",
+    "rabbitmq_run", "pulsar_run",
 )  # fmt: skip
 """Keys of `job_parameters` that may change. The other keys of v1 are fixed, or have a command of their own."""
 

@@ -71,7 +71,7 @@ class Sources:
             for key in ("task_cores", "task_memory", "task_parallelism")
         }
         given = {
-            "task_gpus": parameters.task_gpus, "queue": parameters.queue,
+            "task_gpus": parameters.task_gpus, "queue": parameters.queue, "labels": list(parameters.labels),
             "longest_pending": parameters.longest_pending_seconds,
         }  # fmt: skip
         for key, value in given.items():

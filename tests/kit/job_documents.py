@@ -17,7 +17,7 @@ def job(
     commands: Mapping[str, Mapping[str, Any]] = MappingProxyType({}), policies: Sequence[Mapping[str, Any]] = (),
     task_conf: Mapping[str, Mapping[str, Any]] = MappingProxyType({}), fewest_hosts: int = 0,
     timeout: int = 0, max_failed_workers: int | None = None, returns: float | None = None, gpus: int = 0,
-    queue: str = "", longest_pending: float = 0,
+    queue: str = "", longest_pending: float = 0, labels: Sequence[str] = (),
 ) -> Document:  # fmt: skip
     """A document: tasks by name with the names of those they need; `commands` are programs, with their parameters;
     `task_conf` is what is said of some of them; `returns`: the seconds for which it waits for a party that it lost (0:
@@ -48,7 +48,7 @@ def job(
         common["task_conf"] = {name: dict(one) for name, one in task_conf.items()}
     more = {
         "task_gpus": gpus, "queue": queue, "task_memory": memory, "priority": priority, "timeout": timeout,
-        "longest_pending": longest_pending,
+        "longest_pending": longest_pending, "labels": list(labels),
     }  # fmt: skip
     conf = {
         "dsl_version": 2,

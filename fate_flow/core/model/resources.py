@@ -51,6 +51,7 @@ class Need:
     gpus: int = 0
     time_limit_seconds: int = 0  # 0: it may run for as long as its job
     queue: str = ""              # as the engine calls it; empty: the one that the engine has for this
+    labels: tuple[str, ...] = () # words for its node, which the engine knows
     longest_pending_seconds: float = 0   # that its job lets it wait for a place; 0: as long as the party does
 
     def with_time_for(self, seconds: float) -> Need:

@@ -7,7 +7,7 @@ one or several sources, its outputs by kind and alias, a stage, and parameters t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -126,6 +126,7 @@ class OwnResources:
     memory: int | None = None            # MB
     gpus: int | None = None
     queue: str | None = None             # a word like `JobParameters.queue`; empty: as each party decides
+    labels: Sequence[str] | None = None  # words like `JobParameters.labels`
 
 
 AS_THE_JOB = OwnResources()
@@ -215,6 +216,7 @@ class JobParameters:
     task_memory: int = 0                 # MB a task
     task_gpus: int = 0                   # a task
     queue: str = ""                      # a word that each party maps to an engine of its own; empty: as it decides
+    labels: Sequence[str] = ()           # words for the nodes that a worker needs; each party maps them on its engines
     longest_pending_seconds: float = 0   # that a worker may wait in a cluster; 0: as long as the party lets it
     timeout_seconds: int = 259200        # for the whole job, from its creation
     task_timeout_seconds: int = 0        # for each task; 0: no limit
@@ -280,6 +282,7 @@ class JobSpec:
             return of_job
         stated: dict[str, Any] = {
             "task_cores": own.cores, "task_memory": own.memory, "task_gpus": own.gpus, "queue": own.queue,
+            "labels": own.labels,
         }  # fmt: skip
         if own.cores is not None:                # FATE's key for a node counts more than the cores of the job alone
             stated["extra"] = {key: value for key, value in of_job.extra.items() if key != "eggroll_run"}

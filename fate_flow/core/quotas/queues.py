@@ -13,6 +13,10 @@ from dataclasses import dataclass, field
 QUEUE_PATTERN = "[A-Za-z0-9_][A-Za-z0-9_-]{0,29}"
 QUEUE = re.compile(QUEUE_PATTERN)
 QUEUE_IS = "1 to 30 letters, digits, _ and -, no - first"
+"""What the words of jobs for queues and for nodes (labels) are."""
+
+MOST_LABELS = 10
+"""Of one task, at one party."""
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ class PodSettings:
     queue: str = ""                                  # of Kueue; empty: Jobs begin at once
     priority_class: str = ""
     keep_seconds: int = 3600                         # of a Job that has ended
+    node_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)       # by the label of jobs
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,10 @@ def _pod(job: WorkerJob, pods: PodSettings, at: WorkerAt | None) -> dict[str, An
         "initContainers": first,
         "serviceAccountName": pods.service_account,
         "imagePullSecrets": [{"name": one} for one in pods.pull_secrets],
-        "nodeSelector": dict(pods.node_selector),
+        "nodeSelector": {
+            **pods.node_selector,
+            **{key: value for one in job.need.labels for key, value in pods.node_labels[one].items()},
+        },
         "tolerations": [dict(one) for one in pods.tolerations],
         "priorityClassName": pods.priority_class,
     }

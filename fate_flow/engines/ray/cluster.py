@@ -43,6 +43,7 @@ class RayShare:
     resources: Mapping[str, float] = field(default_factory=dict)
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     driver_cores: int = 0          # that Ray sets aside of those of a worker; 0: all
+    labels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)      # custom resources by the label of jobs
 
 
 class RayCluster:
@@ -156,7 +157,10 @@ class RayCluster:
         }
         asked: dict[str, Any] = {
             "entrypoint_num_gpus": need.gpus, "entrypoint_memory": need.memory_mb * 1024 * 1024,
-            "entrypoint_resources": dict(share.resources),
+            "entrypoint_resources": {
+                **share.resources,
+                **{name: most for one in need.labels for name, most in share.labels[one].items()},
+            },
         }
         return {
             # The process that Ray waits for has to be ours, not a shell above it.

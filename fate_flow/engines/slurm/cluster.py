@@ -49,6 +49,7 @@ class SlurmCluster:
     partners: Mapping[str, Share] = field(default_factory=dict)      # by party; another party gets what `own` says
     commands: Path | None = None             # the folder of sbatch and its like; None: they are on PATH
     longest_time: int = 0                    # seconds; the most that is asked for; 0: no limit
+    features: Mapping[str, str] = field(default_factory=dict)        # of nodes, by the label of jobs
     command_seconds: float = 30.0
 
     @property
@@ -116,7 +117,7 @@ class SlurmCluster:
         ]  # fmt: skip
         given = {
             "partition": need.queue or share.partition, "account": share.account, "qos": share.qos,
-            "constraint": share.constraint,
+            "constraint": "&".join(filter(None, (share.constraint, *(self.features[one] for one in need.labels)))),
             "mem": f"{need.memory_mb}M" if need.memory_mb else "", "gres": f"gpu:{need.gpus}" if need.gpus else "",
             "time": self._time(need, placement.grace_seconds),
         }  # fmt: skip

@@ -12,7 +12,7 @@ from fate_flow.core.model.grammar import shown, shown_key
 from fate_flow.core.model.resources import CORES_PER_NODE
 from fate_flow.core.model.retry import UNSAID, RetryEvent
 from fate_flow.core.model.spec import MOST_PRIORITY, JobParameters
-from fate_flow.core.quotas.queues import QUEUE, QUEUE_IS
+from fate_flow.core.quotas.queues import MOST_LABELS, QUEUE, QUEUE_IS
 from fate_flow.jobspec.fate_v1.after_document import read_after
 from fate_flow.jobspec.fate_v1.minimum_document import read_minimum
 from fate_flow.jobspec.fate_v1.model_document import read_model_name
@@ -204,6 +204,19 @@ def _queue(node: Node) -> str:
     return word
 
 
+def _labels(node: Node) -> list[str]:
+    """Read words for nodes; each stands once."""
+    if not isinstance(node.value, list):
+        node.wrong(f"{shown(node.value)} is not a list of labels")
+        return []
+    labels = [one for one in node.value if isinstance(one, str) and QUEUE.fullmatch(one)]
+    if wrong := [one for one in node.value if one not in labels]:
+        node.wrong(f"{shown(wrong[0])} is not a label: {QUEUE_IS}")
+    if len(labels) > MOST_LABELS:
+        node.wrong(f"has {len(labels)} labels; {MOST_LABELS} are the most")
+    return list(dict.fromkeys(labels))
+
+
 def _eggroll_run(node: Node) -> Mapping[str, Any] | None:
     if not node.is_object():
         return None
@@ -243,6 +256,7 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
     "task_memory": _Key(_zero_or_more, "task_memory"),
     "task_gpus": _Key(_zero_or_more, "task_gpus"),
     "queue": _Key(_queue, "queue"),
+    "labels": _Key(_labels, "labels"),
     "longest_pending": _Key(_seconds, "longest_pending_seconds"),
     "computing_partitions": _Key(_above_zero, "computing_partitions"),
     "federated_status_collect_type": _Key(_one_of("PUSH", "PULL"), "collect_type"),
@@ -270,11 +284,12 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
 OF_THE_JOB = ("timeout", *AUTOMATIC, "federated_mode", "federated_status_collect_type")
 """FATE's keys that apply to the whole job. Every party reads them in the blocks of the initiator, too."""
 
-_NOT_IN_FATE = frozenset({"task_gpus", "queue", "longest_pending"})
+_NOT_IN_FATE = frozenset({"task_gpus", "queue", "labels", "longest_pending"})
 _REMOVED = frozenset({"work_mode", "backend"})
 _INHERITANCE = "inheritance_info"
 _OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {
     "cores": _above_zero, "memory": _zero_or_more, "gpus": _zero_or_more, "queue": _queue,
+    "labels": _labels,
     "timeout": _zero_or_more, "stop_duration": _seconds, "retry": read_retry, "policies": read_policies,
     "priority": _priority, "min_available": read_minimum, "after": read_after,
     "ports": read_ports, "stage": _one_of(*STAGES), PARTIES: read_parties, INPUT_PARTIES: read_input_parties,

@@ -128,7 +128,7 @@ class FilePaths(PathsElsewhere):
 # ---------------------------------------------------------------------- the translation
 
 _RESOURCES = {
-    "cores": "task_cores", "memory": "task_memory", "gpus": "task_gpus", "queue": "queue",
+    "cores": "task_cores", "memory": "task_memory", "gpus": "task_gpus", "queue": "queue", "labels": "labels",
     "longest_pending": "longest_pending",
     "parallelism": "task_parallelism", "partitions": "computing_partitions",
 }  # fmt: skip

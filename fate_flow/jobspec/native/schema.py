@@ -198,6 +198,11 @@ _OF_ONE_TASK: Mapping[str, Schema] = {
         "A queue, which each party maps to one of its engines; by default, as each party decides.",
         f"^({QUEUE_PATTERN})?$", f"a queue ({QUEUE_IS})",
     ),
+    "labels": a_list(
+        a_text("A label.", f"^{QUEUE_PATTERN}$", f"a label ({QUEUE_IS})"),
+        "Words for the nodes that a worker needs, which each party maps to features of its own nodes.",
+        uniqueItems=True,
+    ),
 }
 """The resources of each task of a job, which a task may override."""
 

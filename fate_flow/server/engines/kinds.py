@@ -26,6 +26,6 @@ BUILDERS: Mapping[str, Callable[[EngineParts, EngineSettings], Engine]] = {
 def build_engines(parts: EngineParts) -> Engines:
     """Return the engines that the configuration names, the default first."""
     return Engines({
-        name: PartyEngine(BUILDERS[one.kind](parts, one), one.size, one.devices)
+        name: PartyEngine(BUILDERS[one.kind](parts, one), one.size, one.devices, frozenset(one.labels))
         for name, one in parts.settings.engines.items()
     })

@@ -85,5 +85,5 @@ def _pods_of(parts: EngineParts, one: KubernetesSettings) -> PodSettings:
     return PodSettings(
         one.image, one.namespace, one.python, one.pull_policy, one.pull_secrets, one.service_account,
         one.node_selector, one.tolerations, one.run_as_user, one.volume_claim, str(parts.settings.home),
-        one.kueue_queue, one.priority_class, one.keep_seconds,
+        one.kueue_queue, one.priority_class, one.keep_seconds, one.labels,
     )  # fmt: skip

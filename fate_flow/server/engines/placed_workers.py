@@ -42,7 +42,8 @@ def build_slurm(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
     assert isinstance(one, SlurmSettings), one
     prefix = f"fate-flow-{home_of_names(parts.secret)}-"
     cluster = SlurmCluster(
-        prefix, _of(one.own), {name: _of(share) for name, share in one.partners.items()}, one.commands, one.longest_time
+        prefix, _of(one.own), {name: _of(share) for name, share in one.partners.items()}, one.commands,
+        one.longest_time, features=one.labels,
     )
     return workers_on(cluster, parts, one, Conduct(
         poll_seconds=one.poll_seconds,

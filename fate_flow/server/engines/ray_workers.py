@@ -35,4 +35,4 @@ def build_ray(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
 
 
 def _of(one: RaySettings, jobs: RayJobs) -> RayShare:
-    return RayShare(jobs.resources, jobs.runtime_env, one.driver_cores)
+    return RayShare(jobs.resources, jobs.runtime_env, one.driver_cores, one.labels)

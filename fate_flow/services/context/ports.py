@@ -180,6 +180,7 @@ class PartyEngine:
     engine: Engine
     size: EngineSize
     devices: tuple[str, ...] = ()    # the GPUs that this server gives to workers; empty: the engine gives its own
+    labels: frozenset[str] = frozenset()    # words for nodes that the engine knows
 
 
 class Engines:
@@ -230,6 +231,10 @@ class Engines:
     def devices_of(self, name: str) -> tuple[str, ...]:
         """Return the GPUs of an engine that this server gives to its workers."""
         return self._by_name[name].devices if name in self else ()
+
+    def labels_of(self, name: str) -> frozenset[str]:
+        """Return the words for nodes that an engine knows."""
+        return self._by_name[name].labels if name in self else frozenset()
 
     def of(self, worker: Worker) -> Engine:
         """Return the engine that runs this worker."""

@@ -24,7 +24,10 @@ def need_at(unit: UnitOfWork, spec: JobSpec, worker: Worker, time_limit_seconds:
     queue = queue_of_task(unit.context, spec, task, party, worker.engine)
     request = request_of_task_at(unit.context, spec, task, party, worker.engine)
     need = need_of(request, task.programs.get(party), worker, time_limit_seconds, queue)
-    return replace(need, longest_pending_seconds=spec.parameters[party].longest_pending_seconds)
+    parameters = spec.parameters_of(task, party)
+    return replace(
+        need, labels=tuple(parameters.labels), longest_pending_seconds=parameters.longest_pending_seconds
+    )
 
 
 def with_devices(unit: UnitOfWork, spec: JobSpec, worker: Worker) -> Worker:

@@ -29,16 +29,25 @@ def known_placement(context: Context, spec: JobSpec, seat: Party) -> Placement:
     """Return where this seat goes; with a queue that this party does not have, as if the job named none.
 
     Without a queue, it goes to the default engine, or to the first other one that is open to it, if the default is not,
-    or has no GPUs and the job asks for some."""
+    or lacks the GPUs or the nodes that tasks of the job ask for."""
     parameters, initiator = spec.parameters[seat], _initiator(context, spec)
     found = context.queues.place(parameters.queue, initiator) or Placement()
     if found.engine:
         return found
     open_ones = _open_to(context, initiator)
+    labels = labels_at(spec, seat)
     asks_for_gpus = parameters.task_gpus or any(spec.parameters_of(task, seat).task_gpus for task in spec.run_at(seat))
-    fitting = (name for name in open_ones if not asks_for_gpus or context.engines.size_of(name).gpus)
+    fitting = (
+        name for name in open_ones
+        if labels <= context.engines.labels_of(name) and (not asks_for_gpus or context.engines.size_of(name).gpus)
+    )  # fmt: skip
     chosen = next(fitting, next(iter(open_ones), ""))
     return Placement("" if chosen == context.engines.default else chosen, found.queue)
+
+
+def labels_at(spec: JobSpec, seat: Party) -> frozenset[str]:
+    """Return the labels that tasks of this seat ask for, all of which the engine of the job has to know."""
+    return frozenset(label for task in spec.run_at(seat) for label in spec.parameters_of(task, seat).labels)
 
 
 def _open_to(context: Context, initiator: str) -> list[str]:
@@ -56,7 +65,7 @@ def why_not_placed(context: Context, spec: JobSpec, seat: Party) -> str:
     word, initiator = spec.parameters[seat].queue, _initiator(context, spec)
     found = context.queues.place(word, initiator)
     if found is not None and (found.engine or _open_to(context, initiator)):
-        return ""
+        return _why_no_node(context, spec, seat)
     if found is not None:
         return f"{seat} has no engine for jobs of party {initiator}"
     place = spec.paths.of(f"{COMMON_PARAMETERS}.queue")
@@ -64,6 +73,23 @@ def why_not_placed(context: Context, spec: JobSpec, seat: Party) -> str:
         return f"{place}: {seat} has no queue {shown(word)} for jobs of party {initiator}"
     known = ", ".join(context.queues.known_to(initiator)) or "none"
     return f"{place}: {seat} has no queue {shown(word)}; known here: {known} (queues in the configuration)"
+
+
+def _why_no_node(context: Context, spec: JobSpec, seat: Party) -> str:
+    """Return why the engine of the job has no node for a label of its tasks; empty if it has one for each. Only this
+    party's own users learn which labels there are."""
+    engine = known_placement(context, spec, seat).engine or context.engines.default
+    known, own = context.engines.labels_of(engine), context.party_id
+    for task in spec.run_at(seat):
+        for label in spec.parameters_of(task, seat).labels:
+            if label not in known:
+                key = "labels" if task.resources_at(seat).labels is None else f"task_conf.{task.name}.labels"
+                why = f"{spec.paths.of(f'{COMMON_PARAMETERS}.{key}')}: {seat} has no node with label {shown(label)}"
+                if _initiator(context, spec) != own:
+                    return f"{why} for jobs of party {_initiator(context, spec)}"
+                names = ", ".join(sorted(known)) or "none"
+                return f"{why} on engine {engine}; known there: {names} (engines.{engine}.labels)"
+    return ""
 
 
 def _initiator(context: Context, spec: JobSpec) -> str:

@@ -23,6 +23,7 @@ class EngineSettings:
     program_env: Mapping[str, str] = field(default_factory=dict)  # of programs on it
     has_queues: bool = False                                      # queues of its own, which `queues` may name
     devices: tuple[str, ...] = ()                                 # the GPUs that this server gives to workers
+    labels: Mapping[str, Any] = field(default_factory=dict)       # words of jobs for nodes, with what they stand for
     parties: frozenset[str] | None = None                         # whose jobs may use it, with own ones; None: all
 
 

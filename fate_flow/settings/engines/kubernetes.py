@@ -11,6 +11,7 @@ from typing import Any
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.settings.engines.engine_settings import EngineSettings, read_size
+from fate_flow.settings.engines.labels import read_labels
 from fate_flow.settings.reading.section import Section
 
 KUBERNETES = "kubernetes"
@@ -55,6 +56,7 @@ def read_kubernetes(section: Section) -> KubernetesSettings:
         size=replace(read_size(section), gpus=section.whole("gpus", 0)),
         config=section.values,
         has_queues=True,
+        labels=read_labels(section, _node_labels),
         image=image,
         namespace=_name(section, "namespace", "default"),
         kubeconfig=section.path_with_links("kubeconfig"),
@@ -74,6 +76,14 @@ def read_kubernetes(section: Section) -> KubernetesSettings:
         poll_seconds=section.number("poll_seconds", 5.0, 0.1),
         settle_seconds=section.number("settle_seconds", 30.0),
     )
+
+
+def _node_labels(labels: Section, word: str) -> Mapping[str, str]:
+    """Return the labels of nodes that a label of jobs stands for."""
+    found = _texts(labels, word)
+    if not found:
+        raise BadSettings(f"{labels.name(word)}: names no label of nodes, such as {{disk: ssd}}")
+    return found
 
 
 def _pull_policy(section: Section) -> str:

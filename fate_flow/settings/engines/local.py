@@ -8,6 +8,7 @@ from dataclasses import replace
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.settings.engines.engine_settings import DEFAULT_CORES, EngineSettings, read_size
+from fate_flow.settings.engines.labels import read_own_labels
 from fate_flow.settings.engines.ray_of_programs import read_ray_of_programs
 from fate_flow.settings.reading.section import Section, collected
 
@@ -22,7 +23,10 @@ _MOST_DEVICES = 1_024
 def read_local(section: Section) -> EngineSettings:
     devices = _devices(section) or ()
     size = replace(read_size(section), gpus=len(devices))
-    return EngineSettings(section.path, size, section.values, LOCAL, read_ray_of_programs(section), devices=devices)
+    return EngineSettings(
+        section.path, size, section.values, LOCAL, read_ray_of_programs(section), devices=devices,
+        labels=read_own_labels(section),
+    )
 
 
 @collected

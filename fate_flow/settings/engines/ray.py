@@ -11,6 +11,7 @@ from typing import Any
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.settings.engines.engine_settings import EngineSettings, read_size
+from fate_flow.settings.engines.labels import read_labels
 from fate_flow.settings.engines.ray_of_programs import read_ray_of_programs
 from fate_flow.settings.reading.section import Section, split_url
 
@@ -51,6 +52,7 @@ def read_ray(section: Section) -> RaySettings:
     return RaySettings(
         section=section.path,
         size=replace(read_size(section), gpus=section.whole("gpus", 0)),
+        labels=read_labels(section, _resources_of),
         config=section.values,
         program_env=read_ray_of_programs(section),
         address=_address(section),
@@ -85,6 +87,15 @@ def _partner(given: Section, name: str, own: RayJobs) -> RayJobs:
     one = given.section(name)
     found = _jobs(one, own)
     one.refuse_others()
+    return found
+
+
+def _resources_of(labels: Section, word: str) -> Mapping[str, float]:
+    """Return the custom resources that a label stands for."""
+    one = labels.section(word)
+    found = {str(name): one.number(name, 0.0) for name in one.names()}
+    if not found:
+        raise BadSettings(f"{labels.name(word)}: names no custom resources of nodes, such as {{bigmem: 0.001}}")
     return found
 
 

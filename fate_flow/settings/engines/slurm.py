@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.settings.engines.engine_settings import EngineSettings, read_size
+from fate_flow.settings.engines.labels import read_labels
 from fate_flow.settings.reading.section import Section
 
 SLURM = "slurm"
+_FEATURES = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=+-]*(&[A-Za-z0-9_][A-Za-z0-9_.:=+-]*)*")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ def read_slurm(section: Section) -> SlurmSettings:
         size=replace(read_size(section), gpus=section.whole("gpus", 0)),
         config=section.values,
         has_queues=True,
+        labels=_features(section, (own, *partners.values())),
         own=own,
         partners=partners,
         commands=section.path_with_links("commands"),
@@ -58,6 +62,26 @@ def read_slurm(section: Section) -> SlurmSettings:
         poll_seconds=section.number("poll_seconds", 5.0, 0.1),
         settle_seconds=section.number("settle_seconds", 30.0),
     )
+
+
+def _features(section: Section, shares: Iterable[SlurmShare]) -> Mapping[str, str]:
+    """Read the features that labels stand for. They are joined to `constraint` by &, which therefore has no other
+    operator then."""
+    found = read_labels(section, _feature)
+    for share in shares if found else ():
+        if share.constraint and not _FEATURES.fullmatch(share.constraint):
+            raise BadSettings(
+                f"{section.name('constraint')}: {share.constraint!r} cannot be joined with {section.name('labels')}: "
+                "with labels, it has names of features and & alone"
+            )
+    return found
+
+
+def _feature(labels: Section, word: str) -> str:
+    found = labels.text(word)
+    if not _FEATURES.fullmatch(found):
+        raise BadSettings(f"{labels.name(word)}: {found!r} is not the name of a feature of nodes, or several with &")
+    return found
 
 
 def _partner(given: Section, name: str, own: SlurmShare) -> SlurmShare:

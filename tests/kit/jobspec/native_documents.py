@@ -34,7 +34,7 @@ FULL: Mapping[str, Any] = {
     "initiator": "guest 9001",
     "parties": {"guest": [9001], "host": [9002, 9004], "arbiter": [9003], "local": [0]},
     "resources": {
-        "cores": 3, "memory": 512, "gpus": 1, "queue": "long", "longest_pending": 60, "parallelism": 2,
+        "cores": 3, "memory": 512, "gpus": 1, "queue": "long", "labels": ["a"], "longest_pending": 60, "parallelism": 2,
         "partitions": 11,
     },
     "timeout": 600, "task_timeout": 100, "stage": "train", "ttl": 86_400, "max_failed_workers": 9,
@@ -43,8 +43,8 @@ FULL: Mapping[str, Any] = {
     "at": {
         "host": {
             "resources": {
-                "cores": 5, "memory": 6, "gpus": 4, "queue": "short", "longest_pending": 0.5, "parallelism": 7,
-                "partitions": 12,
+                "cores": 5, "memory": 6, "gpus": 4, "queue": "short", "labels": ["b"], "longest_pending": 0.5,
+                "parallelism": 7, "partitions": 12,
             },
             "task_timeout": 101,
         },
@@ -76,14 +76,15 @@ FULL: Mapping[str, Any] = {
             "at": {
                 "guest": {
                     "parameters": {"label": "y"}, "run": True, "timeout": 11,
-                    "resources": {"cores": 14, "memory": 15, "gpus": 16, "queue": "there"}, "inputs": {
+                    "resources": {"cores": 14, "memory": 15, "gpus": 16, "queue": "there", "labels": ["y"]},
+                    "inputs": {
                         "named": {"table": {"namespace": "n2", "name": "t2"}},
                         "made": {"output": {"job_id": "2027", "task": "f2", "output": "o2"}},
                     },
                 },
                 "host 9004": {"parameters": {"gamma": 2}, "run": False, "timeout": 12},
             },
-            "timeout": 13, "resources": {"cores": 17, "memory": 18, "gpus": 19, "queue": "own"},
+            "timeout": 13, "resources": {"cores": 17, "memory": 18, "gpus": 19, "queue": "own", "labels": ["x"]},
             **LIFECYCLE,
         },
         "read": {"component": "Reader", "outputs": {"data": ["raw"], "model": ["m"], "cache": ["c"]}},

@@ -37,13 +37,14 @@ class HandServer:
         engines: Mapping[str, int] | None = None, devices: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
         queues: Mapping[str, QueueRule] = MappingProxyType({}),
         engine_parties: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        labels: Mapping[str, frozenset[str]] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         """`engines`: the cores of each of its engines, the default first; else it has `local` with `cores`; `devices`:
-        the GPUs of an engine by its name."""
+        the GPUs of an engine by its name, `labels` the words for nodes that it knows."""
         self.now = NOW
         self.steady: int | None = None
         self.exchange, self.files, self.record = HandExchange(), HandFiles(), HandRecord()
-        self.devices = dict(devices)
+        self.devices, self.labels = dict(devices), dict(labels)
         self._sizes = {
             name: EngineSize(1, most, memory, gpus=len(devices.get(name, ())))
             for name, most in (engines or {LOCAL: cores}).items()
@@ -73,7 +74,10 @@ class HandServer:
 
     def _engines(self, *names: str) -> Engines:
         return Engines({
-            name: PartyEngine(self.engines[name], self._sizes[name], self.devices.get(name, ())) for name in names
+            name: PartyEngine(
+                self.engines[name], self._sizes[name], self.devices.get(name, ()), self.labels.get(name, frozenset())
+            )
+            for name in names
         })
 
     def configure(self, *names: str) -> None:

@@ -50,6 +50,14 @@ def test_objects_are_what_the_published_schemas_ask_for(
     kubernetes_validate.validate(secret_manifest(job, pods, AT, "uid"), version, strict=True)
 
 
+def test_labels_of_a_job_select_nodes_beside_those_of_the_engine() -> None:
+    pods = replace(FULL, node_labels={"big": {"memory": "512"}, "a100": {"gpu": "a100", "disk": "nvme"}})
+    job = replace(LARGE, need=replace(LARGE.need, labels=("a100",)))
+    made = job_manifest(job, pods, AT)
+    assert made["spec"]["template"]["spec"]["nodeSelector"] == {"disk": "nvme", "gpu": "a100"}
+    kubernetes_validate.validate(made, VERSIONS[0], strict=True)
+
+
 def test_a_job_runs_once_and_its_token_is_in_a_secret_that_goes_with_it() -> None:
     made = job_manifest(LARGE, FULL, AT)
     pod = made["spec"]["template"]["spec"]
@@ -203,6 +211,8 @@ def test_the_configuration_for_operators_is_one(tmp_path: Path) -> None:
     ("{image: i, pull_policy: Sometimes}", "pull_policy: 'Sometimes' is not one of IfNotPresent, Always, Never"),
     ("{image: i, namespace: My_Space}", "namespace: 'My_Space' is not a name of Kubernetes"),
     ("{image: i, pull_secrets: registry}", "pull_secrets: 'registry' is not a list of names"),
+    ("{image: i, labels: {big: ssd}}", "labels.big: 'ssd' is not a mapping of labels to texts"),
+    ("{image: i, labels: {big: {}}}", "labels.big: names no label of nodes"),
     ("{image: i, node_selector: [ssd]}", "node_selector: .* is not a mapping of labels to texts"),
     ("{image: i, tolerations: [x]}", "tolerations: .* is not a list of tolerations"),
     ("{image: i, imgae: j}", "engines.kubernetes.imgae: no such key"),

@@ -31,7 +31,7 @@ class Site:
         self.folder = folder / "jobs" / "w"
         self.folder.mkdir(parents=True)
         client = RayClient(ray.address, ray.token_file, seconds=5)
-        own = RayShare({}, {"env_vars": {"MINE": "1"}, "pip": []}, driver_cores=2)
+        own = RayShare({}, {"env_vars": {"MINE": "1"}, "pip": []}, 2, {"big": {"bigmem": 0.25}})
         self.cluster = RayCluster(client, PREFIX, own, {"10000": RayShare({"guests": 0.5})}, lambda: self.now)
 
     def placement(self, name: str = "w", **fields: Any) -> Placement:
@@ -73,6 +73,11 @@ def test_a_job_of_a_partner_gets_what_the_party_says(site: Site) -> None:
     asked = site.job().asked
     assert asked["entrypoint_resources"] == {"guests": 0.5}
     assert asked["entrypoint_num_cpus"] == 1, "without a resource Ray would run it on its head"
+
+
+def test_labels_are_custom_resources_of_the_nodes(site: Site) -> None:
+    site.cluster.submit(site.placement(need=Need(cores=1, labels=("big",))))
+    assert site.job().asked["entrypoint_resources"] == {"bigmem": 0.25}
 
 
 def test_a_name_that_ray_has_already_is_accepted_and_runs_once(site: Site) -> None:

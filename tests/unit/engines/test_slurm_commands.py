@@ -76,6 +76,19 @@ def test_a_queue_that_the_party_maps_to_a_partition_goes_before_the_partition_of
         assert "--partition=night" in commands.said("sbatch")
 
 
+@pytest.mark.parametrize(("constraint", "labels", "asked"), [
+    ("", ("big",), "--constraint=mem512"), ("fl", ("big", "fast"), "--constraint=fl&mem512&nvme&hdr"),
+    ("fl", (), "--constraint=fl"),
+])  # fmt: skip
+def test_labels_are_features_of_the_nodes(
+    commands: Commands, tmp_path: Path, constraint: str, labels: tuple[str, ...], asked: str
+) -> None:
+    features = {"big": "mem512", "fast": "nvme&hdr"}
+    cluster = SlurmCluster("p", Share(constraint=constraint), commands=tmp_path, features=features)
+    cluster.submit(placement(tmp_path, need=Need(cores=1, labels=labels)))
+    assert asked in commands.said("sbatch")
+
+
 @pytest.mark.parametrize(("limit", "longest", "time"), [
     (0, 0, None), (60, 0, "3"), (259_200, 7200, "120"), (0, 7200, "120"), (60, 7200, "3"),
 ])  # fmt: skip

@@ -137,9 +137,18 @@ def test_a_component_may_state_resources_of_its_own():
     assert [(one.task_cores, one.task_memory, one.task_gpus) for one in asked] == [(7, 9, 0), (7, 9, 0), (5, 9, 1)]
 
 
+def test_each_label_stands_once_and_a_component_may_have_others_than_the_job():
+    spec = with_job_parameters({"labels": ["big", "ssd", "big"], "task_conf": {"x": {"labels": ["a100"]}}})
+    assert list(spec.common.labels) == ["big", "ssd"]
+    assert list(spec.parameters_of(spec.tasks["x"], spec.initiator).labels) == ["a100"]
+
+
 @pytest.mark.parametrize(("own", "problem"), [
     ({"cores": 0}, "cores: 0 is not a whole number above 0"), ({"memory": -1}, "memory: -1 is not a whole number of 0"),
     ({"gpus": "x"}, "gpus: 'x' is not a whole number of 0"), ({"queue": "a b"}, "queue: 'a b' is not a queue: 1 to 30"),
+    ({"labels": "big"}, "labels: 'big' is not a list of labels"),
+    ({"labels": ["big", 7]}, "labels: 7 is not a label: 1 to 30 letters"),
+    ({"labels": [f"n{one}" for one in range(11)]}, "labels: has 11 labels; 10 are the most"),
 ])
 def test_resources_of_a_component_that_make_no_sense_are_refused(own, problem):
     with pytest.raises(BadDocument, match=re.escape(f"job_parameters.common.task_conf.x.{problem}")):

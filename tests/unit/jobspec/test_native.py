@@ -78,7 +78,7 @@ def test_a_task_may_state_resources_of_its_own_which_may_differ_at_a_party():
     found = spec.parameters_of(task, SECOND_HOST)
     assert (found.task_cores, found.task_memory, found.task_gpus, found.queue) == (6, 10, 2, "big")
     assert wrong_with(with_task(resources={"parallelism": 2})) == [
-        "tasks.read.resources.parallelism: is not known; known here: cores, memory, gpus, queue"]
+        "tasks.read.resources.parallelism: is not known; known here: cores, memory, gpus, queue, labels"]
 
 
 def test_a_party_is_stronger_than_its_role_whatever_their_order():

@@ -41,6 +41,10 @@ def test_engines_have_names_of_their_own(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_this_machine_has_the_labels_that_the_configuration_names(tmp_path: Path) -> None:
+    assert list(with_text(tmp_path, "engines: {local: {labels: [big, ssd]}}").engines[LOCAL].labels) == ["big", "ssd"]
+
+
 def test_an_engine_may_be_for_some_parties(tmp_path: Path) -> None:
     limited = 'big: {kind: local, parties: ["10000"]}, own: {kind: local, parties: []}'
     found = with_text(tmp_path, f"engines: {{local: {{}}, {limited}}}")
@@ -77,6 +81,8 @@ def test_older_configurations_give_the_size_of_the_local_engine_as_fate_does(tmp
     ("engines: {big: {kind: lsf}}", "engines.big.kind: 'lsf' is no kind of engine; known here: "),
     ("engines: {local: {kind: lsf}}", "engines.local.kind: 'lsf' is no kind of engine; known here: "),
     ("engines: {local: {core: 4}}", "engines.local.core: no such key; did you mean cores; known here: cores, default"),
+    ("engines: {local: {labels: big}}", "engines.local.labels: 'big' is not a list of labels that this machine has"),
+    ("engines: {local: {labels: [a b]}}", "engines.local.labels: 'a b' is not a label: 1 to 30 letters"),
     ("engines: {local: {parties: 10000}}", "engines.local.parties: 10000 is not a list of party ids"),
     ("engines: {local: {parties: [me]}}", "engines.local.parties: 'me' is not a party id"),
     ("engines: {local: {cores: -1}}", "engines.local.cores: -1 is not a whole number from 0 to"),

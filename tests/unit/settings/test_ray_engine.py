@@ -58,6 +58,8 @@ def test_programs_find_ray_on_any_engine_that_says_where_it_is(tmp_path: Path) -
     ("address: 'ftp://head:1'", "engines.ray.address"),
     ("address: 'http://head:8265/jobs'", "without a path"),
     ("address: 'http://me:secret@head:8265'", "engines.ray.address: has a user or a password"),
+    (f"{ADDRESS}, labels: {{big: {{}}}}", "engines.ray.labels.big: names no custom resources of nodes"),
+    (f"{ADDRESS}, labels: {{big: {{mem: much}}}}", "engines.ray.labels.big.mem"),
     (f"{ADDRESS}, resources: {{fl: many}}", "engines.ray.resources.fl"),
     (f"{ADDRESS}, runtime_env: [pip]", "engines.ray.runtime_env"),
     (f"{ADDRESS}, runtime_env: {{env_vars: {{A: 1}}}}", "engines.ray.runtime_env.env_vars"),

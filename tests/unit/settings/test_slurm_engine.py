@@ -31,7 +31,17 @@ def test_a_partner_has_what_the_party_has_unless_it_says_otherwise(tmp_path: Pat
     assert found.partners == {"10000": SlurmShare("fl", "guests")}
 
 
+def test_labels_stand_for_features_of_nodes(tmp_path: Path) -> None:
+    assert read(tmp_path, "constraint: fl, labels: {big: mem512, fast: nvme&hdr}").labels == {
+        "big": "mem512", "fast": "nvme&hdr",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(("text", "said"), [
+    ("labels: {big: mem512|mem1024}", "engines.hpc.labels.big: 'mem512|mem1024' is not the name of a feature of nodes"),
+    ("labels: {big: ''}", "engines.hpc.labels.big: '' is not the name of a feature of nodes"),
+    ("labels: {b g: x}", "engines.hpc.labels.b g: 'b g' is not a label: 1 to 30 letters"),
+    ("constraint: a|b, labels: {big: mem512}", "engines.hpc.constraint: 'a|b' cannot be joined with engines."),
     ("partners: {bank: {}}", "engines.hpc.partners.bank: is not the id of a party"),
     ("partners: {'10000': {queue: x}}", "engines.hpc.partners.10000.queue"),
     ("poll_seconds: 0", "engines.hpc.poll_seconds"),
