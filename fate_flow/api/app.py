@@ -41,6 +41,7 @@ from fate_flow.api.v1.envelope import CLIENTS, read_ignored_body
 from fate_flow.api.v1.jobs import board, board_data, jobs, parameters, predict_dsl, queue, results, task_log, tasks
 from fate_flow.api.v1.models import deployments, stored, tags
 from fate_flow.api.v1.party import (
+    audit,
     instances,
     keys,
     not_offered,
@@ -129,7 +130,7 @@ def _for_clients(services: Services) -> Iterator[Blueprint]:
     settings = services.settings
     for module in (
         jobs, tasks, parameters, permission, results, board_data, tables, template, instances, queue, resources, data,
-        tracking, server_info, task_log, keys, connectors, stored, deployments, tags,
+        tracking, server_info, task_log, keys, audit, connectors, stored, deployments, tags,
     ):  # fmt: skip
         yield module.blueprint(services)
     yield predict_dsl.blueprint()

@@ -88,6 +88,11 @@ class PrivateKey:
 
 
 @lru_cache(maxsize=256)
+def raw_of_pem(pem: str) -> bytes:
+    """Return the bytes of a public key. Raises BadRequest."""
+    return read_public_key(pem).raw
+
+
 def read_public_key(pem: str) -> PublicKey:
     """Read a public key. Raises BadRequest without any part of the text, because people paste private keys, too."""
     if "PRIVATE KEY" in pem:

@@ -26,6 +26,7 @@ from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.other_parties.answer_keys import expecting_answers
 from fate_flow.server.other_parties.party_routes import with_joined_routes
 from fate_flow.server.peer_tls import pinned_parties
+from fate_flow.server.periodic.record_sealer import keys_of_record
 from fate_flow.server.runtime import (
     EffectRunner,
     Forwarder,
@@ -102,7 +103,10 @@ class HttpProcesses:
             waiting_submits=waiting_at_once(settings.http_threads),
             submit_timeout=settings.limits.submit_timeout, reach=call_back, opens=stream_calls(settings),
         )
-        services = Services(settings, context, use_cases, Views(store.database), JobIds(), inquirer.ask)
+        services = Services(
+            settings, context, use_cases, Views(store.database), JobIds(), inquirer.ask,
+            record_keys=lambda: keys_of_record(context, settings.keys_dir),
+        )  # fmt: skip
         own = self.signature
         return create_public_app(
             services, open_spool(settings, self.wakeups.exchange), (lambda: own.key) if own else None,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench import burst, flood, idle, latency, load, paging, silence, streams, trust, upload
+from tests.bench import burst, flood, idle, latency, load, paging, record, silence, streams, trust, upload
 from tests.bench.cluster import ROOT, BenchFailed
 from tests.bench.machine import machine
 from tests.bench.numbers import medians
@@ -50,6 +50,9 @@ MEASUREMENTS = {
     8: Measurement("what trust costs", trust.measure, {"jobs": 30}, {"jobs": 8}),
     9: Measurement("honest callers while flooded", flood.measure, {"seconds": 20.0}, {"seconds": 3.0}),
     10: Measurement("streams between workers", streams.measure, {"megabytes": 4_000}, {"megabytes": 300}),
+    11: Measurement(
+        "what the record costs", record.measure, {"jobs": 30, "at_once": 100}, {"jobs": 8, "at_once": 20}
+    ),
 }  # fmt: skip
 
 
@@ -88,7 +91,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bin/bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes and one run, to see that it works")
     parser.add_argument("--json", type=Path, default=ROOT / "results.json", metavar="FILE", help="%(default)s")
-    parser.add_argument("--only", type=_numbers, default=list(MEASUREMENTS), metavar="1,2", help="some of 1 to 10")
+    parser.add_argument("--only", type=_numbers, default=list(MEASUREMENTS), metavar="1,2", help="some of 1 to 11")
     parser.add_argument(
         "--runs", type=whole_number, metavar="N", help=f"of each measurement; {DEFAULT_RUNS} unless given"
     )

@@ -93,6 +93,13 @@ def _show_trust(medians: Document) -> None:
         _line(f"    {'CPU per job, ' + kind:<34}{off:>8.1f} ms, {on:.1f} ms")
 
 
+def _show_record(medians: Document) -> None:
+    _show_trust(medians)
+    for name, value in medians["starts_per_s"].items():
+        _line(f"{'started per second, ' + name:<36}{value:>9.1f}")
+    _line(f"{'started per second, on : off':<36}{medians['ratio_of_starts']:>9.3f}")
+
+
 def _show_flood(medians: Document) -> None:
     _line(f"    {'milliseconds':<22}{'client':>8}{'slowest':>9}{'peer':>8}{'slowest':>9}{'plain':>8}{'slowest':>9}")
     for name, one in medians["floods"].items():
@@ -155,4 +162,5 @@ def _line(text: str = "") -> None:
 _SHOWN = {
     1: _show_latency, 2: _show_burst, 3: _show_load, 4: _show_idle, 5: _show_silence, 6: _show_paging, 7: _show_upload,
     8: _show_trust, 9: _show_flood, 10: _show_streams,
+    11: _show_record,
 }  # fmt: skip

@@ -10,6 +10,7 @@ from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.services.context.ports import Context
 from fate_flow.services.initiator.unaware import UnawareParties
+from fate_flow.services.record.verifying import Keys
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.settings.settings import Settings
 from fate_flow.store.views.views import Views
@@ -27,3 +28,4 @@ class Services:
     new_job_id: Callable[[], str]
     ask_party: Ask
     unaware: UnawareParties = field(default_factory=UnawareParties)
+    record_keys: Callable[[], Keys | None] = lambda: None     # by which the record is verified; None: it has no key

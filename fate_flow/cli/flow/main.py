@@ -12,6 +12,7 @@ from io import TextIOWrapper
 import click
 
 from fate_flow import __version__
+from fate_flow.cli.audit.flow_audit import audit
 from fate_flow.cli.connection.client import Client
 from fate_flow.cli.connection.profiles import checked_profile
 from fate_flow.cli.connection.settings_file import server_of
@@ -38,7 +39,7 @@ from fate_flow.cli.group import HELP, EdgeGroup, verbose_option
 
 _COMMANDS = (
     init, top, job, task, queue, resource, data, table, component, tracking, model, tag, provider, privilege, key,
-    party, server_group, service, template, test, completion,
+    audit, party, server_group, service, template, test, completion,
 )  # fmt: skip
 
 

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
+from typing import IO
 
 import click
 
-from fate_flow.cli.console.display import one_line, print_json, tell
-from fate_flow.cli.server.audit import TROUBLE, record_of_home
+from fate_flow.cli.audit.audit_options import reconcile_options
+from fate_flow.cli.console.display import tell
+from fate_flow.cli.output.record_reports import TROUBLE, print_findings
+from fate_flow.cli.server.audit import record_of_home
 from fate_flow.cli.server.conf_option import conf_option
-from fate_flow.core.access.fingerprint import fingerprint_of
-from fate_flow.core.access.key_list import RECORD, KeyState, PartyKeys, read_key_list
-from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import check_party_id
-from fate_flow.core.record.bundle import BadBundle, read_bundle
-from fate_flow.core.record.comparison import Finding, Outcome
-from fate_flow.core.text.phrases import counted
-from fate_flow.peers.site_key import has_signed, read_public_key
-from fate_flow.services.record.reconciling import read_their_log
-from fate_flow.services.record.reconciling import reconcile as compare_logs
+from fate_flow.core.record.bundle import BadBundle
+from fate_flow.core.record.comparison import Finding
+from fate_flow.peers.site_key import has_signed, raw_of_pem
+from fate_flow.services.record.reconciling import reconcile_file
 from fate_flow.store.contract.transaction import Transaction
-
-ACCUSED = 5
 
 
 @click.command()
 @conf_option
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-p", "--party", "party_id", required=True, metavar="PARTY", help="The party whose file it is.")
-@click.option("--json", "is_json", is_flag=True, help="Print JSON, with the outcome of each message.")
-def reconcile(conf: Path, file: Path, party_id: str, is_json: bool) -> None:
+@reconcile_options
+def reconcile(conf: Path, file: IO[str], party_id: str, is_json: bool) -> None:
     """Compare the log with another party with that party's log about this one.
 
     The other party writes FILE by `fate_flow audit prove -p PARTY -o FILE`. Its signatures are checked by the record
@@ -43,52 +36,14 @@ def reconcile(conf: Path, file: Path, party_id: str, is_json: bool) -> None:
     """
     with record_of_home(conf) as (context, _):
         other = check_party_id(party_id)
-
-        def act(tx: Transaction) -> tuple[Finding, ...]:
-            keys = _keys_of(tx, other)
-            listed = [key for key in read_key_list(keys.signed.content).keys if key.use == RECORD]
-            entries = read_bundle(file.read_text(encoding="utf-8"))
-            root = fingerprint_of(keys.root_id)
-            raw = [read_public_key(one.pem).raw for one in listed]
-            theirs = read_their_log(other, context.party_id, root, raw, entries, has_signed)
-            return compare_logs(tx, context.party_id, theirs, context.clock())
-
         try:
+            text = file.read()
+
+            def act(tx: Transaction) -> tuple[Finding, ...]:
+                return reconcile_file(tx, context.party_id, other, text, has_signed, raw_of_pem, context.clock())
+
             found = context.write(act)
         except (BadBundle, UnicodeDecodeError, OSError) as error:
             tell(f"Error: {error}")
             raise SystemExit(TROUBLE) from error
-    _print(found, is_json)
-    raise SystemExit(ACCUSED if any(one.accused for one in found) else 0)
-
-
-def _keys_of(tx: Transaction, party_id: str) -> PartyKeys:
-    keys = tx.party_keys(party_id)
-    if keys is None or keys.state is KeyState.REMOVED:
-        raise NotFound(f"no key list of party {party_id} is saved here (fate_flow party join, flow key save)")
-    return keys
-
-
-def _print(found: tuple[Finding, ...], is_json: bool) -> None:
-    counts = Counter(one.outcome for one in found)
-    if is_json:
-        listed = [
-            {"outcome": one.outcome.value, "number": one.number, "accused": list(one.accused), "why": one.why,
-             "ours": list(one.ours), "theirs": list(one.theirs)}
-            for one in found
-        ]  # fmt: skip
-        print_json({"counts": {one.value: counts[one] for one in Outcome}, "messages": listed})
-        return
-    for one in found:
-        if one.outcome is not Outcome.AGREED:
-            accused = f"; accused: {', '.join(one.accused)}" if one.accused else ""
-            places = f"here {_places(one.ours)}, there {_places(one.theirs)}"
-            click.echo(one_line(f"{one.outcome.value}: message {one.number or '-'} ({places}): {one.why}{accused}"))
-    tell(", ".join(f"{one.value}: {counts[one]}" for one in Outcome if counts[one]) or "no messages were recorded")
-    if any(one.accused for one in found):
-        accusations = counted(sum(bool(one.accused) for one in found), "accusation")
-        tell(f"{accusations}: let the accused party answer with its log")
-
-
-def _places(indexes: tuple[int, ...]) -> str:
-    return ", ".join(f"#{one}" for one in indexes) or "nothing"
+    raise SystemExit(print_findings(found, is_json))

@@ -40,6 +40,13 @@ class Finding:
     ours: tuple[int, ...] = ()       # indexes of the entries that show it, in our log and in theirs
     theirs: tuple[int, ...] = ()
 
+    def as_document(self) -> dict[str, Any]:
+        """Return its form in JSON."""
+        return {
+            "outcome": self.outcome.value, "number": self.number, "accused": list(self.accused), "why": self.why,
+            "ours": list(self.ours), "theirs": list(self.theirs),
+        }  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Side:

@@ -12,7 +12,7 @@ from fate_flow.core.access.key_list import read_key_list, read_signed_key_list
 from fate_flow.core.model.errors import BadRequest, BadSettings
 from fate_flow.peers.key_changes import record_key, root_id_of
 from fate_flow.peers.key_files import LIST_FILE, RECORD_FILE, ROOT_FILE
-from fate_flow.peers.site_key import load_private_key
+from fate_flow.peers.site_key import has_signed, load_private_key
 from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.checkpoints import (
@@ -26,7 +26,8 @@ from fate_flow.services.record.checkpoints import (
 )
 from fate_flow.services.record.entries import ends_job, of_own_keys
 from fate_flow.services.record.sealing import MOST_AT_ONCE, seal_new
-from fate_flow.services.witnesses.cosigning import Cosigning
+from fate_flow.services.record.verifying import Keys
+from fate_flow.services.witnesses.cosigning import Cosigning, witness_keys
 from fate_flow.store.contract.transaction import Transaction
 
 log = logging.getLogger(__name__)
@@ -143,6 +144,17 @@ def log_signer(folder: Path, clock: Callable[[], int]) -> LogSigner | None:
     key = record_key(folder, clock())
     earlier = tuple(one for one in public_record_keys(folder) if one != key.public.raw)
     return LogSigner(fingerprint, key.public.raw, key.sign, earlier)
+
+
+def keys_of_record(context: Context, folder: Path) -> Keys | None:
+    """Return the public keys by which this party's logs are verified, those of replaced keys and of other parties
+    included; None if it has no record key. Raises BadSettings."""
+    signer = log_signer(folder, context.clock)
+    if signer is None:
+        return None
+    witnesses = context.read(witness_keys)
+    found = tuple((party_id, key) for party_id, listed in sorted(witnesses.items()) for key in listed)
+    return Keys(signer.root, (signer.key, *signer.earlier), found, has_signed)
 
 
 def public_record_keys(folder: Path) -> tuple[bytes, ...]:

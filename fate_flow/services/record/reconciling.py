@@ -6,11 +6,14 @@ pasts, and both signatures are here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fate_flow.core.record.bundle import BadBundle, ProvedEntry, check_entry
+from fate_flow.core.access.fingerprint import fingerprint_of
+from fate_flow.core.access.key_list import RECORD, KeyState, read_key_list
+from fate_flow.core.model.errors import NotFound
+from fate_flow.core.record.bundle import BadBundle, ProvedEntry, check_entry, read_bundle
 from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint
 from fate_flow.core.record.comparison import Finding, Side, compare, equivocations
 from fate_flow.core.record.entry import log_with, read_entry
@@ -58,6 +61,21 @@ def read_their_log(
         raise BadBundle(f"the file does not have the whole log: entry {len(entries)} is missing")
     contents = {index: read_entry(one.content) for index, one in enumerate(entries)}
     return TheirLog(party_id, head, str(note), contents, [leaf_hash(one.content) for one in entries])
+
+
+def reconcile_file(
+    tx: Transaction, own: str, party_id: str, text: str, check: Check, raw_of: Callable[[str], bytes], at: int
+) -> tuple[Finding, ...]:
+    """Compare the log with a party with its log about this one, which `audit prove -p` has written there. `raw_of`
+    returns the bytes of a public key in PEM.
+
+    Raises NotFound if no key list of the party is here; BadBundle if the file does not have its whole log, signed."""
+    keys = tx.party_keys(party_id)
+    if keys is None or keys.state is KeyState.REMOVED:
+        raise NotFound(f"no key list of party {party_id} is saved here (fate_flow party join, flow key save)")
+    raw = [raw_of(key.pem) for key in read_key_list(keys.signed.content).keys if key.use == RECORD]
+    theirs = read_their_log(party_id, own, fingerprint_of(keys.root_id), raw, read_bundle(text), check)
+    return reconcile(tx, own, theirs, at)
 
 
 def reconcile(tx: Transaction, own: str, theirs: TheirLog, at: int) -> tuple[Finding, ...]:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from fate_flow.core.record.checkpoint import checked_checkpoint, cosigned_at
 from fate_flow.core.record.commitment import opens
@@ -46,6 +47,15 @@ class LogReport:
     anchored_to: int = 0                 # the largest checkpoint that another party has cosigned
     anchored_by: str = ""
     anchored_at: int = 0                 # seconds since 1970, by the clock of the other party
+
+    def as_document(self) -> dict[str, Any]:
+        """Return its form in JSON."""
+        broken_at = self.broken_at if self.state is State.BROKEN else None
+        return {
+            "log": self.log, "epoch": self.epoch, "size": self.size, "state": self.state.value, "broken_at": broken_at,
+            "why": self.why, "signed_to": self.signed_to, "anchored_to": self.anchored_to,
+            "anchored_by": self.anchored_by, "anchored_at": self.anchored_at or None,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,145 @@
+"""`/v1/record/...`: the record of this party, for clients who may audit (docs/audit.md).
+
+What these routes read, `fate_flow audit` reads out of the database itself: a server that is broken can be audited, too.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from flask import Blueprint, Response
+
+from fate_flow.api.http.arguments import JOB, PARTY_ID, read_job_id, read_text, read_whole, whole
+from fate_flow.api.http.declared import (
+    ANYTHING,
+    COUNT,
+    TEXT,
+    YES_NO,
+    Arguments,
+    a_list,
+    an_object,
+    declared,
+    described,
+    or_null,
+)
+from fate_flow.api.http.services import Services
+from fate_flow.api.v1.envelope import arguments, ok, silent_json
+from fate_flow.core.access.client_roles import AUDIT
+from fate_flow.core.model.errors import BadRequest, JobNotFound, TooLarge
+from fate_flow.core.model.grammar import check_party_id
+from fate_flow.core.record.bundle import BadBundle
+from fate_flow.peers.site_key import has_signed, raw_of_pem
+from fate_flow.services.record.anchoring import verify_all
+from fate_flow.services.record.reading import PAGE, Wanted, entries_of_job, search
+from fate_flow.services.record.reconciling import reconcile_file
+from fate_flow.services.record.verifying import Keys
+from fate_flow.store.contract.transaction import Transaction
+
+MOST_VERIFIED = 200_000
+"""Entries that a request verifies: it holds a thread of the server meanwhile."""
+
+_LATEST = 2**53
+_ENTRIES = a_list(ANYTHING, description="Each with log, epoch, index, entry (its text), person, and text.")
+_WANTED: Arguments = {
+    "party_id": {**PARTY_ID, "description": "Only what is in the log with this party."},
+    "person": described(TEXT, "Only what this person has asked for."),
+    "kind": described(TEXT, "Only entries of this kind."),
+    "status": described(TEXT, "Only changes to this status."),
+    "since": whole("Only from this time on: milliseconds since 1970.", maximum=_LATEST, default=0),
+    "until": whole("Only before this time; 0: up to now.", maximum=_LATEST, default=0),
+    "digest": described(TEXT, "Only with this commitment, message number, or trace."),
+    "after": whole("Where the last answer has said that the search goes on.", maximum=_LATEST, default=0),
+}  # fmt: skip
+_OWN = {"party_id": TEXT}
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _AuditRoutes(services)
+    found = Blueprint("audit", __name__, url_prefix="/v1/record")
+    found.post("/show")(routes.show)
+    found.post("/search")(routes.search)
+    found.post("/verify")(routes.verify)
+    found.post("/reconcile")(routes.reconcile)
+    return found
+
+
+class _AuditRoutes:
+    def __init__(self, services: Services) -> None:
+        self._context = services.context
+        self._own = services.settings.party_id
+        self._keys = services.record_keys
+
+    @declared(
+        "Show what is recorded about a job here.", AUDIT, needs=JOB, data=an_object({**_OWN, "entries": _ENTRIES})
+    )
+    def show(self) -> Response:
+        job_id = read_job_id(arguments("job_id"))
+        entries = self._context.read(lambda tx: entries_of_job(tx, job_id))
+        if not entries:
+            raise JobNotFound(f"nothing is recorded about job {job_id} (record.switch)")
+        return ok({**self._whose(), "entries": [one.as_document() for one in entries]})
+
+    @declared(
+        f"Search the record: one request looks at {PAGE} entries.", AUDIT, takes=_WANTED,
+        data=an_object({
+            **_OWN, "entries": _ENTRIES, "after": described(or_null(COUNT), "Where to go on; null: that was all."),
+        }),
+    )  # fmt: skip
+    def search(self) -> Response:
+        body = silent_json()
+        party = body.get("party_id")
+        time = partial(read_whole, body, default=0, maximum=_LATEST)
+        wanted = Wanted(
+            check_party_id(party) if party is not None else "", read_text(body, "person"), read_text(body, "kind"),
+            read_text(body, "status"), time("since"), time("until"), read_text(body, "digest"),
+        )  # fmt: skip
+        after = time("after")
+        found = self._context.read(lambda tx: search(tx, wanted, after))
+        entries = [one.as_document() for one in found.entries]
+        return ok({**self._whose(), "entries": entries, "after": found.after})
+
+    @declared(
+        "Verify all logs of this party's record.", AUDIT,
+        data=an_object({
+            **_OWN, "logs": a_list(ANYTHING), "has_keys": described(YES_NO, "Whether signatures were checked."),
+            "has_evidence": described(YES_NO, "Whether logs of other parties do not fit together."),
+        }),
+    )
+    def verify(self) -> Response:
+        keys = self._keys()
+        return ok({**self._whose(), **self._context.read(partial(_verified, keys))})
+
+    @declared(
+        "Compare the log with another party with that party's log about this one.", AUDIT,
+        needs={"party_id": PARTY_ID, "file": described(TEXT, "What `fate_flow audit prove -p PARTY` wrote there.")},
+        data=an_object({**_OWN, "messages": a_list(ANYTHING)}),
+    )
+    def reconcile(self) -> Response:
+        body = arguments("party_id", "file")
+        other, text = check_party_id(body["party_id"]), read_text(body, "file")
+
+        def act(tx: Transaction) -> list[dict[str, object]]:
+            found = reconcile_file(tx, self._own, other, text, has_signed, raw_of_pem, self._context.clock())
+            return [one.as_document() for one in found]
+
+        try:
+            return ok({**self._whose(), "messages": self._context.write(act)})
+        except BadBundle as error:
+            raise BadRequest(f"file: {error}") from error
+
+    def _whose(self) -> dict[str, str]:
+        return {"party_id": self._own}
+
+
+def _verified(keys: Keys | None, tx: Transaction) -> dict[str, object]:
+    heads = tx.record_heads()
+    size = sum(one.size for one in heads)
+    if size > MOST_VERIFIED:
+        raise TooLarge(
+            f"the record has {size} entries, and a request verifies at most {MOST_VERIFIED}: "
+            "use fate_flow audit verify on the machine of the server"
+        )
+    return {
+        "logs": [one.as_document() for one in verify_all(tx, keys)], "has_keys": keys is not None,
+        "has_evidence": bool(tx.evidence()),
+    }  # fmt: skip

@@ -1,0 +1,62 @@
+"""The options that `flow audit` and `fate_flow audit` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from fate_flow.cli.output.record_entries import FORMS
+
+Command = Callable[..., Any]
+
+
+def _milliseconds(_: click.Context, option: click.Parameter, text: str | None) -> int:
+    """Return the time in milliseconds since 1970; 0 if none was given."""
+    if text is None:
+        return 0
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no time such as 2026-11-27", param=option) from None
+    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _all_of(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def add(command: Command) -> Command:
+        for one in reversed(options):
+            command = one(command)
+        return command
+
+    return add
+
+
+show_options = _all_of(
+    click.option("-j", "--job-id", required=True, metavar="JOB", help="The id of the job."),
+    click.option("--as", "form", type=click.Choice(FORMS), default="table", show_default=True),
+)
+search_options = _all_of(
+    click.option("-p", "--party", default="", metavar="PARTY", help="Only what is in the log with this party."),
+    click.option("--person", default="", metavar="NAME", help="Only what this person has asked for."),
+    click.option(
+        "--kind", default="", metavar="KIND", help="Only entries of this kind: status, act, decision, sent, ..."
+    ),
+    click.option("--status", default="", metavar="STATUS", help="Only changes to this status."),
+    click.option(
+        "--since", callback=_milliseconds, metavar="TIME",
+        help="Only from this time on, in UTC: 2026-11-27 or 2026-11-27T08:30:00.",
+    ),
+    click.option("--until", callback=_milliseconds, metavar="TIME", help="Only before this time, in UTC."),
+    click.option(
+        "--digest", default="", metavar="DIGEST", help="Only entries with this commitment, message number or trace."
+    ),
+    click.option("--as", "form", type=click.Choice(["table", "json"]), default="table", show_default=True),
+)  # fmt: skip
+verify_options = _all_of(click.option("--json", "is_json", is_flag=True, help="Print JSON."))
+reconcile_options = _all_of(
+    click.argument("file", type=click.File(encoding="utf-8")),
+    click.option("-p", "--party", "party_id", required=True, metavar="PARTY", help="The party whose file it is."),
+    click.option("--json", "is_json", is_flag=True, help="Print JSON, with the outcome of each message."),
+)

@@ -1,0 +1,103 @@
+"""flow audit"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import IO, Any, TypeVar
+
+import click
+
+from fate_flow.cli.audit.audit_options import reconcile_options, search_options, show_options, verify_options
+from fate_flow.cli.connection.client import CallFailed, Client, data_of
+from fate_flow.cli.input.options import with_client
+from fate_flow.cli.output.record_entries import print_entries
+from fate_flow.cli.output.record_reports import print_findings, print_reports, read_finding, read_report
+from fate_flow.core.record.shown import ShownEntry, read_shown
+
+T = TypeVar("T")
+
+
+@click.group()
+def audit() -> None:
+    """Read and check the record of this party, through its server. The key of the client needs the role audit.
+
+    docs/audit.md says what is recorded, and what each result means. What a server says about its own record is its
+    word: `fate_flow audit` reads the database itself, and `fate_flow verify` checks a file without any server.
+
+    Example: flow audit show -j 202611262213200000001
+    """
+
+
+@audit.command()
+@show_options
+@with_client
+def show(client: Client, job_id: str, form: str) -> None:
+    """Show what is recorded about a job, in the order of writing: changes, messages, and who has asked for what.
+
+    Times are those of this party's clock, in UTC; with --as fate-logs, in the time zone of this machine.
+
+    \b
+    Example: flow audit show -j 202611262213200000001 --as svg > job.svg
+             flow audit show -j 202611262213200000001 --as fate-logs
+    """
+    data = data_of(client.post("record/show", {"job_id": job_id}))
+    print_entries(_read(client, data, "entries", read_shown), str(data.get("party_id", "")), form)
+
+
+@audit.command()
+@search_options
+@with_client
+def search(client: Client, party: str, form: str, **wanted: str | int) -> None:
+    """Show the entries that have all of this. The whole record is read, some entries with each request.
+
+    Example: flow audit search --status failed --since 2026-11-27
+    """
+    given = {key: value for key, value in {**wanted, "party_id": party}.items() if value}
+    found: list[ShownEntry] = []
+    after: object = 0
+    while after is not None:
+        data = data_of(client.post("record/search", {**given, "after": after}))
+        found += _read(client, data, "entries", read_shown)
+        after = data.get("after")
+    print_entries(found, "", form)
+
+
+@audit.command()
+@verify_options
+@with_client
+def verify(client: Client, is_json: bool) -> None:
+    """Let the server read all logs, and say of each how far it can be relied on.
+
+    Exit code 0: each log is anchored, since another party has cosigned it. 3: all logs are consistent in themselves,
+    but at least one has no signature of another party. 4: a log is broken, at the entry that is named.
+
+    Example: flow audit verify
+    """
+    data = data_of(client.post("record/verify", {}))
+    found = list(_read(client, data, "logs", read_report))
+    has_keys, has_evidence = data.get("has_keys") is True, data.get("has_evidence") is True
+    raise SystemExit(print_reports(found, is_json, has_keys=has_keys, has_evidence=has_evidence))
+
+
+@audit.command()
+@reconcile_options
+@with_client
+def reconcile(client: Client, file: IO[str], party_id: str, is_json: bool) -> None:
+    """Compare the log with another party with that party's log about this one.
+
+    The other party writes FILE by `fate_flow audit prove -p PARTY -o FILE`. The head of its log is kept.
+
+    Exit code 0: nobody is accused. 5: somebody is, and the line says by what.
+
+    Example: flow audit reconcile from-10000.proof -p 10000
+    """
+    data = data_of(client.post("record/reconcile", {"party_id": party_id, "file": file.read()}))
+    raise SystemExit(print_findings(list(_read(client, data, "messages", read_finding)), is_json))
+
+
+def _read(client: Client, data: Mapping[str, Any], key: str, read: Callable[[Mapping[str, Any]], T]) -> Iterable[T]:
+    """Return what the answer lists under this key. Raise CallFailed if it does not have that form."""
+    try:
+        return [read(one) for one in data[key]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CallFailed(f"{client.url} answers in a form that this release of flow does not know: {key}") from error

@@ -1,0 +1,86 @@
+"""What verifying a record and comparing two of them has found, for people and programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from fate_flow.cli.console.display import one_line, print_json, tell
+from fate_flow.core.record.comparison import Finding, Outcome
+from fate_flow.core.text.phrases import counted
+from fate_flow.services.record.verifying import LogReport, State
+
+TROUBLE, NOT_ANCHORED, BROKEN, ACCUSED = 2, 3, 4, 5
+"""Exit codes; 0: each log is anchored, or nobody is accused."""
+
+
+def print_reports(found: Sequence[LogReport], is_json: bool, *, has_keys: bool, has_evidence: bool) -> int:
+    """Print what was found of each log, and return the exit code."""
+    if not has_keys:
+        tell("this party has no record key: no signature is checked (fate_flow key make)")
+    if is_json:
+        print_json({"logs": [one.as_document() for one in found]})
+    for one in () if is_json else found:
+        click.echo(one_line(_sentence_of(one)))
+    if not found:
+        tell("nothing is recorded here (record.switch)")
+    if has_evidence:
+        tell("logs of other parties do not fit together: fate_flow audit evidence")
+    if any(one.state is State.BROKEN for one in found):
+        return BROKEN
+    return 0 if found and all(one.state is State.ANCHORED for one in found) else NOT_ANCHORED
+
+
+def read_report(document: Mapping[str, Any]) -> LogReport:
+    """Return the report in an answer of a server. Raises KeyError, ValueError or TypeError for another document."""
+    given = {**document, "state": State(document["state"])}
+    broken_at = -1 if given["broken_at"] is None else given["broken_at"]
+    return LogReport(**{**given, "broken_at": broken_at, "anchored_at": given["anchored_at"] or 0})
+
+
+def print_findings(found: Sequence[Finding], is_json: bool) -> int:
+    """Print what both logs say about each message, and return the exit code."""
+    counts = Counter(one.outcome for one in found)
+    if is_json:
+        listed = [one.as_document() for one in found]
+        print_json({"counts": {one.value: counts[one] for one in Outcome}, "messages": listed})
+    else:
+        _print_findings(found, counts)
+    return ACCUSED if any(one.accused for one in found) else 0
+
+
+def read_finding(document: Mapping[str, Any]) -> Finding:
+    """Return the finding in an answer of a server. Raises KeyError, ValueError or TypeError for another document."""
+    lists = {key: tuple(document[key]) for key in ("accused", "ours", "theirs")}
+    return Finding(**{**document, **lists, "outcome": Outcome(document["outcome"])})
+
+
+def _print_findings(found: Sequence[Finding], counts: Mapping[Outcome, int]) -> None:
+    for one in found:
+        if one.outcome is not Outcome.AGREED:
+            accused = f"; accused: {', '.join(one.accused)}" if one.accused else ""
+            places = f"here {_places(one.ours)}, there {_places(one.theirs)}"
+            click.echo(one_line(f"{one.outcome.value}: message {one.number or '-'} ({places}): {one.why}{accused}"))
+    tell(", ".join(f"{one.value}: {counts[one]}" for one in Outcome if counts[one]) or "no messages were recorded")
+    if any(one.accused for one in found):
+        accusations = counted(sum(bool(one.accused) for one in found), "accusation")
+        tell(f"{accusations}: let the accused party answer with its log")
+
+
+def _places(indexes: tuple[int, ...]) -> str:
+    return ", ".join(f"#{one}" for one in indexes) or "nothing"
+
+
+def _sentence_of(one: LogReport) -> str:
+    name = f"{one.log} (epoch {one.epoch}), {counted(one.size, 'entry', 'entries')}"
+    signed = f"signed by this party up to {one.signed_to}"
+    if one.state is State.BROKEN:
+        return f"{name}: BROKEN at entry {one.broken_at}: {one.why}; {signed}"
+    if one.state is State.ANCHORED:
+        when = datetime.fromtimestamp(one.anchored_at, UTC).isoformat(" ", "seconds")
+        return f"{name}: anchored up to {one.anchored_to} by party {one.anchored_by} at {when}; {signed}"
+    return f"{name}: consistent in itself; {signed}, by no other party"

@@ -1,0 +1,84 @@
+"""Entries of the record as sentences for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from fate_flow.core.record.shown import ShownEntry
+
+_WITH_TEXT = ("status", "act", "decision", "worker")
+
+
+def place_of(one: ShownEntry) -> str:
+    """Return where the entry is: its log and index, as `with/10000 #12`."""
+    epoch = f" epoch {one.epoch}" if one.epoch > 1 else ""
+    return f"{one.log}{epoch} #{one.index}" if one.epoch else f"{one.log} (not yet sealed)"
+
+
+def time_of(at: int) -> str:
+    """Return the time of an entry in UTC: records of several parties are read side by side."""
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00")
+
+
+def sentence_of(one: ShownEntry) -> str:
+    """Return the entry as a sentence, with the text beside it if that is still there."""
+    sentence = _SENTENCES.get(one.kind)
+    found = sentence(one.said, one) if sentence is not None else one.kind
+    return f"{found}: {one.text}" if one.text and one.kind in _WITH_TEXT else found
+
+
+def _status(said: Mapping[str, Any], _: ShownEntry) -> str:
+    who = " ".join(str(said[key]) for key in ("level", "party", "task", "version") if key in said)
+    reason = f" ({said['reason']})" if "reason" in said else ""
+    return f"{who}: {said.get('old', '')} -> {said.get('new', '')}{reason}"
+
+
+def _act(said: Mapping[str, Any], one: ShownEntry) -> str:
+    return f"{one.person or said.get('who', '') or 'somebody'}: {said.get('what', '')}"
+
+
+def _decision(said: Mapping[str, Any], _: ShownEntry) -> str:
+    return f"{said.get('outcome')} {said.get('command')} of party {said.get('party')} ({said.get('about')})"
+
+
+def _refused(said: Mapping[str, Any], _: ShownEntry) -> str:
+    whose = f"party {said['party']}" if "party" in said else "somebody whom no key has proved"
+    count, route = said.get("count"), said.get("route")
+    return f"{whose}, {count} times within a minute, at routes of a {route}: refused with {said.get('retcode')}"
+
+
+def _worker(said: Mapping[str, Any], _: ShownEntry) -> str:
+    return f"worker {said.get('worker')} of {said.get('party')}, {said.get('task')}, {said.get('step')}"
+
+
+def _keys(said: Mapping[str, Any], _: ShownEntry) -> str:
+    return f"this party is known by its key list {said.get('number')}"
+
+
+def _sent(said: Mapping[str, Any], one: ShownEntry) -> str:
+    return f"to party {one.other}: {command_of(said)}"
+
+
+def _answered(said: Mapping[str, Any], one: ShownEntry) -> str:
+    heard = "" if said.get("acknowledged") else ", which does not say that it has recorded it"
+    return f"party {one.other} has answered {said.get('retcode')}{heard}"
+
+
+def _received(said: Mapping[str, Any], one: ShownEntry) -> str:
+    return f"from party {one.other}: {command_of(said)}; answered {said.get('retcode')}"
+
+
+def _head(_: Mapping[str, Any], one: ShownEntry) -> str:
+    return f"commits to the own log in the log with party {one.other}"
+
+
+def command_of(said: Mapping[str, Any]) -> str:
+    return " ".join(str(said[key]) for key in ("command", "argument", "seat", "task", "version") if key in said)
+
+
+_SENTENCES: Mapping[str, Callable[[Mapping[str, Any], ShownEntry], str]] = {
+    "status": _status, "act": _act, "decision": _decision, "refused": _refused, "worker": _worker, "keys": _keys,
+    "sent": _sent, "answered": _answered, "received": _received, "head": _head,
+}  # fmt: skip

@@ -1,0 +1,72 @@
+"""Entries as people see them: what an entry says, its place, and what lies beside it.
+
+The server makes them from rows; in an answer to a client they are JSON, from which the client makes them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.record.entry import BadEntry, other_party, read_entry
+from fate_flow.core.record.log import StoredEntry
+
+_NOT_READABLE = {"kind": "not readable", "at": 0}
+
+
+@dataclass(frozen=True)
+class ShownEntry:
+    """`epoch` is 0, and `index` -1, until the entry is sealed. `person`: the name of who is meant by a random id; empty
+    if nobody is, or if it is not known any more. `text`: what the entry commits to; empty if it was erased."""
+
+    log: str
+    epoch: int
+    index: int
+    content: str
+    said: Mapping[str, Any]
+    person: str = ""
+    text: str = ""
+
+    @property
+    def kind(self) -> str:
+        return str(self.said["kind"])
+
+    @property
+    def at(self) -> int:
+        return int(self.said["at"])
+
+    @property
+    def other(self) -> str:
+        """With which party its log is kept; empty for the own log."""
+        return other_party(self.log)
+
+    def as_document(self) -> dict[str, Any]:
+        """Return its form in JSON."""
+        person = {"person": self.person} if "who" in self.said else {}
+        return {
+            "log": self.log, "epoch": self.epoch or None, "index": self.index if self.epoch else None,
+            "entry": self.content, **person, **({"text": self.text} if self.text else {}),
+        }  # fmt: skip
+
+
+def shown_entry(one: StoredEntry, person: str = "") -> ShownEntry:
+    content = one.content.decode("utf-8", "replace")
+    return ShownEntry(one.log, one.epoch, one.index, content, _said(one.content), person, one.text)
+
+
+def read_shown(document: Mapping[str, Any]) -> ShownEntry:
+    """Return the entry in an answer of a server. Raises KeyError, or TypeError, for another document."""
+    content, index = str(document["entry"]), document["index"]
+    return ShownEntry(
+        str(document["log"]), int(document["epoch"] or 0), -1 if index is None else int(index), content,
+        _said(content.encode()), str(document.get("person", "")), str(document.get("text", "")),
+    )  # fmt: skip
+
+
+def _said(content: bytes) -> Mapping[str, Any]:
+    """Return the fields of an entry; one that cannot be read says only that."""
+    try:
+        return read_entry(content)
+    except BadEntry:
+        return _NOT_READABLE

@@ -1,0 +1,75 @@
+"""Reading the record for people: the entries about a job, and those that have some features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.record.entry import other_party
+from fate_flow.core.record.log import StoredEntry
+from fate_flow.core.record.shown import ShownEntry, shown_entry
+from fate_flow.store.contract.transaction import Transaction
+
+PAGE = 1_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The features of the entries that are searched for; an empty one fits every entry.
+
+    `party`: with which the log is kept; `person`: a name; `status`: a change to it; `since` and `until`: milliseconds
+    since 1970; `digest`: a commitment, a message number, or the id of a trace."""
+
+    party: str = ""
+    person: str = ""
+    kind: str = ""
+    status: str = ""
+    since: int = 0
+    until: int = 0
+    digest: str = ""
+
+    def has(self, one: ShownEntry) -> bool:
+        said: Mapping[str, Any] = one.said
+        return (
+            (not self.party or other_party(one.log) == self.party)
+            and (not self.person or one.person == self.person)
+            and (not self.kind or one.kind == self.kind)
+            and (not self.status or said.get("new") == self.status)
+            and one.at >= self.since
+            and (not self.until or one.at < self.until)
+            and (not self.digest or self.digest in said.values())
+        )
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some entries, and after which id of an entry the search goes on; None: it is over. `last`: the id of the last
+    entry that was looked at."""
+
+    entries: tuple[ShownEntry, ...]
+    after: int | None
+    last: int
+
+
+def entries_of_job(tx: Transaction, job_id: str) -> tuple[ShownEntry, ...]:
+    """Return the entries about a job, in the order of writing."""
+    return tuple(_shown(tx, tx.record_of_job(job_id)))
+
+
+def search(tx: Transaction, wanted: Wanted, after: int = 0, most: int = PAGE) -> Page:
+    """Look at the next entries, in the order of writing, at most at so many of them."""
+    found = tx.record_after(after, most)
+    entries = tuple(one for one in _shown(tx, found) if wanted.has(one))
+    last = found[-1].id if found else after
+    return Page(entries, last if len(found) == most else None, last)
+
+
+def _shown(tx: Transaction, entries: Iterable[StoredEntry]) -> Iterable[ShownEntry]:
+    names: dict[str, str] = {}
+    for one in entries:
+        found = shown_entry(one)
+        who = str(found.said.get("who", ""))
+        if who and who not in names:
+            names[who] = tx.person_name(who)
+        yield shown_entry(one, names[who]) if who else found

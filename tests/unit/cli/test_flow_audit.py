@@ -1,0 +1,212 @@
+"""`flow audit`: the record of a party, read through its server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fate_flow.cli.connection.client import Client
+from fate_flow.cli.connection.settings_file import Address
+from fate_flow.cli.console.reply import ServerReply
+from fate_flow.cli.flow.main import flow as flow_command
+from fate_flow.cli.output.record_reports import ACCUSED, BROKEN, NOT_ANCHORED
+from fate_flow.core.access.key_list import read_key_list
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, TaskStatus, WorkerStatus
+from fate_flow.core.record.bundle import bundle_text
+from fate_flow.core.record.entry import log_with
+from fate_flow.peers.key_lists import check_key_list
+from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.server.periodic.record_sealer import log_signer
+from fate_flow.services.context.recording import record_act, record_answer, record_received
+from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
+from fate_flow.services.record.checkpoints import sign_heads
+from fate_flow.services.record.proving import prove
+from fate_flow.services.record.sealing import seal_new
+from fate_flow.services.use_cases.keys import save_key_list
+from fate_flow.store.memory.store import MemoryStore
+from tests.kit.api.client_world import START, World, make_world
+from tests.kit.services.hand_server import HandServer
+from tests.kit.values import GUEST, HOST
+
+JOB = "202311142213200000001"
+SENT = Command(CommandKind.START, JOB, HOST, 0)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = make_world(tmp_path, keeps_record=True)
+    with unit_of_work(world.services.context) as unit:
+        a_job(unit)
+    world.services.context.write(lambda tx: seal_new(tx, START))
+    yield world
+    world.store.close()
+
+
+def a_job(unit: UnitOfWork) -> None:
+    record_act(unit, "submitted", "alice", JOB)
+    unit.moves(HistoryLevel.JOB, JOB, JobStatus.WAITING, JobStatus.RUNNING, party=GUEST)
+    unit.send(SENT)
+    record_answer(unit, unit.pending.outgoing[0], Answer(0, is_recorded=True))
+    unit.moves(HistoryLevel.WORKER, JOB, WorkerStatus.CREATED, WorkerStatus.RUNNING, party=GUEST, task="a")
+    unit.moves(HistoryLevel.PARTY_TASK, JOB, TaskStatus.RUNNING, TaskStatus.FAILED, party=GUEST, task="a")
+    message = "no <table> & nothing else;\nnote"
+    unit.moves(
+        HistoryLevel.JOB, JOB, JobStatus.RUNNING, JobStatus.FAILED, party=GUEST, reason=Reason.TASK_FAILED,
+        message=message,
+    )  # fmt: skip
+
+
+class Through(Client):
+    """A client that asks the application itself."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(lambda: Address("http://server"))
+        self._world = world
+
+    def post(self, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> ServerReply:
+        answer = self._world.post(path, body, headers=dict(headers or {}))
+        return ServerReply(answer.status_code, answer.json)
+
+
+def flow(world: World, *arguments: str) -> Result:
+    return CliRunner().invoke(flow_command, ["audit", *arguments], obj=Through(world))
+
+
+def test_a_job_is_shown_as_on_the_machine_of_the_server(world: World) -> None:
+    found = flow(world, "show", "-j", JOB)
+
+    assert found.exit_code == 0, found.output
+    for text in ("alice: submitted", "to party 10000: start host 10000", "party 10000 has answered 0", "own #0"):
+        assert text in found.stdout
+    documents = json.loads(flow(world, "show", "-j", JOB, "--as", "json").stdout)["entries"]
+    assert [json.loads(one["entry"])["kind"] for one in documents].count("status") == 4
+
+
+def test_a_job_is_drawn_and_nothing_in_it_breaks_the_drawing(world: World) -> None:
+    drawing = ElementTree.fromstring(flow(world, "show", "-j", JOB, "--as", "svg").stdout)
+    texts = [one.text or "" for one in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[:2] == ["party 9999", "party 10000"]
+    assert any("no <table> & nothing else" in one for one in texts)
+    assert any(one.endswith("start host 10000") for one in texts)
+
+    lines = flow(world, "show", "-j", JOB, "--as", "mermaid").stdout.splitlines()
+    assert sum("P9999->>P10000:" in line for line in lines) == 1
+
+
+def test_the_walk_through_of_fate_is_printed_from_the_record(world: World) -> None:
+    lines = flow(world, "show", "-j", JOB, "--as", "fate-logs").stdout.splitlines()
+
+    texts = [line.partition("]: ")[2] for line in lines]
+    assert all(line.startswith("[INFO] [") and "- record[line:" in line for line in lines)
+    assert texts == [
+        f"submit job successfully, job id is {JOB}, model id is ",
+        "remote http api request: party 10000: start host 10000",
+        "remote http api response: start host 10000 {'retcode': 0}",
+        f"try to start job {JOB} on guest 9999",
+        f"try to update job {JOB} status to running",
+        f"update job {JOB} status successfully",
+        f"start job {JOB} on guest 9999 successfully",
+        f"job {JOB} task {JOB}_a 0 on guest 9999 executor subprocess start success",
+        f"try to update job {JOB} task {JOB}_a 0 status",
+        f"update job {JOB} task {JOB}_a 0 status successfully: {{'party_status': 'failed'}}",
+        f"try to update job {JOB} status to failed",
+        f"update job {JOB} status successfully",
+        f"Job {JOB} finished with failed, done",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ((), 7), (("--kind", "status"), 4), (("-p", "10000"), 2), (("--person", "alice"), 1),
+        (("--person", "bob"), 0), (("--status", "failed"), 2), (("--since", "2100-01-01"), 0),
+        (("--until", "2020-01-01"), 0), (("--until", "2100-01-01"), 7),
+    ],
+)  # fmt: skip
+def test_entries_are_found_by_what_they_say(world: World, options: tuple[str, ...], count: int) -> None:
+    found = flow(world, "search", "--as", "json", *options)
+    assert (found.exit_code, len(json.loads(found.stdout)["entries"])) == (0, count)
+
+
+def test_a_search_goes_on_where_an_answer_ends(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fate_flow.services.record.reading.search.__defaults__", (0, 2))
+    assert len(json.loads(flow(world, "search", "--as", "json").stdout)["entries"]) == 7
+
+
+def test_what_nobody_has_recorded_is_refused(world: World) -> None:
+    found = flow(world, "show", "-j", "202311142213200000009")
+    assert found.exit_code == 1
+    assert "nothing is recorded about job 202311142213200000009" in found.output
+
+
+def test_the_logs_are_verified_by_the_server(world: World) -> None:
+    found = flow(world, "verify")
+    assert (found.exit_code, found.stdout.count("consistent in itself")) == (NOT_ANCHORED, 2)
+    assert "no record key" in found.stderr
+
+    world.write("t_record_entry", {"f_log": "own", "f_index": 1}, f_content="{}")
+    found = flow(world, "verify", "--json")
+    assert found.exit_code == BROKEN
+    assert json.loads(found.stdout)["logs"][0]["broken_at"] == 1
+
+
+def test_too_many_entries_are_verified_on_the_machine_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fate_flow.api.v1.party.audit.MOST_VERIFIED", 3)
+    found = flow(world, "verify")
+    assert (found.exit_code, "use fate_flow audit verify on the machine" in found.output) == (1, True)
+
+
+def their_file(world: World, folder: Path, answer: Answer) -> str:
+    """What party 10000 has written about this one; its key list is saved here."""
+    keys = OwnKeys("10000", folder / "keys", folder / "keys" / "message.pem", lambda: START)
+    keys.make()
+    signed = keys.signed_list()
+    _, root = check_key_list(signed)
+    context = world.services.context
+    save_key_list(context, read_key_list(signed.content), signed, root.key_id, True, "somebody")
+    signer, store = log_signer(folder / "keys", lambda: START), MemoryStore()
+    assert signer is not None
+    host = HandServer("10000", store=store)
+    object.__setattr__(host.context, "keeps_record", True)
+    sent = context.read(lambda tx: tx.commands_after(0)[0])
+    with host.unit() as unit:
+        record_received(unit, sent, "9999", answer)
+    with store.transaction() as tx:
+        while seal_new(tx, START):
+            pass
+        sign_heads(tx, signer, START, host.context.fresh_salt)
+        entries = tx.sealed_entries(log_with("9999"), 1, 0, 100)
+        return bundle_text([*prove(tx, entries)])
+
+
+@pytest.mark.parametrize(("answer", "code"), [(Answer(0), 0), (Answer(103, "another answer"), ACCUSED)])
+def test_the_logs_of_two_parties_are_compared(world: World, tmp_path: Path, answer: Answer, code: int) -> None:
+    file = tmp_path / "from-10000.proof"
+    file.write_text(their_file(world, tmp_path, answer), encoding="utf-8")
+    found = flow(world, "reconcile", str(file), "-p", "10000", "--json")
+
+    assert found.exit_code == code, found.output
+    counts = json.loads(found.stdout)["counts"]
+    assert (counts["agreed"], counts["altered"]) == ((1, 0) if code == 0 else (0, 1))
+
+
+def test_a_file_that_is_none_is_refused(world: World, tmp_path: Path) -> None:
+    their_file(world, tmp_path, Answer())
+    (tmp_path / "file").write_text("{", encoding="utf-8")
+    found = flow(world, "reconcile", str(tmp_path / "file"), "-p", "10000")
+    assert (found.exit_code, "file: the file is no JSON" in found.output) == (1, True)
+
+
+def test_an_answer_of_another_form_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Through, "post", lambda *_: ServerReply(200, {"retcode": 0, "data": {"entries": [{}]}}))
+    found = flow(world, "show", "-j", JOB)
+    assert (found.exit_code, "in a form that this release of flow does not know" in found.output) == (1, True)
