@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "core", "jobspec", "records", "peers", "gateway", "relay", "streams", "components", "engines", "store",
         "settings", "services", "api", "web",
     },
-    "cli": {"core", "jobspec", "peers", "relay", "engines", "store", "settings", "services", "server"},
+    "cli": {"core", "jobspec", "peers", "records", "relay", "engines", "store", "settings", "services", "server"},
 }  # fmt: skip
 """By folder of the package, the others that it knows."""
 

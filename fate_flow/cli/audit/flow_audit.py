@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, TypeVar
 
 import click
 
-from fate_flow.cli.audit.audit_options import reconcile_options, search_options, show_options, verify_options
+from fate_flow.cli.audit.options import reconcile_options, search_options, show_options, verify_options
+from fate_flow.cli.audit.record_entries import print_entries
+from fate_flow.cli.audit.record_reports import print_findings, print_reports, read_finding, read_report
 from fate_flow.cli.connection.client import CallFailed, Client, data_of
 from fate_flow.cli.input.options import with_client
-from fate_flow.cli.output.record_entries import print_entries
-from fate_flow.cli.output.record_reports import print_findings, print_reports, read_finding, read_report
 from fate_flow.core.record.shown import ShownEntry, read_shown
 
 T = TypeVar("T")
@@ -50,16 +50,12 @@ def show(client: Client, job_id: str, form: str) -> None:
 def search(client: Client, party: str, form: str, **wanted: str | int) -> None:
     """Show the entries that have all of this. The whole record is read, some entries with each request.
 
+    \b
     Example: flow audit search --status failed --since 2026-11-27
+             flow audit search --as lines > record.jsonl
     """
     given = {key: value for key, value in {**wanted, "party_id": party}.items() if value}
-    found: list[ShownEntry] = []
-    after: object = 0
-    while after is not None:
-        data = data_of(client.post("record/search", {**given, "after": after}))
-        found += _read(client, data, "entries", read_shown)
-        after = data.get("after")
-    print_entries(found, "", form)
+    print_entries(_found(client, given), "", form)
 
 
 @audit.command()
@@ -93,6 +89,14 @@ def reconcile(client: Client, file: IO[str], party_id: str, is_json: bool) -> No
     """
     data = data_of(client.post("record/reconcile", {"party_id": party_id, "file": file.read()}))
     raise SystemExit(print_findings(list(_read(client, data, "messages", read_finding)), is_json))
+
+
+def _found(client: Client, wanted: Mapping[str, Any]) -> Iterator[ShownEntry]:
+    after: object = 0
+    while after is not None:
+        data = data_of(client.post("record/search", {**wanted, "after": after}))
+        yield from _read(client, data, "entries", read_shown)
+        after = data.get("after")
 
 
 def _read(client: Client, data: Mapping[str, Any], key: str, read: Callable[[Mapping[str, Any]], T]) -> Iterable[T]:

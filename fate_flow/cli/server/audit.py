@@ -11,10 +11,10 @@ from pathlib import Path
 
 import click
 
-from fate_flow.cli.audit.audit_options import search_options, show_options, verify_options
+from fate_flow.cli.audit.options import search_options, show_options, verify_options
+from fate_flow.cli.audit.record_entries import print_entries
+from fate_flow.cli.audit.record_reports import TROUBLE, print_reports
 from fate_flow.cli.console.display import tell
-from fate_flow.cli.output.record_entries import print_entries
-from fate_flow.cli.output.record_reports import TROUBLE, print_reports
 from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.model.errors import BadRequest, Conflict, FlowError, JobNotFound
@@ -77,7 +77,9 @@ def search(
 ) -> None:
     """Show the entries that have all of this. The whole record is read.
 
+    \b
     Example: fate_flow audit search --status failed --since 2026-11-27
+             fate_flow audit search --as lines > record.jsonl
     """
     with record_of_home(conf) as (context, _):
         other = check_party_id(party) if party else ""

@@ -7,9 +7,9 @@ from typing import IO
 
 import click
 
-from fate_flow.cli.audit.audit_options import reconcile_options
+from fate_flow.cli.audit.options import reconcile_options
+from fate_flow.cli.audit.record_reports import TROUBLE, print_findings
 from fate_flow.cli.console.display import tell
-from fate_flow.cli.output.record_reports import TROUBLE, print_findings
 from fate_flow.cli.server.audit import record_of_home
 from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.core.model.grammar import check_party_id

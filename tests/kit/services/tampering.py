@@ -125,4 +125,12 @@ def truncate(rows: Rows, random: Random) -> int:
     return first
 
 
+def fork(rows: Rows, random: Random) -> int:
+    """From an entry on, another past."""
+    first = random.randrange(TOTAL)
+    for entry in rows.entries[first:]:
+        rows.put(changed(entry, content=an_entry(f"past {random.randrange(2**30)}").content, text="", salt=""))
+    return first
+
+
 WAYS: tuple[Way, ...] = (alter, alter_beside, drop, drop_and_close_the_gap, insert, swap, duplicate, truncate)

@@ -11,11 +11,11 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
+from fate_flow.cli.audit.record_reports import ACCUSED, BROKEN, NOT_ANCHORED
 from fate_flow.cli.connection.client import Client
 from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.flow.main import flow as flow_command
-from fate_flow.cli.output.record_reports import ACCUSED, BROKEN, NOT_ANCHORED
 from fate_flow.core.access.key_list import read_key_list
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Answer, Command, CommandKind
@@ -135,6 +135,12 @@ def test_the_walk_through_of_fate_is_printed_from_the_record(world: World) -> No
 def test_entries_are_found_by_what_they_say(world: World, options: tuple[str, ...], count: int) -> None:
     found = flow(world, "search", "--as", "json", *options)
     assert (found.exit_code, len(json.loads(found.stdout)["entries"])) == (0, count)
+
+
+def test_the_whole_record_is_exported_as_lines_of_json(world: World) -> None:
+    lines = [json.loads(line) for line in flow(world, "search", "--as", "lines").stdout.splitlines()]
+    shown = json.loads(flow(world, "search", "--as", "json").stdout)["entries"]
+    assert (lines, len(lines)) == (shown, 7)
 
 
 def test_a_search_goes_on_where_an_answer_ends(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

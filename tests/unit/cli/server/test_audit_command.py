@@ -10,7 +10,7 @@ from shutil import copytree
 
 import pytest
 
-from fate_flow.cli.output.record_reports import BROKEN, NOT_ANCHORED, TROUBLE
+from fate_flow.cli.audit.record_reports import BROKEN, NOT_ANCHORED, TROUBLE
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.reasons import Reason

@@ -11,7 +11,7 @@ from shutil import copytree
 import pytest
 from click.testing import Result
 
-from fate_flow.cli.output.record_reports import ACCUSED, TROUBLE
+from fate_flow.cli.audit.record_reports import ACCUSED, TROUBLE
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.access.key_list import read_key_list
 from fate_flow.core.model.job import Answer, Command, CommandKind

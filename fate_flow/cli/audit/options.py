@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fate_flow.cli.output.record_entries import FORMS
+from fate_flow.cli.audit.record_entries import FORMS, LISTS
 
 Command = Callable[..., Any]
 
@@ -52,7 +52,7 @@ search_options = _all_of(
     click.option(
         "--digest", default="", metavar="DIGEST", help="Only entries with this commitment, message number or trace."
     ),
-    click.option("--as", "form", type=click.Choice(["table", "json"]), default="table", show_default=True),
+    click.option("--as", "form", type=click.Choice(LISTS), default="table", show_default=True),
 )  # fmt: skip
 verify_options = _all_of(click.option("--json", "is_json", is_flag=True, help="Print JSON."))
 reconcile_options = _all_of(

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 import click
 
+from fate_flow.cli.audit.record_diagram import as_mermaid, as_svg
+from fate_flow.cli.audit.record_fate_logs import as_fate_logs
+from fate_flow.cli.audit.record_sentences import place_of, sentence_of, time_of
 from fate_flow.cli.console.display import print_json, print_table
-from fate_flow.cli.output.record_diagram import as_mermaid, as_svg
-from fate_flow.cli.output.record_fate_logs import as_fate_logs
-from fate_flow.cli.output.record_sentences import place_of, sentence_of, time_of
 from fate_flow.core.record.shown import ShownEntry
 
-FORMS = ("table", "json", "mermaid", "svg", "fate-logs")
-"""In which a job is shown."""
+LISTS = ("table", "json", "lines")
+"""The forms of any entries. `lines`: each is one line of JSON, for programs that collect logs."""
+
+FORMS = (*LISTS, "mermaid", "svg", "fate-logs")
+"""The forms of what is recorded about a job."""
 
 
 def print_entries(entries: Iterable[ShownEntry], own: str, form: str) -> None:
     """Print entries in one of the `FORMS`. `own`: the party whose record it is."""
+    if form == "lines":
+        for one in entries:              # as they are read: it may be the whole record
+            click.echo(json.dumps(one.as_document(), ensure_ascii=False))
+        return
     listed = list(entries)
     lines = {"mermaid": as_mermaid, "svg": as_svg, "fate-logs": as_fate_logs}
     if form == "json":

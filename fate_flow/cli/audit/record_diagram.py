@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from fate_flow.cli.output.record_sentences import command_of, sentence_of, time_of
+from fate_flow.cli.audit.record_sentences import command_of, sentence_of, time_of
 from fate_flow.core.record.shown import ShownEntry
 
 _WIDTH, _MARGIN, _ROW, _TOP = 340, 180, 30, 64     # pixels: between parties, beside the first one, of a step, above
