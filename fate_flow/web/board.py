@@ -11,6 +11,7 @@ from fate_flow.core.access.client_roles import APPROVE, AUDIT, OPERATE, SUBMIT
 from fate_flow.core.model.errors import FlowError, JobNotFound, PermissionDenied
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.services.context.documents import spec_in_row
+from fate_flow.store.values import Document
 from fate_flow.web.pages import Pages
 from fate_flow.web.sessions import Session, Sessions
 
@@ -55,12 +56,14 @@ class Board:
     def unknown(self, job_id: str) -> JobNotFound:
         return JobNotFound(f"job {job_id} is not known to party {self.settings.party_id}; it may have been removed")
 
-    def spec(self, job_id: str, revision: int) -> JobSpec | None:
-        """Return the specification of a job, read once for each revision; None if its document cannot be read."""
+    def spec(self, job_id: str, revision: int, known: Document | None = None) -> JobSpec | None:
+        """Return the specification of a job, read once for each revision; None if its document cannot be read.
+
+        `known`: its document, if it has been read before."""
         key = f"{job_id} {revision}"
         found = self._specs.get(key)
         if found is None:
-            document = self.views.document(job_id)
+            document = known or self.views.document(job_id)
             try:
                 found = None if document is None else spec_in_row(self.services.context, document)
             except FlowError:                # a document of an older release

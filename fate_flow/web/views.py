@@ -19,6 +19,7 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.space import no_space
 from fate_flow.store.views.board import JobSearch, Place
 from fate_flow.web.board import Board
+from fate_flow.web.document_changes import changes
 from fate_flow.web.graph import MOST_DRAWN, nodes_of
 from fate_flow.web.pages import CALM, FRESH
 from fate_flow.web.partners import partners_of
@@ -95,17 +96,22 @@ class _Views:
         snapshot, reviews = self._queries.job(check_job_id(job_id))
         if snapshot is None:
             raise self._board.unknown(job_id)
-        context, spec = self._services.context, self._board.spec(job_id, snapshot.jobs[0].revision)
+        context, own = self._services.context, snapshot.jobs[0]
+        document = snapshot.document
+        spec = self._board.spec(job_id, own.revision, document)
+        before = self._queries.approved_before(job_id, own.initiator.party_id, document) if document else None
         found = explained(
             snapshot, spec, now=0, order=tuple(spec.tasks) if spec else (), limit=context.rules.party_silence,
             least_ttl=context.ceilings.ttl_of(0), no_space="",
         )
         nodes = nodes_of(spec, found["tasks"]) if spec is not None else ()
         drawn = json.dumps([one.as_json() for one in nodes]) if 1 < len(nodes) <= MOST_DRAWN else ""
+        differs = changes(before.document, document) if document and before else ()
         is_over = found["status"] in ("success", "failed", "canceled", "timeout")
         return self._show(
             "job.html", reviews=reviews, poll=CALM if is_over else FRESH, job=found, nodes=nodes, drawn=drawn,
             tasks={one["component_name"]: one for one in found["tasks"]}, is_over=is_over,
+            before=before, differs=differs,
             acts=who_acts(found, self._settings.party_id), parameters=_parameters(spec), most_drawn=MOST_DRAWN,
         )  # fmt: skip
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fate_flow.core.model.job import TaskKey
-from fate_flow.store.values import Metric
+from fate_flow.store.values import Document, Metric
 from fate_flow.store.views.board import JobSearch, JobsPage, Overview, Place, count_reviews, jobs_page, overview
+from fate_flow.store.views.board_approvals import ApprovedBefore, approved_before
 from fate_flow.store.views.board_task import (
     ShareDetails,
     TaskShares,
@@ -25,7 +26,7 @@ class BoardViews(ReadOnly):
     def job(self, job_id: str) -> tuple[JobSnapshot | None, int]:
         """Return what the board shows of a job, and the number of jobs that this party has to approve."""
         with self._reading() as tx:
-            return snapshot_of(tx, job_id, with_metric=False), count_reviews()
+            return snapshot_of(tx, job_id, for_board=True), count_reviews()
 
     @read_again
     def jobs(self, search: JobSearch, before: Place | None) -> JobsPage:
@@ -62,6 +63,13 @@ class BoardViews(ReadOnly):
         the number of jobs that this party has to approve."""
         with self._reading():
             return newest_piece(key), count_reviews()
+
+    @read_again
+    def approved_before(self, job_id: str, initiator_id: str, document: Document) -> ApprovedBefore | None:
+        """Return the last job of this initiator with the same name, or else the same DSL, that this party has approved;
+        None if there is none among the newest jobs."""
+        with self._reading():
+            return approved_before(job_id, initiator_id, document)
 
     @read_again
     def reviews(self) -> int:

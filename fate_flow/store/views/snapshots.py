@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from peewee import fn
 
+from fate_flow.core.model.approval import Approval
 from fate_flow.core.model.job import Hold, Job, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus, TaskStatus
@@ -15,6 +16,7 @@ from fate_flow.store.database.queries import IN_QUEUE, waiting_here
 from fate_flow.store.database.result_rows import MetricRow
 from fate_flow.store.database.rows import JOB_COLUMNS, SEAT_COLUMNS, job_of, seat_of
 from fate_flow.store.sql.store import SqlTransaction
+from fate_flow.store.values import Document
 from fate_flow.store.views.document_digests import digests_of
 from fate_flow.store.views.filters import MOST_VALUES
 from fate_flow.store.views.job_names import names_of
@@ -35,6 +37,7 @@ class JobSnapshot:
     name: str = ""
     troubles: Mapping[str, PeerTrouble] = field(default_factory=dict)     # with connections to other parties, by id
     digest: str = ""                 # of the document, if this party has to approve the job
+    document: Document | None = None     # for the board, if this party has to approve the job
     newest_metric: int = 0           # the number of the last piece of a metric that a task here has reported; 0: none
 
 
@@ -53,8 +56,9 @@ class QueuePage:
     digests: Mapping[str, str]       # of the documents of unapproved jobs, by job id
 
 
-def snapshot_of(tx: SqlTransaction, job_id: str, *, with_metric: bool = True) -> JobSnapshot | None:
-    """Return what is known here of a job; None if the job is unknown. Without `with_metric`, `newest_metric` is 0."""
+def snapshot_of(tx: SqlTransaction, job_id: str, *, for_board: bool = False) -> JobSnapshot | None:
+    """Return what is known here of a job; None if the job is unknown. `for_board`: with the document that waits for an
+    approval, and without `newest_metric`."""
     jobs = sorted(tx.jobs_here(job_id), key=lambda job: not job.is_initiator)
     if not jobs:
         return None
@@ -66,12 +70,16 @@ def snapshot_of(tx: SqlTransaction, job_id: str, *, with_metric: bool = True) ->
     earlier = [tx.task(replace(key, version=key.version - 1)) for key in anew]
     known = tuple(task for task in earlier if task is not None)
     workers = _newest_workers(tx.workers_of(job_id), {task.key for task in tasks if task.worker_id})
-    name = names_of([job_id]).get(job_id, "")
+    asks = for_board and own.consent is not None and own.consent.approval is Approval.PENDING
+    document = tx.document(job_id) if asks else None
+    name = document.name if document is not None else names_of([job_id]).get(job_id, "")
     seats = tx.seats(job_id) if own.is_initiator else ()         # only an initiator has any
     steady, troubles = tx.steady(), tx.peer_troubles()
     digest = digests_of(tx, [job_id]).get(job_id, "") if own.consent is not None else ""
-    metric = _newest_metric(job_id) if with_metric else 0
-    return JobSnapshot(tuple(jobs), seats, tasks, place, steady, known, workers, name, troubles, digest, metric)
+    metric = 0 if for_board else _newest_metric(job_id)
+    return JobSnapshot(
+        tuple(jobs), seats, tasks, place, steady, known, workers, name, troubles, digest, document, metric
+    )
 
 
 def _newest_metric(job_id: str) -> int:

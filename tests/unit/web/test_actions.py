@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fate_flow.core.access.client_roles import APPROVE, OPERATE, READ, SUBMIT, ClientRole
+from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.job import Job
 from fate_flow.core.model.status import JobStatus
+from fate_flow.services.context.documents import digest_of
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import add_client
-from tests.kit.api.client_world import GUEST, HOST, World, make_world
+from fate_flow.store.values import Document
+from fate_flow.web.document_changes import changes
+from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
 from tests.kit.web.browser import Browser
 
 OWNER = ClientKeys("the-app", "the-secret")
@@ -107,6 +112,48 @@ def test_a_job_is_approved_by_its_digest(world: World) -> None:
     assert consent is not None
     assert consent.by == "has-8"
     assert "Needs review (0)" in browser.page("/board/").readable
+
+
+def test_a_review_shows_the_difference_from_the_last_approved_document(world: World) -> None:
+    def conf(**parameters: object) -> Document:
+        common = {"toy_0": parameters}
+        return replace(TOY, runtime_conf={**TOY_CONF, "component_parameters": {"common": common}}, name="weekly")
+
+    browser = browser_of(world, APPROVE)
+    first = world.add_job(party=HOST, initiator=GUEST, document=conf(data_num=10, seed=1), f_approval="pending",
+                          f_name="weekly")  # fmt: skip
+    assert "has approved no job of party 9999" in browser.page(f"/board/jobs/{first}").readable
+    world.write("t_job", {"f_job_id": first}, f_approval="approved", f_approval_by="ann", f_approval_time=START,
+                f_approval_digest=digest_of(conf(data_num=10, seed=1)))  # fmt: skip
+    second = world.add_job(party=HOST, initiator=GUEST, document=conf(data_num=20, rows="<b>"), f_approval="pending",
+                           f_name="weekly")  # fmt: skip
+    page = browser.page(f"/board/jobs/{second}")
+    assert f"with this name is {first} , by ann" in page.readable
+    assert "3 differences from that document" in page.readable
+    place = "runtime_conf.component_parameters.common.toy_0"
+    for text in (f"changed {place}.data_num 10 20", f"added {place}.rows", f"removed {place}.seed 1"):
+        assert text in page.readable, text
+    assert "<b>" not in page.text
+    assert "another one than was approved" not in page.readable
+    world.write("t_job", {"f_job_id": first}, f_approval_digest="0" * 64, f_name="other")
+    page = browser.page(f"/board/jobs/{second}")
+    assert f"with the same tasks is {first}" in page.readable
+    assert "Its document is another one than was approved then." in page.readable
+
+
+def test_documents_of_two_formats_are_compared_as_fate_v1_shows_them() -> None:
+    own = replace(TOY, own=JobDocument("native", {"version": 1}))
+    assert changes(TOY, own) == ()
+    assert [one.place for one in changes(own, replace(TOY, own=JobDocument("native", {"tasks": [{"a": 1}, 2]})))] == [
+        "tasks[0].a", "tasks[1]", "version",
+    ]  # fmt: skip
+
+
+def test_a_decision_leads_to_the_next_review(world: World) -> None:
+    job_id, digest = review(world)
+    browser = browser_of(world, APPROVE)
+    response = browser.send(f"/board/jobs/{job_id}/approve", revision="0", digest=digest, next="yes")
+    assert response.headers["Location"] == "/board/approvals"
 
 
 def test_a_job_is_rejected_with_a_reason(world: World) -> None:

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus
+from fate_flow.services.context.documents import digest_of
 from fate_flow.store.values import Document
 from fate_flow.store.views.board import PAGE
 from fate_flow.web.graph import MOST_DRAWN
 from fate_flow.web.pages import STATIC
-from tests.kit.api.client_world import GUEST, HOST, START, TOY_CONF, World, make_world
+from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
 from tests.kit.web.browser import Browser, Page, counted_queries
 from tests.kit.web.filled_task import add_filled_task
 
@@ -47,9 +49,19 @@ def jobs(browser: Browser) -> Mapping[str, str]:
         status=JobStatus.FAILED, f_message=f"toy_0 failed on host 10000: {EVIL}", f_caused_by="host 10000",
     )  # fmt: skip
     review = world.add_job(party=HOST, initiator=GUEST, f_approval="pending")
+    before = world.add_job(party=HOST, initiator=GUEST)
+    world.write("t_job", {"f_job_id": before}, f_approval="approved", f_approval_by="ann", f_status="success",
+                f_approval_digest=digest_of(TOY), f_end_time=START, f_reason="done")  # fmt: skip
+    bind(world, review)
     return {
         "waiting": waiting, "running": running, "failed": failed, "review": review, "filled": add_filled_task(world),
     }
+
+
+def bind(world: World, job_id: str) -> None:
+    """As every job is that came by a command."""
+    with world.store.transaction() as tx:
+        assert tx.bind(JobBinding(job_id, GUEST, frozenset({GUEST, HOST}), digest_of(TOY)))
 
 
 def paths(jobs: Mapping[str, str]) -> list[str]:
