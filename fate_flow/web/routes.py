@@ -16,6 +16,7 @@ from fate_flow.core.model.errors import NotFound, PermissionDenied
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.people import People
 from fate_flow.web.board import Board
+from fate_flow.web.data_pages import add_data_pages
 from fate_flow.web.envelope import PageEnvelope
 from fate_flow.web.job_actions import add_actions
 from fate_flow.web.log_pages import add_log_pages
@@ -55,6 +56,7 @@ def web_api(services: Services, secret: bytes, clock: Callable[[], int] = now_on
     board = Board(services, sessions, pages)
     add_views(routes, board)
     add_task_pages(routes, board)
+    add_data_pages(routes, board)
     add_log_pages(routes, board)
     add_actions(routes, board)
     return Api(PageEnvelope(pages), (routes,), "/board")

@@ -147,6 +147,11 @@ class Table:
         """Yield all rows, in the order of their insertion."""
         return iter(self._connection.execute("SELECT * FROM rows ORDER BY rowid"))
 
+    def page(self, after: int, limit: int) -> list[tuple[int, Row]]:
+        """Return rows in the order of their insertion, behind the one with the number `after`, each with its number."""
+        query = "SELECT rowid, * FROM rows WHERE rowid > ? ORDER BY rowid LIMIT ?"
+        return [(number, tuple(row)) for number, *row in self._connection.execute(query, (after, limit))]
+
     def __contains__(self, sid: object) -> bool:
         return self._connection.execute("SELECT 1 FROM rows WHERE sid = ?", (sid,)).fetchone() is not None
 

@@ -6,6 +6,7 @@ from fate_flow.core.model.job import TaskKey
 from fate_flow.store.values import Document, Metric
 from fate_flow.store.views.board import JobSearch, JobsPage, Overview, Place, count_reviews, jobs_page, overview
 from fate_flow.store.views.board_approvals import ApprovedBefore, approved_before
+from fate_flow.store.views.board_tables import TableDetails, TablesPage, table_details, tables_page
 from fate_flow.store.views.board_task import (
     ShareDetails,
     TaskShares,
@@ -63,6 +64,18 @@ class BoardViews(ReadOnly):
         the number of jobs that this party has to approve."""
         with self._reading():
             return newest_piece(key), count_reviews()
+
+    @read_again
+    def tables(self, origin: str, namespace: str, behind: tuple[int, str, str] | None) -> TablesPage:
+        """Return a page of the tables of an origin, newest first, behind a place (time, namespace, name)."""
+        with self._reading():
+            return tables_page(origin, namespace, behind)
+
+    @read_again
+    def table(self, namespace: str, name: str) -> TableDetails | None:
+        """Return who may use a table, where it is from and where it went; None if it is unknown here."""
+        with self._reading() as tx:
+            return table_details(tx, namespace, name)
 
     @read_again
     def approved_before(self, job_id: str, initiator_id: str, document: Document) -> ApprovedBefore | None:

@@ -126,7 +126,8 @@ def test_each_view_has_no_error_and_no_barrier_at_any_size(site: Site) -> None:
     jobs = [f"/board/jobs/{one}" for one in site.jobs.values()]
     task = f"{jobs[4]}/tasks/toy_0"
     of_task = [task, f"{task}/metrics", f"{task}/log", f"{task}/log?find=step%2099"]
-    paths = ["/board/", "/board/jobs", "/board/queue", "/board/approvals", *jobs, f"{jobs[1]}/history", *of_task]
+    paths = ["/board/", "/board/jobs", "/board/queue", "/board/approvals", *jobs, f"{jobs[1]}/history", *of_task,
+             "/board/data?origin=output", f"/board/data/table?namespace=output_{site.jobs['filled']}&name=made"]
     sizes = ((360, 740, "dark"), (1280, 900, "light"), (3840, 2160, "dark"))
     problems = []
     for path in paths:

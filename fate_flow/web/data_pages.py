@@ -1,0 +1,80 @@
+"""The pages of the tables of this party."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlencode
+
+from flask import Blueprint, Response, request
+
+from fate_flow.api.v1.outputs.table_rows import TableRows, rows_of
+from fate_flow.core.model.errors import BadRequest, NotFound
+from fate_flow.core.model.grammar import check_table_piece, shown
+from fate_flow.store.values import READ
+from fate_flow.store.views.board import MOST_SEARCHED
+from fate_flow.store.views.board_tables import MOST_USES
+from fate_flow.web.board import Board
+from fate_flow.web.pages import CALM
+from fate_flow.web.task_addresses import number, page_number, task_path
+
+ORIGINS = {"upload": "uploaded", "output": "made by tasks", "writer": "written by Writer", "table_bind": "bound"}
+ROWS_PAGE, COLUMNS_PAGE = 50, 20
+
+
+def add_data_pages(routes: Blueprint, board: Board) -> None:
+    pages = _DataPages(board)
+    routes.get("/data")(pages.tables)
+    routes.get("/data/table")(pages.table)
+
+
+class _DataPages:
+    def __init__(self, board: Board) -> None:
+        self._board, self._queries = board, board.queries
+
+    def tables(self) -> Response:
+        origin = request.args.get("origin", "") or "upload"
+        if origin not in ORIGINS:
+            raise BadRequest(f"origin: {shown(origin)} is not one of {', '.join(ORIGINS)}")
+        given = request.args.get("namespace", "").strip()
+        namespace = check_table_piece(given, "namespace") if given else ""
+        behind = _place(request.args.get("from", ""))
+        found = self._queries.tables(origin, namespace, behind)
+        kept = {"origin": origin, **({"namespace": namespace} if namespace else {})}
+        return self._board.show(
+            "tables.html", reviews=found.reviews, poll=CALM if behind is None else 0, rows=found.rows, origin=origin,
+            origins=ORIGINS, namespace=namespace, is_first=behind is None, kept=urlencode(kept),
+            older=f"/board/data?{urlencode({**kept, 'from': found.next})}" if found.next else "",
+        )  # fmt: skip
+
+    def table(self) -> Response:
+        namespace = check_table_piece(request.args.get("namespace", ""), "namespace")
+        name = check_table_piece(request.args.get("name", ""), "name")
+        found = self._queries.table(namespace, name)
+        if found is None:
+            raise NotFound(f"this party has no table {shown(name)} in namespace {shown(namespace)}")
+        after, first = number(request.args, "after") or 0, (page_number(request.args, "columns") - 1) * COLUMNS_PAGE
+        rows, problem = TableRows((), (), 0), ""
+        if self._board.may("read_rows"):
+            try:
+                rows = rows_of(found.table, after, ROWS_PAGE)
+            except NotFound as error:
+                problem = error.message
+        return self._board.show(
+            "table.html", reviews=found.reviews, poll=0, found=found, table=found.table, rows=rows, problem=problem,
+            after=after, first=first, columns_page=COLUMNS_PAGE, rule=self._board.services.context.permission,
+            origins=ORIGINS, task_path=task_path, read=READ, most_uses=MOST_USES, most_searched=MOST_SEARCHED,
+            address=f"/board/data/table?{urlencode({'namespace': namespace, 'name': name})}",
+        )  # fmt: skip
+
+
+def _place(text: str) -> tuple[int, str, str] | None:
+    """Read from where a list goes on. Raise BadRequest."""
+    if not text:
+        return None
+    try:
+        at, namespace, name = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        at = None
+    if not isinstance(at, int) or not isinstance(namespace, str) or not isinstance(name, str) or abs(at) >= 1 << 60:
+        raise BadRequest("from: is not what this board writes into its links")
+    return at, namespace, name

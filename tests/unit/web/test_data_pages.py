@@ -1,0 +1,154 @@
+"""The pages of tables: which there are, who may use one, where it is from, where it went, and who sees its rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fate_flow.components.tables.table import Schema, TableWriter
+from fate_flow.components.tables.table_uri import format_uri
+from fate_flow.core.access.client_roles import READ, SUBMIT
+from fate_flow.core.access.permission import EVERYTHING, Kind, PermissionRule, Thing
+from fate_flow.core.model.job import TaskKey
+from fate_flow.settings.client_keys import ClientKeys
+from fate_flow.settings.people import add_client
+from fate_flow.store.values import READ as ONLY_READ
+from fate_flow.store.values import Document, OutputTable, TableMeta
+from fate_flow.store.views.board import PAGE
+from fate_flow.web.data_pages import ROWS_PAGE
+from tests.kit.api.client_world import GUEST, START, TOY_CONF, World, make_world
+from tests.kit.web.browser import Browser, Page
+
+DSL = {"components": {
+    "load": {"module": "Reader", "output": {"data": ["data"]}},
+    "join": {"module": "Intersection", "input": {"data": {"data": ["load.data"]}}, "output": {"data": ["data"]}},
+}}  # fmt: skip
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Browser:
+    return Browser(make_world(tmp_path))
+
+
+def address(namespace: str, name: str) -> str:
+    return f"/board/data/table?namespace={namespace}&name={name}"
+
+
+def links(page: Page) -> list[str]:
+    return [str(one.attributes["href"]) for one in page.tags if one.name == "a"]
+
+
+def next_of(page: Page) -> str:
+    return next((str(one.attributes["href"]) for one in page.tags if one.attributes.get("rel") == "next"), "")
+
+
+def save(world: World, table: TableMeta, at: int = START) -> TableMeta:
+    with world.store.transaction() as tx:
+        tx.save_table(table, at)
+    return table
+
+
+def chain(world: World) -> tuple[str, TableMeta]:
+    """An uploaded table that a task has read, and what the next task has made of it; the job and that table."""
+    upload = world.add_table("demo", "site_a", [("1", "2", "3")])
+    job_id = world.add_job(document=Document(DSL, TOY_CONF, {}))
+    namespace = f"output_{job_id}"
+    loaded, made = (save(world, TableMeta(namespace, name, upload.uri, 1, {"header": ["x"]}, origin="output",
+                                          job_id=job_id)) for name in ("loaded", "joined"))  # fmt: skip
+    with world.store.transaction() as tx:
+        tx.save_outputs([
+            OutputTable(TaskKey(job_id, "load", 0, GUEST), ONLY_READ, "demo", "site_a"),
+            OutputTable(TaskKey(job_id, "load", 0, GUEST), "data", namespace, loaded.name),
+            OutputTable(TaskKey(job_id, "join", 0, GUEST), "data", namespace, made.name),
+        ], START)  # fmt: skip
+    return job_id, made
+
+
+def test_a_table_leads_to_its_sources_and_to_where_it_went(browser: Browser) -> None:
+    job_id, made = chain(browser.world)
+    page = browser.page(address(made.namespace, made.name))
+    assert "Output data of task join , which has read: " in page.readable
+    loaded = next(one for one in links(page) if one.endswith("name=loaded"))
+    before = browser.page(loaded)
+    assert "Output data of task load , which has read: demo / site_a" in before.readable
+    upload = browser.page(next(one for one in links(before) if one.endswith("name=site_a")))
+    assert f"/board/jobs/{job_id}/tasks/load?version=0" in links(upload)
+    assert "has read it" in upload.readable
+    assert "has handed it on as data" in page.readable
+
+
+def test_who_may_use_a_table_is_said(browser: Browser) -> None:
+    world = browser.world
+    world.add_table("demo", "site_a", [])
+    path = address("demo", "site_a")
+    assert "Jobs of every other party" in browser.page(path).readable
+    object.__setattr__(world.services.context, "permission", PermissionRule(datasets=True))
+    assert "Jobs of this party alone" in browser.page(path).readable
+    with world.store.transaction() as tx:
+        tx.grant("10000", [Thing(Kind.DATASET, "site_a", "demo"), Thing(Kind.COMPONENT, "site_a")])
+        tx.grant("10001", [Thing(Kind.DATASET, "site_b", "demo"), EVERYTHING[Kind.COMPONENT]])
+        tx.grant("10002", [EVERYTHING[Kind.DATASET]])
+    readable = browser.page(path).readable
+    assert "and those of party 10000, and those of party 10002, which has a grant for all tables" in readable
+    assert "10001" not in readable
+
+
+def test_rows_are_shown_page_by_page_with_their_total(browser: Browser) -> None:
+    names = tuple(f"c{number}" for number in range(30))
+    uri = format_uri(browser.world.services.settings.data_dir, "demo", "wide")
+    with TableWriter(uri, Schema(names, "id"), keeps_last=True) as writer:
+        writer.add((f"r{row}", *(f"{row}.{column}" for column in range(30))) for row in (*range(70), 3))
+    save(browser.world, TableMeta("demo", "wide", uri, 70, Schema(names, "id").as_json()))
+    page = browser.page(address("demo", "wide"))
+    assert f"{ROWS_PAGE} of 70 rows, columns 1 to 20 of 31" in page.readable
+    assert "69.0" not in page.text
+    rest = browser.page(next_of(page))
+    assert "20 of 70 rows" in rest.readable
+    assert "69.0" in rest.text
+    columns = browser.page(next(one for one in links(page) if "columns=2" in one))
+    assert "columns 21 to 31 of 31" in columns.readable
+    assert "0.29" in columns.text
+
+
+def test_a_table_without_its_file_says_so(browser: Browser) -> None:
+    table = TableMeta("demo", "gone", format_uri(browser.world.home / "data", "demo", "gone"), 5, {"header": []})
+    save(browser.world, table)
+    assert "there is no table" in browser.page(address("demo", "gone")).readable
+    assert "has no table" in browser.page(address("demo", "never"), 404).readable
+
+
+def test_the_list_goes_on_from_its_last_row(browser: Browser) -> None:
+    for number in range(PAGE + 2):
+        save(browser.world, TableMeta("demo", f"t{number:03}", "standalone:///x", 1, {}), START + number // 2)
+    save(browser.world, TableMeta("other", "x", "standalone:///x", 1, {}, origin="output"))
+    first = browser.page("/board/data")
+    second = browser.page(next_of(first))
+    found = [[one.rpartition("=")[2] for one in links(page) if "/data/table" in one] for page in (first, second)]
+    assert (len(found[0]), len(found[1])) == (PAGE, 2)
+    assert sorted(found[0] + found[1]) == [f"t{number:03}" for number in range(PAGE + 2)]
+    assert "t051" in found[0][1]
+    assert next_of(second) == ""
+    assert "other / x" in browser.page("/board/data?origin=output&namespace=other").readable
+    assert "There is no such table." in browser.page("/board/data?namespace=nobody").readable
+
+
+@pytest.mark.parametrize("query", [
+    "data?origin=odd", "data?from=x", "data?from=[1,2]", 'data?from=["1","a","b"]', "data?from=[1,2,3,4]",
+    "data/table?namespace=&name=x", "data/table?namespace=a&name=", "data/table?namespace=a&name=b&after=x",
+    "data/table?namespace=a&name=b&columns=0",
+])  # fmt: skip
+def test_an_odd_address_is_refused(browser: Browser, query: str) -> None:
+    save(browser.world, TableMeta("a", "b", "standalone:///x", 1, {}))
+    browser.page(f"/board/{query}", 400)
+
+
+def test_a_reader_sees_no_rows(tmp_path: Path) -> None:
+    world = make_world(tmp_path, client_keys=ClientKeys("the-app", "the-secret"))
+    world.add_table("demo", "site_a", [("id-of-a-person", "2", "3")])
+    for roles, sees in ((READ, False), (SUBMIT, True)):
+        browser = Browser(world)
+        browser.sign_in(add_client(world.home, f"has-{roles.value}", roles, 1))
+        page = browser.page(address("demo", "site_a"))
+        assert ("id-of-a-person" in page.text) is sees
+        assert ("Your key has no client role that reads rows" in page.readable) is not sees
