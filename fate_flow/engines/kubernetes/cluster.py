@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from fate_flow.core.model.resources import Need
@@ -60,14 +61,19 @@ class Api(Protocol):
 
 
 class KubernetesCluster:
-    """The Jobs of one home. `reach`: how the agent of a worker reaches the server; None: on a volume with the home."""
+    """The Jobs of one home. `reach`: how the agent of a worker reaches the server; None: on a volume with the home;
+    `partners`: by party, what the pods of its jobs have; those of other parties have `pods`."""
 
     title = "Kubernetes"
 
-    def __init__(self, api: Api, home_id: str, pods: PodSettings, reach: Callable[[str], WorkerAt] | None) -> None:
+    def __init__(
+        self, api: Api, home_id: str, pods: PodSettings, reach: Callable[[str], WorkerAt] | None,
+        partners: Mapping[str, PodSettings] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         self._api = api
         self._home_id = home_id
         self._pods = pods
+        self._partners = partners
         self._reach = reach
         self._causes: dict[str, tuple[str, str]] = {}         # by folder, of ends that Kubernetes has caused
 
@@ -77,7 +83,8 @@ class KubernetesCluster:
             return Submission(Taken.REFUSED, f"{placement.name} cannot name a Job")
         job = self._job(placement)
         try:
-            made = self._create(job_manifest(job, self._pods, self._at(job.worker_id)), job)
+            pods = self._partners.get(placement.partner, self._pods)
+            made = self._create(job_manifest(job, pods, self._at(job.worker_id)), job)
             self._give_token(job, str(made["metadata"]["uid"]))
         except ApiProblem as problem:
             log.warning("Kubernetes: the Job %s: %s", job.name, problem.text)

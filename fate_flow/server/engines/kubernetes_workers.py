@@ -17,7 +17,7 @@ from fate_flow.server.engines.parts import EngineParts
 from fate_flow.server.engines.placed_workers import PlacedWorkers, home_of_names, workers_on
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.settings.engines.engine_settings import EngineSettings
-from fate_flow.settings.engines.kubernetes import KubernetesSettings
+from fate_flow.settings.engines.kubernetes import KubernetesSettings, PodShare
 
 _RUN = "fate_flow.engines.placed.run"
 _NO_STREAMS = (
@@ -48,7 +48,10 @@ def kubernetes_workers(parts: EngineParts, one: KubernetesSettings, api: Api) ->
     home_id = home_of_names(parts.secret)
     prefix = f"fate-flow-{home_id}-"
     is_staged = not one.volume_claim
-    cluster = KubernetesCluster(api, home_id, _pods_of(parts, one), _reach_of(parts, one) if is_staged else None)
+    cluster = KubernetesCluster(
+        api, home_id, _pods_of(parts, one, one.own), _reach_of(parts, one) if is_staged else None,
+        {party_id: _pods_of(parts, one, share) for party_id, share in one.partners.items()},
+    )  # fmt: skip
     conduct = Conduct(
         poll_seconds=one.poll_seconds,
         longest_pending=one.longest_pending,
@@ -81,9 +84,9 @@ def _reach_of(parts: EngineParts, one: KubernetesSettings) -> Callable[[str], Wo
     return lambda worker_id: WorkerAt(listen.address, pin, staged_token(parts.secret, worker_id))
 
 
-def _pods_of(parts: EngineParts, one: KubernetesSettings) -> PodSettings:
+def _pods_of(parts: EngineParts, one: KubernetesSettings, share: PodShare) -> PodSettings:
     return PodSettings(
         one.image, one.namespace, one.python, one.pull_policy, one.pull_secrets, one.service_account,
-        one.node_selector, one.tolerations, one.run_as_user, one.volume_claim, str(parts.settings.home),
-        one.kueue_queue, one.priority_class, one.keep_seconds, one.labels,
+        share.node_selector, share.tolerations, one.run_as_user, one.volume_claim, str(parts.settings.home),
+        share.kueue_queue, share.priority_class, one.keep_seconds, one.labels,
     )  # fmt: skip

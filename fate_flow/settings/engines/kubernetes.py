@@ -20,6 +20,16 @@ _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
+class PodShare:
+    """What the pods of somebody's jobs get of the cluster."""
+
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    kueue_queue: str = ""
+    priority_class: str = ""
+
+
+@dataclass(frozen=True)
 class KubernetesSettings(EngineSettings):
     """The configuration of one namespace of one cluster."""
 
@@ -33,12 +43,10 @@ class KubernetesSettings(EngineSettings):
     pull_policy: str = "IfNotPresent"
     pull_secrets: tuple[str, ...] = ()
     service_account: str = ""
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    tolerations: tuple[Mapping[str, Any], ...] = ()
+    own: PodShare = field(default_factory=PodShare)
+    partners: Mapping[str, PodShare] = field(default_factory=dict)        # by party id
     run_as_user: int | None = None
     volume_claim: str = ""                   # of a volume with the home; empty: workers are staged
-    kueue_queue: str = ""
-    priority_class: str = ""
     keep_seconds: int = 3600                 # of a Job that has ended
     longest_pending: float = 3600.0          # seconds; 0: for ever
     poll_seconds: float = 5.0
@@ -50,7 +58,7 @@ def read_kubernetes(section: Section) -> KubernetesSettings:
     image = section.text("image")
     if not image:
         raise BadSettings(f"{section.name('image')}: is missing: the image of workers, with this release of fate_flow")
-    user = section.whole("run_as_user", -1, -1)
+    user, own, given = section.whole("run_as_user", -1, -1), _share(section, PodShare()), section.section("partners")
     return KubernetesSettings(
         section=section.path,
         size=replace(read_size(section), gpus=section.whole("gpus", 0)),
@@ -65,16 +73,33 @@ def read_kubernetes(section: Section) -> KubernetesSettings:
         pull_policy=_pull_policy(section),
         pull_secrets=_names(section, "pull_secrets"),
         service_account=_name(section, "service_account"),
-        node_selector=_texts(section, "node_selector"),
-        tolerations=_objects(section, "tolerations"),
+        own=own,
+        partners={str(name): _partner(given, str(name), own) for name in given.names()},
         run_as_user=None if user < 0 else user,
         volume_claim=_name(section, "volume_claim"),
-        kueue_queue=_name(section, "kueue_queue"),
-        priority_class=_name(section, "priority_class"),
         keep_seconds=section.whole("keep_seconds", 3600, 60),
         longest_pending=section.number("longest_pending", 3600.0),
         poll_seconds=section.number("poll_seconds", 5.0, 0.1),
         settle_seconds=section.number("settle_seconds", 30.0),
+    )
+
+
+def _partner(given: Section, name: str, own: PodShare) -> PodShare:
+    if not name.isdecimal():
+        raise BadSettings(f"{given.name(name)}: is not the id of a party, which has digits alone")
+    one = given.section(name)
+    found = _share(one, own)
+    one.refuse_others()
+    return found
+
+
+def _share(section: Section, base: PodShare) -> PodShare:
+    """Read the keys of a share; what is missing is as in `base`."""
+    return PodShare(
+        base.node_selector if section.get("node_selector") is None else _texts(section, "node_selector"),
+        base.tolerations if section.get("tolerations") is None else _objects(section, "tolerations"),
+        _name(section, "kueue_queue", base.kueue_queue),
+        _name(section, "priority_class", base.priority_class),
     )
 
 

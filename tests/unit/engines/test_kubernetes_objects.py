@@ -24,7 +24,7 @@ from fate_flow.engines.kubernetes.manifests import (
 )
 from fate_flow.engines.kubernetes.status import FATAL_WAITING, WAITING, listed, waits_for_secret
 from fate_flow.engines.placed.cluster import Placement, Stage, Taken, Unreadable
-from fate_flow.settings.engines.kubernetes import KubernetesSettings
+from fate_flow.settings.engines.kubernetes import KubernetesSettings, PodShare
 from fate_flow.settings.reader import load_settings
 
 VERSIONS = ("1.29", "1.33", "1.36")
@@ -206,11 +206,49 @@ def test_the_configuration_for_operators_is_one(tmp_path: Path) -> None:
     assert (one.image, one.service_account, one.size.cores) == ("fate_flow", "fate-flow-worker", 16)
 
 
+def test_a_partner_has_what_the_party_has_unless_it_says_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "service_conf.yaml"
+    theirs = "partners: {'10000': {node_selector: {pool: guests}, priority_class: low}}"
+    text = f"image: i, node_selector: {{pool: fl}}, kueue_queue: fate, {theirs}"
+    path.write_text(f'party_id: "9999"\nengines: {{kubernetes: {{{text}}}}}\n')
+    one = load_settings(path).engines["kubernetes"]
+    assert isinstance(one, KubernetesSettings)
+    assert one.own == PodShare({"pool": "fl"}, kueue_queue="fate")
+    assert one.partners == {"10000": PodShare({"pool": "guests"}, kueue_queue="fate", priority_class="low")}
+
+
+class Keeping:
+    """An API that keeps the Jobs that are made."""
+
+    def __init__(self) -> None:
+        self.jobs: list[dict[str, Any]] = []
+
+    def create_job(self, _: str, manifest: dict[str, Any]) -> dict[str, Any]:
+        self.jobs.append(manifest)
+        return {"metadata": {"uid": "u"}}
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: {}
+
+
+@pytest.mark.parametrize(("partner", "pool"), [("", "fl"), ("10000", "guests"), ("10001", "fl")])
+def test_the_pods_of_a_partner_are_on_its_nodes(partner: str, pool: str) -> None:
+    api = Keeping()
+    own, theirs = replace(PODS, node_selector={"pool": "fl"}), replace(PODS, node_selector={"pool": "guests"})
+    cluster = KubernetesCluster(api, "h", own, lambda _: AT, {"10000": theirs})
+    placed = Placement(JOB.name, Path(JOB.folder), ("python3",), JOB.need, 10.0, partner)
+    assert cluster.submit(placed).taken is Taken.ACCEPTED
+    [made] = api.jobs
+    assert made["spec"]["template"]["spec"]["nodeSelector"] == {"pool": pool}
+
+
 @pytest.mark.parametrize(("text", "why"), [
     ("{}", "engines.kubernetes.image: is missing: the image of workers"),
     ("{image: i, pull_policy: Sometimes}", "pull_policy: 'Sometimes' is not one of IfNotPresent, Always, Never"),
     ("{image: i, namespace: My_Space}", "namespace: 'My_Space' is not a name of Kubernetes"),
     ("{image: i, pull_secrets: registry}", "pull_secrets: 'registry' is not a list of names"),
+    ("{image: i, partners: {bank: {}}}", "partners.bank: is not the id of a party"),
+    ("{image: i, partners: {'10000': {image: j}}}", "partners.10000.image: no such key"),
     ("{image: i, labels: {big: ssd}}", "labels.big: 'ssd' is not a mapping of labels to texts"),
     ("{image: i, labels: {big: {}}}", "labels.big: names no label of nodes"),
     ("{image: i, node_selector: [ssd]}", "node_selector: .* is not a mapping of labels to texts"),
