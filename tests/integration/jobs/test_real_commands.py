@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from fate_flow.engines.local.worker import RUNNER, Started
 from tests.kit.servers.groups import needs_groups
 from tests.kit.servers.home_files import contents_below
 from tests.kit.servers.lending import PARTIES, Servers, a_root
@@ -25,10 +24,23 @@ from tests.kit.servers.party_servers import (
     HOST,
     OTHER,
     Cluster,
-    PartyServer,
     running_cluster,
 )
-from tests.kit.servers.programs import PYTHON, command, printed, python, refusal, workers
+from tests.kit.servers.programs import (
+    BOMB,
+    PYTHON,
+    command,
+    holds,
+    is_deaf,
+    losses_of,
+    printed,
+    process_of,
+    python,
+    refusal,
+    running,
+    with_argument,
+    workers,
+)
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
@@ -38,6 +50,7 @@ SCRIPT = "#!/bin/sh\nls\n"          # a Python in a path with blanks cannot be n
 SENT = f"sha256:{hashlib.sha256(SCRIPT.encode()).hexdigest()}"
 SECRET = "wk3qz7-what-nobody-else-knows"
 MOST = 100_000       # bytes of each stream that are kept
+MOST_PROCESSES = 100
 SOON = {"backoff": {"first": 0.05, "factor": 1, "longest": 0.05, "jitter": 0}}
 
 
@@ -58,6 +71,7 @@ def command_servers(tmp_path_factory: pytest.TempPathFactory, scratch: Path) -> 
     key.chmod(0o600)
     size = {"standalone": {"memory_per_node": 1024}}
     overlays: dict[str, Any] = {one: {"commands": rules, "fate_on_standalone": size} for one in (GUEST, HOST)}
+    overlays[HOST]["worker_limits"] = {"processes": MOST_PROCESSES}
     overlays[HOST]["commands"] = {**rules, "secrets": {"KEY": {"file": str(key), "initiators": [GUEST]}}}
     overlays[OTHER] = {"commands": {**rules, "allow": [PYTHON, SENT], "share_logs": True}}
     with pytest.MonkeyPatch.context() as patch:
@@ -174,13 +188,29 @@ def test_another_end_has_its_reason(
 
 
 @needs_groups
-def test_a_partners_job_that_takes_too_much_memory_ends_and_both_parties_read_why(servers: Cluster) -> None:
-    hog = {"host": {"0": {"command": python("bytearray(b'x') * (300 << 20)")}}}
-    document = command({"guest": [GUEST], "host": [HOST]}, hog, command="exec sleep 600", job={"task_memory": 64})
-    servers.wait(job_id := servers.submit(document), "failed")
-    [here], [there] = servers.guest.tasks(job_id), servers.host.tasks(job_id)
+def test_a_fork_bomb_and_a_memory_hog_of_a_partner_leave_the_server_and_other_jobs_unharmed(
+    servers: Cluster, scratch: Path
+) -> None:
+    both = {"guest": [GUEST], "host": [HOST]}
+    at_host = {"host": {"0": {"command": python(f"{BOMB}# of {scratch}"), "volumes": ["kept"]}}}
+    bomb = servers.submit(command(both, at_host, command="exec sleep 600"))
+    eventually(lambda: (scratch / bomb).exists(), "the bomb has as many processes as it may")
+
+    at_host = {"host": {"0": {"command": python("bytearray(b'x') * (300 << 20)")}}}
+    hog = servers.submit(command(both, at_host, command="exec sleep 600", job={"task_memory": 64}))
+    beside = servers.run(command(both, command=python("import subprocess; subprocess.run(['true'], check=True)")))
+    servers.wait(hog, "failed")
+    [here], [there] = servers.guest.tasks(hog), servers.host.tasks(hog)
     said = there["f_reason"], there["f_message"], here["f_federated_reason"], here["f_federated_message"]
     assert said == ("out_of_memory", "used more than its 64 MB (task_memory)") * 2
+
+    assert servers.host.job(beside)["f_status"] == "success"
+    assert [row["f_status"] for row in workers(servers.host, bomb)] == ["running"]
+    number = len(with_argument(f"# of {scratch}"))
+    assert MOST_PROCESSES / 2 < number <= MOST_PROCESSES, "they live while the other job runs"
+    servers.guest.flow("job", "stop", "-j", bomb)
+    servers.wait(bomb, "canceled")
+    eventually(lambda: not with_argument(f"# of {scratch}"), "all of them end with their worker")
 
 
 def test_a_program_that_crashes_uses_up_its_attempts(servers: Cluster) -> None:
@@ -199,12 +229,6 @@ def test_no_party_gives_a_program_its_own_environment_or_folder(servers: Cluster
     known = "A PATH LANG LC_ALL LC_CTYPE TZ HOME USER TMPDIR CUDA_VISIBLE_DEVICES TRACEPARENT"
     assert set(json.loads(names.replace("'", '"'))) <= set(known.split())
     assert files == "[]"
-
-
-def is_deaf(party: PartyServer, job_id: str) -> bool:
-    """Whether its worker has come so far as to say so."""
-    begun = [row for row in workers(party, job_id) if row["f_status"] == "running"]
-    return bool(begun) and printed(party, job_id) == "deaf\n"
 
 
 def test_one_that_ignores_the_request_to_stop_is_killed_at_its_deadline_at_every_party(servers: Cluster) -> None:
@@ -260,14 +284,6 @@ def test_an_example_trains_over_three_parties(servers: Cluster) -> None:
     assert f"host-{OTHER}: rank-0/loss" not in watched
 
 
-def losses_of(party: PartyServer, job_id: str) -> dict[str, list[Any]]:
-    """The points of the loss that the workers of this party have reported, by group."""
-    role = "guest" if party.party_id == GUEST else "host"
-    seat = {"job_id": job_id, "role": role, "party_id": party.party_id, "component_name": "train"}
-    said = party.ask("tracking/component/metric/all", seat)
-    return {namespace: metrics["loss"]["data"] for namespace, metrics in sorted(said.items())}
-
-
 def test_an_example_runs_one_task_after_the_other(servers: Cluster) -> None:
     job_id = servers.guest.flow("job", "submit", "-f", EXAMPLES / "one_after_the_other.yaml").job_id
     ended = servers.wait(job_id, "success")
@@ -305,17 +321,12 @@ def test_a_job_whose_workers_are_killed_ten_times_begins_again_ten_times_and_is_
     parties, chance = list(servers.parties.values()), Random(10)
     for version in range(10):
         victim = chance.choice(parties)
-        started = eventually(lambda v=victim, n=version: _process(v, job_id, n), f"version {version}")
+        started = eventually(lambda v=victim, n=version: process_of(v, job_id, n), f"version {version}")
         started.worker.send(signal.SIGKILL)
     servers.wait(job_id, "success")
     for party in parties:
         assert [row["f_task_version"] for row in party.tasks(job_id)] == list(range(11))
     assert printed(servers.guest, job_id) == f"{3 * 111}\n"
-
-
-def _process(party: PartyServer, job_id: str, version: int) -> Started | None:
-    found = list((party.home / "jobs" / job_id).glob(f"*/*/train/*/{version}/task_executor/*/{RUNNER}"))
-    return Started.read(found[0].parent) if found else None
 
 
 # ---------------------------------------------------------------------- secrets
@@ -347,19 +358,6 @@ import os, pathlib, time
 while not pathlib.Path(os.environ["FATE_FLOW_VOLUME_KEPT"], os.environ["FATE_FLOW_JOB_ID"]).exists():
     time.sleep(0.01)
 """
-
-
-def running(party: PartyServer, job_id: str) -> list[int]:
-    """The slots whose processes have come up and have not ended."""
-    return [row["f_slot"] for row in workers(party, job_id) if row["f_status"] == "running"]
-
-
-def holds(party: PartyServer) -> tuple[int, int]:
-    """The cores that are not free, and what is written down of who holds them."""
-    [engine] = party.rows("SELECT f_cores - f_remaining_cores AS held FROM t_engine_registry")
-    [jobs] = party.rows("SELECT COALESCE(SUM(f_cores), 0) AS held FROM t_job WHERE f_resource_in_use = 1")
-    [single] = party.rows("SELECT COALESCE(SUM(f_cores), 0) AS held FROM t_worker WHERE f_status <> 'exited'")
-    return int(engine["held"]), int(jobs["held"]) + int(single["held"])
 
 
 def test_a_job_grows_where_there_is_capacity_and_shrinks_when_another_one_comes(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from tests.kit.servers.party_servers import Cluster, PartyServer, Row, job_of
+from fate_flow.engines.local.worker import RUNNER, Started
+from tests.kit.servers.party_servers import GUEST, Cluster, PartyServer, Row, job_of
 
 PYTHON = sys.executable
 
@@ -31,6 +34,21 @@ if last == "forge":
 """
 """Leaves a process in a session of its own that says its number in a file, kills its runner, and does what it is told:
 "told" waits for a file before that."""
+
+
+BOMB = """
+import os, pathlib, time
+place = os.environ["FATE_FLOW_VOLUME_KEPT"]
+for _ in range(500):                    # a bound of its own, should there be no other
+    try:
+        if os.fork() == 0:
+            os._exit(time.sleep(600) or 0)
+    except OSError:
+        pathlib.Path(place, os.environ["FATE_FLOW_JOB_ID"]).touch()
+        time.sleep(0.01)
+time.sleep(600)
+"""
+"""In its volume `kept` a file says when it has as many processes as it may."""
 
 
 def command(roles: Mapping[str, Any], by_role: Mapping[str, Any] | None = None, **parameters: Any) -> dict[str, Any]:
@@ -65,3 +83,45 @@ def workers(party: PartyServer, job_id: str) -> list[Row]:
     return party.rows(
         "SELECT * FROM t_worker WHERE f_job_id = ? ORDER BY f_task_version, f_slot, f_attempt", job_id
     )
+
+
+def with_argument(text: str) -> list[str]:
+    """The processes with this text on their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if text.encode() in path.read_bytes():
+                found.append(path.parent.name)
+    return found
+
+
+def running(party: PartyServer, job_id: str) -> list[int]:
+    """The slots whose processes have come up and have not ended."""
+    return [row["f_slot"] for row in workers(party, job_id) if row["f_status"] == "running"]
+
+
+def holds(party: PartyServer) -> tuple[int, int]:
+    """The cores that are not free, and what is written down of who holds them."""
+    [engine] = party.rows("SELECT f_cores - f_remaining_cores AS held FROM t_engine_registry")
+    [jobs] = party.rows("SELECT COALESCE(SUM(f_cores), 0) AS held FROM t_job WHERE f_resource_in_use = 1")
+    [single] = party.rows("SELECT COALESCE(SUM(f_cores), 0) AS held FROM t_worker WHERE f_status <> 'exited'")
+    return int(engine["held"]), int(jobs["held"]) + int(single["held"])
+
+
+def is_deaf(party: PartyServer, job_id: str) -> bool:
+    """Whether its worker has come so far as to say so."""
+    begun = [row for row in workers(party, job_id) if row["f_status"] == "running"]
+    return bool(begun) and printed(party, job_id) == "deaf\n"
+
+
+def losses_of(party: PartyServer, job_id: str) -> dict[str, list[Any]]:
+    """The points of the loss that the workers of this party have reported, by group."""
+    role = "guest" if party.party_id == GUEST else "host"
+    seat = {"job_id": job_id, "role": role, "party_id": party.party_id, "component_name": "train"}
+    said = party.ask("tracking/component/metric/all", seat)
+    return {namespace: metrics["loss"]["data"] for namespace, metrics in sorted(said.items())}
+
+
+def process_of(party: PartyServer, job_id: str, version: int) -> Started | None:
+    found = list((party.home / "jobs" / job_id).glob(f"*/*/train/*/{version}/task_executor/*/{RUNNER}"))
+    return Started.read(found[0].parent) if found else None
