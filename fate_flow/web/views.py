@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,7 +17,7 @@ from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.space import no_space
 from fate_flow.store.views.board import JobSearch, Place
-from fate_flow.web.board import Board
+from fate_flow.web.board import Board, day_in
 from fate_flow.web.document_changes import changes
 from fate_flow.web.graph import MOST_DRAWN, nodes_of
 from fate_flow.web.pages import CALM, FRESH
@@ -133,19 +132,8 @@ def _search(given: Mapping[str, str]) -> JobSearch:
     if len(text) > _LONGEST_TEXT or not text.isprintable():
         raise BadRequest(f"text: is longer than {_LONGEST_TEXT} characters, or not printable")
     return JobSearch(
-        status, text, check_party_id(party, "party") if party else "", _day(given, "after"), _day(given, "before")
+        status, text, check_party_id(party, "party") if party else "", day_in(given, "after"), day_in(given, "before")
     )
-
-
-def _day(given: Mapping[str, str], key: str) -> int:
-    """Return the beginning of a day (UTC) in milliseconds; 0 without one."""
-    text = given.get(key, "")
-    if not text:
-        return 0
-    try:
-        return int(datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp() * 1000)
-    except ValueError as error:
-        raise BadRequest(f"{key}: {shown(text)} is not a day as 2026-01-31") from error
 
 
 def _place(text: str) -> Place | None:

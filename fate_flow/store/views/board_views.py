@@ -6,6 +6,7 @@ from fate_flow.core.model.job import TaskKey
 from fate_flow.store.values import Document, Metric
 from fate_flow.store.views.board import JobSearch, JobsPage, Overview, Place, count_reviews, jobs_page, overview
 from fate_flow.store.views.board_approvals import ApprovedBefore, approved_before
+from fate_flow.store.views.board_record import RecordPage, RecordSearch, record_page
 from fate_flow.store.views.board_tables import TableDetails, TablesPage, table_details, tables_page
 from fate_flow.store.views.board_task import (
     ShareDetails,
@@ -76,6 +77,12 @@ class BoardViews(ReadOnly):
         """Return who may use a table, where it is from and where it went; None if it is unknown here."""
         with self._reading() as tx:
             return table_details(tx, namespace, name)
+
+    @read_again
+    def record(self, search: RecordSearch, before: int) -> RecordPage:
+        """Return a page of the record, newest first, with its logs. `before`: an id of an entry; 0: the newest."""
+        with self._reading() as tx:
+            return record_page(tx, search, before)
 
     @read_again
     def approved_before(self, job_id: str, initiator_id: str, document: Document) -> ApprovedBefore | None:

@@ -73,7 +73,9 @@ class Chromium:
         return str(self._ask("GET", f"/element/{self.find(css)}/text"))
 
     def wait_for_text(self, text: str, css: str = "main") -> None:
-        eventually(lambda: text in self.text(css), f"{text!r} on the page")
+        """Wait, also for a page that has no such element yet."""
+        script = "const one = document.querySelector(arguments[0]); return one ? one.textContent : ''"
+        eventually(lambda: text in " ".join(self.run(script, css).split()), f"{text!r} on the page")
 
     def resize(self, width: int, height: int) -> None:
         self.run_cdp("Emulation.setDeviceMetricsOverride", {

@@ -85,14 +85,14 @@ def test_statistics_are_rows_by_column_of_the_data() -> None:
 
 
 def test_a_long_curve_is_drawn_with_its_peaks_and_its_table_says_how_long_it_is() -> None:
-    values = [0.0] * 50_000
-    values[31_007] = 9.0
+    values = [0.0] * 5_000
+    values[3_107] = 9.0
     found = read({"name": "loss", "data": [{"metric": one, "step": at} for at, one in enumerate(values)]})["loss"]
     assert isinstance(found.drawing, Chart)
     points = thinned(found.drawing.lines[0].points)
     assert len(points) <= drawing.MOST_POINTS
-    assert (31_007.0, 9.0) in points
-    assert (len(found.table.rows), found.table.total, found.table.rows[-1][0]) == (MOST_ROWS, 50_000, "49999")
+    assert (3_107.0, 9.0) in points
+    assert (len(found.table.rows), found.table.total, found.table.rows[-1][0]) == (MOST_ROWS, 5_000, "4999")
 
 
 @pytest.mark.parametrize("data", [

@@ -1,0 +1,116 @@
+"""The queries of the board about the record of this party: its logs, contradictions of others, a page of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from peewee import fn
+
+from fate_flow.core.record.entry import BadEntry, read_entry
+from fate_flow.core.record.log import Evidence
+from fate_flow.store.database.record_rows import PersonRow, RecordCheckpointRow, RecordEntryRow
+from fate_flow.store.sql.store import SqlTransaction
+from fate_flow.store.views.board import MOST_SEARCHED, PAGE, count_reviews
+
+
+@dataclass(frozen=True)
+class RecordSearch:
+    """Which entries a page has; empty: all."""
+
+    kind: str = ""
+    job_id: str = ""
+    log: str = ""
+    after: int = 0               # written at this time or later, in milliseconds
+
+
+@dataclass(frozen=True)
+class Log:
+    name: str
+    epoch: int
+    size: int                    # of the entries that are sealed
+    signed_size: int             # of its newest checkpoint; 0: none
+    signed_time: int
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One entry. `said`: its fields; empty if it cannot be read."""
+
+    id: int
+    log: str
+    epoch: int                   # 0: not sealed yet
+    index: int
+    kind: str
+    at: int
+    job_id: str
+    text: str                    # beside the entry; empty if it was erased
+    said: Mapping[str, Any]
+    person: str                  # the name of who is meant by `who`; empty if it is not known here
+
+
+@dataclass(frozen=True)
+class RecordPage:
+    logs: tuple[Log, ...]
+    evidence: tuple[Evidence, ...]
+    entries: tuple[Recorded, ...]
+    next: int                    # the id from which the page goes on; 0: that was all
+    is_cut: bool                 # as many entries were looked at as one request may
+    reviews: int
+
+
+def record_page(tx: SqlTransaction, search: RecordSearch, before: int) -> RecordPage:
+    """Return entries, newest first. `before`: only those with a smaller id; 0: the newest."""
+    row = RecordEntryRow
+    newest = int(row.select(fn.MAX(row.f_id)).scalar() or 0)
+    top = min(before or newest + 1, newest + 1)
+    bottom = max(0, top - 1 - MOST_SEARCHED)
+    where = row.f_id < top
+    if search.job_id:            # an index leads to the entries of a job, so all of them are looked at
+        where, bottom = where & (row.f_job_id == search.job_id), 0
+    else:
+        where &= row.f_id > bottom
+    if search.kind:
+        where &= row.f_kind == search.kind
+    if search.log:
+        where &= row.f_log == search.log
+    if search.after:
+        where &= row.f_time >= search.after
+    columns = (
+        row.f_id, row.f_log, row.f_epoch, row.f_index, row.f_kind, row.f_time, row.f_job_id, row.f_text, row.f_content,
+    )  # fmt: skip
+    rows = list(row.select(*columns).where(where).order_by(row.f_id.desc()).limit(PAGE + 1).tuples())
+    shown, has_more = rows[:PAGE], len(rows) > PAGE
+    said = [_said(one[-1]) for one in shown]
+    names = _names({str(one["who"]) for one in said if "who" in one})
+    entries = tuple(
+        Recorded(number, log, epoch or 0, -1 if index is None else index, kind, at, job_id, text or "", fields,
+                 names.get(str(fields.get("who", "")), ""))
+        for (number, log, epoch, index, kind, at, job_id, text, _), fields in zip(shown, said, strict=True)
+    )  # fmt: skip
+    following = entries[-1].id if has_more else bottom + 1 if bottom else 0
+    return RecordPage(_logs(tx), tx.evidence(), entries, following, bool(bottom) and not has_more, count_reviews())
+
+
+def _logs(tx: SqlTransaction) -> tuple[Log, ...]:
+    row = RecordCheckpointRow
+    newest = row.select(row.f_log, row.f_epoch, fn.MAX(row.f_size), fn.MAX(row.f_time)).group_by(row.f_log, row.f_epoch)
+    signed = {(log, epoch): (size, at) for log, epoch, size, at in newest.tuples()}
+    return tuple(
+        Log(one.log, one.epoch, one.size, *signed.get((one.log, one.epoch), (0, 0))) for one in tx.record_heads()
+    )
+
+
+def _names(ids: set[str]) -> dict[str, str]:
+    if not ids:
+        return {}
+    row = PersonRow
+    return dict(row.select(row.f_person_id, row.f_name).where(row.f_person_id.in_(ids)).tuples())
+
+
+def _said(content: str) -> Mapping[str, Any]:
+    try:
+        return read_entry(content.encode())
+    except BadEntry:
+        return {}

@@ -1,0 +1,53 @@
+"""The page of the record: its logs, contradictions of other parties, and its entries."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from flask import Blueprint, Response, request
+
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.grammar import check_job_id, check_party_id, shown
+from fate_flow.core.record.entry import OWN_LOG, Kind, log_with
+from fate_flow.store.views.board import MOST_SEARCHED
+from fate_flow.store.views.board_record import RecordSearch
+from fate_flow.web.board import Board, day_in
+from fate_flow.web.pages import CALM
+from fate_flow.web.task_addresses import number
+
+_FILTERS = ("kind", "job", "party", "after")
+
+
+def add_audit_pages(routes: Blueprint, board: Board) -> None:
+    @routes.get("/audit")
+    def audit() -> Response:
+        """Show entries of the record, newest first."""
+        board.check_may("audit", "the record (audit)")
+        given = {key: request.args.get(key, "").strip() for key in _FILTERS}
+        before = number(request.args, "from") or 0
+        found = board.queries.record(_search(given), before)
+        kept = {key: value for key, value in given.items() if value}
+        older = f"/board/audit?{urlencode({**kept, 'from': found.next})}" if found.next else ""
+        return board.show(
+            "audit.html", reviews=found.reviews, poll=0 if before else CALM, found=found, given=given, kept=kept,
+            kinds=[one.value for one in Kind], is_on=board.services.context.keeps_record, older=older,
+            is_first=not before, most_searched=MOST_SEARCHED, command=_command(given),
+        )  # fmt: skip
+
+
+def _search(given: dict[str, str]) -> RecordSearch:
+    """Return what the filters mean. Raise BadRequest."""
+    kind, party = given["kind"], given["party"]
+    if kind and kind not in {one.value for one in Kind}:
+        raise BadRequest(f"kind: {shown(kind)} is no kind of an entry: {', '.join(one.value for one in Kind)}")
+    job_id = check_job_id(given["job"], "job") if given["job"] else ""
+    log = OWN_LOG if party == OWN_LOG else log_with(check_party_id(party, "party")) if party else ""
+    return RecordSearch(kind, job_id, log, day_in(given, "after"))
+
+
+def _command(given: dict[str, str]) -> str:
+    if given["job"]:
+        return f"fate_flow audit show -j {given['job']}"
+    options = [f"--{key} {given[name]}" for key, name in (("kind", "kind"), ("party", "party"), ("since", "after"))
+               if given[name] and given[name] != OWN_LOG]  # fmt: skip
+    return " ".join(["fate_flow audit search", *options])
