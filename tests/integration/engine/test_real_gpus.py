@@ -26,9 +26,15 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """The guest has all on one engine, the host its GPUs on a second one, which it calls otherwise than jobs do."""
     common: dict[str, Any] = {"commands": {"enabled": True, "allow": [PYTHON]}, "fate_on_standalone": None}
     overlays = {
-        GUEST: {**common, "engines": {"local": {"cores": 8, "gpus": 4}}, "queues": {"long": {"engine": "local"}}},
+        GUEST: {
+            **common, "engines": {"local": {"cores": 8, "gpus": 4, "labels": ["ssd"]}},
+            "queues": {"long": {"engine": "local"}},
+        },
         HOST: {
-            **common, "engines": {"local": {"cores": 8}, "big": {"kind": "local", "cores": 4, "gpus": [7, "GPU-a"]}},
+            **common, "engines": {
+                "local": {"cores": 8},
+                "big": {"kind": "local", "cores": 4, "gpus": [7, "GPU-a"], "labels": ["ssd"], "parties": [GUEST]},
+            },
             "queues": {"long": {"engine": "big", "parties": [GUEST]}},
         },
     }  # fmt: skip
@@ -49,6 +55,11 @@ def test_each_worker_sees_devices_of_its_own_and_none_without_gpus(servers: Clus
     job_id = servers.run(command(BOTH, command=python(SHOWS), job={"task_cores": 1, "queue": "long"}))
     assert [printed(one, job_id) for one in (servers.guest, servers.host)] == ["\n", "\n"]
     assert servers.host.rows("SELECT f_asked_engine AS name FROM t_job WHERE f_job_id = ?", job_id) == [{"name": "big"}]
+    own = {"cores": 2, "gpus": 1, "labels": ["ssd"]}
+    job_id = servers.run(command(BOTH, command=python(SHOWS), job={"task_cores": 4, "task_conf": {"train": own}}))
+    assert [printed(one, job_id) for one in (servers.guest, servers.host)] == ["0\n", "7\n"], "of the task itself"
+    asked = "SELECT f_asked_cores AS cores, f_asked_gpus AS gpus FROM t_job WHERE f_job_id = ?"
+    assert servers.host.rows(asked, job_id) == [{"cores": 2, "gpus": 1}]
     said = servers.guest.submit(command(BOTH, command=python(SHOWS), job={"queue": "short"}))["retmsg"]
     assert said.endswith("guest 9999 has no queue 'short'; known here: long (queues in the configuration)"), said
     assert (free(servers.guest), free(servers.host)) == ({"STANDALONE": (8, 4)}, {"STANDALONE": (8, 0), "big": (4, 2)})
