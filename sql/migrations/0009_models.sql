@@ -100,8 +100,7 @@ CREATE TABLE t_record_person (               -- who is meant by the random ids i
   f_name VARCHAR(200) NOT NULL UNIQUE
 );
 ALTER TABLE t_outbox ADD COLUMN f_salt VARCHAR(64) NOT NULL DEFAULT '';    -- of the commitments of the record; hex
--- The id of the trace of a job (W3C traceparent), the same at all its parties.
-ALTER TABLE t_job ADD COLUMN f_trace VARCHAR(32) NOT NULL DEFAULT '';
+-- t_outbox: the id of the trace of the job of a command (W3C traceparent).
 ALTER TABLE t_outbox ADD COLUMN f_trace VARCHAR(32) NOT NULL DEFAULT '';
 
 -- GPUs beside cores and memory: of each engine, asked and held by a job, held by an elastic worker.
@@ -114,6 +113,8 @@ ALTER TABLE t_worker ADD COLUMN f_gpus INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE t_worker ADD COLUMN f_devices LONGTEXT;
 -- t_job: the engine on which it reserves, where its queue decides that; empty: the default one.
 ALTER TABLE t_job ADD COLUMN f_asked_engine VARCHAR(50) NOT NULL DEFAULT '';
+-- t_job: the id of its trace (W3C traceparent), the same at all its parties.
+ALTER TABLE t_job ADD COLUMN f_trace VARCHAR(32) NOT NULL DEFAULT '';
 ALTER TABLE t_task ADD COLUMN f_waits VARCHAR(500) NOT NULL DEFAULT '';    -- what a share that has not begun waits for
 ALTER TABLE t_task ADD COLUMN f_waits_since BIGINT NOT NULL DEFAULT 0;      -- steady time
 CREATE TABLE t_server (                      -- the servers of this party, if it has several

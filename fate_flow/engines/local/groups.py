@@ -28,8 +28,9 @@ _NEARLY_ALL = 15 / 16
 _PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.01
 _ATTEMPTS = 50
-_REMOVED = (errno.ENOENT, errno.ENODEV)
-"""Errors of a group that was removed; the second one comes from a file that was open then."""
+_REMOVED = (errno.ENOENT, errno.ENODEV, errno.EEXIST)
+"""Errors of a group that was removed meanwhile: ENODEV is that of a file that was open, EEXIST of a folder that was
+there when it was to be made, but not when it was looked at."""
 
 
 @dataclass(frozen=True)

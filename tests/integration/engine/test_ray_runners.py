@@ -16,6 +16,7 @@ from fate_flow.core.model.resources import Need
 from fate_flow.engines.local.worker import EXIT, Exit, WorkerSpec, claim
 from fate_flow.engines.placed.engine import Conduct, PlacedEngine
 from fate_flow.engines.placed.folder import intend
+from fate_flow.engines.placed.submitting import ProcessesHere
 from fate_flow.engines.ray.client import RayClient
 from fate_flow.engines.ray.cluster import RayCluster, RayShare
 from tests.kit.engines.ray_jobs import GCS_ADDRESS, FakeRay, Job, running_fake
@@ -169,7 +170,7 @@ def test_a_worker_ends_with_the_process_of_ray_that_started_it(tmp_path: Path) -
     argv = (sys.executable, "-c", POLITE)
     spec = WorkerSpec("w", folder, "mine", "exec", argv, tmp_path, folder / "out", folder / "err")
     (folder / "launch.json").write_text(spec.to_json())
-    assert intend(folder, "fate-flow-x-w", 0.0)
+    assert intend(folder, "fate-flow-x-w", 0.0, ProcessesHere().own())
     supervisor = "import subprocess, sys; subprocess.Popen(sys.argv[1:], start_new_session=True).wait()"
     with subprocess.Popen([sys.executable, "-c", supervisor, *RUN, str(folder)]) as process:
         eventually(lambda: (folder / "out").exists() and (folder / "out").read_text() == "ready\n")
