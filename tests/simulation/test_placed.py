@@ -13,7 +13,7 @@ from fate_flow.engines.placed import engine, seen, submitting
 from fate_flow.engines.placed.cluster import Stage, Taken, Unreadable
 from fate_flow.engines.placed.engine import PlacedEngine
 from fate_flow.engines.placed.seen import Seen
-from tests.simulation.placed import Broken, SimCluster, run
+from tests.simulation.world.placed import Broken, SimCluster, run
 
 SEEDS = range(25)
 Mutate = Callable[[pytest.MonkeyPatch], None]

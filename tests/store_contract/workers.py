@@ -164,6 +164,9 @@ class WaitingShareCases(Cases):
         assert each.note_waiting(key, "waits: Resources", 7)
         found = each.task(key)
         assert (found.waits, found.waits_since) == ("waits: Resources", 5)
+        assert each.note_waiting(key, "waits for the others", 8, counts_anew=True)
+        assert not each.note_waiting(key, "waits for the others", 9, counts_anew=True)
+        assert each.task(key).waits_since == 8
 
     def test_a_share_that_has_begun_waits_for_nothing(self, each: Each) -> None:
         with_jobs(each, a_job())

@@ -10,6 +10,7 @@ from fate_flow.core.access.authority import Said, objection
 from fate_flow.core.model.job import CommandKind, Report, TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TASK_END, TaskStatus
+from fate_flow.core.planning.gang import GATHERED
 from fate_flow.core.wire.v1.reports import read_report
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
@@ -49,7 +50,8 @@ def take_report(unit: UnitOfWork, report: Report) -> bool:
     report = _within_its_say(unit, report)
     take_count(unit, report)
     if report.status is TaskStatus.WAITING is task.party_status:
-        unit.tx.note_waiting(report.task, report.waits, unit.steady)
+        counts_anew = report.waits == GATHERED
+        unit.tx.note_waiting(report.task, report.waits, unit.steady, counts_anew=counts_anew)
         return True
     if report.status in (TaskStatus.SUCCESS, TaskStatus.STOPPING) and task.party_status is TaskStatus.WAITING:
         # The report of `running` was lost or comes later; this one implies it.

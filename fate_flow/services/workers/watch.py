@@ -119,7 +119,9 @@ class WorkerWatch:
 
 
 def _note_waiting(unit: UnitOfWork, task: Task, waits: str) -> None:
-    if task.party_status is TaskStatus.WAITING and unit.tx.note_waiting(task.key, waits, unit.steady):
+    if task.party_status is not TaskStatus.WAITING:
+        return
+    if unit.tx.note_waiting(task.key, waits, unit.steady, counts_anew=waits == GATHERED):
         tell_initiator(unit, read_again(unit, task))
 
 

@@ -39,9 +39,9 @@ class Tasks(Protocol):
     ) -> bool:
         """Move the party status: compare-and-set on party status and incarnation."""
 
-    def note_waiting(self, key: TaskKey, text: str, at: int) -> bool:
+    def note_waiting(self, key: TaskKey, text: str, at: int, *, counts_anew: bool = False) -> bool:
         """Store what a share waits for that has not begun; True if that is new. `at`: steady time; it counts if the
-        share did not wait for anything before."""
+        share did not wait for anything before, or the new text `counts_anew`."""
 
     def note_restart(self, key: TaskKey) -> bool:
         """Note that the share is stopped to start again, as the job's initiator says; True if that is new."""

@@ -67,11 +67,12 @@ class Tasks(MemoryUnitOfWork):
     ) -> bool:  # fmt: skip
         return self._change_task(task, task_moved(task, new, at, reason, message, target, exit_code, caused_by))
 
-    def note_waiting(self, key: TaskKey, text: str, at: int) -> bool:
+    def note_waiting(self, key: TaskKey, text: str, at: int, *, counts_anew: bool = False) -> bool:
         row = self._tasks.rows.get(key)
         if row is None or row.party_status is not TaskStatus.WAITING or row.waits == text:
             return False
-        self._tasks.put(key, changed(row, waits=text, waits_since=row.waits_since or at))
+        since = at if counts_anew else row.waits_since or at
+        self._tasks.put(key, changed(row, waits=text, waits_since=since))
         return True
 
     def note_restart(self, key: TaskKey) -> bool:

@@ -72,9 +72,9 @@ class Tasks(SqlUnitOfWork):
     ) -> bool:  # fmt: skip
         return self._change_task(task, task_moved(task, new, at, reason, message, target, exit_code, caused_by))
 
-    def note_waiting(self, key: TaskKey, text: str, at: int) -> bool:
+    def note_waiting(self, key: TaskKey, text: str, at: int, *, counts_anew: bool = False) -> bool:
         where = task_is(key) & (TaskRow.f_party_status == TaskStatus.WAITING.value) & (TaskRow.f_waits != text)
-        since = Case(None, [(TaskRow.f_waits_since == 0, at)], TaskRow.f_waits_since)
+        since = at if counts_anew else Case(None, [(TaskRow.f_waits_since == 0, at)], TaskRow.f_waits_since)
         return self._write(key.job_id, TaskRow.update(f_waits_since=since, f_waits=text).where(where))
 
     def note_restart(self, key: TaskKey) -> bool:

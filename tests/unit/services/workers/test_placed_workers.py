@@ -100,9 +100,11 @@ GATHER = task_command(CommandKind.TASK_START, gathered=True, incarnation=INCARNA
 def test_a_share_whose_worker_has_arrived_waits_for_the_others_until_the_coordinator_lets_it_begin() -> None:
     host = with_placed()
     host.engine.sights[worker_of(host)] = ARRIVED
+    host.steady = began = host.task().waits_since + 5_000
     for _ in range(2):
         host.watch()
     assert reported(host) == [WAITS, GATHERED]
+    assert host.task().waits_since == began, "this wait counts anew"
     assert host.engine.released == []
     answer = host.handle(GATHER)
     assert (answer.is_ok, answer.data["waits"]) == (True, BEGINS)
