@@ -21,7 +21,7 @@ from fate_flow.store.values import Document
 from tests.kit.api.client_world import GUEST, HOST, START, TOY_CONF, World, make_world
 from tests.kit.web.browser import Browser
 from tests.kit.web.chromium import Chromium, chromium
-from tests.kit.web.filled_task import add_filled_task
+from tests.kit.web.filled_task import add_filled_task, add_worker
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.heavy]
 
@@ -175,6 +175,21 @@ def test_a_page_keeps_itself_fresh_and_what_somebody_does_stays(site: Site) -> N
     site.window.wait_for_text("0 of 8 cores free")
     kept = "return [window.isSamePage, document.querySelector('input[name=reason]').value, document.activeElement.name,"
     assert site.window.run(f"{kept} document.querySelector('details').open]") == [True, "half a sent", "reason", True]
+    assert site.window.console() == []
+
+
+def test_a_log_is_followed_from_its_begin(site: Site) -> None:
+    job_id = site.world.add_job(status=JobStatus.RUNNING, f_start_time=START)
+    site.world.add_task(job_id, f_status="running", f_party_status="running", f_start_time=START)
+    path = add_worker(site.world, job_id, 0, 0)
+    path.write_text(f"the first line {SCRIPT}\n", encoding="utf-8")
+    site.sign_in(site.client("follower", AUDIT | READ), f"/board/jobs/{job_id}/tasks/toy_0/log")
+    site.window.wait_for_text("the first line", "#log")
+    with path.open("a", encoding="utf-8") as file:
+        file.write("the second line\n")
+    site.window.wait_for_text("the second line", "#log")
+    site.window.wait_for_text("what is written appears here", "#log-state")
+    assert site.window.run("return document.title") != "taken over"
     assert site.window.console() == []
 
 

@@ -22,7 +22,7 @@ from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World,
 from tests.kit.web.browser import Browser, Page, counted_queries
 from tests.kit.web.filled_task import add_filled_task
 
-MOST_QUERIES = 10
+MOST_QUERIES, MOST_REQUESTS = 10, 3
 EVIL = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"
 POLICY = {
     "default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "img-src": "'self'",
@@ -125,6 +125,17 @@ def test_a_page_asks_few_queries(browser: Browser, jobs: Mapping[str, str]) -> N
         with counted_queries(browser.world) as queries:
             assert browser.get(path).status_code == 200
         assert len(queries) <= MOST_QUERIES, (path, queries)
+
+
+def test_a_view_costs_few_requests(browser: Browser, jobs: Mapping[str, str]) -> None:
+    """The page itself, and of a log the next piece: files are kept by the browser, as their addresses say."""
+    for path in paths(jobs):
+        page = browser.page(path)
+        files = [str(one.attributes.get("src") or one.attributes.get("href"))
+                 for one in page.tags if one.name in ("script", "link", "img")]  # fmt: skip
+        assert files, path
+        assert all(one.startswith("/board/static/") and "?v=" in one for one in files), (path, files)
+        assert 1 + sum("data-piece" in one.attributes for one in page.tags) <= MOST_REQUESTS, path
 
 
 def test_a_list_reads_no_documents_and_counts_no_history(browser: Browser, jobs: Mapping[str, str]) -> None:
