@@ -38,7 +38,7 @@ from fate_flow.core.wire.v1.envelope import (
     values_in,
 )
 from fate_flow.core.wire.v1.extensions import understands_batches
-from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, heartbeat_of, read_heartbeat_reply
+from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, cosigned_in, heartbeat_of, read_heartbeat_reply
 from fate_flow.core.wire.v1.paths import BATCH, HEARTBEAT
 from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE, body_for_unknown
 from fate_flow.peers.network_errors import describe_network_error
@@ -71,6 +71,13 @@ class RequestLog(Protocol):
     def requested(self, job_id: str, url: str) -> None: ...
 
     def answered(self, job_id: str, endpoint: str, body: Mapping[str, Any]) -> None: ...
+
+
+class Heads(Protocol):
+    """What a heartbeat takes along: the newest checkpoint of this party's record for a peer as its witness."""
+
+    def for_heartbeat(self, party_id: str) -> tuple[str, Callable[[int, str], None]] | None:
+        """Return the text, and what takes the status and the text of the answer; None if there is nothing new."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,7 @@ class PeerSender:
     pinned: PinnedParties | None = None      # recognises https servers by keys
     dialed: Path | None = None       # the socket for parties that dial this one
     measures: Measures | None = None     # where requests are counted
+    heads: Heads | None = None       # None: nothing is recorded here
     _wake: threading.Condition = field(default_factory=threading.Condition)
     _is_closed: bool = False
 
@@ -281,8 +289,9 @@ class PeerSender:
 
     def _is_answered(self, jobs: Jobs) -> bool:
         """Send a heartbeat; False if there was no answer."""
+        head = self.heads.for_heartbeat(self.party_id) if self.heads else None
         try:
-            data = read_answer(self._post(HEARTBEAT, heartbeat_of(jobs))).data
+            data = read_answer(self._post(HEARTBEAT, heartbeat_of(jobs, head[0] if head else ""))).data
         except _NO_ANSWER as error:
             if isinstance(error, _BadStatus) and error.is_unknown_route and not self.says_who:
                 self._answered()
@@ -293,6 +302,8 @@ class PeerSender:
         if isinstance(data, dict):
             self._learn_extensions(data)
             self.listener.heartbeat(self.party_id, read_heartbeat_reply(data), dict(jobs))
+            if head is not None and (cosigned := cosigned_in(data)):
+                head[1](*cosigned)
         return True
 
     # ------------------------------------------------------------------ health

@@ -42,7 +42,7 @@ from fate_flow.server.periodic.key_watch import KeyWatch
 from fate_flow.server.periodic.list_fetcher import ListFetcher
 from fate_flow.server.periodic.log_keeper import LogKeeper
 from fate_flow.server.periodic.periodic_work import PeriodicWork
-from fate_flow.server.periodic.record_witnesses import of_record
+from fate_flow.server.periodic.record_witnesses import record_work
 from fate_flow.server.periodic.stream_watch import StreamWatch
 from fate_flow.server.periodic.warm_providers import WarmProviders
 from fate_flow.server.runtime import (
@@ -124,14 +124,15 @@ class SchedulerLoop:
         tidying = replace(context, specs={})
         retention, disk = RetentionSweeper(tidying, keep_of(settings)), PartyDisk(settings, tidying)
         inquirer, _ = inquirers(settings, self._auth, self._pinned, measures)
+        self._record_work = record_work(
+            settings, replace(context, specs={}), inquirer, lambda: self._scheduler.is_in_charge, store.close
+        ) if context.keeps_record else None
         self._beside: tuple[PeriodicWork, ...] = (
             Tidier(retention, disk.measure, lambda: self._scheduler.is_in_charge, store.close),
             LogKeeper(settings, self._at_work, store.close),
             ListFetcher(context, inquirer.ask, lambda: self._scheduler.is_in_charge, store.close),
             *((StreamWatch(replace(context, specs={}), store.close),) if settings.has_gateway else ()),
-            *(of_record(
-                settings, replace(context, specs={}), inquirer, lambda: self._scheduler.is_in_charge, store.close
-            ) if context.keeps_record else ()),
+            *(self._record_work.threads if self._record_work else ()),
             *(_of_providers(settings, store.close) if settings.providers else ()),
         )
 
@@ -148,6 +149,7 @@ class SchedulerLoop:
             says_who=self._scheduler.context.read(lambda tx: tx.says_who(party_id)),
             longest_gap=limits.heartbeat_interval + min(_LONGEST_WORK, limits.party_silence / 2), ca_file=route.ca_file,
             pinned=self._pinned, dialed=self._settings.dialed_socket, measures=self._measures,
+            heads=self._record_work.heads if self._record_work else None,
         )  # fmt: skip
 
     def _on_answers(self, answers: list[tuple[Command, Answer]]) -> None:

@@ -14,6 +14,7 @@ from flask import Blueprint, Response, request
 
 from fate_flow.api.between_parties.party_lines import PartyLines
 from fate_flow.api.between_parties.quota_log import QuotaLog
+from fate_flow.api.between_parties.record import witnessing_of
 from fate_flow.api.http.declared import declared
 from fate_flow.api.http.sender import named_sender
 from fate_flow.api.http.services import Services
@@ -40,7 +41,7 @@ from fate_flow.core.wire.v1.envelope import (
     to_json,
     values_in,
 )
-from fate_flow.core.wire.v1.heartbeat import read_heartbeat
+from fate_flow.core.wire.v1.heartbeat import checkpoint_in, read_heartbeat, with_cosigned
 from fate_flow.core.wire.v1.paths import (
     BATCH,
     HEARTBEAT,
@@ -98,6 +99,7 @@ class _PartyRoutes:
         self._own = services.settings.party_id
         self._services = services
         self._quota_log = QuotaLog(time.monotonic)
+        self._witnessing = witnessing_of(services)
 
     def sign(self, response: Response) -> Response:
         """Name the answering party, also in refusals: a caller sees whether it has reached the intended party."""
@@ -124,10 +126,16 @@ class _PartyRoutes:
     def heartbeat(self) -> Response:
         """Receive the heartbeat of an initiator, with the jobs that it believes to run here; answer with those that do
         not run, and with reports that it has not received."""
-        jobs = read_heartbeat(self._json())
+        body = self._json()
+        jobs, checkpoint = read_heartbeat(body), checkpoint_in(body)
         caller = self._caller()
         self._check(Query.HEARTBEAT, caller)
-        return ok(self._commands.heartbeat(caller, jobs).as_data())
+        data = self._commands.heartbeat(caller, jobs).as_data()
+        if checkpoint and self._context.keeps_record:
+            self._check(Query.RECORD, caller)
+            reply = self._witnessing.add_checkpoint(caller, checkpoint)
+            return ok(with_cosigned(data, reply.status, reply.text))
+        return ok(data)
 
     def validate(self) -> Response:
         """Answer as to a `create` with this body, without storing anything."""

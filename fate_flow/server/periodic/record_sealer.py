@@ -73,10 +73,13 @@ class RecordSealer(PeriodicWork):
         return _SEAL_SECONDS
 
     def _seal(self) -> None:
-        new = self._context.read(lambda tx: tx.unsealed_entries(MOST_AT_ONCE))
-        if new:
-            self._context.write(lambda tx: seal_new(tx, self._context.clock()))
-            self._has_ended_job = self._has_ended_job or any(map(ends_job, new))
+        def seal(tx: Transaction) -> bool:
+            new = tx.unsealed_entries(MOST_AT_ONCE)
+            seal_new(tx, self._context.clock())
+            return any(map(ends_job, new))
+
+        if self._context.read(lambda tx: bool(tx.unsealed_entries(1))) and self._context.write(seal):
+            self._has_ended_job = True
 
     def sign(self, logs: Callable[[str], bool] = any_log) -> None:
         """Record the own key list if it has changed, and sign the heads of these logs, as far as they have grown and

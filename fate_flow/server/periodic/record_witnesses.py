@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from fate_flow.core.model.errors import NotFound
+from fate_flow.core.model.errors import FlowError, NotFound
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.paths import ADD_CHECKPOINT, HELD
@@ -21,6 +24,8 @@ from fate_flow.server.periodic.record_sealer import RecordSealer, log_signer, ow
 from fate_flow.services.context.ports import Context
 from fate_flow.services.witnesses.cosigning import Cosigning, Offer
 from fate_flow.settings.settings import Settings
+
+LOG = logging.getLogger(__name__)
 
 _EVERY_SECONDS, _STAND_BY_SECONDS = 0.5, 2.0
 _AT_ONCE = 8
@@ -59,17 +64,45 @@ class RecordWitnesses(PeriodicWork):
         self._cosigning.answered(offer, *self._ask_text(Party("host", offer.party_id), ADD_CHECKPOINT, offer.text))
 
 
-def of_record(
+class HeadsForHeartbeats:
+    """The heads that heartbeats take along. What goes wrong with them stops no heartbeat."""
+
+    def __init__(self, cosigning: Cosigning) -> None:
+        self._cosigning = cosigning
+
+    def for_heartbeat(self, party_id: str) -> tuple[str, Callable[[int, str], None]] | None:
+        try:
+            offer = self._cosigning.for_heartbeat(party_id)
+        except FlowError as error:
+            LOG.warning("a heartbeat to party %s goes without a checkpoint: %s", party_id, error.message)
+            return None
+        return None if offer is None else (offer.text, partial(self._answered, offer))
+
+    def _answered(self, offer: Offer, status: int, text: str) -> None:
+        try:
+            self._cosigning.answered(offer, status, text)
+        except FlowError as error:
+            LOG.warning("a cosignature of party %s is not kept: %s", offer.party_id, error.message)
+
+
+@dataclass(frozen=True)
+class RecordWork:
+    """What keeps the record of a server: two threads, and what heartbeats take along."""
+
+    threads: tuple[PeriodicWork, ...]
+    heads: HeadsForHeartbeats
+
+
+def record_work(
     settings: Settings, context: Context, inquirer: Inquirer, may_work: Callable[[], bool], close: Callable[[], None],
-) -> tuple[RecordSealer, RecordWitnesses]:  # fmt: skip
-    """Return the two threads that keep the record of a server."""
+) -> RecordWork:  # fmt: skip
+    """Return what keeps the record of a server."""
     cosigning = Cosigning(context, lambda: log_signer(settings.keys_dir, context.clock), has_signed, time.monotonic)
-    return (
-        RecordSealer(
-            context, cosigning, may_work, close, time.monotonic, lambda: own_list(settings.keys_dir)
-        ),
-        RecordWitnesses(cosigning, inquirer.ask, inquirer.ask_text, may_work, close),
-    )
+    sealer = RecordSealer(
+        context, cosigning, may_work, close, time.monotonic, lambda: own_list(settings.keys_dir)
+    )  # fmt: skip
+    witnesses = RecordWitnesses(cosigning, inquirer.ask, inquirer.ask_text, may_work, close)
+    return RecordWork((sealer, witnesses), HeadsForHeartbeats(cosigning))
 
 
 def ask_what_is_held(cosigning: Cosigning, ask: Ask, party_id: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -124,6 +125,31 @@ def test_a_heartbeat_brings_what_is_over_there(peer: Peer, recorder: Recorder, s
     peer.replies.put(ok({"ended": {JOB_ID: "done", "x": 7}}))
     sender.beat(((JOB_ID, 2),))
     assert recorder.ended.get(timeout=WAIT) == ("10000", {JOB_ID: "done", "x": "7"}, {JOB_ID: 2})
+
+
+class Heads:
+    """A checkpoint for each heartbeat, until it was answered."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, str]] = []
+
+    def for_heartbeat(self, party_id: str) -> tuple[str, Callable[[int, str], None]] | None:
+        return None if self.answers else (f"for {party_id}", lambda *answer: self.answers.append(answer))
+
+
+def test_a_heartbeat_takes_a_checkpoint_along_and_brings_the_cosignature(
+    peer: Peer, recorder: Recorder, sender: PeerSender
+) -> None:
+    sender.heads = heads = Heads()
+    data: dict[str, Any] = {"ended": {}, "extensions": {}}
+    for cosigned in (None, {"status": "x"}, {"status": 200, "text": "line"}, None):
+        peer.replies.put(ok(data if cosigned is None else {**data, "cosigned": cosigned}))
+        sender.beat(((JOB_ID, 0),))
+        recorder.ended.get(timeout=WAIT)
+    sender.close()
+    bodies = [body for _, body, _ in peer.asked]
+    assert [body.get("checkpoint") for body in bodies] == ["for 10000"] * 3 + [None]
+    assert heads.answers == [(200, "line")]
 
 
 @pytest.mark.parametrize(

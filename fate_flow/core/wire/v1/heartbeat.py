@@ -16,9 +16,31 @@ _MOST_SECONDS = 1e9
 _MOST_REPORTS = 256
 
 
-def heartbeat_of(jobs: Sequence[tuple[str, int]]) -> dict[str, Any]:
-    """Return the body of a heartbeat. `jobs`: the jobs that run at the party, with their runs."""
-    return {"jobs": [list(one) for one in jobs]}
+def heartbeat_of(jobs: Sequence[tuple[str, int]], checkpoint: str = "") -> dict[str, Any]:
+    """Return the body of a heartbeat. `jobs`: the jobs that run at the party, with their runs. `checkpoint`: a message
+    to it as a witness (`add-checkpoint`); empty if there is none."""
+    body: dict[str, Any] = {"jobs": [list(one) for one in jobs]}
+    return {**body, "checkpoint": checkpoint} if checkpoint else body
+
+
+def checkpoint_in(body: Mapping[str, Any]) -> str:
+    """Return the message to a witness in a heartbeat; empty if there is none."""
+    found = body.get("checkpoint")
+    return found if isinstance(found, str) else ""
+
+
+def with_cosigned(data: Mapping[str, Any], status: int, text: str) -> dict[str, Any]:
+    """Return the data of an answer to a heartbeat, with the answer of the witness to its checkpoint."""
+    return {**data, "cosigned": {"status": status, "text": text}}
+
+
+def cosigned_in(data: Mapping[str, Any]) -> tuple[int, str] | None:
+    """Return the answer of a witness in the answer to a heartbeat, with its status; None if there is none."""
+    found = data.get("cosigned")
+    if not isinstance(found, Mapping):
+        return None
+    status, text = found.get("status"), found.get("text")
+    return (status, text) if isinstance(status, int) and isinstance(text, str) else None
 
 
 def read_heartbeat(body: Mapping[str, Any]) -> list[tuple[str, int]]:
