@@ -9,10 +9,16 @@ import pytest
 from fate_flow.core.model.job import Command
 from fate_flow.core.record.comparison import Outcome
 from fate_flow.core.record.entry import OWN_LOG, log_with, read_entry
+from fate_flow.services.record.anchoring import verify_all
+from fate_flow.services.record.verifying import Keys, State
+from fate_flow.services.witnesses.cosigning import witness_keys
+from tests.kit.core.signers import has_signed
 from tests.kit.job_documents import job
 from tests.simulation.chaos import run_seed
-from tests.simulation.rules.records import findings, outcomes, sealed
-from tests.simulation.world.world import World
+from tests.simulation.mutants.record_bugs import RECORD_MUTANTS
+from tests.simulation.rules.records import accusers, findings, outcomes, sealed
+from tests.simulation.world.restored_story import restored_story
+from tests.simulation.world.world import Violation, World
 
 
 def a_run(lie: bool = False) -> tuple[World, str]:
@@ -72,6 +78,51 @@ def test_a_coordinator_that_sends_something_else_than_it_records_is_found() -> N
     assert found
     assert {one.outcome for one in found} == {Outcome.ALTERED}
     assert {frozenset(one.accused) for one in found} == {frozenset({"9999", "10000"})}
+
+
+def test_each_log_with_another_party_is_anchored_by_it() -> None:
+    world, _ = a_run()
+
+    for party in world.parties.values():
+        keys = party.witnessing.keys
+        with party.store.reading() as tx:
+            witnesses = [(other, key) for other, listed in witness_keys(tx).items() for key in listed]
+            reports = verify_all(tx, Keys(keys.root, (keys.own.key.key,), witnesses, has_signed))
+        assert {one.state for one in reports} == {State.ANCHORED}
+        assert all(one.log in ("own", f"with/{one.anchored_by}") for one in reports)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_restored_backup_begins_anew_and_accuses_nobody(seed: int) -> None:
+    world = restored_story(seed)
+
+    assert not any(one.accused for one in findings(world))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_a_party_that_goes_on_in_another_past_is_accused_by_those_who_hold_the_first(seed: int) -> None:
+    world = restored_story(seed, forks=True)
+
+    (liar,) = world.forkers
+    assert accusers(world, liar) >= {witness for party, witness in world.restored if party == liar}
+    assert {liar} >= {name for one in findings(world) if one.outcome is not Outcome.ALTERED for name in one.accused}
+
+
+@pytest.mark.parametrize("name", RECORD_MUTANTS)
+def test_bugs_of_records_and_witnesses_show(name: str) -> None:
+    bug, forks, first = RECORD_MUTANTS[name]
+
+    def story(seed: int) -> str:
+        try:
+            restored_story(seed, forks)
+        except Violation as error:
+            return error.message
+        return ""
+
+    with bug():
+        found = next(filter(None, map(story, range(first, first + 40))), "")
+    assert found
+    assert not any(mistake in found for mistake in ("TypeError", "AttributeError", "NameError"))
 
 
 @pytest.mark.parametrize("seed", range(0, 24, 4))

@@ -108,9 +108,9 @@ def record_work(
 def ask_what_is_held(cosigning: Cosigning, ask: Ask, party_id: str) -> None:
     """Ask a peer for the newest checkpoints that it holds. One that keeps no record holds none."""
     answer = ask(Party("host", party_id), HELD, {})
-    notes = held_in(answer)
-    if notes is not None:
-        cosigning.holds(party_id, notes)
+    held = held_in(answer)
+    if held is not None:
+        cosigning.holds(party_id, held)
     elif answer.retcode in _NO_WITNESS:
         cosigning.is_no_witness(party_id)
     else:

@@ -6,6 +6,8 @@ to sign two pasts. So nothing more of it is signed, and a new log begins, whose 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fate_flow.core.record.checkpoint import Checkpoint
 from fate_flow.core.record.entry import Kind, new_entry
 from fate_flow.core.record.log import Head, next_batch
@@ -16,9 +18,11 @@ LOST = "an older state of this party was restored"
 
 
 def open_next_epoch(
-    tx: Transaction, log: str, at: int, reason: str, theirs: Checkpoint | None = None, their_epoch: int = 0
+    tx: Transaction, log: str, at: int, reason: str, theirs: Checkpoint | None = None, their_epoch: int = 0,
+    lost: Sequence[str] = (),
 ) -> int:  # fmt: skip
-    """Begin the log anew, and return the number of its new epoch. `theirs`: the head that another party holds of it.
+    """Begin the log anew, and return the number of its new epoch. `theirs`: the head that another party holds of it;
+    `lost`: numbers of messages that the other party has seen acknowledged, and that are not here.
 
     The number is made of the clock, in seconds: a state that was restored twice does not find the same one again."""
     head = tx.record_head(log)
@@ -28,7 +32,7 @@ def open_next_epoch(
     fields = {
         "ended": {"epoch": head.epoch, "size": head.size, "root": head.edge.root.hex()},
         "theirs": {"epoch": their_epoch, "size": theirs.size, "root": theirs.root.hex()} if theirs else None,
-        "reason": reason,
+        "reason": reason, "lost": list(lost) or None,
     }  # fmt: skip
     tx.add_to_record([new_entry(log, Kind.EPOCH, at, fields)])
     first = [one for one in tx.unsealed_entries(_ALL) if (one.log, one.kind) == (log, Kind.EPOCH)][-1]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fate_flow.core.access.fingerprint import fingerprint_of
@@ -27,7 +27,9 @@ from fate_flow.core.record.proof import NewCheckpoint
 from fate_flow.core.record.tree import Edge, consistency_from_edge
 from fate_flow.core.record.witness import Seen, witness_name
 from fate_flow.core.text.phrases import sanitized
+from fate_flow.core.wire.v1.witnessing import Held
 from fate_flow.services.context.ports import Context
+from fate_flow.services.record.acknowledged import not_received
 from fate_flow.services.record.checkpoints import LogSigner, origin_of, sealed_hashes
 from fate_flow.services.record.epochs import LOST, open_next_epoch
 from fate_flow.store.contract.transaction import Transaction
@@ -138,22 +140,24 @@ class Cosigning:
             peer = self._peers[party_id]
             peer.is_witness, peer.ask_at = False, self.monotonic() + _LATER_SECONDS
 
-    def holds(self, party_id: str, notes: Iterable[str]) -> None:
-        """Take the answer of a peer: the newest checkpoints that it has of this party's log with it. If they are ahead
-        of what is here, that log and the own one begin anew."""
+    def holds(self, party_id: str, said: Held) -> None:
+        """Take the answer of a peer: what it has of this party's log with it. If that is ahead of what is here, that
+        log and the own one begin anew."""
         signer = self._own()
         if signer is None:
             return
-        held = [found for found in (self._believed(party_id, text, signer) for text in notes) if found is not None]
+        held = [one for one in (self._believed(party_id, text, signer) for text in said.notes) if one is not None]
         epoch, theirs = max(held, key=lambda one: (one[0], one[1].size), default=(0, None))
 
-        def look(tx: Transaction) -> tuple[Head, bool]:
+        def look(tx: Transaction) -> tuple[Head, bool, Sequence[str]]:
             head = tx.record_head(log_with(party_id))
-            return head, theirs is not None and _is_ahead(tx, head, epoch, theirs)
+            is_ahead = theirs is not None and _is_ahead(tx, head, epoch, theirs)
+            return head, is_ahead, not_received(tx, party_id, said.acknowledged)
 
-        head, is_ahead = self.context.read(look)
-        if is_ahead:
-            self._begin_anew([log_with(party_id), OWN_LOG], f"{LOST}: party {party_id} is ahead", theirs, epoch)
+        head, is_ahead, lost = self.context.read(look)
+        if is_ahead or lost:
+            why = f"party {party_id} " + ("is ahead" if is_ahead else "has acknowledgements that are not here")
+            self._begin_anew([log_with(party_id), OWN_LOG], f"{LOST}: {why}", theirs, epoch, lost)
             self._knows(party_id, 0)
         else:
             self._knows(party_id, theirs.size if theirs and epoch == head.epoch else 0)
@@ -179,18 +183,20 @@ class Cosigning:
             return None
 
     def _begin_anew(
-        self, logs: Sequence[str], why: str, theirs: Checkpoint | None = None, epoch: int = 0
-    ) -> None:
+        self, logs: Sequence[str], why: str, theirs: Checkpoint | None = None, epoch: int = 0,
+        lost: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         """`theirs`: the head that a peer holds of the first log, in this epoch."""
         now = self.context.clock()
 
         def act(tx: Transaction) -> None:
             for log in logs:
-                open_next_epoch(tx, log, now, why, None if log == OWN_LOG else theirs, epoch)
+                held = (None, 0, ()) if log == OWN_LOG else (theirs, epoch, lost)
+                open_next_epoch(tx, log, now, why, *held)
 
         self.context.write(act)
         held = f"; it holds {theirs.size} entries of epoch {epoch}" if theirs else ""
-        LOG.error("the record goes on in the next epoch (%s): %s%s", ", ".join(logs), why, held)
+        LOG.warning("the record goes on in the next epoch (%s): %s%s", ", ".join(logs), why, held)
 
     def _knows(self, party_id: str, size: int) -> None:
         epoch = self.context.read(lambda tx: tx.record_head(log_with(party_id))).epoch
@@ -282,7 +288,9 @@ class Cosigning:
         log = log_with(offer.party_id)
 
         def act(tx: Transaction) -> bool:
-            kept = tx.checkpoint(log, offer.checkpoint.epoch, offer.checkpoint.size) or offer.checkpoint
+            kept = tx.checkpoint(log, offer.checkpoint.epoch, offer.checkpoint.size)
+            if kept is None:
+                return False             # it was restored away meanwhile
             note = with_cosignature(read_note(kept.note), text, _witness_keys(tx, offer.party_id), self.check)
             if note is not None:
                 tx.put_checkpoint(log, StoredCheckpoint(kept.epoch, kept.size, str(note), kept.at, kept.edge))

@@ -18,7 +18,9 @@ from fate_flow.core.record.log import Evidence, StoredCheckpoint
 from fate_flow.core.record.note import COSIGNATURE, BadNote, Check, NoteKey, Sign, read_note
 from fate_flow.core.record.proof import NewCheckpoint, read_new_checkpoint
 from fate_flow.core.record.witness import Seen, seen_in, witness_name
+from fate_flow.core.wire.v1.witnessing import Held
 from fate_flow.services.context.ports import Context
+from fate_flow.services.record.acknowledged import last_acknowledged
 from fate_flow.store.contract.transaction import Transaction
 
 LOG = logging.getLogger(__name__)
@@ -77,13 +79,14 @@ class Witnessing:
             LOG.error("%s", sentence_of(one))
         return reply
 
-    def held_of(self, caller: str) -> tuple[str, ...]:
-        """Return the newest notes that are kept of this peer's logs with this party, one for each epoch, also if no
-        record is kept here any more."""
+    def held_of(self, caller: str) -> Held:
+        """Return what is kept of this peer's logs with this party, also if no record is kept here any more."""
 
-        def read(tx: Transaction) -> tuple[str, ...]:
+        def read(tx: Transaction) -> Held:
             keys = _keys_of(tx, caller)
-            return tx.witnessed_below(self._beginning(keys)) if keys else ()
+            if keys is None:
+                return Held(())
+            return Held(tx.witnessed_below(self._beginning(keys)), last_acknowledged(tx, caller))
 
         return self._context.read(read)
 

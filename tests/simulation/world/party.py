@@ -28,6 +28,7 @@ from tests.simulation.world.process import Process
 from tests.simulation.world.record import SimRecord
 from tests.simulation.world.sender import SimSender
 from tests.simulation.world.stores import open_books
+from tests.simulation.world.witnesses import SimRecordWork, SimWitnessing
 
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
@@ -61,6 +62,8 @@ class SimParty:
         self._writes_left: int | None = None       # until the process that writes dies
         self.servers = [Server(self, number) for number in range(servers)]
         self.register_engine()
+        context = self.context(self.servers[0].http, "")
+        self.witnessing: Any = SimWitnessing(self, context) if world.keeps_record else None
         for server in self.servers:
             server.start()
 
@@ -279,6 +282,7 @@ class Server:
         self._round_at: int | None = None
         self.scheduling.at(world.now + 1, self._poll_due)
         self.scheduling.at(world.now + 3, self._beat_due)
+        self.record_work = SimRecordWork(self, self.scheduling) if world.keeps_record else None
 
     def _poll_due(self) -> None:
         world = self.party.world

@@ -42,6 +42,8 @@ RULES = Rules(
 _NOBODY_ASKS = ApprovalRule()
 _SUBMIT_TIMEOUT = 10_000
 _LOOK = 1_000
+_OF_WITNESSES = "fate_flow.services.witnesses"
+_COSIGNED_WITHIN = 40       # seconds in which everything is cosigned, once nothing goes wrong
 _WITH_NOTES = 5             # one of so many jobs has private notes for its parties
 
 
@@ -83,6 +85,10 @@ class World:
         self.returning: dict[str, float] = {}                     # by job: seconds that it waits for a party it lost
         self.restless: set[str] = set()                           # jobs that a rule may end while nothing goes wrong
         self.noted: set[str] = set()                              # jobs with private notes
+        self.record_random = random.Random(f"record {seed}")      # of what is only about records
+        # whose record was put back, and who holds more of it: the epoch, and how much of it was signed
+        self.restored: dict[tuple[str, str], tuple[int, int]] = {}
+        self.forkers: set[str] = set()                            # parties that go on in a past that was put back
         self.lies: dict[tuple[str, str], Callable[[Command], Command]] = {}      # by initiator and who is lied to
         self.reruns = 0                                           # requests that were taken
         self.hints: Counter[str] = Counter()                      # that a party has capacity: sent, heeded, declined
@@ -343,6 +349,7 @@ class World:
         self.run_for(self.rules.poll_interval * 2 / 1000)       # what comes late changes nothing
         self.invariants.settled.check_settled()
         if self.keeps_record:
+            self.run_for(_COSIGNED_WITHIN)
             check_records(self)
         if self.violation or self._errors.seen:
             self._raise()
@@ -427,4 +434,6 @@ class _Errors(logging.Handler):
         logger.propagate = False
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.name.startswith(_OF_WITNESSES):
+            return               # a witness that names a liar: `rules/records.py` says whether it should
         self.seen.append(self.format(record))

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.job import Answer
 
 SIZE_TYPE = "text/x.tlog.size"       # of the answer to a checkpoint that continues another one than the newest
-_MOST_NOTES = 1_000
+_MOST_NOTES, _MOST_NUMBERS = 1_000, 100
 
 
-def held_data(notes: Sequence[str]) -> dict[str, Any]:
-    """Return the data of the answer to `held`: the newest checkpoint of each of the asker's logs."""
-    return {"checkpoints": list(notes)}
+@dataclass(frozen=True)
+class Held:
+    """What a party says that it has of the log of the asker with it."""
+
+    notes: Sequence[str]                 # the newest checkpoint of each epoch, which it has cosigned
+    acknowledged: Sequence[str] = ()     # numbers of its last messages that the asker has acknowledged
+
+    def as_data(self) -> dict[str, Any]:
+        return {"checkpoints": list(self.notes), "acknowledged": list(self.acknowledged)}
 
 
-def held_in(answer: Answer) -> tuple[str, ...] | None:
-    """Return the notes in the answer to `held`, unchecked; None if it has none."""
-    listed = answer.data.get("checkpoints") if answer.is_ok and isinstance(answer.data, Mapping) else None
-    return tuple(one for one in listed[:_MOST_NOTES] if isinstance(one, str)) if isinstance(listed, list) else None
+def held_in(answer: Answer) -> Held | None:
+    """Return what an answer to `held` says, unchecked; None if it says nothing."""
+    data = answer.data if answer.is_ok and isinstance(answer.data, Mapping) else {}
+    notes, numbers = _texts(data.get("checkpoints")), _texts(data.get("acknowledged"))
+    return None if notes is None else Held(notes[:_MOST_NOTES], (numbers or ())[:_MOST_NUMBERS])
+
+
+def _texts(value: object) -> tuple[str, ...] | None:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else None

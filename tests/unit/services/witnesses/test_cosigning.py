@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fate_flow.core.record.entry import OWN_LOG, Kind, log_with, read_entry
+from fate_flow.core.wire.v1.witnessing import Held
 from fate_flow.services.record.verifying import State
 from fate_flow.services.witnesses.cosigning import GIVE_UP_SECONDS, IDLE_SECONDS, OWN_SECONDS
 from tests.kit.services.witness_parties import WitnessParty, two_parties
@@ -206,10 +207,12 @@ def test_a_head_that_no_own_key_has_signed_is_not_believed(parties: tuple[Witnes
     guest, host = parties
     guest.record_with("10000", "a")
     guest.cosigned_by(host)
-    (note,) = host.witnessing.held_of("9999")
+    (note,) = host.witnessing.held_of("9999").notes
     guest.restart()
     guest.cosigning.questions()
-    guest.cosigning.holds("10000", [note.replace("\n1\n", "\n9\n"), "no note", note.replace("/with/10000/", "/own/")])
+    guest.cosigning.holds(
+        "10000", Held([note.replace("\n1\n", "\n9\n"), "no note", note.replace("/with/10000/", "/own/")])
+    )
     guest.record_with("10000", "b")
     guest.sign()
     assert size_of(guest) == (1, 2)

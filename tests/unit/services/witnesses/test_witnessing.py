@@ -56,7 +56,7 @@ def test_a_new_checkpoint_is_kept_and_cosigned(witness: WitnessParty) -> None:
         assert reply.status == 200
         note = read_note(text.partition("\n\n")[2]).with_signatures(read_signatures(reply.text))
         assert cosigned_at(note, witness.keys.witness.key, has_signed) == witness.server.now // 1000
-        (held,) = witness.witnessing.held_of("9999")
+        (held,) = witness.witnessing.held_of("9999").notes
         assert read_checkpoint(read_note(held).text).size == size
     assert evidence(witness) == ()
 
@@ -107,11 +107,11 @@ def test_the_log_of_a_party_without_keys_is_not_known(witness: WitnessParty) -> 
     with witness.store.transaction() as tx:
         tx.move_party_keys("9999", KeyState.JOINED, KeyState.REVOKED, "somebody", 1)
     assert say(witness, message(0, 5)).status == 404
-    assert witness.witnessing.held_of("9999") == ()
+    assert witness.witnessing.held_of("9999").notes == ()
 
 
 def test_a_party_without_a_record_is_no_witness_and_says_what_it_held(witness: WitnessParty) -> None:
     say(witness, message(0, 5))
     object.__setattr__(witness.context, "keeps_record", False)
     assert say(witness, message(5, 6)).status == 404
-    assert len(witness.witnessing.held_of("9999")) == 1
+    assert len(witness.witnessing.held_of("9999").notes) == 1

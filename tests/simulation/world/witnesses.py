@@ -1,0 +1,167 @@
+"""The record of a party in the simulation: its sealer and its witnesses, on virtual time and over the faulty network.
+
+It draws from random numbers of its own, so a world with a record tells the same story as one without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from fate_flow.core.record.checkpoint import read_checkpoint
+from fate_flow.core.record.entry import log_with
+from fate_flow.core.record.note import read_note
+from fate_flow.core.wire.v1.witnessing import Held
+from fate_flow.services.context.ports import Context
+from fate_flow.services.record.checkpoints import sign_heads
+from fate_flow.services.record.sealing import seal_new
+from fate_flow.services.witnesses.cosigning import Cosigning, Offer
+from fate_flow.services.witnesses.witnessing import Witness, Witnessing
+from tests.kit.core.signers import has_signed
+from tests.kit.services.witness_parties import RecordKeys
+from tests.kit.store.record_backup import RecordBackup
+
+if TYPE_CHECKING:
+    from tests.simulation.world.party import Server, SimParty
+    from tests.simulation.world.process import Process
+    from tests.simulation.world.world import World
+
+T = TypeVar("T")
+
+_STEP, _TIMEOUT, _LATE = 1_000, 1_500, 6_000
+_LONGEST_WAIT = 10_000       # until what is new is sealed, whether or not others have answered
+
+
+class Liar(Cosigning):
+    """Goes on in the past that it has, whatever others hold of another one."""
+
+    def holds(self, party_id: str, said: Held) -> None:
+        self._knows(party_id, max((read_checkpoint(read_note(one).text).size for one in said.notes), default=0))
+
+    def _ask_again(self, party_id: str) -> None:
+        """It knows better."""
+
+
+class SimWitnessing:
+    """A party as a witness, and its keys for the record."""
+
+    def __init__(self, party: SimParty, context: Context) -> None:
+        self.keys = RecordKeys(party.party_id)
+        self.context = replace(context, store=party.store)
+        witness = Witness(self.keys.witness.key, self.keys.witness.sign)
+        self.witnessing = Witnessing(self.context, lambda: witness, has_signed)
+        with party.store.transaction() as tx:
+            for other in party.world.party_ids:
+                if other != party.party_id:
+                    tx.add_party_keys(RecordKeys(other).listed())
+
+
+class SimRecordWork:
+    """What a scheduling process does for the record, as `RecordSealer` and `RecordWitnesses` do."""
+
+    def __init__(self, server: Server, process: Process) -> None:
+        self._party, self._process = server.party, process
+        self._world: World = server.party.world
+        self._is_in_charge: Callable[[], bool] = lambda: server.scheduler.is_in_charge
+        self.restart()
+        process.at(self._world.now + 2, self._step)
+
+    def restart(self) -> None:
+        """Begin with no memory of what was asked and answered; what is on its way is answered in vain."""
+        of_party = self._party.witnessing
+        self._began = self._world.now
+        kind = Liar if self._party.party_id in self._world.forkers else Cosigning
+        self.cosigning = kind(
+            of_party.context, lambda: of_party.keys.signer, has_signed, lambda: self._world.now / 1000
+        )
+
+    def _step(self) -> None:
+        self._process.at(self._world.now + _STEP, self._step)
+        if not self._is_in_charge():
+            return
+        for party_id in self.cosigning.questions():
+            self._ask(party_id)
+        if self.cosigning.has_asked or self._world.now - self._began >= _LONGEST_WAIT:
+            self._sign()
+        for offer in self.cosigning.offers():
+            self._offer(offer)
+
+    def _sign(self) -> None:
+        context, keys = self._party.witnessing.context, self._party.witnessing.keys
+        with context.store.transaction() as tx:
+            while seal_new(tx, context.clock()):
+                pass
+            sign_heads(tx, keys.signer, context.clock(), context.fresh_salt, may_sign=self.cosigning.may_sign)
+        self.cosigning.has_signed(is_urgent=True)
+
+    def _ask(self, party_id: str) -> None:
+        own, cosigning = self._party.party_id, self.cosigning
+        self._call(
+            party_id, lambda other: other.held_of(own), lambda held: cosigning.holds(party_id, held),
+            lambda: cosigning.does_not_answer(party_id),
+        )  # fmt: skip
+
+    def _offer(self, offer: Offer) -> None:
+        own, cosigning = self._party.party_id, self.cosigning
+        self._call(
+            offer.party_id, lambda other: other.add_checkpoint(own, offer.text),
+            lambda reply: cosigning.answered(offer, reply.status, reply.text),
+            lambda: cosigning.answered(offer, 0, ""),
+        )  # fmt: skip
+
+    def _call(
+        self, to: str, serve: Callable[[Witnessing], T], answered: Callable[[T], None], failed: Callable[[], None]
+    ) -> None:
+        """One request. A reply that comes late is taken all the same; `failed` is called if there is none in time."""
+        world, own, faults, draw = self._world, self._party.party_id, self._world.faults, self._world.record_random
+        replies, asked_by = list[T](), self.cosigning
+
+        def arrive(reply: T) -> None:
+            replies.append(reply)
+            if self.cosigning is asked_by:
+                answered(reply)
+
+        def deliver() -> None:
+            other = world.parties[to]
+            if any(server.http.is_up and not server.http.is_stopped for server in other.servers):
+                reply = serve(other.witnessing.witnessing)
+                if (to, own) not in world.cuts and draw.random() >= faults.lose_reply:
+                    self._process.at(world.now + self._delay(faults.late_reply), lambda: arrive(reply))
+
+        self._process.at(world.now + _TIMEOUT, lambda: None if replies else failed())
+        if not {(own, to)} & (world.dead_routes | world.cuts):
+            for probability in (1 - faults.lose_request, faults.repeat_request):
+                if draw.random() < probability:
+                    world.at(world.now + self._delay(faults.late_request), deliver)
+
+    def _delay(self, late: float) -> int:
+        """`late`: how probable it is that something takes long."""
+        draw, faults = self._world.record_random, self._world.faults
+        return draw.randint(1, max(1, faults.delay)) + (draw.randint(1, _LATE) if draw.random() < late else 0)
+
+
+def restore_record(party: SimParty, backup: RecordBackup) -> None:
+    """Put the record of a party back to an older state, as a restored database has it, and begin anew with it.
+
+    Notes who holds more of it than is left."""
+    backup.restore(party.store)
+    world = party.world
+    for other in world.parties.values():
+        if other is not party and _holds_more(other, party):
+            log = log_with(other.party_id)
+            with party.store.reading() as tx:
+                epoch = tx.record_head(log).epoch
+                newest = tx.newest_checkpoint(log, epoch)
+            world.restored[party.party_id, other.party_id] = (epoch, newest.size if newest else 0)
+    for server in party.servers:
+        if server.record_work is not None:
+            server.record_work.restart()
+
+
+def _holds_more(witness: SimParty, party: SimParty) -> bool:
+    with party.store.reading() as tx:
+        head = tx.record_head(log_with(witness.party_id))
+    with witness.store.reading() as tx:
+        kept = tx.witnessed(f"{party.witnessing.keys.root}/{head.log}/{head.epoch}")
+    return kept is not None and kept.size > head.size
