@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from fate_flow.core.access.invitation import read_invitation
 from tests.kit.servers.home_files import contents_below
 from tests.kit.servers.party_servers import GUEST, HOST, OTHER, Cluster, PartyServer, toy
 from tests.kit.servers.strangers import PARTIES, SECONDS, Strangers, strangers_at
+from tests.kit.servers.warm import WARM
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
@@ -19,8 +21,11 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strangers]:
-    with strangers_at(tmp_path_factory.mktemp("strangers"), 26000, party_ids=(*PARTIES, OTHER)) as found:
+    with strangers_at(tmp_path_factory.mktemp("strangers"), 26000, party_ids=(*PARTIES, OTHER), more=RECORD) as found:
         yield found
+
+
+RECORD = {"record": {"switch": True}}
 
 
 def lines_of(output: str) -> dict[str, str]:
@@ -63,6 +68,7 @@ def test_two_commands_join_two_servers_that_run(strangers: Strangers) -> None:
     guest = strangers.servers[GUEST]
     answer = eventually(lambda: submitted(guest), "the parties to reach each other")
     eventually(lambda: guest.job(str(answer["jobId"]))["f_status"] == "success", "the end of the job")
+    check_records(strangers, str(answer["jobId"]))
 
     again = strangers.join(text)
     assert again.code == 1
@@ -73,6 +79,35 @@ def test_two_commands_join_two_servers_that_run(strangers: Strangers) -> None:
             assert text.strip().encode() not in content, path
             assert secret not in content, path
             assert secret.hex().encode() not in content, path
+
+
+def check_records(strangers: Strangers, job_id: str) -> None:
+    """Both servers have recorded the job, each has cosigned the log of the other one, and a third person can see it."""
+    folder = strangers.confs[GUEST].parent
+    policy = folder / "policy"
+    for own, other in ((GUEST, HOST), (HOST, GUEST)):
+        def is_anchored(own: str = own, other: str = other) -> bool:
+            logs = {one["log"]: one for one in json.loads(strangers.audit(own, "verify", "--json").out)["logs"]}
+            found = logs.get(f"with/{other}", {})
+            return found.get("anchored_by") == other and found["anchored_to"] == found["size"] > 10
+
+        eventually(is_anchored, lambda own=own: strangers.audit(own, "verify").out)
+        shown = strangers.audit(own, "show", "-j", job_id).out
+        assert f"with/{other}" in shown
+        assert strangers.audit(own, "evidence").code == 0
+
+    log, job = folder / "with-guest.proof", folder / "job.proof"
+    assert strangers.audit(HOST, "prove", "-p", GUEST, "-o", str(log)).code == 0
+    compared = strangers.audit(GUEST, "reconcile", str(log), "-p", HOST, "--json")
+    assert compared.code == 0, compared.out + compared.err
+    counts = json.loads(compared.out)["counts"]
+    assert counts["agreed"] > 5
+    assert not any(counts[accusation] for accusation in ("missing", "altered", "equivocation"))
+
+    assert strangers.audit(GUEST, "prove", "-j", job_id, "-o", str(job)).code == 0
+    policy.write_text("".join(strangers.audit(party_id, "keys").out for party_id in PARTIES))
+    done = WARM.run("fate_flow", "verify", str(job), "--policy", str(policy), seconds=SECONDS)
+    assert done.code == 3, done.out + done.err        # each entry is proved; the policy asks for no witness
 
 
 def submitted(guest: PartyServer, **roles: list[int]) -> dict[str, object] | None:

@@ -44,6 +44,10 @@ class Strangers:
         conf = str(self.confs[party_id])
         return WARM.run("fate_flow", "party", *arguments, "-c", conf, seconds=SECONDS, given=given)
 
+    def audit(self, party_id: str, *arguments: str) -> Done:
+        """Run a command of `fate_flow audit`."""
+        return WARM.run("fate_flow", "audit", *arguments, "-c", str(self.confs[party_id]), seconds=SECONDS)
+
     def invite(self, invited: str = HOST) -> subprocess.Popen[str]:
         """Let the guest invite another party; the first line of the output is the invitation. The environment has the
         configuration."""
