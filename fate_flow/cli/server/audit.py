@@ -17,12 +17,14 @@ from fate_flow.cli.audit.record_reports import TROUBLE, print_reports
 from fate_flow.cli.console.display import tell
 from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.cli.server.home_context import home_context
+from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.model.errors import BadRequest, Conflict, FlowError, JobNotFound
 from fate_flow.core.model.grammar import check_job_id, check_party_id
 from fate_flow.core.record.bundle import ProvedEntry, bundle_text
 from fate_flow.core.record.entry import log_with
 from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.shown import ShownEntry
+from fate_flow.core.text.phrases import counted
 from fate_flow.peers.key_changes import witness_key
 from fate_flow.server.periodic.record_sealer import keys_of_record, log_signer
 from fate_flow.services.context.ports import Context
@@ -152,8 +154,9 @@ def keys(conf: Path) -> None:
 def prove(conf: Path, job_id: str | None, party: str | None, output: Path, closed: bool) -> None:
     """Write entries with their proofs into a file, which a third person checks by `fate_flow verify`.
 
-    The heads are signed first. The file has the texts of changes and acts, which may name tables and people; with
-    --closed, and for another party, it has only the commitments to them.
+    Entries are proved up to the newest signed head of their log. If no other party has to be asked before, the heads
+    are signed now; otherwise the server signs them, at the latest after a minute. The file has the texts of changes and
+    acts, which may name tables and people; with --closed, and for another party, it has only the commitments to them.
 
     Example: fate_flow audit prove -j 202611262213200000001 -o job.proof
     """
@@ -162,15 +165,21 @@ def prove(conf: Path, job_id: str | None, party: str | None, output: Path, close
     with record_of_home(conf) as (context, settings):
         signer = _signer(context, settings)
 
-        hashed = hash_again(context, context.clock, lambda: True) or {}
+        is_alone = context.read(lambda tx: _is_alone(context, tx))
+        hashed = (hash_again(context, context.clock, lambda: True) or {}) if is_alone else {}
 
         def act(tx: Transaction) -> str:
-            sign_heads(tx, signer, context.clock(), context.fresh_salt, hashed)
+            if is_alone:
+                sign_heads(tx, signer, context.clock(), context.fresh_salt, hashed)
             entries = _with_party(tx, check_party_id(party)) if party else tx.record_of_job(check_job_id(job_id))
             if not entries:
                 raise JobNotFound(f"nothing is recorded about {f'party {party}' if party else f'job {job_id}'}")
             is_closed = closed or bool(party)
-            return bundle_text([_closed(one) if is_closed else one for one in proofs_of(tx, entries)])
+            proved = [_closed(one) if is_closed else one for one in proofs_of(tx, entries)]
+            if len(proved) < len(entries):
+                left = counted(len(entries) - len(proved), "entry is", "entries are")
+                tell(f"{left} not signed yet, and not in the file: the server signs within a minute")
+            return bundle_text(proved)
 
         text = context.write(act)
         try:
@@ -178,6 +187,12 @@ def prove(conf: Path, job_id: str | None, party: str | None, output: Path, close
         except OSError as error:
             raise BadRequest(f"--output: {output} cannot be written: {error.strerror}") from error
     tell(f"written: {output}")
+
+
+def _is_alone(context: Context, tx: Transaction) -> bool:
+    """Return whether no other party may hold a later state of a log, so that nobody has to be asked before signing."""
+    reached = {*context.routes, *(one.party_id for one in tx.joined_parties())}
+    return not any(one.state is KeyState.JOINED and one.party_id in reached for one in tx.all_party_keys())
 
 
 def _with_party(tx: Transaction, party_id: str) -> tuple[StoredEntry, ...]:
