@@ -18,7 +18,7 @@ from tests.kit.servers.party_servers import BASE_PORT, GUEST, Cluster, running_c
 from tests.kit.servers.programs import PYTHON, command, python, workers
 from tests.kit.waiting import eventually
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.heavy]
 
 GIVEN = os.urandom(5_000_000)           # five pieces
 COPIES = "import shutil; shutil.copy('given', 'model.bin')"
