@@ -16,7 +16,7 @@ from fate_flow.core.model.errors import NotFound
 from fate_flow.core.record.bundle import BadBundle, ProvedEntry, check_entry, read_bundle
 from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint
 from fate_flow.core.record.comparison import Finding, Side, compare, equivocations
-from fate_flow.core.record.entry import log_with, read_entry
+from fate_flow.core.record.entry import Kind, log_with, read_entry
 from fate_flow.core.record.log import StoredCheckpoint
 from fate_flow.core.record.note import Check, NoteKey
 from fate_flow.core.record.policy import Policy
@@ -83,8 +83,13 @@ def reconcile(tx: Transaction, own: str, theirs: TheirLog, at: int) -> tuple[Fin
     found = equivocations(_heads(tx, theirs), theirs.party_id)
     if not found:
         _keep(tx, theirs, at)
-    ours = Side(own, dict(_own_entries(tx, log_with(theirs.party_id))))
-    return (*found, *compare(ours, Side(theirs.party_id, theirs.entries)))
+    ours = _side(own, dict(_own_entries(tx, log_with(theirs.party_id))))
+    return (*found, *compare(ours, _side(theirs.party_id, theirs.entries)))
+
+
+def _side(party_id: str, entries: Mapping[int, Mapping[str, Any]]) -> Side:
+    """Return the log of a party. One of a later epoch says in its first entry that what was before may be lost."""
+    return Side(party_id, entries, any(one["kind"] == Kind.EPOCH for one in entries.values()))
 
 
 def _heads(tx: Transaction, theirs: TheirLog) -> list[Checkpoint]:

@@ -15,10 +15,12 @@ from fate_flow.cli.audit.record_reports import ACCUSED, TROUBLE
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.access.key_list import read_key_list
 from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.record.entry import log_with
 from fate_flow.peers.key_lists import check_key_list
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.services.context.recording import record_answer, record_received
 from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.record.epochs import LOST, open_next_epoch
 from fate_flow.services.use_cases.keys import save_key_list
 from fate_flow.settings.reader import load_settings
 from tests.kit.cli.audited_homes import Home, home_in, made_home
@@ -105,6 +107,16 @@ def test_a_message_that_was_lost_accuses_nobody(guest: Home, host: Home) -> None
     found, counts = reconciled(guest, log_of(host))
 
     assert (found.exit_code, counts) == (0, {"agreed": 2, "in doubt": 1})
+
+
+def test_a_party_that_has_said_that_it_was_restored_is_not_accused_of_what_it_lost(guest: Home, host: Home) -> None:
+    talk(guest, host, 2)
+    with home_context(load_settings(host.conf)) as context:
+        context.write(lambda tx: open_next_epoch(tx, log_with("9999"), 1, LOST))
+    talk(guest, host, 2)
+    found, counts = reconciled(guest, log_of(host))
+
+    assert (found.exit_code, counts) == (0, {"agreed": 2, "in doubt": 2})
 
 
 def test_a_file_from_before_a_message_accuses_nobody(guest: Home, host: Home) -> None:
