@@ -287,8 +287,8 @@ class Story:
         """What is read, and the chunks of workers: the routes ask the function for these."""
         caller, query = self.random.choice((*INITIATORS, STRANGER)), self.random.choice(tuple(Query))
         seat = self.random.choice((GUEST, ELSEWHERE, *(Party(*one) for one in NO_SEATS)))
-        if query in (Query.VALIDATE, Query.HEARTBEAT, Query.INTAKE):
-            return
+        if query in (Query.VALIDATE, Query.HEARTBEAT, Query.INTAKE, Query.RECORD):
+            return               # not about a job
         why = objection(Said(query, caller, OWN, seat), self.own)
         is_entitled = self._may(query, caller, seat, self.own) and seat.role != "local"
         self._expect((why == "") == is_entitled, f"{query} of {caller} about {seat}: {why or 'allowed'}")

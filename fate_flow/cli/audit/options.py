@@ -11,6 +11,7 @@ import click
 from fate_flow.cli.audit.record_entries import FORMS, LISTS
 
 Command = Callable[..., Any]
+_FORM = "What to print."
 
 
 def _milliseconds(_: click.Context, option: click.Parameter, text: str | None) -> int:
@@ -35,7 +36,7 @@ def _all_of(*options: Callable[[Command], Command]) -> Callable[[Command], Comma
 
 show_options = _all_of(
     click.option("-j", "--job-id", required=True, metavar="JOB", help="The id of the job."),
-    click.option("--as", "form", type=click.Choice(FORMS), default="table", show_default=True),
+    click.option("--as", "form", type=click.Choice(FORMS), default="table", show_default=True, help=_FORM),
 )
 search_options = _all_of(
     click.option("-p", "--party", default="", metavar="PARTY", help="Only what is in the log with this party."),
@@ -52,7 +53,7 @@ search_options = _all_of(
     click.option(
         "--digest", default="", metavar="DIGEST", help="Only entries with this commitment, message number or trace."
     ),
-    click.option("--as", "form", type=click.Choice(LISTS), default="table", show_default=True),
+    click.option("--as", "form", type=click.Choice(LISTS), default="table", show_default=True, help=_FORM),
 )  # fmt: skip
 verify_options = _all_of(click.option("--json", "is_json", is_flag=True, help="Print JSON."))
 reconcile_options = _all_of(

@@ -37,11 +37,11 @@ EXCEPTIONS = {
     ("api/v1/jobs/predict_dsl.py", " is not a list of component names, such as 'reader_0, lr_0'"): AN_EXAMPLE,
     ("api/v1/party/permission.py", "command"): A_KEY,
     ("api/v2/tables/local_jobs.py", "upload"): A_KEY,
+    ("cli/audit/record_sentences.py", "command"): A_KEY,
     ("cli/flow/component.py", "Download"): A_TEXT,
     ("cli/flow/toy.py", "SecureAddExample"): A_CLIENT,
     ("cli/flow/toy.py", "secure_add_example_0"): A_CLIENT,
     ("cli/input/options.py", "Command"): A_TEXT,
-    ("cli/output/record_entries.py", "command"): A_KEY,
     ("cli/output/unpacked.py", "download"): A_TEXT,
     ("core/model/program.py", "command"): A_KEY,
     ("engines/kubernetes/manifests.py", "command"): A_KEY,
@@ -51,6 +51,8 @@ EXCEPTIONS = {
     ("services/record/entries.py", "command"): A_KEY,
     ("store/values.py", "upload"): A_ROW,
     ("store/views/views.py", "upload"): A_ROW,
+    ("web/data_pages.py", "upload"): A_ROW,
+    ("web/data_pages.py", "writer"): A_ROW,
 }  # fmt: skip
 """By file and text, why it may stand there."""
 

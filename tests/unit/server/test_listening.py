@@ -20,7 +20,7 @@ from fate_flow.settings.settings import Settings
 
 
 def open_sockets() -> set[str]:
-    """The sockets of this process."""
+    """The sockets of this process. Those of earlier tests may be closed at any time, by the garbage collector."""
     found = (os.path.realpath(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd"))
     return {name for name in found if "socket:" in name}
 
@@ -50,7 +50,7 @@ def test_a_path_where_no_socket_can_be_is_named(spoil: Callable[[Path], str], tm
     with pytest.raises(FlowError) as error:
         listen_at(tmp_path / "run" / "x.sock")
     assert error.value.message.startswith(text)
-    assert open_sockets() == before
+    assert open_sockets() <= before
 
 
 def test_a_port_that_is_taken_is_named() -> None:
@@ -58,7 +58,7 @@ def test_a_port_that_is_taken_is_named() -> None:
         port, before = int(taken.getsockname()[1]), open_sockets()
         with pytest.raises(FlowError, match=f"a.b: cannot listen on 127.0.0.1:{port}: Address already in use"):
             listen("127.0.0.1", port, "a.b")
-        assert open_sockets() == before
+        assert open_sockets() <= before
 
 
 def test_a_gateway_that_cannot_open_its_last_socket_leaves_none_open(
@@ -71,7 +71,7 @@ def test_a_gateway_that_cannot_open_its_last_socket_leaves_none_open(
     before = open_sockets()
     with pytest.raises(FlowError, match=r"parties\.sock"):
         GatewayParts.of(settings)
-    assert open_sockets() == before
+    assert open_sockets() <= before
 
     def fails(_: Path) -> socket.socket:
         raise MemoryError
@@ -79,4 +79,4 @@ def test_a_gateway_that_cannot_open_its_last_socket_leaves_none_open(
     monkeypatch.setattr("fate_flow.server.gateway_parts.listen_at", fails)
     with pytest.raises(MemoryError) as error:
         GatewayParts.of(settings)
-    assert (open_sockets(), error.value.args) == (before, ())
+    assert (open_sockets() - before, error.value.args) == (set(), ())

@@ -35,6 +35,7 @@ NOT_BOUNDARIES = ("/v1/job/query", "/v1/job/task/query", "/v1/job/report", "/v1/
 """Each column is a filter there, and `job/data/view/query` goes the same way with fewer; `table/add` is the same."""
 NEEDS_MORE = {
     "POST /v1/server/reload": "a configuration file", "POST /v1/model/import": "a file of an export",
+    "POST /v1/record/show": "a job in a record", "POST /v1/record/reconcile": "a file of another party's record",
 }  # fmt: skip
 READ_AS_A_WHOLE = {
     f"POST /v1/{path}" for path in ("job/query", "job/task/query", "job/report", "job/data/view/query", "job/list/task",

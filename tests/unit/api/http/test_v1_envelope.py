@@ -110,7 +110,7 @@ def test_what_a_defect_raises_goes_to_the_log_only(caplog: pytest.LogCaptureFixt
     assert "ValueError" not in said
     assert "Traceback" in caplog.text
     assert "secret-of-9999" in caplog.text
-    assert f"POST /plain failed: {said[-18:]}" in caplog.text
+    assert re.search(rf"POST /plain \(trace [0-9a-f]{{32}}\) failed: {said[-18:]}", caplog.text)
     assert said[-18:].startswith("error ")
 
 
