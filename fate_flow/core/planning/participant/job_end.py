@@ -77,9 +77,11 @@ def task_end_with_job(job: Job, task: Task, end: JobStatus) -> MoveTask | None:
     key, own = task.key, task.party_status
     keeps_own = end is JobStatus.SUCCESS or own in TASK_BROKEN
     if keeps_own and own is not TaskStatus.CANCELED and may_move(task.status, own):
+        is_bad = own in TASK_BROKEN
         return MoveTask(
-            key.name, key.version, task.status, own, task.reason, task.message, caused_by=task.caused_by,
-            exit_code=task.exit_code,
+            key.name, key.version, task.status, own, task.reason, task.message,
+            caused_by=task.caused_by if is_bad else str(job.initiator),      # who says that it went well everywhere
+            exit_code=task.exit_code if is_bad else None,
         )  # fmt: skip
     return cut_off(task, job.reason, job.message, job.caused_by or str(job.initiator))
 
