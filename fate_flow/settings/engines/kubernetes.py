@@ -12,6 +12,7 @@ from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.settings.engines.engine_settings import EngineSettings, read_size
 from fate_flow.settings.engines.labels import read_labels
+from fate_flow.settings.engines.partners import read_partners
 from fate_flow.settings.reading.section import Section
 
 KUBERNETES = "kubernetes"
@@ -58,7 +59,7 @@ def read_kubernetes(section: Section) -> KubernetesSettings:
     image = section.text("image")
     if not image:
         raise BadSettings(f"{section.name('image')}: is missing: the image of workers, with this release of fate_flow")
-    user, own, given = section.whole("run_as_user", -1, -1), _share(section, PodShare()), section.section("partners")
+    user, own = section.whole("run_as_user", -1, -1), _share(section, PodShare())
     return KubernetesSettings(
         section=section.path,
         size=replace(read_size(section), gpus=section.whole("gpus", 0)),
@@ -74,7 +75,7 @@ def read_kubernetes(section: Section) -> KubernetesSettings:
         pull_secrets=_names(section, "pull_secrets"),
         service_account=_name(section, "service_account"),
         own=own,
-        partners={str(name): _partner(given, str(name), own) for name in given.names()},
+        partners=read_partners(section, own, _share),
         run_as_user=None if user < 0 else user,
         volume_claim=_name(section, "volume_claim"),
         keep_seconds=section.whole("keep_seconds", 3600, 60),
@@ -82,15 +83,6 @@ def read_kubernetes(section: Section) -> KubernetesSettings:
         poll_seconds=section.number("poll_seconds", 5.0, 0.1),
         settle_seconds=section.number("settle_seconds", 30.0),
     )
-
-
-def _partner(given: Section, name: str, own: PodShare) -> PodShare:
-    if not name.isdecimal():
-        raise BadSettings(f"{given.name(name)}: is not the id of a party, which has digits alone")
-    one = given.section(name)
-    found = _share(one, own)
-    one.refuse_others()
-    return found
 
 
 def _share(section: Section, base: PodShare) -> PodShare:

@@ -12,6 +12,7 @@ from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.settings.engines.engine_settings import EngineSettings, read_size
 from fate_flow.settings.engines.labels import read_labels
+from fate_flow.settings.engines.partners import read_partners
 from fate_flow.settings.engines.ray_of_programs import read_ray_of_programs
 from fate_flow.settings.reading.section import Section, split_url
 
@@ -48,7 +49,6 @@ class RaySettings(EngineSettings):
 def read_ray(section: Section) -> RaySettings:
     """Raises BadSettings."""
     own = _jobs(section, RayJobs())
-    given = section.section("partners")
     return RaySettings(
         section=section.path,
         size=replace(read_size(section), gpus=section.whole("gpus", 0)),
@@ -59,7 +59,7 @@ def read_ray(section: Section) -> RaySettings:
         token_file=section.path_with_links("token_file"),
         ca_file=section.path_with_links("ca_file"),
         own=own,
-        partners={str(name): _partner(given, str(name), own) for name in given.names()},
+        partners=read_partners(section, own, _jobs),
         driver_cores=section.whole("driver_cores", 0),
         python=section.path_with_links("python"),
         longest_pending=section.number("longest_pending", 3600.0),
@@ -79,15 +79,6 @@ def _address(section: Section) -> str:
     if not is_address or parts.query or parts.fragment:
         raise BadSettings(f"{name}: {url!r} {_FORM}, without a path or a query")
     return f"{parts.scheme}://{parts.netloc}"
-
-
-def _partner(given: Section, name: str, own: RayJobs) -> RayJobs:
-    if not name.isdecimal():
-        raise BadSettings(f"{given.name(name)}: is not the id of a party, which has digits alone")
-    one = given.section(name)
-    found = _jobs(one, own)
-    one.refuse_others()
-    return found
 
 
 def _resources_of(labels: Section, word: str) -> Mapping[str, float]:

@@ -11,6 +11,7 @@ from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.settings.engines.engine_settings import EngineSettings, read_size
 from fate_flow.settings.engines.labels import read_labels
+from fate_flow.settings.engines.partners import read_partners
 from fate_flow.settings.reading.section import Section
 
 SLURM = "slurm"
@@ -45,8 +46,7 @@ class SlurmSettings(EngineSettings):
 
 def read_slurm(section: Section) -> SlurmSettings:
     own = _share(section, SlurmShare())
-    given = section.section("partners")
-    partners = {str(name): _partner(given, str(name), own) for name in given.names()}
+    partners = read_partners(section, own, _share)
     return SlurmSettings(
         section=section.path,
         size=replace(read_size(section), gpus=section.whole("gpus", 0)),
@@ -81,15 +81,6 @@ def _feature(labels: Section, word: str) -> str:
     found = labels.text(word)
     if not _FEATURES.fullmatch(found):
         raise BadSettings(f"{labels.name(word)}: {found!r} is not the name of a feature of nodes, or several with &")
-    return found
-
-
-def _partner(given: Section, name: str, own: SlurmShare) -> SlurmShare:
-    if not name.isdecimal():
-        raise BadSettings(f"{given.name(name)}: is not the id of a party, which has digits alone")
-    one = given.section(name)
-    found = _share(one, own)
-    one.refuse_others()
     return found
 
 
