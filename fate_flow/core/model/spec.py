@@ -293,6 +293,10 @@ class JobSpec:
         """The part of the conf that other parties get when it was changed."""
         return {part: self.conf.get(part) or {} for part in CONF_PARTS}
 
+    def has_own_resources(self, party: Party) -> bool:
+        """Return whether one of the tasks states resources of its own at this party."""
+        return any(party in task.resources for task in self.tasks.values())
+
     def tasks_of(self, party: Party) -> tuple[TaskSpec, ...]:
         return tuple(task for task in self.tasks.values() if party in task.parties)
 

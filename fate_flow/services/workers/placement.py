@@ -9,7 +9,7 @@ from fate_flow.core.model.errors import OperationFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import Job
 from fate_flow.core.model.resources import Request, request_of
-from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
+from fate_flow.core.model.spec import JobParameters, JobSpec, Party, TaskSpec
 from fate_flow.core.quotas.queues import Placement
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -36,7 +36,7 @@ def known_placement(context: Context, spec: JobSpec, seat: Party) -> Placement:
         return found
     open_ones = _open_to(context, initiator)
     labels = labels_at(spec, seat)
-    asks_for_gpus = parameters.task_gpus or any(spec.parameters_of(task, seat).task_gpus for task in spec.run_at(seat))
+    asks_for_gpus = parameters.task_gpus or any(one.task_gpus for one in _own_parameters(spec, seat))
     fitting = (
         name for name in open_ones
         if labels <= context.engines.labels_of(name) and (not asks_for_gpus or context.engines.size_of(name).gpus)
@@ -47,7 +47,18 @@ def known_placement(context: Context, spec: JobSpec, seat: Party) -> Placement:
 
 def labels_at(spec: JobSpec, seat: Party) -> frozenset[str]:
     """Return the labels that tasks of this seat ask for, all of which the engine of the job has to know."""
-    return frozenset(label for task in spec.run_at(seat) for label in spec.parameters_of(task, seat).labels)
+    if not spec.has_own_resources(seat):
+        of_job = spec.parameters[seat].labels
+        return frozenset(of_job if of_job and spec.run_at(seat) else ())
+    return frozenset(label for one in _own_parameters(spec, seat) for label in one.labels)
+
+
+def _own_parameters(spec: JobSpec, seat: Party) -> tuple[JobParameters, ...]:
+    """Return the parameters of each task that runs at this seat; none if no task states resources of its own. This is
+    asked for at each start of a worker, and a job may have thousands of tasks."""
+    if not spec.has_own_resources(seat):
+        return ()
+    return tuple(spec.parameters_of(task, seat) for task in spec.run_at(seat))
 
 
 def _open_to(context: Context, initiator: str) -> list[str]:
@@ -80,6 +91,8 @@ def _why_no_node(context: Context, spec: JobSpec, seat: Party) -> str:
     party's own users learn which labels there are."""
     engine = known_placement(context, spec, seat).engine or context.engines.default
     known, own = context.engines.labels_of(engine), context.party_id
+    if labels_at(spec, seat) <= known:
+        return ""
     for task in spec.run_at(seat):
         for label in spec.parameters_of(task, seat).labels:
             if label not in known:
@@ -106,8 +119,8 @@ def nodes_for(context: Context, spec: JobSpec, seat: Party) -> int:
 
 def request_at(context: Context, spec: JobSpec, seat: Party) -> Request:
     """Return what a seat of a job reserves; of a seat of another party, what it would reserve here."""
-    tasks = (spec.parameters_of(task, seat) for task in spec.run_at(seat))
-    return request_of(seat, spec.parameters[seat], nodes_for(context, spec, seat), tasks)
+    own = _own_parameters(spec, seat)
+    return request_of(seat, spec.parameters[seat], nodes_for(context, spec, seat), own)
 
 
 def request_of_task_at(context: Context, spec: JobSpec, task: TaskSpec, seat: Party, engine: str) -> Request:
