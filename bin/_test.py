@@ -55,7 +55,7 @@ BROWSER = {"FATE_FLOW_TEST_BROWSER": ("BROWSER", "", "_programs.py", "browser")}
 the script prints (empty: all of it, as JSON), and the script that gets them."""
 HEAVY_TESTS = ("-n", "2", "--maxfail", "2", "-m", "heavy", "tests/heavy")
 """One process has the tests with FATE's components, the other one all others (tests/division.py). After two failures
-the rest is left out: each test might wait for its deadline, and a run has a quarter of an hour."""
+the rest is left out: each test might wait for its deadline."""
 SIDE_BY_SIDE = ("-n", "4", "-m", "not heavy")
 """Three processes mostly wait for servers, the other one computes: tests/division.py."""
 FAST = ("-n", "4", "-m", "not long and not heavy", "--hypothesis-profile", "quick", "tests/unit", "tests/simulation")

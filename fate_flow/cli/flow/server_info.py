@@ -7,7 +7,7 @@ import time
 
 import click
 
-from fate_flow.cli.connection.client import Client, NoAnswer
+from fate_flow.cli.connection.client import Client
 from fate_flow.cli.console.display import show
 from fate_flow.cli.input import options
 from fate_flow.cli.input.options import with_client
@@ -91,38 +91,15 @@ def top(client: Client, once: bool, seconds: float) -> None:
     Example: flow top
              flow top --once
     """
-    from rich.console import Console
-
-    from fate_flow.cli.output.overview import Line, Looks, lines_of
+    from fate_flow.cli.output.overview import Looks, lines_of, show_live
     from fate_flow.cli.output.watch import INTERRUPTED
 
-    def now() -> int:
-        return time.time_ns() // 1_000_000
-
-    with Looks(client, now) as looks:
+    with Looks(client, lambda: time.time_ns() // 1_000_000) as looks:
         if once or not sys.stdout.isatty():
             for line in lines_of(looks.take(waits=True), None, None):
                 click.echo(line.text)
             return
-        from rich.live import Live
-        from rich.text import Text
-
-        console = Console()
-
-        def screen(lines: list[Line]) -> Text:
-            head = f"{time.strftime('%H:%M:%S')}, again in {seconds:g} s; Ctrl-C ends"
-            shown = [Line(head, "dim"), *lines][:console.height]
-            return Text("\n", no_wrap=True, overflow="ellipsis").join(Text(one.text, style=one.style) for one in shown)
-
-        last: list[Line] = []
         try:
-            with Live(console=console, screen=True, auto_refresh=False) as live:
-                while True:
-                    try:
-                        last = lines_of(looks.take(waits=False), console.width, console.height - 1)
-                        live.update(screen(last), refresh=True)
-                    except NoAnswer as error:
-                        live.update(screen([Line(f"{error.message}; trying again", "bold red"), *last]), refresh=True)
-                    client.pause(seconds)
+            show_live(looks, seconds, client.pause)
         except KeyboardInterrupt:
             raise SystemExit(INTERRUPTED) from None

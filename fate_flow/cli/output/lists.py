@@ -218,9 +218,8 @@ def print_parties(data: Row) -> None:
     """Print the answer of `party list`: first the parties on hold, then the routes to the other parties."""
     columns = ("party_id", "url", "status", "circuit", "message")
     parties = data.get("parties") or ()
-    for one in (data.get("own") or {}, *parties):
-        if hold := one.get("hold"):
-            click.echo(one_line(f"party {one.get('party_id')} is on hold by {hold.get('by')}: {hold.get('message')}"))
+    for line in hold_lines(data):
+        click.echo(line)
     if parties:
         print_table(columns, ([one.get(column) for column in columns] for one in parties))
     else:
@@ -228,6 +227,13 @@ def print_parties(data: Row) -> None:
     for one in parties:
         if keys := one.get("keys"):
             print_keys_of_party(str(one.get("party_id")), keys, one.get("clock_offset"), one.get("offers") or ())
+
+
+def hold_lines(data: Row) -> Iterator[str]:
+    """Yield a line for each party on hold, of an answer of `party/list`."""
+    for one in (data.get("own") or {}, *(data.get("parties") or ())):
+        if hold := one.get("hold"):
+            yield one_line(f"party {one.get('party_id')} is on hold by {hold.get('by')}: {hold.get('message')}")
 
 
 def print_keys_of_party(party_id: str, keys: Row, clock_now: int | None = None, offers: Iterable[str] = ()) -> None:
@@ -296,12 +302,9 @@ def print_key(key_id: object, pem: str) -> None:
 
 def print_resources(data: Row) -> None:
     """Print the answer of `resource query`: what is free of each engine, and what each job holds."""
-    engine, holders = data.get("computing_engine_resource") or {}, data.get("use_resource_job") or ()
-    named = engine.get("f_engine_name")
-    others = [one for one in data.get("engines") or () if one.get("f_engine_name") != named]
-    for one in (engine, *others):
-        click.echo(one_line(f"{one.get('f_engine_name')}: {free_of(one)} are free"))
-    if holders:
+    for line in free_lines(data):
+        click.echo(line)
+    if holders := data.get("use_resource_job"):
         rows = (
             (one.get("job_id"), party_name(one), one.get("engine"), one.get("core"), one.get("memory"), one.get("gpus"))
             for one in holders
@@ -309,8 +312,16 @@ def print_resources(data: Row) -> None:
         print_table(("job", "party", "engine", "cores", "memory in MB", "GPUs"), rows)
 
 
-def free_of(engine: Row) -> str:
-    """Return what of an engine is free, for people."""
+def free_lines(data: Row) -> Iterator[str]:
+    """Yield a line for each engine of an answer of `resource/query`, the default one first."""
+    engine = data.get("computing_engine_resource") or {}
+    named = engine.get("f_engine_name")
+    others = [one for one in data.get("engines") or () if one.get("f_engine_name") != named]
+    for one in (engine, *others):
+        yield one_line(f"{one.get('f_engine_name')}: {_free_of(one)} are free")
+
+
+def _free_of(engine: Row) -> str:
     free = f"{engine.get('f_remaining_cores')} of {engine.get('f_cores')} cores"
     if engine.get("f_memory"):
         free += f" and {engine.get('f_remaining_memory')} of {engine.get('f_memory')} MB of memory"

@@ -3,16 +3,21 @@ which parties do not answer."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
 
-from fate_flow.cli.connection.client import CallFailed, Client
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from fate_flow.cli.connection.client import CallFailed, Client, NoAnswer
 from fate_flow.cli.console.display import one_line
 from fate_flow.cli.console.table_layout import lay_out
 from fate_flow.cli.console.wording import duration, party_name, reason_of, short_moment
-from fate_flow.cli.output.lists import free_of, unprefixed
+from fate_flow.cli.output.lists import free_lines, hold_lines, unprefixed
 from fate_flow.cli.output.queue_table import WAITING, waiting_row
 from fate_flow.core.text.phrases import counted
 
@@ -29,7 +34,7 @@ Row = Mapping[str, Any]
 class Overview:
     """The answers of one look. `parties` is None until the parties have been asked once."""
 
-    engines: tuple[Row, ...]
+    resources: Row
     running: Row
     queue: Row
     failed: tuple[Row, ...]
@@ -59,8 +64,6 @@ class Looks:
         if self._asked is None and self._now() >= self._ask_again:
             self._asked = self._beside.submit(self._data, "party/list", {})
         resources = self._data("resource/query", {})
-        engine = resources.get("computing_engine_resource") or {}
-        others = [one for one in resources.get("engines") or () if one["f_engine_name"] != engine.get("f_engine_name")]
         running = self._data("job/list/job", {"status": ["running"], "limit": _MOST_JOBS})
         failed = self._data("job/list/job", {"status": ["failed", "timeout"], "limit": _MOST_FAILED})["jobs"]
         queue = self._data("queue/list", {"limit": _MOST_JOBS})
@@ -70,7 +73,7 @@ class Looks:
         now = self._now()
         jobs = [{**one, "elapsed": now - (one.get("start_time") or now)} for one in map(unprefixed, running["jobs"])]
         lately = [one for one in map(unprefixed, failed) if (one.get("end_time") or 0) >= now - _LATELY_MS]
-        return Overview((engine, *others), {**running, "jobs": jobs}, queue, tuple(lately), self._parties)
+        return Overview(resources, {**running, "jobs": jobs}, queue, tuple(lately), self._parties)
 
     def _data(self, path: str, body: Row) -> Row:
         answer = self._client.post(path, body)
@@ -85,11 +88,27 @@ class Line:
     style: str = ""            # of rich
 
 
+def show_live(looks: Looks, seconds: float, pause: Callable[[float], None]) -> None:
+    """Show one look after the other on the terminal, until Ctrl-C. While no server answers, the last one stays. Raise
+    CallFailed if the server refuses."""
+    console, last = Console(), list[Line]()
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            try:
+                shown = last = lines_of(looks.take(waits=False), console.width, console.height - 1)
+            except NoAnswer as error:
+                shown = [Line(f"{error.message}; trying again", "bold red"), *last]
+            head = Line(f"{time.strftime('%H:%M:%S')}, again in {seconds:g} s; Ctrl-C ends", "dim")
+            lines = (Text(one.text, style=one.style) for one in [head, *shown][:console.height])
+            live.update(Text("\n", no_wrap=True, overflow="ellipsis").join(lines), refresh=True)
+            pause(seconds)
+
+
 def lines_of(view: Overview, width: int | None, height: int | None) -> list[Line]:
     """Return the screen. `width`: characters in a line, `height`: lines; None: as many as there are.
 
     What does not fit is counted, not dropped: the numbers above the tables are those of the server."""
-    above = [*_parties(view.parties), *_engines(view.engines)]
+    above = [*_parties(view.parties), *map(Line, free_lines(view.resources))]
     failed = list(_failed(view.failed, width))
     running, waiting = view.running["jobs"], view.queue.get("jobs") or ()
     left = None if height is None else height - len(above) - len(failed) - len(_needs_review(view.queue)) - 4
@@ -115,22 +134,13 @@ def _shares(running: int, waiting: int, left: int | None) -> tuple[int, int]:
     return first, max(1, min(waiting, left - first))
 
 
-def _engines(engines: Sequence[Row]) -> Iterator[Line]:
-    for one in engines:
-        if one:
-            yield Line(one_line(f"{one.get('f_engine_name')}: {free_of(one)} are free"))
-
-
 def _parties(data: Row | None) -> Iterator[Line]:
     """Yield what is wrong with a party, and what is on hold."""
     if data is None:
         yield Line("the other parties are being asked", "dim")
         return
-    own, parties = data.get("own") or {}, data.get("parties") or ()
-    for one in (own, *parties):
-        if hold := one.get("hold"):
-            text = f"party {one.get('party_id')} is on hold by {hold.get('by')}: {hold.get('message')}"
-            yield Line(one_line(text), "yellow")
+    yield from (Line(text, "yellow") for text in hold_lines(data))
+    parties = data.get("parties") or ()
     bad = [one for one in parties if one.get("status") not in ("answers", "not asked")]
     for one in bad:
         yield Line(one_line(f"party {one.get('party_id')}: {one.get('status')}: {one.get('message')}"), "bold red")

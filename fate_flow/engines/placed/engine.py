@@ -82,7 +82,7 @@ class _Watched:
 @dataclass
 class _Order:
     placement: Placement
-    waits: bool = False                      # the cluster was not reached, or the folder could not be read
+    waits: bool = False                      # the cluster was not reached
     tries: int = 0
 
 
@@ -236,10 +236,10 @@ class PlacedEngine:
             due = [one for one in self._orders if polls or not one.waits]
         for order in due:
             with self._isolated(order.placement.folder):
-                if not (order.placement.folder / CLAIMED).exists():          # else it was stopped meanwhile
+                if (order.placement.folder / CLAIMED).exists():          # it was stopped meanwhile
+                    self._drop(order)
+                else:
                     self._submit(order)
-                    continue
-                self._drop(order)
 
     def _submit(self, order: _Order) -> None:
         folder, title = order.placement.folder, self._cluster.title
