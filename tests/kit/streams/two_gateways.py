@@ -31,6 +31,7 @@ from fate_flow.peers.tls import peer_of
 from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_calls import GatewayCalls
 from fate_flow.relay.stream_sessions import StreamSession, StreamSessions
+from fate_flow.server.listeners.listening import listen_at
 from fate_flow.streams.streams import Streams
 from fate_flow.streams.ways import Kept, NotOpened, Way
 from tests.kit.gateway.gateway_world import Keys
@@ -115,10 +116,7 @@ class Side:
 
 def side_in(folder: Path, ways: Ways, quotas: Quotas, signs: SignsOfLife = USUAL) -> Side:
     (folder / "streams").mkdir(parents=True, exist_ok=True)
-    (folder / "look").unlink(missing_ok=True)
-    look = socket.socket(socket.AF_UNIX)
-    look.bind(str(folder / "look"))
-    look.listen()
+    look = listen_at(folder / "look")
     sessions = StreamSessions(folder / "streams", folder / "look")
     return Side(folder, sessions, Streams(sessions, look, ways, quotas, signs))
 
@@ -209,9 +207,7 @@ async def dialed_world_in(folder: Path, **limits: float) -> AsyncIterator[Dialed
     listener = socket.create_server(("127.0.0.1", 0), backlog=200)
     listener.setblocking(False)
     keys_of_guest.to_dial = ((HOST.party_id, f"https://127.0.0.1:{listener.getsockname()[1]}"),)
-    processes = socket.socket(socket.AF_UNIX)
-    processes.bind(str(folder / "dialed"))
-    processes.listen()
+    processes = listen_at(folder / "dialed")
     processes.setblocking(False)
     app = world.application
     of_host = Gateway(

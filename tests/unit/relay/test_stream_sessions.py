@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from fate_flow.core.streams.addresses import ends_of
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_sessions import LOOKED, StreamSession, StreamSessions
+from fate_flow.server.listeners.listening import listen_at
 
 JOB = "202601011200000000001"
 GUEST, HOST = Party("guest", "9999"), Party("host", "10000")
@@ -80,9 +80,7 @@ def test_what_a_gateway_has_stored_too_late_is_collected(tmp_path: Path) -> None
 
 def test_whoever_opens_a_session_waits_until_the_gateway_has_looked(tmp_path: Path) -> None:
     sessions, seen = sessions_in(tmp_path), []
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(tmp_path / "streams.sock"))
-    listener.listen()
+    listener = listen_at(tmp_path / "streams.sock")
 
     def look() -> None:
         sock, _ = listener.accept()
