@@ -18,13 +18,14 @@ from fate_flow.core.model.errors import (
     PeerUnreachable,
     PermissionDenied,
     StorageFailed,
+    TooLarge,
 )
 from fate_flow.web.pages import HEADERS, Pages
 from fate_flow.web.sessions import NotSignedIn
 
 STATUS_OF: Statuses = {
-    OtherSite: 403, BadRequest: 400, PermissionDenied: 403, NotFound: 404, Conflict: 409, PeerUnreachable: 502,
-    Busy: 503, StorageFailed: 500,
+    OtherSite: 403, BadRequest: 400, TooLarge: 413, PermissionDenied: 403, NotFound: 404, Conflict: 409,
+    PeerUnreachable: 502, Busy: 503, StorageFailed: 500,
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from fate_flow.core.access.client_roles import READ
 from fate_flow.core.model.errors import NotFound, PermissionDenied
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.people import People
+from fate_flow.web.audit_checks import add_audit_checks
 from fate_flow.web.audit_pages import add_audit_pages
 from fate_flow.web.board import Board
 from fate_flow.web.data_pages import add_data_pages
@@ -59,6 +60,7 @@ def web_api(services: Services, secret: bytes, clock: Callable[[], int] = now_on
     add_task_pages(routes, board)
     add_data_pages(routes, board)
     add_audit_pages(routes, board)
+    add_audit_checks(routes, board)
     add_log_pages(routes, board)
     add_actions(routes, board)
     return Api(PageEnvelope(pages), (routes,), "/board")

@@ -18,16 +18,17 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.space import no_space
 from fate_flow.store.views.board import JobSearch, Place
 from fate_flow.web.board import Board, day_in
-from fate_flow.web.document_changes import changes
-from fate_flow.web.graph import MOST_DRAWN, nodes_of
+from fate_flow.web.jobs.document_changes import changes
+from fate_flow.web.jobs.graph import MOST_DRAWN, nodes_of
+from fate_flow.web.jobs.timeline import timeline_of
+from fate_flow.web.jobs.whose_move import who_acts
 from fate_flow.web.pages import CALM, FRESH
 from fate_flow.web.partners import partners_of
-from fate_flow.web.timeline import timeline_of
-from fate_flow.web.whose_move import who_acts
 
 _FILTERS = ("status", "text", "party", "after", "before")
 _LONGEST_TEXT = 100
 _QUEUE_PAGE = 50
+_MOST_EVIDENCE = 3
 
 
 def add_views(routes: Blueprint, board: Board) -> None:
@@ -56,7 +57,7 @@ class _Views:
             totals[status] = totals.get(status, 0) + count
         return self._show(
             "overview.html", reviews=found.reviews, poll=FRESH if totals else CALM, found=found, totals=totals,
-            partners=partners, no_space=no_space(self._services.context),
+            partners=partners, no_space=no_space(self._services.context), most_evidence=_MOST_EVIDENCE,
         )  # fmt: skip
 
     def jobs(self) -> Response:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fate_flow.core.model.errors import TooLarge
 from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint
 from fate_flow.core.record.commitment import opens
 from fate_flow.core.record.entry import OWN_LOG, Kind, read_entry
@@ -18,7 +19,21 @@ from fate_flow.services.record.checkpoints import origin_of, sealed_hashes
 from fate_flow.services.record.verifying import Keys, LogReport, State, verify_log
 from fate_flow.store.contract.transaction import Transaction
 
+MOST_VERIFIED = 200_000
+"""Entries that a request verifies: it holds a thread of the server meanwhile."""
+
 _PAGE = 1_000
+
+
+def verify_for_request(tx: Transaction, keys: Keys | None) -> list[LogReport]:
+    """Verify all logs, unless that takes too long for a request. Raise TooLarge."""
+    size = sum(one.size for one in tx.record_heads())
+    if size > MOST_VERIFIED:
+        raise TooLarge(
+            f"the record has {size} entries, and a request verifies at most {MOST_VERIFIED}: "
+            "use fate_flow audit verify on the machine of the server"
+        )
+    return verify_all(tx, keys)
 
 
 def verify_all(tx: Transaction, keys: Keys | None) -> list[LogReport]:

@@ -14,6 +14,7 @@ from fate_flow.core.model.job import Hold
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JOB_UNFINISHED, JobStatus
 from fate_flow.core.planning.queue import why_it_waits
+from fate_flow.core.record.log import Evidence
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 from fate_flow.store.database.models import JobRow
 from fate_flow.store.database.queries import IN_QUEUE, waiting_here
@@ -73,6 +74,7 @@ class Overview:
     engines: tuple[EngineUse, ...]
     troubles: dict[str, PeerTrouble]
     hold: Hold | None
+    evidence: tuple[Evidence, ...]          # of other parties' logs that do not fit together
     reviews: int
 
 
@@ -116,7 +118,8 @@ def overview(tx: SqlTransaction) -> Overview:
     holds = tx.intake_hold()
     return Overview(
         tx.steady(), count_seats(), _some(JobRow.f_status == JobStatus.RUNNING.value, JobRow.f_create_time.desc()),
-        _waiting(), _failed(), engines_in_use(), dict(tx.peer_troubles()), holds, count_reviews(),
+        _waiting(), _failed(), engines_in_use(), dict(tx.peer_troubles()), holds, tx.evidence(),
+        count_reviews(),
     )  # fmt: skip
 
 

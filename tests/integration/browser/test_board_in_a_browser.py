@@ -15,6 +15,8 @@ from werkzeug.serving import make_server
 
 from fate_flow.core.access.client_roles import APPROVE, AUDIT, OPERATE, READ, SUBMIT, ClientRole
 from fate_flow.core.model.status import JobStatus
+from fate_flow.core.record.entry import OWN_LOG, Kind, new_entry
+from fate_flow.services.record.sealing import seal_new
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import Client, add_client
 from fate_flow.store.values import Document
@@ -208,6 +210,18 @@ def test_a_job_is_held_released_and_stopped_by_buttons(site: Site) -> None:
     site.window.wait_for_text("The job is being stopped")
     [row] = site.world.services.context.read(lambda tx: tx.jobs_here(job_id))
     assert row.cancel_requested
+    assert site.window.console() == []
+
+
+def test_the_record_is_verified_by_a_button(site: Site) -> None:
+    with site.world.store.transaction() as tx:
+        tx.add_to_record([new_entry(OWN_LOG, Kind.ACT, START, {"what": "job stopped"})])
+        seal_new(tx, START)
+    site.sign_in(site.client("auditor", AUDIT | READ), "/board/audit")
+    site.window.wait_for_text("Verify all logs")
+    site.window.click("form[action$=verify] button")
+    site.window.wait_for_text("nobody else vouches for it")
+    assert site.window.barriers() == []
     assert site.window.console() == []
 
 

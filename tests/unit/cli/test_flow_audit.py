@@ -16,53 +16,16 @@ from fate_flow.cli.connection.client import Client
 from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.flow.main import flow as flow_command
-from fate_flow.core.access.key_list import read_key_list
-from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import Answer, Command, CommandKind
-from fate_flow.core.model.reasons import Reason
-from fate_flow.core.model.status import JobStatus, TaskStatus, WorkerStatus
-from fate_flow.core.record.bundle import bundle_text
-from fate_flow.core.record.entry import log_with
-from fate_flow.peers.key_lists import check_key_list
-from fate_flow.peers.own_keys import OwnKeys
-from fate_flow.server.periodic.record_sealer import log_signer
-from fate_flow.services.context.recording import record_act, record_answer, record_received
-from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
-from fate_flow.services.record.checkpoints import sign_heads
-from fate_flow.services.record.proving import prove
-from fate_flow.services.record.sealing import seal_new
-from fate_flow.services.use_cases.keys import save_key_list
-from fate_flow.store.memory.store import MemoryStore
-from tests.kit.api.client_world import START, World, make_world
-from tests.kit.services.hand_server import HandServer
-from tests.kit.values import GUEST, HOST
-
-JOB = "202311142213200000001"
-SENT = Command(CommandKind.START, JOB, HOST, 0)
+from fate_flow.core.model.job import Answer
+from tests.kit.api.client_world import World
+from tests.kit.api.recorded_world import JOB, recorded_world, their_file
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    world = make_world(tmp_path, keeps_record=True)
-    with unit_of_work(world.services.context) as unit:
-        a_job(unit)
-    world.services.context.write(lambda tx: seal_new(tx, START))
+    world = recorded_world(tmp_path)
     yield world
     world.store.close()
-
-
-def a_job(unit: UnitOfWork) -> None:
-    record_act(unit, "submitted", "alice", JOB)
-    unit.moves(HistoryLevel.JOB, JOB, JobStatus.WAITING, JobStatus.RUNNING, party=GUEST)
-    unit.send(SENT)
-    record_answer(unit, unit.pending.outgoing[0], Answer(0, is_recorded=True))
-    unit.moves(HistoryLevel.WORKER, JOB, WorkerStatus.CREATED, WorkerStatus.RUNNING, party=GUEST, task="a")
-    unit.moves(HistoryLevel.PARTY_TASK, JOB, TaskStatus.RUNNING, TaskStatus.FAILED, party=GUEST, task="a")
-    message = "no <table> & nothing else;\nnote"
-    unit.moves(
-        HistoryLevel.JOB, JOB, JobStatus.RUNNING, JobStatus.FAILED, party=GUEST, reason=Reason.TASK_FAILED,
-        message=message,
-    )  # fmt: skip
 
 
 class Through(Client):
@@ -166,32 +129,9 @@ def test_the_logs_are_verified_by_the_server(world: World) -> None:
 
 
 def test_too_many_entries_are_verified_on_the_machine_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fate_flow.api.v1.party.audit.MOST_VERIFIED", 3)
+    monkeypatch.setattr("fate_flow.services.record.anchoring.MOST_VERIFIED", 3)
     found = flow(world, "verify")
     assert (found.exit_code, "use fate_flow audit verify on the machine" in found.output) == (1, True)
-
-
-def their_file(world: World, folder: Path, answer: Answer) -> str:
-    """What party 10000 has written about this one; its key list is saved here."""
-    keys = OwnKeys("10000", folder / "keys", folder / "keys" / "message.pem", lambda: START)
-    keys.make()
-    signed = keys.signed_list()
-    _, root = check_key_list(signed)
-    context = world.services.context
-    save_key_list(context, read_key_list(signed.content), signed, root.key_id, True, "somebody")
-    signer, store = log_signer(folder / "keys", lambda: START), MemoryStore()
-    assert signer is not None
-    host = HandServer("10000", store=store)
-    object.__setattr__(host.context, "keeps_record", True)
-    sent = context.read(lambda tx: tx.commands_after(0)[0])
-    with host.unit() as unit:
-        record_received(unit, sent, "9999", answer)
-    with store.transaction() as tx:
-        while seal_new(tx, START):
-            pass
-        sign_heads(tx, signer, START, host.context.fresh_salt)
-        entries = tx.sealed_entries(log_with("9999"), 1, 0, 100)
-        return bundle_text([*prove(tx, entries)])
 
 
 @pytest.mark.parametrize(("answer", "code"), [(Answer(0), 0), (Answer(103, "another answer"), ACCUSED)])

@@ -15,7 +15,7 @@ from fate_flow.services.context.documents import digest_of
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import add_client
 from fate_flow.store.values import Document
-from fate_flow.web.document_changes import changes
+from fate_flow.web.jobs.document_changes import changes
 from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
 from tests.kit.web.browser import Browser
 

@@ -16,7 +16,7 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.documents import digest_of
 from fate_flow.store.values import Document
 from fate_flow.store.views.board import PAGE
-from fate_flow.web.graph import MOST_DRAWN
+from fate_flow.web.jobs.graph import MOST_DRAWN
 from fate_flow.web.pages import STATIC
 from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
 from tests.kit.web.browser import Browser, Page, counted_queries

@@ -9,9 +9,9 @@ import pytest
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.spec import Party
+from fate_flow.web.jobs.timeline import WIDTH, timeline_of
+from fate_flow.web.jobs.whose_move import who_acts
 from fate_flow.web.partners import BAD, GOOD, UNKNOWN, partners_of
-from fate_flow.web.timeline import WIDTH, timeline_of
-from fate_flow.web.whose_move import who_acts
 
 GUEST = Party("guest", "9999")
 

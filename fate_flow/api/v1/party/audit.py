@@ -25,18 +25,17 @@ from fate_flow.api.http.declared import (
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok, silent_json
 from fate_flow.core.access.client_roles import AUDIT
-from fate_flow.core.model.errors import BadRequest, JobNotFound, TooLarge
+from fate_flow.core.model.errors import BadRequest, JobNotFound
 from fate_flow.core.model.grammar import check_party_id
 from fate_flow.core.record.bundle import BadBundle
+from fate_flow.core.record.comparison import Finding
 from fate_flow.peers.site_key import has_signed, raw_of_pem
-from fate_flow.services.record.anchoring import verify_all
+from fate_flow.services.context.ports import Context
+from fate_flow.services.record.anchoring import verify_for_request
 from fate_flow.services.record.reading import PAGE, Wanted, entries_of_job, search
 from fate_flow.services.record.reconciling import reconcile_file
 from fate_flow.services.record.verifying import Keys
 from fate_flow.store.contract.transaction import Transaction
-
-MOST_VERIFIED = 200_000
-"""Entries that a request verifies: it holds a thread of the server meanwhile."""
 
 _LATEST = 2**53
 _ENTRIES = a_list(ANYTHING, description="Each with log, epoch, index, entry (its text), person, and text.")
@@ -118,28 +117,26 @@ class _AuditRoutes:
         body = arguments("party_id", "file")
         other, text = check_party_id(body["party_id"]), read_text(body, "file")
 
-        def act(tx: Transaction) -> list[dict[str, object]]:
-            found = reconcile_file(tx, self._own, other, text, has_signed, raw_of_pem, self._context.clock())
-            return [one.as_document() for one in found]
-
-        try:
-            return ok({**self._whose(), "messages": self._context.write(act)})
-        except BadBundle as error:
-            raise BadRequest(f"file: {error}") from error
+        found = compared(self._context, self._own, other, text)
+        return ok({**self._whose(), "messages": [one.as_document() for one in found]})
 
     def _whose(self) -> dict[str, str]:
         return {"party_id": self._own}
 
 
-def _verified(keys: Keys | None, tx: Transaction) -> dict[str, object]:
-    heads = tx.record_heads()
-    size = sum(one.size for one in heads)
-    if size > MOST_VERIFIED:
-        raise TooLarge(
-            f"the record has {size} entries, and a request verifies at most {MOST_VERIFIED}: "
-            "use fate_flow audit verify on the machine of the server"
+def compared(context: Context, own: str, party_id: str, text: str) -> tuple[Finding, ...]:
+    """Compare the log with a party with the file that it has written, and keep its head. Raise BadRequest for another
+    file; NotFound without its keys."""
+    try:
+        return context.write(
+            lambda tx: reconcile_file(tx, own, party_id, text, has_signed, raw_of_pem, context.clock())
         )
+    except BadBundle as error:
+        raise BadRequest(f"file: {error}") from error
+
+
+def _verified(keys: Keys | None, tx: Transaction) -> dict[str, object]:
     return {
-        "logs": [one.as_document() for one in verify_all(tx, keys)], "has_keys": keys is not None,
+        "logs": [one.as_document() for one in verify_for_request(tx, keys)], "has_keys": keys is not None,
         "has_evidence": bool(tx.evidence()),
     }  # fmt: skip
