@@ -6,8 +6,11 @@ A search for a text looks at a bounded number of jobs, and says how far it has l
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
+
+from peewee import fn
 
 from fate_flow.core.model.approval import Approval
 from fate_flow.core.model.job import Hold
@@ -20,7 +23,7 @@ from fate_flow.store.database.models import JobRow
 from fate_flow.store.database.queries import IN_QUEUE, waiting_here
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.views.columns import Row, column_of, read_rows
-from fate_flow.store.views.server_state import EngineUse, count_seats, engines_in_use
+from fate_flow.store.views.server_state import EngineUse, engines_in_use
 
 PAGE = 50
 MOST_SEARCHED = 20_000
@@ -116,11 +119,26 @@ def _last_of(where: Any) -> Place | None:
 
 def overview(tx: SqlTransaction) -> Overview:
     holds = tx.intake_hold()
+    seats, reviews = _unfinished()
     return Overview(
-        tx.steady(), count_seats(), _some(JobRow.f_status == JobStatus.RUNNING.value, JobRow.f_create_time.desc()),
+        tx.steady(), seats, _some(JobRow.f_status == JobStatus.RUNNING.value, JobRow.f_create_time.desc()),
         _waiting(), _failed(), engines_in_use(), dict(tx.peer_troubles()), holds, tx.evidence(),
-        count_reviews(),
+        reviews,
     )  # fmt: skip
+
+
+def _unfinished() -> tuple[dict[tuple[str, str], int], int]:
+    """Return the number of unfinished jobs by role of this party and status, and how many of them wait for an approval
+    of this party."""
+    kinds = (JobRow.f_role, JobRow.f_status, JobRow.f_approval)
+    unfinished = JobRow.f_status.in_([status.value for status in JOB_UNFINISHED])
+    rows = JobRow.select(*kinds, fn.COUNT(JobRow.f_job_id)).where(unfinished).group_by(*kinds).tuples()
+    seats: Counter[tuple[str, str]] = Counter()
+    reviews = 0
+    for role, status, approval, count in rows:
+        seats[role, status] += count
+        reviews += count if approval == Approval.PENDING.value else 0
+    return dict(seats), reviews
 
 
 def count_reviews() -> int:
