@@ -113,6 +113,10 @@ ALTER TABLE t_worker ADD COLUMN f_gpus INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE t_worker ADD COLUMN f_devices LONGTEXT;
 -- t_job: the engine on which it reserves, where its queue decides that; empty: the default one.
 ALTER TABLE t_job ADD COLUMN f_asked_engine VARCHAR(50) NOT NULL DEFAULT '';
+-- t_job: what of its reservation, and of what it asks for, is on other engines of this party; JSON: [[engine, cores,
+-- memory, GPUs]]. The columns beside have the sums over all engines.
+ALTER TABLE t_job ADD COLUMN f_elsewhere LONGTEXT;
+ALTER TABLE t_job ADD COLUMN f_asked_elsewhere LONGTEXT;
 -- t_job: the id of its trace (W3C traceparent), the same at all its parties.
 ALTER TABLE t_job ADD COLUMN f_trace VARCHAR(32) NOT NULL DEFAULT '';
 ALTER TABLE t_task ADD COLUMN f_waits VARCHAR(500) NOT NULL DEFAULT '';    -- what a share that has not begun waits for

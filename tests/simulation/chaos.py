@@ -225,7 +225,9 @@ class Story:
         if self._need_draw.random() < self._style.needs:
             parallelism = 2 if self._style.cores >= 2 * cores and hosts != parties else parallelism
             most = self._style.cores // (2 if hosts == parties else parallelism)
-            rules = {**rules, "task_conf": with_needs(self._need_draw, graph, rules, most, self._style.has_memory)}
+            queues = {"plain": 0, "rich": 2} if self._style.gpus else {}
+            conf = with_needs(self._need_draw, graph, rules, most, self._style.has_memory, queues)
+            rules = {**rules, "task_conf": conf}
         document = job(
             {"guest": parties[:1], "host": hosts}, graph, cores=cores, parallelism=parallelism, retries=retries,
             retry_delay=self._delay_draw.choice([1, 1, 3, 6]),

@@ -63,6 +63,14 @@ def test_tasks_with_resources_of_their_own_break_no_rule() -> None:
     assert unequal > 0, "tasks with different needs run at once"
 
 
+def test_tasks_on_another_engine_than_their_job_break_no_rule() -> None:
+    """On each engine, what is in use and what remains are all there is, and no task has less than it needs."""
+    style: dict[str, Any] = {"needs": 1.0, "gpus": 0.7, "cores": 6, "programs": 0.3}
+    beside = sum(Story(seed, "memory", **style).run().acted["tasks beside their jobs"] for seed in range(3))
+    beside += Story(3, "sqlite", **style).run().acted["tasks beside their jobs"]
+    assert beside > 5
+
+
 def test_gpus_on_an_engine_of_their_own_break_no_rule() -> None:
     """Two workers never have one device, and on each engine what is in use and what remains are all there is."""
     shared_out = 0

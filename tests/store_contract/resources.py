@@ -8,7 +8,7 @@ import pytest
 
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.errors import StorageFailed
-from fate_flow.core.model.job import Claim
+from fate_flow.core.model.job import Claim, EnginePart
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveJob
@@ -28,6 +28,8 @@ from tests.store_contract.cases import (
     left,
     with_jobs,
 )
+
+PARTS = (EnginePart("slurm", 3, 8),)
 
 
 class ResourceCases(Cases):
@@ -50,6 +52,26 @@ class ResourceCases(Cases):
         assert each.job(self.KEY).claim.engine == "slurm", "for people to see where it ran"
         assert each.reserve(self.KEY, "local", 0, 1, "v", 2, 4)
         assert each.job(self.KEY).claim == Claim(0, 1, "v", 2, engine="local")
+
+    def test_a_job_reserves_on_several_engines_or_on_none(self, each: Each) -> None:
+        other = a_job("j2").key
+        with_jobs(each, a_job(asked=Claim(5, 8, elsewhere=PARTS)), a_job("j2"))
+        assert each.job(self.KEY).asked == Claim(5, 8, elsewhere=PARTS)
+        each.register_engine(an_engine(), {}, 1)
+        each.register_engine(an_engine(4, 64, name="slurm"), {}, 1)
+        assert each.reserve(self.KEY, "local", 5, 8, "t", 1, 2, 0, PARTS)
+        assert each.job(self.KEY).claim == Claim(5, 8, "t", 1, engine="local", elsewhere=PARTS)
+        assert (left(each), left(each, "slurm")) == ((6, 1024), (1, 56))
+        assert each.cores_of_jobs_by(a_job().initiator.party_id) == 5, "on all engines together"
+        assert each.reserve(other, "local", 3, 0, "u", 1, 2, 0, (EnginePart("slurm", 2),)) is False
+        assert each.reserve(other, "local", 3, 0, "u", 1, 2, 0, (EnginePart("gone", 1),)) is False
+        assert not each.job(other).holds
+        assert (left(each), left(each, "slurm")) == ((6, 1024), (1, 56)), "nothing was taken from the one with enough"
+        assert each.give_back(self.KEY, None, 3)
+        assert (left(each), left(each, "slurm")) == ((8, 1024), (4, 64))
+        assert each.give_back(self.KEY, None, 3) is False
+        assert each.reserve(self.KEY, "slurm", 1, 0, "v", 2, 4)
+        assert each.job(self.KEY).claim == Claim(1, 0, "v", 2, engine="slurm"), "only what it holds now"
 
     def test_gpus_are_reserved_like_cores_and_come_back_to_their_engine(self, each: Each) -> None:
         other = a_job("j2").key

@@ -162,7 +162,7 @@ def _row(job: Job, found: Held) -> dict[str, Any]:
         "cores": job.claim.cores,
         "memory": job.claim.memory,
         "gpus": job.claim.gpus,
-        "engine": name_in_fate(job.claim.engine),
+        "engine": ", ".join(name_in_fate(engine) for engine in job.claim.by_engine()),
         "elastic_cores": sum(one.cores for one in elastic),
         "elastic_memory": sum(one.memory for one in elastic),
         "elastic_gpus": sum(one.gpus for one in elastic),

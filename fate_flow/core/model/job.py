@@ -32,8 +32,19 @@ class JobKey:
 
 
 @dataclass(frozen=True)
+class EnginePart:
+    """What of a claim is on one engine."""
+
+    engine: str
+    cores: int = 0
+    memory: int = 0
+    gpus: int = 0
+
+
+@dataclass(frozen=True)
 class Claim:
-    """The reserved cores, memory and GPUs of a job, and the token that is needed to release them.
+    """The reserved cores, memory and GPUs of a job, on all engines of the party together, and the token that is needed
+    to release them.
 
     Of what a seat needs (`Job.asked`), `engine` is the one on which it reserves; empty: the default."""
 
@@ -45,6 +56,19 @@ class Claim:
     taken_time: int = field(default=0, compare=False)     # when the cores were reserved last, for people
     engine: str = ""         # the engine that has reserved last; its workers run there. Empty: none has
     gpus: int = 0
+    elsewhere: tuple[EnginePart, ...] = ()   # what of it is on other engines, for tasks that run there; by their names
+
+    def by_engine(self, default: str = "") -> dict[str, Claim]:
+        """Return what of it is on each engine, its own first; `default`: the name of that one if it has none."""
+        found = {self.engine or default: Claim(
+            self.cores - sum(one.cores for one in self.elsewhere),
+            self.memory - sum(one.memory for one in self.elsewhere),
+            gpus=self.gpus - sum(one.gpus for one in self.elsewhere),
+        )}  # fmt: skip
+        for one in self.elsewhere:
+            before = found.get(one.engine, Claim())
+            found[one.engine] = Claim(before.cores + one.cores, before.memory + one.memory, gpus=before.gpus + one.gpus)
+        return found
 
 
 class Blocker(Enum):

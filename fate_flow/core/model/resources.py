@@ -77,18 +77,18 @@ CORES_PER_NODE = "eggroll.session.processors.per.node"
 
 
 def request_of(
-    party: Party, parameters: JobParameters, nodes: int, tasks: Iterable[JobParameters] = ()
+    party: Party, parameters: JobParameters, nodes: int, tasks: Iterable[JobParameters] = (), *, is_exact: bool = False
 ) -> Request:
-    """Return what the job reserves at this party. An arbiter takes nothing.
+    """Return what the job reserves at this party, on one engine of it. An arbiter takes nothing.
 
     `tasks`: the parameters of each task that runs there. As many run at once as `task_parallelism` says, whichever they
     are, so the job reserves the largest needs of so many tasks. If no task differs from the job, it reserves as FATE
-    does: so many times the need of a task, also where there are fewer tasks."""
+    does: so many times the need of a task, also where there are fewer tasks; with `is_exact`, it does not."""
     if party.role == "arbiter":
         return NOTHING
     one, every = _of_one_task(parameters, nodes), [_of_one_task(own, nodes) for own in tasks]
     cores, memory, gpus = (
-        _together(of_job, [own[place] for own in every], parameters.task_parallelism)
+        _together(of_job, [own[place] for own in every], parameters.task_parallelism, is_exact)
         for place, of_job in enumerate(one)
     )
     return Request(one[0], one[1], cores, memory, one[2], gpus)
@@ -101,8 +101,8 @@ def _of_one_task(parameters: JobParameters, nodes: int) -> tuple[int, int, int]:
     return per_node * nodes, parameters.task_memory, parameters.task_gpus
 
 
-def _together(of_job: int, of_tasks: Collection[int], at_once: int) -> int:
-    if all(own == of_job for own in of_tasks):
+def _together(of_job: int, of_tasks: Collection[int], at_once: int, is_exact: bool) -> int:
+    if not is_exact and all(own == of_job for own in of_tasks):
         return of_job * at_once
     return sum(sorted(of_tasks, reverse=True)[:at_once])
 

@@ -217,8 +217,8 @@ _RESOURCES = an_object(
     partitions=a_whole("Parts of each data frame that is made of a table; by default the cores of a task.", 1),
 )
 _TASK_RESOURCES = an_object(
-    "Resources of this task; by default, those of the job. A queue has to lead to the same engine of a party as the "
-    "queue of the job.", **_OF_ONE_TASK,
+    "Resources of this task; by default, those of the job. With another queue, or with GPUs or labels that the engine "
+    "of its job lacks, it runs on another engine of the party.", **_OF_ONE_TASK,
 )  # fmt: skip
 _TASK_TIMEOUT = a_whole("Maximum seconds of one attempt; 0: no limit.", 0)
 _WHERE = f"^{_ROLE}( {_ID})?$", "a role or a party, such as host or host 10001"

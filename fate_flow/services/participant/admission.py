@@ -11,7 +11,7 @@ from fate_flow.core.access.authority import PARTY_0, JobBinding, Said, Statement
 from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.errors import BadRequest, OperationFailed, PermissionDenied, Refused
-from fate_flow.core.model.job import Claim, Command, CommandKind, Task, TaskKey
+from fate_flow.core.model.job import Claim, Command, CommandKind, EnginePart, Task, TaskKey
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.model.status import TaskStatus
@@ -35,7 +35,13 @@ from fate_flow.services.models.lookup import why_models_are_missing, why_name_is
 from fate_flow.services.participant.rows import plain_v1_incarnation
 from fate_flow.services.workers.allowed import above_ceilings, granted_programs, not_granted
 from fate_flow.services.workers.holding import check_quota_of_held
-from fate_flow.services.workers.placement import COMMON_PARAMETERS, placement, request_at, why_task_not_placed
+from fate_flow.services.workers.placement import (
+    COMMON_PARAMETERS,
+    placement,
+    request_at,
+    requests_at,
+    why_task_not_placed,
+)
 from fate_flow.services.workers.tables import TablesAtSubmit
 from fate_flow.store.contract.party_keys import message_keys
 from fate_flow.store.values import Document
@@ -115,19 +121,20 @@ def request(unit: UnitOfWork, spec: JobSpec, party: Party) -> Claim:
 
     Raises OperationFailed if this party can never give what all its seats in the job need there, or as `placement`."""
     context, place = unit.context, placement(unit.context, spec, party)
-    seats = [one for one in own_seats(context, spec) if placement(context, spec, one).engine == place.engine]
-    requests = [request_at(context, spec, seat) for seat in seats]
-    is_own = party_id_of(spec.initiator, context.party_id) == context.party_id
-    size = context.engines.size_of(place.engine or context.engines.default)
-    found = excess(requests, size, party, is_own=is_own)
-    if found is not None:
-        raise OperationFailed(f"the job {found.message} ({', '.join(_places_of(spec, seats, found.what))})")
     for task in spec.run_at(party):
         if why := why_task_not_placed(context, spec, task, party):
             raise OperationFailed(why)
+    of_seats = {one: requests_at(context, spec, one) for one in own_seats(context, spec)}
+    is_own = party_id_of(spec.initiator, context.party_id) == context.party_id
+    for engine in of_seats[party]:
+        seats = [seat for seat, requests in of_seats.items() if engine in requests]
+        found = excess([of_seats[one][engine] for one in seats], context.engines.size_of(engine), party, is_own=is_own)
+        if found is not None:
+            raise OperationFailed(f"the job {found.message} ({', '.join(_places_of(spec, seats, found.what))})")
     _check_gpus_of_programs(spec, party)
-    own = request_at(context, spec, party)
-    return Claim(own.cores, own.memory, engine=place.engine, gpus=own.gpus)
+    own, others = request_at(context, spec, party), list(of_seats[party].items())[1:]
+    elsewhere = tuple(EnginePart(engine, one.cores, one.memory, one.gpus) for engine, one in others)
+    return Claim(own.cores, own.memory, engine=place.engine, gpus=own.gpus, elsewhere=elsewhere)
 
 
 def _places_of(spec: JobSpec, seats: Iterable[Party], what: str) -> Iterator[str]:

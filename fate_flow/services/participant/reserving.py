@@ -11,12 +11,14 @@ from fate_flow.core.access.authority import party_id_of
 from fate_flow.core.model.job import Answer, Claim, Command, EngineState, Job
 from fate_flow.core.model.resources import name_in_fate
 from fate_flow.core.planning.participant.reservation import (
+    ApplyThere,
     ApplyView,
     PendingHead,
     Shortage,
     StandBehind,
     answer_check,
     beyond_limit,
+    by_engine,
     granted,
     no_engine,
     not_reserved,
@@ -28,7 +30,8 @@ from fate_flow.core.planning.participant.reservation import (
     why_not_applied,
     why_not_returned,
 )
-from fate_flow.core.quotas.holding import Held, Left
+from fate_flow.core.planning.queue import fits
+from fate_flow.core.quotas.holding import Held, Left, sum_of
 from fate_flow.core.wire.v1.job_answers import left_data
 from fate_flow.core.wire.v1.job_bodies import read_return, read_round
 from fate_flow.records.operator_log.events import Event
@@ -38,7 +41,7 @@ from fate_flow.services.participant.ends import note_resource, release
 from fate_flow.services.participant.rows import OK, place_of
 from fate_flow.services.workers.elastic import head_of_pending, reclaim_capacity, reclaim_from
 from fate_flow.services.workers.holding import left_for
-from fate_flow.services.workers.placement import engine_for, on_same_engine
+from fate_flow.services.workers.placement import asked_by_engine, engine_for
 
 
 def check(unit: UnitOfWork, command: Command, job: Job) -> Answer:
@@ -54,16 +57,17 @@ def apply(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     refusal = why_not_applied(job, asked.revision, unit.tx.intake_hold())
     if refusal is not None:
         return refusal
-    if engine_for(unit, job) not in unit.context.engines:
-        return _without_engine(unit, job)
+    missing = next((one for one in asked_by_engine(unit, job) if one not in unit.context.engines), None)
+    if missing is not None:
+        return _without_engine(unit, job, missing)
     left = left_for(unit, job.initiator.party_id)
     if not left.admits(job.asked):
         return _beyond_limit(unit, job, left, asked.order)
     step = plan_apply(_view_of(unit, job, asked.order))
     if isinstance(step, StandBehind):
         return _stand_behind(unit, job, step, asked.order)
-    if step.passed is not None:     # before the row of the engine is written: rows of jobs first, as in `reserve`
-        unit.tx.count_bypass(step.passed.key)
+    for passed in step.passed:      # before the rows of engines are written: rows of jobs first, as in `reserve`
+        unit.tx.count_bypass(passed.key)
     try:
         with unit.part() if left.limits else nullcontext():
             is_reserved = _reserve(unit, job, round_number, is_limited=bool(left.limits))
@@ -84,7 +88,8 @@ def _reserve(unit: UnitOfWork, job: Job, round_number: int, *, is_limited: bool)
     """Reserve; False if the capacity does not suffice. Raises _HoldsTooMuch."""
     token, asked = unit.context.fresh_id(), job.asked
     if not unit.tx.reserve(
-        job.key, engine_for(unit, job), asked.cores, asked.memory, token, round_number, unit.now, asked.gpus
+        job.key, engine_for(unit, job), asked.cores, asked.memory, token, round_number, unit.now, asked.gpus,
+        asked.elsewhere,
     ):
         return False
     # On MySQL, another process may have reserved for the same initiator since. Now the row of the engine is locked.
@@ -114,24 +119,28 @@ def _beyond_limit(unit: UnitOfWork, job: Job, left: Left, order: int | None) -> 
         unit.tx.forget_pending(job.key)
         return not_reserved(job, found, free_cores, quota=quota)
     unit.tx.pending(job.key, unit.steady, order)
-    missing = what.of(needed_here(unit, job)) - limit.left
+    missing = what.of(sum_of(needed_here(unit, job).values())) - limit.left
     is_coming = reclaim_from(unit, initiator, Claim(missing) if what is Held.CORES else Claim(gpus=missing))
     return not_reserved(job, found, free_cores, is_coming=is_coming, quota=quota)
 
 
 def _view_of(unit: UnitOfWork, job: Job, order: int | None) -> ApplyView:
-    engine, head = _engine_of(unit, job), head_of_pending(unit, engine_for(unit, job))
-    pending = None if head is None else PendingHead(head, needed_here(unit, head))
-    return ApplyView(job, order, engine, pending, unit.context.rules.queue_passes)
+    places = []
+    for name, asked in asked_by_engine(unit, job).items():
+        engine, head = unit.tx.engine(name), head_of_pending(unit, name)
+        if engine is not None:
+            pending = None if head is None else PendingHead(head, needed_here(unit, head).get(name, Claim()))
+            places.append(ApplyThere(engine, asked, pending))
+    return ApplyView(job, order, tuple(places), unit.context.rules.queue_passes)
 
 
 def _engine_of(unit: UnitOfWork, job: Job) -> EngineState | None:
     return unit.tx.engine(engine_for(unit, job))
 
 
-def _without_engine(unit: UnitOfWork, job: Job) -> Answer:
+def _without_engine(unit: UnitOfWork, job: Job, engine: str) -> Answer:
     """Refuse a job whose engine was taken out of the configuration; only this party's own users learn which one."""
-    why = unit.why_no_engine(engine_for(unit, job)) if _is_own(unit, job) else "cannot run the job now"
+    why = unit.why_no_engine(engine) if _is_own(unit, job) else "cannot run the job now"
     return not_reserved(job, Shortage(why), 0)
 
 
@@ -140,9 +149,9 @@ def _is_own(unit: UnitOfWork, job: Job) -> bool:
     return party_id_of(job.initiator, own) == own
 
 
-def needed_here(unit: UnitOfWork, job: Job) -> Claim:
-    """Return what all seats of the job here still have to reserve on the engine of this one."""
-    return still_needed(on_same_engine(unit, job, unit.tx.jobs_here(job.job_id)))
+def needed_here(unit: UnitOfWork, job: Job) -> dict[str, Claim]:
+    """Return what all seats of the job here still have to reserve on each engine."""
+    return still_needed(unit.tx.jobs_here(job.job_id), unit.context.engines.default)
 
 
 def _stand_behind(unit: UnitOfWork, job: Job, step: StandBehind, order: int | None) -> Answer:
@@ -169,18 +178,31 @@ def hold_of(rules: Rules, job: Job) -> int:
 
 
 def _short(unit: UnitOfWork, job: Job, order: int | None) -> Answer:
-    engine = _engine_of(unit, job)
-    if engine is None:
+    lacking = _lacking(unit, job)
+    if not lacking:
         return no_engine()
     _note_refusal(unit, job)
-    seats = on_same_engine(unit, job, unit.tx.jobs_here(job.job_id))
-    found = shortage(job, seats, engine, is_own=_is_own(unit, job))
-    if found.is_lasting:
+    of_job, several = by_engine(unit.tx.jobs_here(job.job_id), unit.context.engines.default), unit.context.engines
+    found = [
+        shortage(asked, of_job[engine.name], engine, is_own=_is_own(unit, job), names_it=len(tuple(several)) > 1)
+        for engine, asked in lacking
+    ]  # fmt: skip
+    hardest, first = next((one for one in found if one.is_lasting), found[0]), lacking[0][0]
+    if hardest.is_lasting:
         unit.tx.forget_pending(job.key)
-        return not_reserved(job, found, engine.free_cores)
+        return not_reserved(job, hardest, first.free_cores)
     unit.tx.pending(job.key, unit.steady, order)
-    is_coming = reclaim_capacity(unit, engine, needed_here(unit, job))
-    return not_reserved(job, found, engine.free_cores, is_coming=is_coming)
+    needed = needed_here(unit, job)
+    is_coming = reclaim_capacity(unit, [(engine, needed[engine.name]) for engine, _ in lacking])
+    return not_reserved(job, hardest, first.free_cores, is_coming=is_coming)
+
+
+def _lacking(unit: UnitOfWork, job: Job) -> list[tuple[EngineState, Claim]]:
+    """Return the engines that have too little for the job, with what it asks of each. If each has enough by now, since
+    another process has just released something: the first one."""
+    asked = [(unit.tx.engine(name), claim) for name, claim in asked_by_engine(unit, job).items()]
+    known = [(engine, claim) for engine, claim in asked if engine is not None]
+    return [(engine, claim) for engine, claim in known if not fits(claim, engine.free)] or known[:1]
 
 
 def _note_refusal(unit: UnitOfWork, job: Job) -> None:

@@ -6,18 +6,18 @@ A notice is only a hint. It is sent once, after the commit, and not stored; a lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fate_flow.core.model.job import Answer, Claim, Command, CommandKind, EngineState, Job
 from fate_flow.core.planning.queue import fits, takes_from
-from fate_flow.core.quotas.holding import Left
+from fate_flow.core.quotas.holding import Left, sum_of
 from fate_flow.core.wire.v1.initiator_bodies import capacity_body
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.reserving import needed_here
 from fate_flow.services.workers.elastic import oldest_pending
 from fate_flow.services.workers.holding import left_for
-from fate_flow.services.workers.placement import engine_for
+from fate_flow.services.workers.placement import asked_by_engine, asks_of, engine_for
 
 
 class CapacityNotifier:
@@ -38,20 +38,14 @@ class CapacityNotifier:
         if not jobs or unit.tx.intake_hold() is not None:
             return
         left = {one: left_for(unit, one) for one in {job.initiator.party_id for job in jobs}}
-        hints: list[Command] = []
-        for engine in engines:
-            there = [job for job in jobs if engine_for(unit, job) == engine.name]
-            hints += self._hints(unit, there, _Capacity(unit, engine, there, left), informed_party)
-        unit.pending = unit.pending.with_hints(hints)
-
-    def _hints(
-        self, unit: UnitOfWork, jobs: Sequence[Job], capacity: _Capacity, informed_party: str
-    ) -> Iterator[Command]:
-        """Yield the notices about one engine."""
+        capacity = _Capacity(unit, engines, jobs, left)
+        hints = []
         for job in jobs:
-            free, knows = capacity.free_for(job), self._is_notified(job) or job.initiator.party_id == informed_party
+            free = capacity.free_for(unit, job)
+            knows = self._is_notified(job) or job.initiator.party_id == informed_party
             if self._may_come(unit, job) and capacity.takes(unit, job) and not knows:
-                yield _message(job, free)
+                hints.append(_message(job, free))
+        unit.pending = unit.pending.with_hints(hints)
 
     def sent(self, unit: UnitOfWork) -> None:
         """Note that the notices in `unit.pending.hints` are sent."""
@@ -93,54 +87,76 @@ def _first_seats(seats: Iterable[Job]) -> list[Job]:
     return list(found.values())
 
 
+@dataclass
+class _Head:
+    """The first of the pending jobs on an engine whose initiator may hold what it asks for."""
+
+    job: Job
+    needs: Claim
+    passes_left: int
+
+
 class _Capacity:
-    """The free capacity of an engine minus what notices promise, given out one job after the other as `apply` would."""
+    """The free capacity of the engines minus what notices promise, given out one job after the other as `apply`
+    would."""
 
     def __init__(
-        self, unit: UnitOfWork, engine: EngineState, jobs: Sequence[Job], left: dict[str, Left]
+        self, unit: UnitOfWork, engines: Sequence[EngineState], jobs: Sequence[Job], left: dict[str, Left]
     ) -> None:
-        """`jobs`: the pending ones on this engine, in their order; `left`: how much more the jobs of each initiator
-        may hold, on any engine."""
-        self.free = engine.free
+        """`engines`: those with free capacity; `jobs`: the pending ones, in their order; `left`: how much more the jobs
+        of each initiator may hold, on all engines together."""
+        self._free = {one.name: one.free for one in engines}
         self._left = left
-        self._head = next((job for job in jobs if self._may_hold(job, job.asked)), None)
-        if self._head is None:
-            return
-        self._head_needs = needed_here(unit, self._head)
-        self._passes_left = unit.context.rules.queue_passes - self._head.pending.passes
-        if not fits(self._head_needs, engine.in_all):
-            self._head = None
+        self._heads: dict[str, _Head] = {}
+        for engine in engines:
+            there = (job for job in jobs if asks_of(unit, job, engine.name) and self._may_hold(job, job.asked))
+            head = next(there, None)
+            needs = needed_here(unit, head).get(engine.name, Claim()) if head is not None else Claim()
+            if head is not None and fits(needs, engine.in_all):
+                left_over = unit.context.rules.queue_passes - head.pending.passes
+                self._heads[engine.name] = _Head(head, needs, left_over)
 
-    def free_for(self, job: Job) -> int:
-        """Return how many of the free cores the initiator of the job may hold."""
-        return self._left[job.initiator.party_id].cores_of(self.free.cores)
+    def free_for(self, unit: UnitOfWork, job: Job) -> int:
+        """Return how many of the free cores of its engine the initiator of the job may hold."""
+        free = self._free.get(engine_for(unit, job), Claim())
+        return self._left[job.initiator.party_id].cores_of(free.cores)
 
     def takes(self, unit: UnitOfWork, job: Job) -> bool:
-        """Promise a job what all its seats here need; False if there is less, if its initiator may not hold so much, or
-        if it is kept for the head."""
-        if not fits(job.asked, self.free) or not self._may_hold(job, job.asked):
+        """Promise a job what all its seats here need; False if there is less on one of its engines, if its initiator
+        may not hold so much, or if it is kept for a head."""
+        if not self._has(asked_by_engine(unit, job)) or not self._may_hold(job, job.asked):
             return False
         needed = needed_here(unit, job)
-        if not fits(needed, self.free) or not self._may_hold(job, needed) or self._is_kept_from(job, needed):
+        in_all = sum_of(needed.values())
+        if not self._has(needed) or not self._may_hold(job, in_all) or self._is_kept_from(job, needed):
             return False
-        self.free = Claim(
-            self.free.cores - needed.cores, self.free.memory - needed.memory, gpus=self.free.gpus - needed.gpus
-        )
-        self._left[job.initiator.party_id] = self._left[job.initiator.party_id].after(needed)
+        for engine, claim in needed.items():
+            free = self._free.get(engine, Claim())
+            self._free[engine] = Claim(
+                free.cores - claim.cores, free.memory - claim.memory, gpus=free.gpus - claim.gpus
+            )
+        self._left[job.initiator.party_id] = self._left[job.initiator.party_id].after(in_all)
         return True
+
+    def _has(self, asked: Mapping[str, Claim]) -> bool:
+        return all(fits(claim, self._free.get(engine, Claim())) for engine, claim in asked.items())
 
     def _may_hold(self, job: Job, claim: Claim) -> bool:
         return self._left[job.initiator.party_id].admits(claim)
 
-    def _is_kept_from(self, job: Job, needed: Claim) -> bool:
-        if self._head is None or _goes_first(job, self._head):
-            return False
-        if job.job_id == self._head.job_id:
-            self._head = None
-        elif takes_from(needed, self._head_needs, self.free):
-            self._passes_left -= 1
-            return self._passes_left < 0
-        return False
+    def _is_kept_from(self, job: Job, needed: Mapping[str, Claim]) -> bool:
+        passed = []
+        for engine, claim in needed.items():
+            head = self._heads.get(engine)
+            if head is None or _goes_first(job, head.job):
+                continue
+            if head.job.job_id == job.job_id:
+                del self._heads[engine]
+            elif takes_from(claim, head.needs, self._free.get(engine, Claim())):
+                passed.append(head)
+        for head in passed:
+            head.passes_left -= 1
+        return any(head.passes_left < 0 for head in passed)
 
 
 def _goes_first(job: Job, head: Job) -> bool:

@@ -121,7 +121,7 @@ class Operator:
 
     def _held(self, tx: Transaction) -> Held:
         jobs, elastic = tuple(job for job in tx.unfinished_jobs() if job.holds), tx.elastic_workers()
-        used = (*(job.claim.engine for job in jobs), *(worker.engine for worker in elastic))
+        used = (*(name for job in jobs for name in job.claim.by_engine()), *(worker.engine for worker in elastic))
         states = map(tx.engine, dict.fromkeys((*self._context.engines, *used)))
         return Held(tuple(one for one in states if one is not None), jobs, elastic)
 

@@ -6,7 +6,7 @@ an elastic worker come free only in the transaction that stores its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fate_flow.core.model.job import Claim, EngineState, Job, JobKey, Task, TaskKey, Worker
@@ -23,7 +23,7 @@ from fate_flow.services.workers.ending import dismiss
 from fate_flow.services.workers.holding import left_for
 from fate_flow.services.workers.launching import A_MOMENT, forget_old, launch_later, new_worker
 from fate_flow.services.workers.needs import with_devices
-from fate_flow.services.workers.placement import engine_for, request_of_task_at
+from fate_flow.services.workers.placement import asks_of, request_of_task_at
 
 PENDING_LASTS = 8_000
 """How long a request stays pending without being repeated, in ms beyond four pauses (`retry_wait`): the longest time
@@ -57,10 +57,10 @@ def _pending_on(unit: UnitOfWork, engine: str) -> Iterator[Job]:
     head = unit.tx.first_pending(oldest)
     if head is None:
         return
-    if engine_for(unit, head) == engine:
+    if asks_of(unit, head, engine):
         yield head
     for seat in unit.tx.pending_requests(oldest):
-        if seat.key != head.key and engine_for(unit, seat) == engine:
+        if seat.key != head.key and asks_of(unit, seat, engine):
             yield seat
 
 
@@ -173,7 +173,7 @@ def _next_in(
 def _left_for_job(unit: UnitOfWork, job_id: str, engine: str) -> Left:
     """Return how much more of this engine the job may hold."""
     seats, workers = unit.tx.jobs_here(job_id), unit.tx.elastic_workers()
-    claimed = sum(seat.claim.cores for seat in seats if seat.holds and seat.claim.engine == engine)
+    claimed = sum(seat.claim.by_engine().get(engine, Claim()).cores for seat in seats if seat.holds)
     elastic = sum(one.cores for one in workers if one.task.job_id == job_id and one.engine == engine)
     most = unit.context.engines.size_of(engine).job_limit
     of_job = HoldLimit(Held.CORES, most, most - claimed - elastic, is_granted=False)
@@ -183,14 +183,19 @@ def _left_for_job(unit: UnitOfWork, job_id: str, engine: str) -> Left:
 # ---------------------------------------------------------------------- stopping them
 
 
-def reclaim_capacity(unit: UnitOfWork, engine: EngineState, needed: Claim) -> bool:
-    """Stop elastic workers so that `needed` comes free for a waiting job; return whether that is enough.
+def reclaim_capacity(unit: UnitOfWork, needs: Sequence[tuple[EngineState, Claim]]) -> bool:
+    """Stop elastic workers so that what a waiting job needs of each of these engines comes free; return whether that is
+    enough.
 
-    If even all of them are not enough, none is stopped: the job waits for other jobs as well, and asks again."""
-    chosen, is_enough = to_lend(shortfall(needed, engine), _elastic_on(unit, engine))
-    if is_enough:
-        _lend(unit, chosen)
-    return is_enough
+    If even all of them are not enough on one engine, none is stopped: the job waits for other jobs as well, and asks
+    again."""
+    chosen, enough = zip(
+        *(to_lend(shortfall(needed, engine), _elastic_on(unit, engine)) for engine, needed in needs), strict=True
+    )
+    if all(enough):
+        for workers in chosen:
+            _lend(unit, workers)
+    return all(enough)
 
 
 def reclaim_from(unit: UnitOfWork, initiator: str, missing: Claim) -> bool:

@@ -39,6 +39,7 @@ from fate_flow.services.workers.launch_orders import launch_order
 from fate_flow.services.workers.moves import exit_worker, move_federated, move_party_task, place_fields, read_again
 from fate_flow.services.workers.needs import with_devices
 from fate_flow.services.workers.outputs import publish_outputs, why_unknown
+from fate_flow.services.workers.placement import known_placement, placement_of_task
 from fate_flow.services.workers.recorded_workers import record_order
 from fate_flow.services.workers.reports import tell_initiator
 
@@ -59,8 +60,10 @@ def start_worker(unit: UnitOfWork, job: Job, task: Task, without: tuple[str, ...
     if why := why_not_now(unit, spec, task.key):
         finish_party_task(unit, task, Reason.NOT_ALLOWED, why)
         return Answer(data=report_of(read_again(unit, task)))
-    engine = job.claim.engine
-    if why := unit.why_no_engine(engine) or _publish_upstream(unit, spec, task.key):
+    engine = _engine_for(unit, spec, job, task)
+    if why := (
+        unit.why_no_engine(engine) or _why_nothing_held(job, engine) or _publish_upstream(unit, spec, task.key)
+    ):
         finish_party_task(unit, task, Reason.LAUNCH_FAILED, why)
         return Answer(data=report_of(read_again(unit, task)))
     if why := count_uses(unit, spec, task.key):
@@ -76,6 +79,20 @@ def start_worker(unit: UnitOfWork, job: Job, task: Task, without: tuple[str, ...
             break                     # if an input is missing for one worker, it is missing for all
         _launch(unit, worker, now, spec)
     return Answer(data=report_of(read_again(unit, task)))
+
+
+def _engine_for(unit: UnitOfWork, spec: JobSpec, job: Job, task: Task) -> str:
+    """Return the engine for the workers of a share. The engine of the job is the one on which it has reserved."""
+    of_task = placement_of_task(unit.context, spec, spec.tasks[task.key.name], task.key.party)
+    if of_task is None or of_task.engine == known_placement(unit.context, spec, task.key.party).engine:
+        return job.claim.engine
+    return of_task.engine or unit.context.engines.default
+
+
+def _why_nothing_held(job: Job, engine: str) -> str:
+    if engine in job.claim.by_engine():
+        return ""
+    return f"the job has reserved nothing on engine {engine}, where the configuration has this task now"
 
 
 def _fixed(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> list[tuple[int, int | None]]:

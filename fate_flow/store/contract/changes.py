@@ -91,7 +91,7 @@ def new_job(job: Job) -> Job:
 def needed_by(job: Job) -> Claim:
     """Return what the row of a job has of what it needs: no reservation of it."""
     asked = job.asked
-    return Claim(asked.cores, asked.memory, engine=asked.engine, gpus=asked.gpus)
+    return Claim(asked.cores, asked.memory, engine=asked.engine, gpus=asked.gpus, elsewhere=asked.elsewhere)
 
 
 def by_role(job: Job) -> tuple[Any, ...]:

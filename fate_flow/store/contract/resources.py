@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from fate_flow.core.model.job import EngineState, Hold, Job, JobKey
+from fate_flow.core.model.job import EnginePart, EngineState, Hold, Job, JobKey
 
 
 class Resources(Protocol):
@@ -26,10 +26,13 @@ class Resources(Protocol):
         """Set the totals of the engine with this name; reservations stay. Returns it as it is then."""
 
     def reserve(
-        self, key: JobKey, engine: str, cores: int, memory: int, token: str, round_number: int, at: int, gpus: int = 0
+        self, key: JobKey, engine: str, cores: int, memory: int, token: str, round_number: int, at: int, gpus: int = 0,
+        elsewhere: tuple[EnginePart, ...] = (),
     ) -> bool:  # fmt: skip
-        """Reserve in the rows of job and engine, both or none; False if the job holds something, or if the engine has
-        not enough or is unknown. The claim of the job names the engine."""
+        """Reserve in the rows of the job and of its engines, all or none; False if the job holds something, or if an
+        engine has not enough or is unknown. The claim of the job names the engines.
+
+        `cores`, `memory`, `gpus`: on all engines together; `elsewhere`: what of it is not on `engine`."""
 
     def lock_engine(self, name: str) -> None:
         """Let no other transaction that calls this for the engine go on before this one has ended. So what
@@ -52,7 +55,7 @@ class Resources(Protocol):
         """Renew a claim that was requested again in this reservation round or a later one: its lease begins again."""
 
     def give_back(self, key: JobKey, at_most_round: int | None, at: int) -> bool:
-        """Give a reservation back to its engine; False if nothing is held, or if it belongs to a round after
+        """Give a reservation back to its engines; False if nothing is held, or if it belongs to a round after
         `at_most_round`."""
 
     def pending(self, key: JobKey, asked: int, order: int | None = None) -> None:

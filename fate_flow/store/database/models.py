@@ -145,6 +145,8 @@ class JobRow(Base):
     f_gpus = IntegerField(default=0)
     f_asked_gpus = IntegerField(default=0)
     f_asked_engine = CharField(50, default="")
+    f_elsewhere = TextField(null=True)
+    f_asked_elsewhere = TextField(null=True)
     f_trace = CharField(32, default="")
 
     class Meta:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from fate_flow.core.model.history import HistoryEntry
-from fate_flow.core.model.job import Blocker, Command, Job, Seat, Task, Worker, WorkerPlace
+from fate_flow.core.model.job import Blocker, Command, EnginePart, Job, Seat, Task, Worker, WorkerPlace
 from fate_flow.core.model.resources import engine_named, name_in_fate
 from fate_flow.core.model.spec import Party
 from fate_flow.store.database.models import HistoryRow, JobRow, OutboxRow, SeatRow, TaskRow, WorkerRow
@@ -48,6 +48,15 @@ def _name_of(engine: str) -> str | None:
     return name_in_fate(engine) or None
 
 
+def parts_to_json(parts: tuple[EnginePart, ...]) -> str | None:
+    """Return the text of a column with the parts of a claim on other engines; None if there is none."""
+    return json.dumps([[one.engine, one.cores, one.memory, one.gpus] for one in parts]) if parts else None
+
+
+def _parts_of(text: str | None) -> tuple[EnginePart, ...]:
+    return tuple(EnginePart(*part) for part in json.loads(text)) if text else ()
+
+
 _PARTY: Mapping[str, Place] = {"role": "f_role", "party_id": "f_party_id"}
 _TASK_KEY: Mapping[str, Place] = {"name": "f_component_name", "version": "f_task_version", "party": _PARTY}
 
@@ -59,10 +68,12 @@ JOBS = RowMap(Job, JobRow, {
     "claim": {
         "token": "f_claim", "round_number": "f_claim_turn", "renewals": "f_claim_renewals",
         "taken_time": "f_apply_resource_time", "engine": Converted("f_engine_name", _engine_of, _name_of, None),
+        "elsewhere": Converted("f_elsewhere", _parts_of, parts_to_json, None),
     },
     "asked": {
         "cores": "f_asked_cores", "memory": "f_asked_memory",
         "gpus": "f_asked_gpus", "engine": Converted("f_asked_engine", _engine_of, name_in_fate, ""),
+        "elsewhere": Converted("f_asked_elsewhere", _parts_of, parts_to_json, None),
         "token": None, "round_number": None, "renewals": None, "taken_time": None,
     },
     "blocked_by": "f_lacks",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fate_flow.core.model.frozen import changed
-from fate_flow.core.model.job import Claim, EngineState, Hold, Job, JobKey, PendingRequest
+from fate_flow.core.model.job import Claim, EnginePart, EngineState, Hold, Job, JobKey, PendingRequest
 from fate_flow.core.model.status import JOB_END, JobStatus
 from fate_flow.core.planning.elastic import held_by
 from fate_flow.core.planning.queue import fits
@@ -47,22 +47,25 @@ class Resources(MemoryUnitOfWork):
         return new
 
     def reserve(
-        self, key: JobKey, engine: str, cores: int, memory: int, token: str, round_number: int, at: int, gpus: int = 0
+        self, key: JobKey, engine: str, cores: int, memory: int, token: str, round_number: int, at: int, gpus: int = 0,
+        elsewhere: tuple[EnginePart, ...] = (),
     ) -> bool:  # fmt: skip
-        state, row = self.engine(engine), self._jobs.rows.get(key)
-        if state is None or row is None or row.job.holds:
+        row = self._jobs.rows.get(key)
+        if row is None or row.job.holds:
             return False
         refuse("ck_job_holds", not token)
         refuse("ck_job_final", row.job.status in JOB_END)
-        needed = Claim(cores, memory, gpus=gpus)
-        if not has_capacity(state, needed):
-            return False
         claim = changed(
             row.job.claim, cores=cores, memory=memory, token=token, round_number=round_number, taken_time=at,
-            engine=engine, gpus=gpus,
+            engine=engine, gpus=gpus, elsewhere=elsewhere,
         )  # fmt: skip
+        taken = [(self.engine(name), needed) for name, needed in claim.by_engine().items()]
+        if any(state is None or not has_capacity(state, needed) for state, needed in taken):
+            return False
         self._change(row, claim=claim)
-        self._take(state, needed)
+        for state, needed in taken:
+            if state is not None:
+                self._take(state, needed)
         return True
 
     def lock_engine(self, name: str) -> None:
@@ -102,9 +105,9 @@ class Resources(MemoryUnitOfWork):
         if at_most_round is not None and claim.round_number > at_most_round:
             return False
         self._change(row, claim=changed(claim, token=""))
-        engine = self.engine(claim.engine)
-        if engine is not None:
-            self._come_back(engine, claim)
+        for name, held in claim.by_engine().items():
+            if (engine := self.engine(name)) is not None:
+                self._come_back(engine, held)
         return True
 
     def _take(self, engine: EngineState, needed: Claim) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from peewee import Case, Value, fn
 
-from fate_flow.core.model.job import EngineState, Hold, Job, JobKey
+from fate_flow.core.model.job import Claim, EnginePart, EngineState, Hold, Job, JobKey
 from fate_flow.core.model.resources import name_in_fate
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.contract.changes import MOST_PENDING
@@ -16,7 +16,7 @@ from fate_flow.store.database.json_text import to_json
 from fate_flow.store.database.models import BindingRow, IntakeRow, JobRow, PeerRow, WorkerRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit, insert_new, is_going_on, is_unfinished, job_is
-from fate_flow.store.database.rows import JOB_COLUMNS, date, job_of
+from fate_flow.store.database.rows import JOB_COLUMNS, date, job_of, parts_to_json
 from fate_flow.store.sql.jobs import Jobs
 from fate_flow.store.sql.unit import TakenBack
 
@@ -70,25 +70,28 @@ class Resources(Jobs):
         )
 
     def reserve(
-        self, key: JobKey, engine: str, cores: int, memory: int, token: str, round_number: int, at: int, gpus: int = 0
+        self, key: JobKey, engine: str, cores: int, memory: int, token: str, round_number: int, at: int, gpus: int = 0,
+        elsewhere: tuple[EnginePart, ...] = (),
     ) -> bool:  # fmt: skip
-        if self.engine(engine) is None:
+        parts = _by_name(Claim(cores, memory, engine=engine, gpus=gpus, elsewhere=elsewhere))
+        if any(self.engine(name) is None for name, _ in parts):
             return False
         claim = {
             JobRow.f_engine_name: name_in_fate(engine), JobRow.f_engine_type: COMPUTING, JobRow.f_cores: cores,
             JobRow.f_memory: memory, JobRow.f_remaining_cores: cores, JobRow.f_remaining_memory: memory,
             JobRow.f_resource_in_use: True, JobRow.f_apply_resource_time: at, JobRow.f_claim: token,
             JobRow.f_claim_turn: round_number, JobRow.f_gpus: gpus,
+            JobRow.f_elsewhere: parts_to_json(elsewhere),
         }  # fmt: skip
         free = job_is(key) & (JobRow.f_resource_in_use == False)  # noqa: E712
-        taken = taking(engine, cores, memory, gpus)
         # The row of the job first, as in `give_back`; with another order, the two could wait for each other.
         try:
             with self.savepoint():
                 if not hit(JobRow.update(claim).where(free)):
                     return False
-                if (cores or memory or gpus) and not hit(taken):
-                    raise TakenBack
+                for name, part in parts:
+                    if part != Claim() and not hit(taking(name, part.cores, part.memory, part.gpus)):
+                        raise TakenBack
         except TakenBack:
             return False
         return True
@@ -132,7 +135,8 @@ class Resources(Jobs):
             where &= JobRow.f_claim_turn <= at_most_round
         if not hit(JobRow.update({**_NO_CLAIM, JobRow.f_return_resource_time: at}).where(where)):
             return False
-        come_back(job.claim.engine, job.claim.cores, job.claim.memory, job.claim.gpus)
+        for name, part in _by_name(job.claim):
+            come_back(name, part.cores, part.memory, part.gpus)
         return True
 
     def pending(self, key: JobKey, asked: int, order: int | None = None) -> None:
@@ -166,6 +170,11 @@ class Resources(Jobs):
 
     def release_intake(self) -> bool:
         return hit(IntakeRow.delete().where(IntakeRow.f_name == INTAKE))
+
+
+def _by_name(claim: Claim) -> list[tuple[str, Claim]]:
+    """Return what of a claim is on each engine, by name: all transactions lock the rows of engines in this order."""
+    return sorted(claim.by_engine().items(), key=lambda one: one[0])
 
 
 _NO_CLAIM: dict[Any, Any] = {

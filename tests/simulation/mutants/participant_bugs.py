@@ -22,8 +22,8 @@ from tests.simulation.mutants import initiator_bugs
 
 
 def reserves_the_smallest_needs() -> AbstractContextManager[Any]:
-    def together(of_job: int, of_tasks: Any, at_once: int) -> int:
-        return of_job * at_once if set(of_tasks) <= {of_job} else sum(sorted(of_tasks)[:at_once])
+    def together(of_job: int, of_tasks: Any, at_once: int, is_exact: bool) -> int:
+        return of_job * at_once if not is_exact and set(of_tasks) <= {of_job} else sum(sorted(of_tasks)[:at_once])
 
     return patch.object(resources, "_together", together)
 
@@ -31,8 +31,8 @@ def reserves_the_smallest_needs() -> AbstractContextManager[Any]:
 def reserves_for_one_task() -> AbstractContextManager[Any]:
     """As many as run at once are forgotten where tasks have needs of their own."""
 
-    def together(of_job: int, of_tasks: Any, at_once: int) -> int:
-        return of_job * at_once if set(of_tasks) <= {of_job} else max(of_tasks)
+    def together(of_job: int, of_tasks: Any, at_once: int, is_exact: bool) -> int:
+        return of_job * at_once if not is_exact and set(of_tasks) <= {of_job} else max(of_tasks, default=0)
 
     return patch.object(resources, "_together", together)
 

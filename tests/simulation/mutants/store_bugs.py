@@ -70,6 +70,31 @@ def cores_come_back_to_the_default_engine() -> AbstractContextManager[Any]:
     return patch.object(MemoryTransaction, "_come_back", come_back)
 
 
+def what_is_on_other_engines_stays_there() -> AbstractContextManager[Any]:
+    """Only the engine of the job gets its part back."""
+    keep, engine_of = MemoryTransaction.give_back, MemoryTransaction.engine
+
+    def give_back(self: Any, key: Any, at_most_round: int | None, at: int) -> bool:
+        own = self.job(key).claim.engine
+
+        def engine(self: Any, name: str) -> Any:
+            return engine_of(self, name) if name == own else None
+
+        with patch.object(MemoryTransaction, "engine", engine):
+            return keep(self, key, at_most_round, at)
+
+    return patch.object(MemoryTransaction, "give_back", give_back)
+
+
+def the_engine_of_the_job_reserves_all() -> AbstractContextManager[Any]:
+    keep = MemoryTransaction.reserve
+
+    def reserve(self: Any, *given: Any) -> bool:
+        return keep(self, *given[:8])
+
+    return patch.object(MemoryTransaction, "reserve", reserve)
+
+
 def apply_takes_again() -> AbstractContextManager[Any]:
     """A repeated apply reserves a second time."""
     keep = MemoryTransaction.renew_claim

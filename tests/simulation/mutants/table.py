@@ -53,6 +53,7 @@ _APPROVALS = _HOLDS | {"holds": 0.0, "approvals": 1.0}
 _STALLS = {"servers": 2, "trouble": 0.8, "troubles": (stall,), "longest_task": 8_000}
 _GPUS = {"gpus": 0.7}
 _NEEDS = {"needs": 1.0, "cores": 6}
+_BESIDE = _NEEDS | _GPUS
 _CROWD = {"is_crowded": True, "has_echoes": True, "parties": 4, "cores": 2, "longest_task": 400}
 _BROKEN = {"broken": 0.3, "rate": 0.07}
 _SLOW_STOPS = _BROKEN | {"delay": 200, "longest_stop": 20_000, "reruns": 0.0}
@@ -96,6 +97,8 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("cores come back twice", store_bugs.cores_come_back_twice, first=5),
         Mutant("GPUs come back twice", store_bugs.gpus_come_back_twice, _GPUS),
         Mutant("cores come back to the default engine", store_bugs.cores_come_back_to_the_default_engine, _GPUS),
+        Mutant("what is on other engines stays there", store_bugs.what_is_on_other_engines_stays_there, _BESIDE),
+        Mutant("the engine of the job reserves all", store_bugs.the_engine_of_the_job_reserves_all, _BESIDE),
         Mutant("a job reserves the smallest needs of its tasks", participant_bugs.reserves_the_smallest_needs, _NEEDS),
         Mutant("a job reserves what one of its tasks needs", participant_bugs.reserves_for_one_task, _NEEDS),
         Mutant("two workers have one device", program_bugs.two_workers_have_one_device, _GPUS | _ELASTIC),

@@ -38,7 +38,7 @@ class CapacityRules(Rules):
         seen.engines, seen.is_dirty = engines, False
         self._check_devices(party, seen)
         elastic = [(one.engine, held_by(one)) for one in seen.elastic.values()]
-        held = [*((one.engine, one) for one in seen.held.values()), *elastic]
+        held = [*(part for one in seen.held.values() for part in one.by_engine().items()), *elastic]
         for name, engine in engines.items():
             claims = [claim for there, claim in held if there == name]
             cores, memory = sum(one.cores for one in claims), sum(one.memory for one in claims)
@@ -62,19 +62,24 @@ class CapacityRules(Rules):
             self._fail(f"two workers of party {party.party_id} have {twice}")
 
     def check_needs(self, party: SimParty, worker: FakeWorker, living: Iterable[FakeWorker], job: Job | None) -> None:
-        """The tasks of a job that run at once need no more than it has reserved. Workers of programs share the need of
-        their task, rounded up, and some hold what they need themselves."""
+        """The tasks of a job that run at once on an engine need no more than it has reserved there. Workers of programs
+        share the need of their task, rounded up, and some hold what they need themselves."""
         if job is None or not job.holds or worker.is_stopped:
             return
         theirs = [
             one.order for one in (worker, *(other for other in living if other is not worker))
             if (one.task.job_id, one.task.party) == (job.job_id, job.party) and one.order.program is None
         ]  # fmt: skip
-        needed = [sum(amounts) for amounts in zip(*(_need(one) for one in theirs), strict=True)]
-        if any(need > held for need, held in zip(needed, _amount(job.claim), strict=False)):
-            self._fail(f"tasks of {job.key} need {needed} at once, it has reserved {_amount(job.claim)}")
+        there = job.claim.by_engine()
+        for engine in {one.worker.engine for one in theirs}:
+            needs = [_need(one) for one in theirs if one.worker.engine == engine]
+            needed = [sum(amounts) for amounts in zip(*needs, strict=True)]
+            held = _amount(there.get(engine, Claim()))
+            if any(need > amount for need, amount in zip(needed, held, strict=True)):
+                self._fail(f"tasks of {job.key} need {needed} at once on {engine}, it has reserved {held} there")
         if len({_need(one) for one in theirs}) > 1:
             self._world.acted["unequal tasks at once"] += 1
+        self._world.acted["tasks beside their jobs"] += worker.order.worker.engine != job.claim.engine
 
     def check_elastic(
         self, party: SimParty, seen: Seen, changes: Changes, refused: set[JobKey], has_released: bool
@@ -108,17 +113,15 @@ class CapacityRules(Rules):
                 )
 
     def _check_made_way(self, party: SimParty, seen: Seen, job: Job, elastic: Iterable[Worker]) -> None:
-        name = engine_of(job)
-        engine, held = seen.engines[name], [one for one in elastic if one.engine == name]
-        seats = [
-            one.asked for one in seen.jobs.values()
-            if one.job_id == job.job_id and not one.holds and engine_of(one) == name
-        ]  # fmt: skip
-        needed = _amounts(seats)
-        every = [_amount(held_by(one)) for one in held]
-        going = [_amount(held_by(one)) for one in held if one.is_stopping]
-        is_short = not fits(job.asked, engine.free)
-        if is_short and _is_enough(engine, needed, every) and not _is_enough(engine, needed, going):
+        short = [name for name, asked in asked_of(job).items() if not fits(asked, seen.engines[name].free)]
+        could, does = [], []
+        for name in short:
+            engine, held = seen.engines[name], [one for one in elastic if one.engine == name]
+            seats = (one for one in seen.jobs.values() if one.job_id == job.job_id and not one.holds)
+            needed = _amounts(asked_of(one).get(name, Claim()) for one in seats)
+            could.append(_is_enough(engine, needed, [_amount(held_by(one)) for one in held]))
+            does.append(_is_enough(engine, needed, [_amount(held_by(one)) for one in held if one.is_stopping]))
+        if short and all(could) and not all(does):
             self._fail(f"{job.key} was refused for what elastic workers of party {party.party_id} hold, and they stay")
 
     def sends_capacity_notices(self, party: SimParty, notifier: str, hints: Sequence[Command]) -> None:
@@ -132,9 +135,9 @@ class CapacityRules(Rules):
                 self._fail(f"that there is capacity for {hint.job_id} was stored in the outbox")
             for row in (one for one in self.seen(party).jobs.values() if one.job_id == hint.job_id):
                 self._check_notices(notifier, row, hint)
-                name = engine_of(row)
-                for what, amount in zip(("cores", "memory", "gpus"), _amount(row.asked), strict=True):
-                    promised[f"{name} {what}"] += amount
+                for name, asked in asked_of(row).items():
+                    for what, amount in zip(("cores", "memory", "gpus"), _amount(asked), strict=True):
+                        promised[f"{name} {what}"] += amount
         for name, engine in engines.items():
             free = {"cores": engine.remaining_cores, "memory": engine.remaining_memory, "gpus": engine.remaining_gpus}
             if any(promised[f"{name} {what}"] > max(0, free[what]) for what in free):
@@ -149,9 +152,9 @@ class CapacityRules(Rules):
             self._fail(f"{row.key} was told of capacity again and again, and has not asked since")
 
 
-def engine_of(job: Job) -> str:
-    """The engine on which a seat reserves."""
-    return job.asked.engine or LOCAL
+def asked_of(job: Job) -> dict[str, Claim]:
+    """What a seat asks of each engine."""
+    return job.asked.by_engine(LOCAL)
 
 
 def _need(order: LaunchOrder) -> tuple[int, int, int]:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
-from fate_flow.core.model.job import Job, JobKey
+from fate_flow.core.model.job import Claim, Job, JobKey
 from fate_flow.core.model.policy import PolicyEvent
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TASK_END, JobStatus, SeatStatus, TaskStatus, WorkerStatus
-from tests.simulation.rules.capacity import engine_of
+from tests.simulation.rules.capacity import asked_of
 from tests.simulation.rules.rows import BY_POLICY, Rules, Seen
 
 if TYPE_CHECKING:
@@ -64,8 +64,10 @@ class SettledRules(Rules):
         """It waits, and some party has less in all than all its seats there ask for."""
         for party in self._world.parties.values():
             rows = [job for job in self.seen(party).jobs.values() if job.job_id == job_id]
-            sizes = party.sizes.items()
-            is_short = any(_is_beyond(size, [row for row in rows if engine_of(row) == name]) for name, size in sizes)
+            is_short = any(
+                _is_beyond(size, [asked_of(row).get(name, Claim()) for row in rows])
+                for name, size in party.sizes.items()
+            )  # fmt: skip
             if is_short and all(row.status is JobStatus.WAITING for row in rows):
                 return True
         return False
@@ -290,6 +292,6 @@ def _unsettled_rows(party_id: str, seen: Seen) -> str:
     return ""
 
 
-def _is_beyond(size: EngineSize, rows: list[Job]) -> bool:
-    cores, memory = sum(row.asked.cores for row in rows), sum(row.asked.memory for row in rows)
-    return cores > size.cores or memory > size.memory > 0 or sum(row.asked.gpus for row in rows) > size.gpus
+def _is_beyond(size: EngineSize, asked: list[Claim]) -> bool:
+    cores, memory = sum(one.cores for one in asked), sum(one.memory for one in asked)
+    return cores > size.cores or memory > size.memory > 0 or sum(one.gpus for one in asked) > size.gpus

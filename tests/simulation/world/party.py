@@ -13,6 +13,7 @@ from fate_flow.core.model.job import Command, CommandKind, EngineState
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.resources import LOCAL, EngineSize
 from fate_flow.core.model.spec import JobParameters
+from fate_flow.core.quotas.queues import Placement, QueueRule, Queues
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.jobspec.ceilings import NO_CEILINGS
 from fate_flow.peers.send_queue import Jobs
@@ -89,6 +90,11 @@ class SimParty:
         """Of each of its engines, the default first."""
         return {LOCAL: self.size, **({} if self.with_gpus is None else {WITH_GPUS: self.with_gpus})}
 
+    @property
+    def _queues(self) -> dict[str, QueueRule]:
+        """The words by which tasks go to the one engine or to the other."""
+        return {"plain": QueueRule(Placement(LOCAL)), "rich": QueueRule(Placement(WITH_GPUS))} if self.with_gpus else {}
+
     def any_server(self) -> Server | None:
         """One that takes requests, as a balancer before them would choose it."""
         up = [server for server in self.servers if server.http.is_up]
@@ -145,6 +151,7 @@ class SimParty:
             ceilings=world.ceilings_at.get(self.party_id, NO_CEILINGS), program_policy=_Open(), approval=world.approval,
             fresh_salt=lambda: f"{world.salts.getrandbits(256):064x}",
             fresh_trace=lambda: f"{world.salts.getrandbits(128):032x}",
+            queues=Queues(self.party_id, self._queues),
             keeps_record=world.keeps_record, quotas=Quotas(self.party_id, PartyQuota(cores_share=world.cores_share)),
         )  # fmt: skip
 

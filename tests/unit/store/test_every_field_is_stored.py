@@ -34,7 +34,7 @@ def value_of(hint: Any) -> st.SearchStrategy[Any]:
     if get_origin(hint) is UnionType:
         return st.one_of([value_of(one) for one in get_args(hint)])
     if get_origin(hint) is tuple:
-        return st.lists(texts, max_size=3).map(tuple)
+        return st.lists(value_of(get_args(hint)[0]), max_size=3).map(tuple)
     if get_origin(hint) is Mapping:
         return st.dictionaries(texts, st.integers(0, BIG), max_size=3)
     if isinstance(hint, type) and issubclass(hint, Enum):

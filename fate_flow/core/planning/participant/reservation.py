@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fate_flow.core.model.approval import Approval, Consent
@@ -91,7 +91,16 @@ class PendingHead:
     """The seat at the head of the pending requests at this party."""
 
     job: Job
-    needed: Claim        # what all seats of its job here still have to reserve
+    needed: Claim        # what all seats of its job here still have to reserve on this engine
+
+
+@dataclass(frozen=True)
+class ApplyThere:
+    """One engine on which a job reserves: what it has, what the job asks of it, and who is at the head there."""
+
+    engine: EngineState
+    asked: Claim
+    head: PendingHead | None
 
 
 @dataclass(frozen=True)
@@ -100,8 +109,7 @@ class ApplyView:
 
     job: Job
     order: int | None            # the job's place in its initiator's queue, as the command states it
-    engine: EngineState | None
-    head: PendingHead | None
+    places: tuple[ApplyThere, ...]     # each registered engine on which it reserves
     most_passes: int             # how often a head may be passed
 
 
@@ -114,41 +122,59 @@ class StandBehind:
 
 @dataclass(frozen=True)
 class Reserve:
-    """Reserve, if the capacity suffices; `passed`: the head that the job passes, and that counts it."""
+    """Reserve, if the capacity suffices; `passed`: the heads that the job passes, and that count it."""
 
-    passed: Job | None = None
+    passed: tuple[Job, ...] = ()
 
 
 def plan_apply(view: ApplyView) -> StandBehind | Reserve:
-    """Decide whether the job may take capacity before the head of the pending requests."""
-    head = _who_would_be_blocked(view)
-    if head is None or head.pending.passes < view.most_passes:
-        return Reserve(passed=head)
-    # The text does not name the older job, because it may belong to a third party.
-    passes = counted(head.pending.passes, "time")
-    return StandBehind(f"keeps its capacity for an older job, which has been passed there {passes}")
+    """Decide whether the job may take capacity before the heads of the pending requests."""
+    passed = {head.key: head for head in _who_would_be_blocked(view)}
+    for head in passed.values():
+        if head.pending.passes >= view.most_passes:
+            # The text does not name the older job, because it may belong to a third party.
+            passes = counted(head.pending.passes, "time")
+            return StandBehind(f"keeps its capacity for an older job, which has been passed there {passes}")
+    return Reserve(tuple(passed.values()))
 
 
-def _who_would_be_blocked(view: ApplyView) -> Job | None:
-    """Return the seat at the head of the pending requests here, if this job takes capacity from it.
+def _who_would_be_blocked(view: ApplyView) -> Iterator[Job]:
+    """Yield the seats at the heads of the pending requests here from which this job takes capacity.
 
-    Returns None if there is no such seat, if this job waits for longer or does not fit, if the head could not be
-    served even by an idle engine, or if both have the same initiator and its queue has this job first."""
-    job, engine, order = view.job, view.engine, view.order
-    if engine is None or view.head is None or view.head.job.job_id == job.job_id:
-        return None
-    head, needed = view.head.job, view.head.needed
+    There is none if this job does not fit on all its engines. A head does not count if this job waits for longer, if
+    the head could not be served even by an idle engine, or if both have the same initiator and its queue has this job
+    first."""
+    if not all(fits(there.asked, there.engine.free) for there in view.places):
+        return
+    for there in view.places:
+        if there.head is not None and not _goes_before(view, there.head.job):
+            needed = there.head.needed
+            if fits(needed, there.engine.in_all) and takes_from(there.asked, needed, there.engine.free):
+                yield there.head.job
+
+
+def _goes_before(view: ApplyView, head: Job) -> bool:
+    job, order = view.job, view.order
+    if job.job_id == head.job_id:
+        return True
     if job.pending.since and (job.pending.since, job.job_id) < (head.pending.since, head.job_id):
-        return None
-    if order is not None and order < head.queue_key and job.initiator.party_id == head.initiator.party_id:
-        return None
-    is_possible = fits(job.asked, engine.free) and fits(needed, engine.in_all)
-    return head if is_possible and takes_from(job.asked, needed, engine.free) else None
+        return True
+    return order is not None and order < head.queue_key and job.initiator.party_id == head.initiator.party_id
 
 
-def still_needed(seats: Iterable[Job]) -> Claim:
-    """Return what the seats of one job at this party still have to reserve together."""
-    return sum_of(seat.asked for seat in seats if not seat.holds and not seat.is_final)
+def still_needed(seats: Iterable[Job], default: str) -> dict[str, Claim]:
+    """Return what the seats of one job at this party still have to reserve together on each engine; `default`: the name
+    of the default one."""
+    return by_engine((seat for seat in seats if not seat.holds and not seat.is_final), default)
+
+
+def by_engine(seats: Iterable[Job], default: str) -> dict[str, Claim]:
+    """Return what all these seats ask for together on each engine."""
+    found: dict[str, list[Claim]] = {}
+    for seat in seats:
+        for engine, claim in seat.asked.by_engine(default).items():
+            found.setdefault(engine, []).append(claim)
+    return {engine: sum_of(claims) for engine, claims in found.items()}
 
 
 def granted(job: Job, free_cores: int, lease_milliseconds: int) -> Answer:
@@ -171,26 +197,28 @@ class Shortage:
     is_lasting: bool = False
 
 
-def shortage(job: Job, seats: Iterable[Job], engine: EngineState, *, is_own: bool) -> Shortage:
-    """Return what the engine has too little of for the job.
+def shortage(asked: Claim, of_job: Claim, engine: EngineState, *, is_own: bool, names_it: bool = False) -> Shortage:
+    """Return what the engine has too little of for what a seat asks of it.
 
-    `seats`: all of the job at this party; `is_own`: the initiator is a seat of this party. Other parties may learn the
-    number of cores, because initiators plan their queues by it, and that of GPUs, which they ask for in the same way.
-    They do not plan by memory, so only this party's own users learn its size."""
-    why = _shortage_text(job, engine, is_own=is_own)
-    if fits(sum_of(seat.asked for seat in seats), engine.in_all):
+    `of_job`: what all seats of the job at this party ask of it; `is_own`: the initiator is a seat of this party. Other
+    parties may learn the number of cores, because initiators plan their queues by it, and that of GPUs, which they ask
+    for in the same way. They do not plan by memory, so only this party's own users learn its size, and which engine it
+    is (`names_it`: there are several)."""
+    where = f" on engine {engine.name}" if is_own and names_it else ""
+    why = _shortage_text(asked, engine, where, is_own=is_own)
+    if fits(of_job, engine.in_all):
         return Shortage(why)
     return Shortage(f"{why}: the job asks for more than it has in all", is_lasting=True)
 
 
-def _shortage_text(job: Job, engine: EngineState, *, is_own: bool) -> str:
-    if engine.free_cores < job.asked.cores:
-        return f"has {engine.free_cores} of {engine.cores} cores free, {job.asked.cores} asked"
-    if engine.free.gpus < job.asked.gpus:
-        return f"has {engine.free.gpus} of {counted(engine.gpus, 'GPU')} free, {job.asked.gpus} asked"
+def _shortage_text(asked: Claim, engine: EngineState, where: str, *, is_own: bool) -> str:
+    if engine.free_cores < asked.cores:
+        return f"has {engine.free_cores} of {engine.cores} cores free{where}, {asked.cores} asked"
+    if engine.free.gpus < asked.gpus:
+        return f"has {engine.free.gpus} of {counted(engine.gpus, 'GPU')} free{where}, {asked.gpus} asked"
     if is_own:
-        return f"has {engine.free.memory} of {engine.memory} MB of memory free, {job.asked.memory} asked"
-    return f"has too little memory free, {job.asked.memory} MB asked"
+        return f"has {engine.free.memory} of {engine.memory} MB of memory free{where}, {asked.memory} asked"
+    return f"has too little memory free, {asked.memory} MB asked"
 
 
 def beyond_limit(why: str, seats: Iterable[Job], limit: HoldLimit) -> Shortage:

@@ -14,6 +14,7 @@ from fate_flow.core.model.job import (
     NOT_READY,
     Answer,
     Claim,
+    EnginePart,
     EngineState,
     Hold,
     Job,
@@ -22,6 +23,7 @@ from fate_flow.core.model.job import (
 )
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.participant.reservation import (
+    ApplyThere,
     ApplyView,
     PendingHead,
     Reserve,
@@ -132,7 +134,8 @@ def head(needed: int = 4, passes: int = 0, **fields: Any) -> PendingHead:
 
 def view(first: PendingHead | None, order: int | None = None, **fields: Any) -> ApplyView:
     """The job asks for two of four free cores, of eight."""
-    return ApplyView(waiting(**fields), order, ENGINE, first, most_passes=3)
+    job = waiting(**fields)
+    return ApplyView(job, order, (ApplyThere(ENGINE, job.asked, first),), most_passes=3)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +143,7 @@ def view(first: PendingHead | None, order: int | None = None, **fields: Any) -> 
     [
         (view(None), False),
         (view(head()), True),
-        (replace(view(head()), engine=None), False),
+        (replace(view(head()), places=()), False),
         (view(replace(head(), job=waiting(pending=PendingRequest(100, 100)))), False),   # its own request
         (view(head(needed=2)), False),                                     # enough is left for both
         (view(head(needed=8)), True),
@@ -156,12 +159,31 @@ def view(first: PendingHead | None, order: int | None = None, **fields: Any) -> 
     ],
 )  # fmt: skip
 def test_a_job_that_takes_what_the_head_waits_for_passes_it(case: ApplyView, is_passing: bool) -> None:
-    expected = case.head.job if is_passing and case.head is not None else None
-    assert plan_apply(case) == Reserve(passed=expected)
+    expected = [one.head.job for one in case.places if is_passing and one.head is not None]
+    assert plan_apply(case) == Reserve(passed=tuple(expected))
+
+
+def on_two_engines(cores: int, *heads: PendingHead | None) -> ApplyView:
+    """The job asks for two of four free cores on each of two engines, of one more with `cores`."""
+    parts = (EnginePart("slurm", cores),)
+    job = waiting(asked=Claim(2 + cores, 0, elsewhere=parts))
+    engines = (ENGINE, replace(ENGINE, name="slurm"))
+    asked = job.asked.by_engine(ENGINE.name)
+    places = (ApplyThere(engine, asked[engine.name], one) for engine, one in zip(engines, heads, strict=True))
+    return ApplyView(job, None, tuple(places), most_passes=3)
+
+
+def test_a_job_on_two_engines_passes_the_heads_of_both_each_once() -> None:
+    other = replace(head(), job=replace(head().job, key=JobKey("20260101000009", HOST)))
+    assert plan_apply(on_two_engines(2, head(), other)) == Reserve((head().job, other.job))
+    assert plan_apply(on_two_engines(2, head(), head())) == Reserve((head().job,)), "one job is at both heads"
+    assert plan_apply(on_two_engines(2, None, other)) == Reserve((other.job,))
+    assert isinstance(plan_apply(on_two_engines(2, None, head(passes=3))), StandBehind)
+    assert plan_apply(on_two_engines(5, head(passes=3), None)) == Reserve(), "it does not fit on slurm"
 
 
 def test_a_head_that_was_passed_as_often_as_allowed_keeps_the_capacity() -> None:
-    assert plan_apply(view(head(passes=2))) == Reserve(passed=head(passes=2).job)
+    assert plan_apply(view(head(passes=2))) == Reserve((head(passes=2).job,))
     text = "keeps its capacity for an older job, which has been passed there 3 times"
     assert plan_apply(view(head(passes=3))) == StandBehind(text)
     assert plan_apply(view(head(passes=3), pending=PendingRequest(99, 120))) == Reserve()
@@ -172,8 +194,14 @@ def test_seats_that_hold_or_have_ended_need_nothing_more() -> None:
         waiting(asked=Claim(2, 10)), waiting(asked=Claim(3, 20)), waiting(asked=Claim(9, 9), claim=HELD),
         a_job(JobStatus.CANCELED, HOST, asked=Claim(9, 9)),
     ]  # fmt: skip
-    assert still_needed(seats) == Claim(5, 30)
-    assert still_needed([]) == Claim()
+    assert still_needed(seats, "local") == {"local": Claim(5, 30)}
+    assert still_needed([], "local") == {}
+
+
+def test_what_seats_need_is_counted_for_each_engine() -> None:
+    parts = (EnginePart("slurm", 2, 5, 1),)
+    seats = [waiting(asked=Claim(3, 10, gpus=1, elsewhere=parts)), waiting(asked=Claim(4, 20, engine="slurm"))]
+    assert still_needed(seats, "local") == {"local": Claim(1, 5), "slurm": Claim(6, 25, gpus=1)}
 
 
 def test_the_answer_to_a_granted_apply_states_the_lease_in_seconds() -> None:
@@ -198,14 +226,19 @@ def test_the_answer_to_a_granted_apply_states_the_lease_in_seconds() -> None:
     ],
 )  # fmt: skip
 def test_a_shortage_says_what_is_missing(asked: Claim, is_own: bool, expected: Shortage) -> None:
-    job = waiting(asked=asked)
-    assert shortage(job, [job], ENGINE, is_own=is_own) == expected
+    assert shortage(asked, asked, ENGINE, is_own=is_own) == expected
+
+
+def test_only_own_users_learn_which_of_several_engines_is_short() -> None:
+    asked = Claim(5, 0)
+    assert shortage(asked, asked, ENGINE, is_own=False, names_it=True).why == "has 4 of 8 cores free, 5 asked"
+    own = shortage(asked, asked, ENGINE, is_own=True, names_it=True).why
+    assert own == f"has 4 of 8 cores free on engine {ENGINE.name}, 5 asked"
 
 
 def test_all_seats_of_a_job_together_may_be_too_large() -> None:
-    job = waiting(asked=Claim(5, 0))
-    assert not shortage(job, [job], ENGINE, is_own=False).is_lasting
-    assert shortage(job, [job, waiting(asked=Claim(4, 0), claim=HELD)], ENGINE, is_own=False).is_lasting
+    assert not shortage(Claim(5, 0), Claim(5, 0), ENGINE, is_own=False).is_lasting
+    assert shortage(Claim(5, 0), Claim(9, 0), ENGINE, is_own=False).is_lasting
 
 
 @pytest.mark.parametrize(
