@@ -53,9 +53,9 @@ HEAVY_PARTS = {
 BROWSER = {"FATE_FLOW_TEST_BROWSER": ("BROWSER", "", "_programs.py", "browser")}
 """Programs of others, by the variable that says to the tests where they are: what a banner calls them, the key in what
 the script prints (empty: all of it, as JSON), and the script that gets them."""
-HEAVY_TESTS = ("-n", "2", "--maxfail", "2", "-m", "heavy", "tests/heavy")
-"""One process has the tests with FATE's components, the other one all others (tests/division.py). After two failures
-the rest is left out: each test might wait for its deadline."""
+HEAVY_TESTS = ("-n", "3", "--maxfail", "2", "-m", "heavy", "tests/heavy", "tests/integration", "tests/simulation")
+"""One process has the tests with FATE's components (tests/division.py). After two failures the rest is left out: each
+test might wait for its deadline."""
 SIDE_BY_SIDE = ("-n", "4", "-m", "not heavy")
 """Three processes mostly wait for servers, the other one computes: tests/division.py."""
 FAST = ("-n", "4", "-m", "not long and not heavy", "--hypothesis-profile", "quick", "tests/unit", "tests/simulation")
@@ -141,9 +141,9 @@ def run_heavy(arguments: Sequence[str]) -> int:
 
 
 def _with_heavy_tests() -> list[str]:
-    """Return the files outside `tests/heavy` that may have tests with the mark: pytest need not import the others."""
-    files = (CHECKOUT / "tests").glob("*/**/test_*.py")
-    return sorted(str(one.relative_to(CHECKOUT)) for one in files if "heavy" in one.read_text(encoding="utf-8"))
+    """Return the files outside these folders that may have tests with the mark: pytest need not import the others."""
+    files = [one for one in (CHECKOUT / "tests").glob("*/**/test_*.py") if "heavy" in one.read_text(encoding="utf-8")]
+    return sorted(name for one in files if not (name := str(one.relative_to(CHECKOUT))).startswith(HEAVY_TESTS[-3:]))
 
 
 def run_all(arguments: Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 from collections.abc import Generator, Iterator
 from itertools import count
@@ -15,7 +16,7 @@ from _pytest.runner import runtestprotocol
 from _pytest.tmpdir import tmppath_result_key
 from hypothesis import HealthCheck, settings
 
-from tests.division import FromBothEnds, has_only_long, is_brief, is_reported
+from tests.division import FromBothEnds, has_only_long, is_brief, is_for_heavy, is_reported
 
 pytest.register_assert_rewrite("tests.kit", "tests.store_contract")   # a failure shows its values, as in a test
 
@@ -45,8 +46,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    from tests.kit.servers.mariadb import MYSQL  # not before its assertions are registered
+
     for item in items:
-        if HEAVY in item.path.parents:
+        if HEAVY in item.path.parents or is_for_heavy(item, MYSQL in os.environ):
             item.add_marker("heavy")
 
 

@@ -16,6 +16,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -30,7 +31,7 @@ ON_MARIADB = " on mariadb"
 WITH_FATE = "heavy with fate"
 ON_SLURM = "integration on slurm"
 SECONDS: dict[str, float] = {
-    "integration of jobs on sqlite": 242, "integration on mariadb": 172, "integration of servers on sqlite": 165,
+    "integration of jobs on sqlite": 190, "integration on mariadb": 90, "integration of servers on sqlite": 110,
     "genuine": 70, "attacks": 65, ON_SLURM: 30, WITH_FATE: 400, "heavy": 300,
     "tests/integration/browser/test_board_in_a_browser.py": 60,
     "tests/chaos/test_chaos.py": 25,
@@ -67,13 +68,13 @@ SECONDS: dict[str, float] = {
     "tests/integration/store/test_store_contract.py": 18,
     "tests/simulation/test_authority.py": 17,
     "tests/simulation/test_calm.py": 19,
-    "tests/simulation/test_chaos.py": 60,
-    "tests/simulation/test_contention.py": 100,
+    "tests/simulation/test_chaos.py": 25,
+    "tests/simulation/test_contention.py": 40,
     "tests/simulation/test_elastic.py": 6,
     "tests/simulation/test_lifecycles.py": 14,
-    "tests/simulation/test_limits.py": 11,
+    "tests/simulation/test_limits.py": 4,
     "tests/simulation/test_mutants.py": 60,
-    "tests/unit/api/http/test_made_requests.py": 40,
+    "tests/unit/api/http/test_made_requests.py": 8,
     "tests/unit/api/http/test_site_auth.py": 6,
     "tests/unit/api/v1/test_client_data.py": 6,
     "tests/unit/api/v1/test_client_tracking.py": 7,
@@ -114,6 +115,22 @@ def group_of(nodeid: str) -> str:
         part = file.split("/")[2]
         return f"{folder}{ON_MARIADB}" if "[mariadb" in nodeid else f"{folder} of {part} on sqlite"
     return folder if folder in ONE_GROUP else file
+
+
+def is_for_heavy(item: pytest.Item, has_mariadb: bool) -> bool:
+    """Whether this is the one of two equal tests, on two databases, that is for `bin/test --heavy`.
+
+    Of those of real servers `bin/test` has one, and the name of the test decides which: so it has all tests, about
+    half of them on each database. Those of the simulation it has in memory.
+    """
+    values = dict(item.callspec.params) if hasattr(item, "callspec") else {}
+    if _folder(item.nodeid) == "simulation":
+        return "sqlite" in values.values()
+    database = values.pop("cluster", None)
+    if not has_mariadb or database is None:
+        return False
+    name = f"{item.nodeid.partition('[')[0]} {sorted(map(str, values.values()))}"
+    return (crc32(name.encode()) % 2 == 0) == (database == "sqlite")
 
 
 def place(group: str, tests: int) -> tuple[int, float, str]:

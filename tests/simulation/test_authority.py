@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kit.mostly_heavy import mostly_heavy
 from tests.simulation.authority import STUMBLED, Story, hunt
 from tests.simulation.mutants.authority_bugs import FIRST, MUTANTS, SEEDS
 
@@ -18,7 +19,7 @@ def test_no_sequence_of_statements_breaks_a_rule() -> None:
     assert sum(started) >= STORIES // 2, "workers are started, so that there is something to look at"
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", mostly_heavy([*MUTANTS], 8))
 def test_a_deliberate_bug_is_caught(name: str) -> None:
     rule = hunt(MUTANTS[name], SEEDS, FIRST.get(name, 0))
     assert rule, "no story breaks a rule"

@@ -7,19 +7,20 @@ from typing import Any
 
 import pytest
 
+from tests.kit.mostly_heavy import mostly_heavy
 from tests.simulation.chaos import Story, Totals, processes, run_seed, run_seeds
 
 
 @pytest.mark.long
-def test_a_hundred_seeds_break_no_rule() -> None:
+def test_thirty_seeds_break_no_rule() -> None:
     totals = Totals()
-    totals.add(run_seeds(range(96), "memory", processes()))
-    totals.add(run_seeds(range(100_000, 100_004), "sqlite", processes()))
+    totals.add(run_seeds(range(28), "memory", processes()))
+    totals.add(run_seeds(range(100_000, 100_002), "sqlite", processes()))
     print(totals.text())
     assert not totals.violations, totals.text()
-    assert totals.seeds >= 100
-    assert totals.steps >= 16_000
-    assert sum(totals.faults.values()) >= 500
+    assert totals.seeds >= 30
+    assert totals.steps >= 4_800
+    assert sum(totals.faults.values()) >= 150
 
 
 @pytest.mark.heavy
@@ -50,7 +51,7 @@ def test_a_seed_replays_to_the_letter() -> None:
     assert first.steps == again.steps
 
 
-@pytest.mark.parametrize("seed", [20, *(pytest.param(seed, marks=pytest.mark.long) for seed in (21, 23, 24, 25))])
+@pytest.mark.parametrize("seed", mostly_heavy([20, 21, 23, 24, 25], 1))
 def test_both_stores_tell_the_same_story(seed: int) -> None:
     """But where a process dies between two writes (22): one stores in two steps what the other does in one."""
     assert run_seed(seed).transcript == run_seed(seed, "sqlite").transcript

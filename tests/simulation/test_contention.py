@@ -41,7 +41,7 @@ def crowd(world: World, draw: Random, jobs: int) -> list[str]:
     return ids
 
 
-@pytest.mark.parametrize("seed", mostly_heavy(range(8), 2))
+@pytest.mark.parametrize("seed", mostly_heavy(range(8), 1))
 def test_every_job_of_a_crowd_ends(seed: int) -> None:
     world = World(seed, parties=2 + seed % 6, cores=2, servers=1 + seed % 2)
     ids = crowd(world, Random(seed), 30)
@@ -49,7 +49,7 @@ def test_every_job_of_a_crowd_ends(seed: int) -> None:
     assert all(set(world.status(one).values()) == {"success"} for one in ids), world.ends()
 
 
-@pytest.mark.parametrize("seed", mostly_heavy(range(8), 2))
+@pytest.mark.parametrize("seed", mostly_heavy(range(8), 1))
 def test_every_job_of_a_crowd_ends_when_all_goes_wrong_meanwhile(seed: int) -> None:
     world = World(seed, parties=2 + seed % 6, cores=2)
     crowd(world, Random(seed), 30)
@@ -80,6 +80,7 @@ def test_a_big_job_is_not_starved_by_small_ones() -> None:
     assert world.ends()["success"] == 1 + len(small)
 
 
+@pytest.mark.heavy
 def test_a_job_of_low_priority_is_passed_by_higher_ones_until_it_has_aged() -> None:
     """Ten levels of two seconds each: whoever comes twenty seconds later stands behind it."""
     world = World(1, parties=2, cores=2, rules=replace(RULES, queue_ageing=2_000, queue_passes=0))
@@ -245,7 +246,8 @@ def test_a_job_over_two_scarce_parties_is_passed_no_more_often_than_one_over_one
     assert set(world.ends()) == {"success", "refused or lost"}
 
 
-@pytest.mark.parametrize("seed", mostly_heavy(range(3), 1))
+@pytest.mark.heavy
+@pytest.mark.parametrize("seed", range(3))
 def test_big_jobs_that_cross_at_two_parties_all_end_while_others_stream_at_each(seed: int) -> None:
     """Each is the head somewhere, asks the parties in another order at first, and all need both."""
     world = World(seed, parties=5, cores=4, cores_at=LARGE | {"10000": 4, "10001": 4})

@@ -13,6 +13,7 @@ from fate_flow.core.quotas.holding import Left
 from fate_flow.services.participant import reserving
 from fate_flow.services.workers import allowed, launching
 from fate_flow.store.memory.store import MemoryTransaction
+from tests.kit.mostly_heavy import mostly_heavy
 from tests.simulation.limits import LimitStory, hunt
 
 pytestmark = pytest.mark.long
@@ -43,6 +44,6 @@ def test_no_sequence_of_jobs_goes_beyond_a_limit() -> None:
     assert (refused > 0, waiting > 0, gpus > 0) == (True, True, True), "limits are met"
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", mostly_heavy([*MUTANTS], 1))
 def test_a_deliberate_bug_is_caught(name: str) -> None:
     assert hunt(MUTANTS[name], SEEDS), "no story breaks a rule"

@@ -16,6 +16,7 @@ from tests.division import (
     group_of,
     has_only_long,
     is_brief,
+    is_for_heavy,
     is_reported,
     place,
     takes_servers,
@@ -129,3 +130,30 @@ def test_heavy_tests_run_when_they_are_named(asked: str, is_left_out: bool | Non
         option=SimpleNamespace(markexpr=""), args=[asked], invocation_params=SimpleNamespace(dir=TESTS.parent)
     )
     assert pytest_ignore_collect(TESTS / "heavy", cast(pytest.Config, config)) is is_left_out
+
+
+@pytest.mark.parametrize("name", ["test_a", "test_b", "test_c"])
+def test_of_two_equal_tests_of_real_servers_one_is_heavy(name: str) -> None:
+    pair = [_item(f"tests/integration/jobs/test_x.py::{name}[{one}-1]", {"cluster": one, "n": 1}) for one in DATABASES]
+    assert [is_for_heavy(item, True) for item in pair] in ([True, False], [False, True])
+    assert [is_for_heavy(item, False) for item in pair] == [False, False], "the one on MariaDB is skipped"
+
+
+def test_which_one_is_decided_by_the_name() -> None:
+    ids = [f"tests/integration/jobs/test_x.py::test_{number}[sqlite]" for number in range(40)]
+    heavy = [is_for_heavy(_item(one, {"cluster": "sqlite"}), True) for one in ids]
+    assert 10 < sum(heavy) < 30
+
+
+def test_the_simulation_is_on_sqlite_with_the_heavy_tests() -> None:
+    name = "tests/simulation/test_x.py::test_a"
+    assert is_for_heavy(_item(f"{name}[1-sqlite]", {"seed": 1, "store": "sqlite"}), True)
+    assert not is_for_heavy(_item(f"{name}[1-memory]", {"seed": 1, "store": "memory"}), True)
+    assert not is_for_heavy(_item("tests/unit/store/test_x.py::test_a[sqlite]", {"kind": "sqlite"}), True)
+
+
+DATABASES = ("sqlite", "mariadb")
+
+
+def _item(nodeid: str, params: dict[str, object]) -> pytest.Item:
+    return cast(pytest.Item, SimpleNamespace(nodeid=nodeid, callspec=SimpleNamespace(params=params)))

@@ -65,6 +65,7 @@ def test_each_worker_sees_devices_of_its_own_and_none_without_gpus(servers: Clus
     assert (free(servers.guest), free(servers.host)) == ({"STANDALONE": (8, 4)}, {"STANDALONE": (8, 0), "big": (4, 2)})
 
 
+@pytest.mark.heavy
 def test_a_device_comes_back_once_though_the_server_is_killed_and_the_other_job_is_told_what_is_missing(
     servers: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

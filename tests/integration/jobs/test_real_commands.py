@@ -315,6 +315,7 @@ while int(os.environ["FATE_FLOW_TASK_VERSION"]) < 10:
 """
 
 
+@pytest.mark.heavy
 def test_a_job_whose_workers_are_killed_ten_times_begins_again_ten_times_and_is_right(servers: Cluster) -> None:
     retry = {"on_events": ["interruption"], "max_interruptions": 10, **SOON}
     job_id = servers.submit(command(EVERYBODY, command=python(KILLED_EACH_TIME), job={"retry": retry}))
@@ -360,6 +361,7 @@ while not pathlib.Path(os.environ["FATE_FLOW_VOLUME_KEPT"], os.environ["FATE_FLO
 """
 
 
+@pytest.mark.heavy
 def test_a_job_grows_where_there_is_capacity_and_shrinks_when_another_one_comes(
     servers: Cluster, scratch: Path
 ) -> None:

@@ -267,6 +267,7 @@ def large_file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.heavy
 @pytest.mark.timeout(900)
 def test_a_large_file_takes_little_memory_at_all_three(on_sqlite: Cluster, large_file: Path, tmp_path: Path) -> None:
     guest = on_sqlite.guest

@@ -110,6 +110,7 @@ def history(server: PartyServer, job_id: str) -> str:
     return json.dumps(server.ask("job/history", {"job_id": job_id}))
 
 
+@pytest.mark.heavy
 def test_a_later_job_reads_the_model_from_the_store_of_each_party(cluster: Cluster, tmp_path: Path) -> None:
     train = tmp_path / "train.yaml"
     train.write_text(JOB[:JOB.index("  score:")], encoding="utf-8")

@@ -263,6 +263,7 @@ def test_a_server_that_cannot_start_is_named_and_takes_the_others_with_it(cluste
     assert list(cluster.up("9999", "10000")[0]) == ["9999", "10000"]
 
 
+@pytest.mark.heavy
 def test_an_interrupted_up_leaves_nothing_behind(executed: ClusterUnderTest) -> None:
     process = executed.begin("up", "--party", "9999", "--party", "10000", "--base-port", str(BASE_PORT))
     wait_until(lambda: len(executed.processes()) > 1)

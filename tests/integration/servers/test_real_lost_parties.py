@@ -77,6 +77,7 @@ def tries(cluster: Cluster, party_id: str) -> int:
     return int(found.get("failures", 0))
 
 
+@pytest.mark.heavy
 def test_a_job_that_can_do_without_a_host_goes_on_however_long_that_stays_dead(servers: Cluster) -> None:
     cluster, go_on = servers, servers.root / "go on"
     job_id = cluster.submit(waiting_for(go_on, HOST, OTHER, min_available={"host": 1}))
@@ -211,6 +212,7 @@ def standing_still(party: PartyServer) -> Iterator[None]:
         os.killpg(group, signal.SIGCONT)
 
 
+@pytest.mark.heavy
 def test_an_initiator_that_stood_still_for_too_long_is_the_cause_at_all_parties(servers: Cluster) -> None:
     job_id = servers.submit(waiting_for(servers.root / "never", HOST, OTHER))
     for party_id in PARTIES:
@@ -224,6 +226,7 @@ def test_an_initiator_that_stood_still_for_too_long_is_the_cause_at_all_parties(
     assert said["caused_by"] == f"guest {GUEST}"
 
 
+@pytest.mark.heavy
 def test_an_initiator_gives_a_host_up_that_stands_still_before_its_request_would_fail(servers: Cluster) -> None:
     """And not the other host first, which hears of nobody while the sender waits."""
     job_id = servers.submit(waiting_for(servers.root / "never", HOST, OTHER))

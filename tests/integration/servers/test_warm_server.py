@@ -91,6 +91,7 @@ def _name(process: psutil.Process) -> str:
     return SERVER if process.name() in NAMES else process.name()
 
 
+@pytest.mark.heavy
 def test_a_forked_server_is_as_an_executed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_cluster(tmp_path / "c", (GUEST,), base_port=BASE_PORT + 170) as cluster:
         spawner = looks_of_spawner(cluster.guest)

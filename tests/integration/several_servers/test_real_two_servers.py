@@ -146,6 +146,7 @@ def test_jobs_that_wait_and_reserve_survive_the_deaths_of_both_servers_in_turn(s
     assert known == []
 
 
+@pytest.mark.heavy
 def test_a_server_that_stands_by_serves_requests_and_its_death_loses_nothing(servers: TwoServers) -> None:
     chosen = servers.chosen
     stands_by = servers.other(chosen)

@@ -182,6 +182,7 @@ def test_the_ranks_of_a_gang_begin_when_the_last_of_them_has_a_place(
     assert [printed(cluster.host, job_id, worker=rank) for rank in (0, 1)] == ["here\n"] * 2
 
 
+@pytest.mark.heavy
 def test_a_node_that_fails_is_an_interruption(cluster: Cluster, slurm: SlurmCluster, tmp_path: Path) -> None:
     go = tmp_path / "go"
     job_id = running(cluster, go, job={"retry": ONCE_MORE})
@@ -196,6 +197,7 @@ def test_a_node_that_fails_is_an_interruption(cluster: Cluster, slurm: SlurmClus
     assert [row["f_reason"] for row in cluster.host.tasks(job_id, "train")] == ["node_lost", "done"]
 
 
+@pytest.mark.heavy
 def test_the_limit_of_time_of_slurm_is_a_timeout(cluster: Cluster, slurm: SlurmCluster, tmp_path: Path) -> None:
     go = tmp_path / "go"
     rule = {**ONCE_MORE, "on_events": ["timeout"], "max_attempts": 2}
@@ -216,6 +218,7 @@ def test_an_answer_of_sbatch_that_was_lost_runs_the_worker_once(cluster: Cluster
     assert len(names(cluster, job_id)) == 1
 
 
+@pytest.mark.heavy
 def test_a_server_inside_an_allocation_runs_jobs_and_ends_when_slurm_asks_it_to(
     cluster: Cluster, slurm: SlurmCluster, tmp_path: Path
 ) -> None:
@@ -243,6 +246,7 @@ def test_a_server_inside_an_allocation_runs_jobs_and_ends_when_slurm_asks_it_to(
     cluster.check_idle()
 
 
+@pytest.mark.heavy
 def test_server_and_daemons_may_be_killed_while_a_worker_runs(
     cluster: Cluster, slurm: SlurmCluster, tmp_path: Path
 ) -> None:

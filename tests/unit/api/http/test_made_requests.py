@@ -89,6 +89,7 @@ def sent(world: World, label: str, operation: dict[str, Any], names: dict[str, A
     world.client.open(path, method=method, json=body)
 
 
+@pytest.mark.heavy
 def test_every_operation_works(world: World, database: Filled, watched: Watched) -> None:
     for label, operation in watched.operations():
         database.refill()
