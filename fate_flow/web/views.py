@@ -17,18 +17,21 @@ from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.space import no_space
 from fate_flow.store.views.board import JobSearch, Place
+from fate_flow.store.views.board_timeline import MOST_SHARES
 from fate_flow.web.board import Board, day_in
 from fate_flow.web.jobs.document_changes import changes
 from fate_flow.web.jobs.graph import MOST_DRAWN, nodes_of
-from fate_flow.web.jobs.timeline import timeline_of
+from fate_flow.web.jobs.timeline import PHASES, SIZES, timeline_of
 from fate_flow.web.jobs.whose_move import who_acts
 from fate_flow.web.pages import CALM, FRESH
 from fate_flow.web.partners import partners_of
+from fate_flow.web.task_addresses import number, page_number
 
 _FILTERS = ("status", "text", "party", "after", "before")
 _LONGEST_TEXT = 100
 _QUEUE_PAGE = 50
 _MOST_EVIDENCE = 3
+_MINUTE = 60_000
 
 
 def add_views(routes: Blueprint, board: Board) -> None:
@@ -75,14 +78,12 @@ class _Views:
         )  # fmt: skip
 
     def queue(self) -> Response:
-        number = request.args.get("page", "1")
-        if not (number.isascii() and number.isdigit() and 0 < len(number) < 7 and int(number)):
-            raise BadRequest(f"page: {shown(number)} is not a number of a page")
-        page = self._views.queue(_QUEUE_PAGE, (int(number) - 1) * _QUEUE_PAGE)
+        at = page_number(request.args)
+        page = self._views.queue(_QUEUE_PAGE, (at - 1) * _QUEUE_PAGE)
         found = queued(page)
         pages = max(1, -(-found["count"] // _QUEUE_PAGE))
         return self._show(
-            "queue.html", reviews=len(page.unapproved), poll=FRESH, found=found, number=int(number), pages=pages,
+            "queue.html", reviews=len(page.unapproved), poll=FRESH, found=found, number=at, pages=pages,
         )
 
     def approvals(self) -> Response:
@@ -116,13 +117,20 @@ class _Views:
         )  # fmt: skip
 
     def history(self, job_id: str) -> Response:
-        entries = self._views.history(check_job_id(job_id))
-        if entries is None:
+        page = page_number(request.args, "tasks") if "tasks" in request.args else 0
+        after = number(request.args, "from") or 0
+        found = self._queries.times(check_job_id(job_id), page, after)
+        if found is None:
             raise self._board.unknown(job_id)
+        is_over = found.jobs[0].is_final
+        # What goes on is drawn up to the minute: so the page stays the same for a while, and is not sent again.
+        drawn = timeline_of(found, self._services.context.clock() // _MINUTE * _MINUTE)
         return self._show(
-            "history.html", reviews=self._queries.reviews(), poll=CALM, job_id=job_id,
-            moves=[recounted(one) for one in entries], lines=timeline_of(entries),
-        )
+            "history.html", reviews=found.reviews, poll=0 if after else CALM if is_over else FRESH, job_id=job_id,
+            found=found, moves=[recounted(one) for one in found.moves], drawn=drawn, page=page, after=after,
+            pages=max(1, -(-found.share_count // MOST_SHARES)), phases=PHASES, sizes=SIZES,
+            phases_seen=sorted({one.kind for track in drawn.tracks for one in track.phases}, key=list(PHASES).index),
+        )  # fmt: skip
 
 
 def _search(given: Mapping[str, str]) -> JobSearch:

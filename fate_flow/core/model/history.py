@@ -1,5 +1,5 @@
 """The history of a job at one party: one entry for each change of a status, for each model that was stored
-or read, and for the streams of an attempt."""
+or read, for the streams of an attempt, and for silences of its parties."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ class HistoryLevel(Enum):
     PARTY_TASK = "party task"
     WORKER = "worker"
     MODEL = "model"                # no status: which model was stored or read, by its digest
+    SILENCE = "silence"            # no status: since when a party did not answer its initiator, and again did
     STREAM = "stream"              # no status: what the streams of an attempt with one other party have carried
+
+
+class Silence(Enum):
+    """What an entry of level `silence` says."""
+
+    BEGUN = "does not answer"
+    OVER = "answers again"
 
 
 @dataclass(frozen=True)

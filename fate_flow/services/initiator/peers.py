@@ -9,16 +9,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fate_flow.core.model.history import HistoryLevel, Silence
 from fate_flow.core.model.peer import LONGEST_ERROR, PeerTrouble
+from fate_flow.core.model.status import SeatStatus
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.heartbeat import WayBack
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.store.contract.transaction import Transaction
 
+LEAST_NOTED = 5.0
+"""Seconds of silence that the histories of jobs have: a request that is lost is no silence."""
+_NOTHING_THERE = frozenset({
+    SeatStatus.JOINING, SeatStatus.JOINED, SeatStatus.REFUSED, SeatStatus.LEFT, SeatStatus.UNCONFIRMED,
+})  # fmt: skip
+
 
 class PeerWatch:
     def __init__(self) -> None:
         self._suspects: frozenset[str] = frozenset()      # parties of which a trouble may be stored
+        self._noted: frozenset[str] = frozenset()         # parties whose silence is in the histories of jobs
 
     def check(self, tx: Transaction) -> None:
         """Read the stored troubles again, because another thread or a rolled-back transaction may have changed them."""
@@ -38,16 +47,21 @@ class PeerWatch:
         since = known.silent_since or max(1, unit.steady - int(seconds * 1000))
         if (known.silent_since, known.silence) != (since, why):
             unit.tx.note_trouble(replace(known, silent_since=since, silence=why))
+        if seconds >= LEAST_NOTED and party_id not in self._noted:
+            self._noted |= {party_id}
+            _note(unit, party_id, Silence.BEGUN, f"for {seconds:.0f} s: {why}")
 
     def answers(self, unit: UnitOfWork, party_id: str) -> None:
         """Store that the party has answered."""
         known = _known(unit, party_id)
         if known.silent_since:
             unit.tx.note_trouble(known.without_silence())
+        self._note_answer(unit, party_id)
 
     def way_back(self, unit: UnitOfWork, party_id: str, way_back: WayBack | None) -> PeerTrouble:
         """Store the party's statement about its connection to this server, and return the trouble."""
         known = _known(unit, party_id)
+        self._note_answer(unit, party_id)
         if way_back is None:
             found = PeerTrouble(party_id)
         else:
@@ -62,6 +76,18 @@ class PeerWatch:
         """Forget since when a party is cut off that gets no heartbeats now; a later heartbeat measures again."""
         if trouble.cut_off_since:
             unit.tx.note_trouble(replace(trouble, cut_off_since=0, cut_off=""))
+
+    def _note_answer(self, unit: UnitOfWork, party_id: str) -> None:
+        if party_id in self._noted:
+            self._noted -= {party_id}
+            _note(unit, party_id, Silence.OVER)
+
+
+def _note(unit: UnitOfWork, party_id: str, what: Silence, message: str = "") -> None:
+    """Write a silence into the history of each job that the party holds cores or runs tasks for."""
+    for seat in unit.tx.seats_at(party_id):
+        if seat.status not in _NOTHING_THERE:
+            unit.moves(HistoryLevel.SILENCE, seat.job_id, None, what, party=seat.party, message=message)
 
 
 def _known(unit: UnitOfWork, party_id: str) -> PeerTrouble:

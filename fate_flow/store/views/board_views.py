@@ -16,6 +16,7 @@ from fate_flow.store.views.board_task import (
     share_details,
     task_shares,
 )
+from fate_flow.store.views.board_timeline import JobTimes, job_times
 from fate_flow.store.views.metrics import joined
 from fate_flow.store.views.read_only import ReadOnly, read_again
 from fate_flow.store.views.snapshots import JobSnapshot, snapshot_of
@@ -29,6 +30,13 @@ class BoardViews(ReadOnly):
         """Return what the board shows of a job, and the number of jobs that this party has to approve."""
         with self._reading() as tx:
             return snapshot_of(tx, job_id, for_board=True), count_reviews()
+
+    @read_again
+    def times(self, job_id: str, page: int = 0, after: int = 0) -> JobTimes | None:
+        """Return what a job did when; None if it is unknown here. `page`: of its tracks of tasks; 0: folded if there
+        are many. `after`: the number of the change that those of this page follow."""
+        with self._reading() as tx:
+            return job_times(tx, job_id, page, after)
 
     @read_again
     def jobs(self, search: JobSearch, before: Place | None) -> JobsPage:

@@ -110,8 +110,9 @@ def test_every_page_has_a_title_one_heading_and_its_command(browser: Browser, jo
     for path in paths(jobs):
         page = browser.page(path)
         count = [one.name for one in page.tags].count
-        bars = count("rect") if path.endswith("/history") else 0
-        assert (count("h1"), count("title"), count("main")) == (1, 1 + bars, 1), path
+        bars = sum(one.name == "rect" and "x" in one.attributes and one.attributes["x"] != "1" for one in page.tags)
+        titles = 1 + (bars if "/history" in path else 0)
+        assert (count("h1"), count("title"), count("main")) == (1, titles, 1), path
         ids = [one.attributes["id"] for one in page.tags if "id" in one.attributes]
         assert len(ids) == len(set(ids)), path
         assert re.search("The same by command: (fate_)?flow ", page.readable), path
@@ -124,7 +125,9 @@ def test_a_page_asks_few_queries(browser: Browser, jobs: Mapping[str, str]) -> N
     for path in paths(jobs):
         with counted_queries(browser.world) as queries:
             assert browser.get(path).status_code == 200
-        assert len(queries) <= MOST_QUERIES, (path, queries)
+        # Which parties have key lists is read once a second for all requests, and not by a view.
+        of_view = [one for one in queries if "t_party_key" not in one]
+        assert len(of_view) <= MOST_QUERIES, (path, of_view)
 
 
 def test_a_view_costs_few_requests(browser: Browser, jobs: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""The parts of pages that decide something: bars of a timeline, partners, and who has to act."""
+"""The parts of pages that decide something: partners, and who has to act."""
 
 from __future__ import annotations
 
@@ -6,43 +6,9 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.peer import PeerTrouble
-from fate_flow.core.model.spec import Party
-from fate_flow.web.jobs.timeline import WIDTH, timeline_of
 from fate_flow.web.jobs.whose_move import who_acts
 from fate_flow.web.partners import BAD, GOOD, UNKNOWN, partners_of
-
-GUEST = Party("guest", "9999")
-
-
-def entry(level: HistoryLevel, old: str, new: str, at: int, task: str = "", version: int = 0) -> HistoryEntry:
-    return HistoryEntry("1", level, old, new, at, GUEST, task, version)
-
-
-def test_each_status_is_a_bar_from_its_begin_to_the_next() -> None:
-    bars = timeline_of((
-        entry(HistoryLevel.JOB, "", "waiting", 1_000), entry(HistoryLevel.JOB, "waiting", "running", 3_000),
-        entry(HistoryLevel.PARTY_TASK, "waiting", "running", 3_000, "toy_0"),
-        entry(HistoryLevel.PARTY_TASK, "running", "failed", 4_000, "toy_0"),
-        entry(HistoryLevel.PARTY_TASK, "waiting", "running", 5_000, "toy_0", 1),
-        entry(HistoryLevel.WORKER, "created", "running", 5_000, "toy_0", 1),
-        entry(HistoryLevel.JOB, "running", "running", 6_000), entry(HistoryLevel.JOB, "running", "success", 9_000),
-    ))  # fmt: skip
-    assert [(bar.what, bar.attempt, bar.status, bar.start, bar.end) for bar in bars] == [
-        ("job at guest 9999", 0, "waiting", 1_000, 3_000), ("job at guest 9999", 0, "running", 3_000, 9_000),
-        ("toy_0 at guest 9999", 0, "running", 3_000, 4_000), ("toy_0 at guest 9999", 1, "running", 5_000, 9_000),
-    ]  # fmt: skip
-    assert [(bar.x, bar.width) for bar in bars] == [(0, 250), (250, 750), (250, 125), (500, 500)]
-    assert all(bar.x >= 0 and bar.x + bar.width <= WIDTH for bar in bars)
-
-
-def test_a_clock_that_was_set_back_makes_no_bar_of_negative_width() -> None:
-    bars = timeline_of((
-        entry(HistoryLevel.JOB, "", "waiting", 9_000), entry(HistoryLevel.JOB, "waiting", "running", 1_000),
-    ))  # fmt: skip
-    assert all(bar.width > 0 and bar.end >= bar.start for bar in bars)
-    assert timeline_of(()) == ()
 
 
 def test_both_directions_of_a_partner_are_shown_apart() -> None:

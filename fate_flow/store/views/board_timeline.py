@@ -1,0 +1,132 @@
+"""The queries of the board about what a job did when: bounded, however large the job and long its history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from peewee import fn
+
+from fate_flow.core.model.history import HistoryEntry, HistoryLevel
+from fate_flow.core.model.job import Job
+from fate_flow.core.model.spec import Party
+from fate_flow.store.database.models import HistoryRow, TaskRow
+from fate_flow.store.database.rows import ENTRY_COLUMNS, entry_of
+from fate_flow.store.sql.store import SqlTransaction
+from fate_flow.store.views.board import count_reviews
+
+MOST_SHARES = 100
+"""Attempts of tasks at parties that have a track each on one page."""
+MOST_PHASES = 1_000
+"""Changes of the parties of a job that one page draws, the newest."""
+MOVES_PAGE = 200
+_OF_PARTIES = (HistoryLevel.JOB.value, HistoryLevel.SEAT.value, HistoryLevel.SILENCE.value)
+
+
+@dataclass(frozen=True)
+class ShareTimes:
+    """When an attempt of a task was created, started and ended at a party; 0: not yet."""
+
+    name: str
+    party: Party
+    version: int
+    created: int
+    started: int
+    ended: int
+    status: str                  # there
+
+
+@dataclass(frozen=True)
+class FoldedShares:
+    """The shares of all tasks of one component at a party. `failed`: of those that have ended."""
+
+    module: str
+    party: Party
+    count: int
+    begun: int
+    unfinished: int
+    failed: int
+    started: int                 # the first one; 0: none has
+    ended: int                   # the last one
+
+
+@dataclass(frozen=True)
+class JobTimes:
+    """What the timeline of a job is made of. Either `shares` or `folded` are there."""
+
+    jobs: tuple[Job, ...]
+    phases: tuple[HistoryEntry, ...]     # of the job, its parties, and silences, in order
+    phase_count: int
+    shares: tuple[ShareTimes, ...]
+    share_count: int
+    begun: tuple[HistoryEntry, ...]      # when the tasks of these shares were ordered to begin
+    folded: tuple[FoldedShares, ...]
+    moves: tuple[HistoryEntry, ...]      # a page of all changes
+    move_count: int
+    next: int                            # the number after which the changes go on; 0: that was all
+    reviews: int
+
+
+def job_times(tx: SqlTransaction, job_id: str, page: int, after: int) -> JobTimes | None:
+    """Return what a job did when; None if it is unknown here.
+
+    `page`: of the tracks of tasks, from 1; 0: folded if there are more than one page has. `after`: the number of the
+    change after which those of this page begin."""
+    jobs = tx.jobs_here(job_id)
+    if not jobs:
+        return None
+    of_job = HistoryRow.f_job_id == job_id
+    counts = HistoryRow.select(
+        fn.COUNT(HistoryRow.f_id), fn.SUM(HistoryRow.f_level.in_(_OF_PARTIES))
+    ).where(of_job).tuples().first()
+    phases = HistoryRow.select(*ENTRY_COLUMNS).where(of_job & HistoryRow.f_level.in_(_OF_PARTIES))
+    newest = list(phases.order_by(HistoryRow.f_id.desc()).limit(MOST_PHASES).tuples())
+    share_count = int(TaskRow.select().where(TaskRow.f_job_id == job_id).count())
+    is_folded = not page and share_count > MOST_SHARES
+    shares = () if is_folded else _shares(job_id, max(1, page))
+    moves = HistoryRow.select(*ENTRY_COLUMNS).where(of_job & (HistoryRow.f_id > after))
+    rows = list(moves.order_by(HistoryRow.f_id).limit(MOVES_PAGE + 1).tuples())
+    some = tuple(map(entry_of, rows[:MOVES_PAGE]))
+    return JobTimes(
+        tuple(sorted(jobs, key=lambda job: not job.is_initiator)), tuple(map(entry_of, reversed(newest))),
+        int(counts[1] or 0), shares, share_count, _begun(job_id, shares), _folded(job_id) if is_folded else (),
+        some, int(counts[0]), some[-1].number if len(rows) > MOVES_PAGE else 0, count_reviews(),
+    )  # fmt: skip
+
+
+def _shares(job_id: str, page: int) -> tuple[ShareTimes, ...]:
+    row = TaskRow
+    query = row.select(
+        row.f_component_name, row.f_role, row.f_party_id, row.f_task_version, row.f_create_time, row.f_start_time,
+        row.f_end_time, row.f_party_status,
+    ).where(row.f_job_id == job_id).order_by(
+        fn.COALESCE(row.f_start_time, 2**53), row.f_component_name, row.f_task_version, row.f_role, row.f_party_id
+    )  # fmt: skip
+    return tuple(
+        ShareTimes(name, Party(role, party_id), version, created or 0, started or 0, ended or 0, status)
+        for name, role, party_id, version, created, started, ended, status
+        in query.limit(MOST_SHARES).offset((page - 1) * MOST_SHARES).tuples()
+    )  # fmt: skip
+
+
+def _begun(job_id: str, shares: tuple[ShareTimes, ...]) -> tuple[HistoryEntry, ...]:
+    row = HistoryRow
+    is_it = (row.f_job_id == job_id) & (row.f_level == HistoryLevel.TASK.value) & (row.f_new == "running")
+    names = sorted({one.name for one in shares})
+    query = row.select(*ENTRY_COLUMNS).where(is_it & row.f_component_name.in_(names)).order_by(row.f_id.desc())
+    return tuple(map(entry_of, query.limit(MOST_PHASES).tuples())) if names else ()
+
+
+def _folded(job_id: str) -> tuple[FoldedShares, ...]:
+    row = TaskRow
+    failed = row.f_party_status.in_(("failed", "timeout", "canceled"))
+    query = row.select(
+        row.f_component_module, row.f_role, row.f_party_id, fn.COUNT(row.f_task_id), fn.COUNT(row.f_start_time),
+        fn.SUM(row.f_end_time.is_null()), fn.SUM(failed), fn.MIN(row.f_start_time), fn.MAX(row.f_end_time),
+    ).where(row.f_job_id == job_id).group_by(row.f_component_module, row.f_role, row.f_party_id).order_by(
+        fn.MIN(row.f_start_time), row.f_component_module, row.f_role, row.f_party_id
+    )  # fmt: skip
+    return tuple(
+        FoldedShares(module or "", Party(role, party_id), count, begun, int(open_ or 0), int(bad or 0), first or 0,
+                     last or 0)
+        for module, role, party_id, count, begun, open_, bad, first, last in query.limit(MOST_SHARES).tuples()
+    )  # fmt: skip
