@@ -272,6 +272,7 @@ def build_context(
         carry_out=effect_runner.take,
         queues=settings.queues,
         approval=settings.approval,
+        subscribers=settings.notifications.subscribers,
         permission=settings.permission,
         site=settings.site,
         carries_streams=settings.has_gateway,

@@ -13,6 +13,7 @@ import yaml
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.engines.local.programs import unusable
 from fate_flow.peers.key_changes import check_own_tls
+from fate_flow.server.notifying.parts import secret_problems
 from fate_flow.settings.engines.ray import RaySettings
 from fate_flow.settings.people import people_file
 from fate_flow.settings.security import is_loopback
@@ -60,6 +61,7 @@ def start_warnings(settings: Settings) -> Iterator[str]:
         )
     yield from _ray_without_protection(settings)
     yield from unusable(settings.commands)
+    yield from secret_problems(settings)
 
 
 def _ray_without_protection(settings: Settings) -> Iterator[str]:

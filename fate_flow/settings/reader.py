@@ -23,6 +23,7 @@ from fate_flow.settings.engines.queues import read_queues
 from fate_flow.settings.engines.reader import read_engines
 from fate_flow.settings.limits import read_ceilings, read_limits, read_retention
 from fate_flow.settings.logs import read_log_limits, read_record_switch
+from fate_flow.settings.notifications import read_notifications
 from fate_flow.settings.parties import (
     Listen,
     read_approval_rule,
@@ -150,6 +151,7 @@ class _Reader:
             worker_limits=read_worker_limits(root.section("worker_limits")),
             commands=read_commands(root.section("commands")),
             approval=read_approval_rule(root.section("approval")),
+            notifications=read_notifications(root.section("notifications")),
             permission=self._permission(root.section("permission"), connected_by),
             keeps_record=read_record_switch(root.section("record")),
             connectors=read_connectors(root.section("connectors")),
@@ -162,7 +164,7 @@ class _Reader:
         logs.refuse_others()
         root.refuse_others()
         checks = (self._check_listen, self._check_clients_sign, self._check_site, self._check_approval)
-        for check in (*checks, self._check_polls):
+        for check in (*checks, self._check_polls, self._check_notifications):
             if not self.problems:
                 check(settings)
         return settings
@@ -301,6 +303,15 @@ class _Reader:
             raise BadSettings(
                 "approval.people: is 2, but authentication.client.switch is not true: without signatures one person "
                 "could approve under two names; set authentication.client.switch to true"
+            )
+
+    @collected
+    def _check_notifications(self, settings: Settings) -> None:
+        if settings.notifications.with_own_jobs and not settings.clients_sign:
+            name = settings.notifications.with_own_jobs[0]
+            raise BadSettings(
+                f"notifications.people.{name}.jobs: is own, but authentication.client.switch is not true: nobody knows "
+                "whose a job is; set jobs to all, or authentication.client.switch to true"
             )
 
     @collected

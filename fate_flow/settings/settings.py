@@ -23,6 +23,7 @@ from fate_flow.settings.connectors import MysqlServer
 from fate_flow.settings.engines.engine_settings import ONLY_DEFAULTS, EngineSettings
 from fate_flow.settings.limits import Limits, Retention
 from fate_flow.settings.logs import LogLimits
+from fate_flow.settings.notifications import NotificationSettings
 from fate_flow.settings.parties import Listen, PlainParties, Route
 from fate_flow.settings.servers import OneOfServers
 from fate_flow.settings.worker_limits import WorkerLimits
@@ -82,6 +83,7 @@ class Settings:
     worker_limits: WorkerLimits = field(default_factory=WorkerLimits)
     commands: ProgramRules = field(default_factory=ProgramRules)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
+    notifications: NotificationSettings = field(default_factory=NotificationSettings)
     permission: PermissionRule = field(default_factory=PermissionRule)
     keeps_record: bool = False            # record.switch
     connectors: Mapping[str, MysqlServer] = field(default_factory=dict)    # by the name that clients use

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 from fate_flow.core.model.document import Disclosure, JobDocument, fate_v1_document
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import ModelReference, Party
+from fate_flow.core.notifications.notification import Notification
+from fate_flow.core.notifications.subscribers import Target
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,28 @@ class Submission:
     digest: str
     retcode: int | None = None       # None: not decided yet
     retmsg: str = ""
+    by: str = ""                     # the client that has signed it; empty if clients need not sign
+
+
+class Delivery(Enum):
+    """What has become of a notification to one target."""
+
+    WAITING = "waiting"
+    SENT = "sent"
+    DROPPED = "dropped"
+
+
+@dataclass(frozen=True)
+class StoredNotification:
+    """A notification to one target."""
+
+    number: int
+    target: Target
+    notification: Notification
+    state: Delivery = Delivery.WAITING
+    tries: int = 0
+    error: str = ""                  # of the last try
+    end_time: int = 0                # when it was sent or dropped
 
 
 @dataclass(frozen=True)

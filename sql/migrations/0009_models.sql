@@ -126,3 +126,33 @@ CREATE TABLE t_server (                      -- the servers of this party, if it
   f_sign VARCHAR(64) NOT NULL,               -- random, of its last start; in a file of the shared folder, too
   f_shared_home LONGTEXT NOT NULL            -- its path
 );
+
+-- Notifications: written with what they are about, sent afterwards. One row for each target.
+CREATE TABLE t_notification (
+  f_id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  f_message_id VARCHAR(40) NOT NULL,         -- the same for all targets, and for an occurrence that is found again
+  f_channel VARCHAR(60) NOT NULL,            -- email, or webhook/<name>
+  f_person VARCHAR(32) NOT NULL,             -- empty: a webhook that is nobody's
+  f_occasion VARCHAR(20) NOT NULL,
+  f_time BIGINT NOT NULL,
+  f_sentence VARCHAR(500) NOT NULL,
+  f_job_id VARCHAR(25) NOT NULL,
+  f_job_name VARCHAR(100) NOT NULL,
+  f_run INTEGER NOT NULL,
+  f_partner VARCHAR(10) NOT NULL,
+  f_status_then VARCHAR(50) NOT NULL,        -- of the job or the partner
+  f_reason VARCHAR(50) NOT NULL,
+  f_state VARCHAR(10) NOT NULL DEFAULT 'waiting' CHECK (f_state IN ('waiting', 'sent', 'dropped')),
+  f_tries INTEGER NOT NULL DEFAULT 0,
+  f_error VARCHAR(300) NOT NULL DEFAULT '',  -- of the last try
+  f_end_time BIGINT NOT NULL DEFAULT 0       -- when it was sent or dropped
+);
+CREATE UNIQUE INDEX ix_notification_target ON t_notification (f_message_id, f_channel, f_person);
+CREATE INDEX ix_notification_state ON t_notification (f_state, f_channel, f_tries, f_id);
+CREATE TABLE t_notification_choice (         -- of what the configuration gives a person, what this person has chosen
+  f_person VARCHAR(32) NOT NULL PRIMARY KEY,
+  f_occasions VARCHAR(200) NOT NULL,         -- with commas; empty: none
+  f_time BIGINT NOT NULL
+);
+ALTER TABLE t_submission ADD COLUMN f_by VARCHAR(32) NOT NULL DEFAULT '';       -- the client that has signed it
+ALTER TABLE t_peer ADD COLUMN f_silence_notified BIGINT NOT NULL DEFAULT 0;     -- when people were; 0: since, it answers

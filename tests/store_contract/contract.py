@@ -7,7 +7,7 @@ from tests.store_contract.job_changes import JobChangeCases
 from tests.store_contract.job_ends import JobEndCases
 from tests.store_contract.jobs import JobCases
 from tests.store_contract.models import ModelCases
-from tests.store_contract.outbox import MessageCases, OutboxCases, RecordCases
+from tests.store_contract.outbox import MessageCases, NotificationCases, OutboxCases, RecordCases
 from tests.store_contract.queue import PendingCases, QueueCases, RoundCases
 from tests.store_contract.resources import ResourceCases
 from tests.store_contract.results import ResultCases, SubmissionCases
@@ -33,6 +33,7 @@ class StoreContract(
     TaskCases,
     WorkerCases,
     OutboxCases,
+    NotificationCases,
     SchedulerCases,
     PermissionCases,
     SiteKeyCases,

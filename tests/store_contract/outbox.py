@@ -7,10 +7,15 @@ from dataclasses import replace
 import pytest
 
 from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.core.notifications.notification import Occasion
+from fate_flow.core.notifications.subscribers import Target
 from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, log_with, new_entry
 from fate_flow.core.record.log import Evidence, Head, StoredCheckpoint, StoredEntry, head_after, next_batch
 from fate_flow.core.record.tree import Edge, leaf_hash, root_of
-from tests.store_contract.cases import GUEST, HOST, Cases, Each, a_job, with_jobs
+from fate_flow.store.values import Delivery, StoredNotification
+from tests.kit.notifications.subscribers import ANN, OPS, a_notification
+from tests.store_contract.cases import DOCUMENT, GUEST, HOST, Cases, Each, a_job, with_jobs
 
 
 class OutboxCases(Cases):
@@ -63,6 +68,84 @@ class OutboxCases(Cases):
         with pytest.raises(TypeError):
             each.put_command(replace(self.COMMAND, body={"party": HOST}), 1)
         assert each.commands_after(0) == ()
+
+
+class NotificationCases(Cases):
+    def added(self, each: Each, *numbers: int, targets: tuple[Target, ...] = (OPS,)) -> None:
+        for number in numbers:
+            each.add_notification(a_notification(number), targets)
+
+    def test_a_notification_comes_back_as_it_was_added(self, each: Each) -> None:
+        one = a_notification(1, run=3, partner="10000", job_name="\u20ac 'quoted' \\")
+        each.add_notification(one, (OPS, ANN))
+        (first,) = each.waiting_notifications(OPS.channel, 9)
+        (second,) = each.waiting_notifications(ANN.channel, 9)
+        assert replace(first, number=0) == StoredNotification(0, OPS, one)
+        assert replace(second, number=0) == StoredNotification(0, ANN, one)
+        assert sorted(each.waiting_channels()) == sorted([OPS.channel, ANN.channel])
+
+    def test_one_with_a_known_id_is_not_added_again(self, each: Each) -> None:
+        self.added(each, 1)
+        self.added(each, 1, targets=(OPS, ANN))
+        assert [one.target for one in reversed(each.newest_notifications(9))] == [OPS, ANN]
+
+    def test_what_was_tried_least_comes_first(self, each: Each) -> None:
+        self.added(each, 1, 2)
+        first, second = each.waiting_notifications(OPS.channel, 9)
+        assert each.note_try(first.number, "no answer in time")
+        tried = replace(first, tries=1, error="no answer in time")
+        assert each.waiting_notifications(OPS.channel, 9) == (second, tried)
+        assert each.waiting_notifications(OPS.channel, 1) == (second,)
+
+    def test_one_that_is_over_waits_no_more(self, each: Each) -> None:
+        self.added(each, 1)
+        (one,) = each.waiting_notifications(OPS.channel, 9)
+        assert each.end_notification(one.number, Delivery.SENT, 1, "", 7)
+        assert not each.end_notification(one.number, Delivery.DROPPED, 2, "x", 8)
+        assert not each.note_try(one.number, "x")
+        assert each.waiting_channels() == ()
+        assert each.newest_notifications(9) == (replace(one, state=Delivery.SENT, tries=1, end_time=7),)
+        self.added(each, 1)
+        assert each.waiting_channels() == (), "it is known by its id"
+
+    def test_the_oldest_of_too_many_are_dropped(self, each: Each) -> None:
+        self.added(each, 1, 2, 3)
+        assert each.drop_oldest_notifications(3, "too many", 7) == {}
+        assert each.drop_oldest_notifications(1, "too many", 7) == {OPS.channel: 2}
+        newest = each.newest_notifications(9)
+        assert [one.state for one in newest] == [Delivery.WAITING, Delivery.DROPPED, Delivery.DROPPED]
+        assert (newest[1].error, newest[1].end_time) == ("too many", 7)
+
+    def test_those_that_are_over_are_removed_beyond_a_number(self, each: Each) -> None:
+        self.added(each, 1, 2, 3, 4)
+        for one in each.waiting_notifications(OPS.channel, 3):
+            each.end_notification(one.number, Delivery.SENT, 1, "", 7)
+        assert each.forget_notifications(3) == 0
+        assert each.forget_notifications(1) == 2
+        assert [one.notification for one in each.newest_notifications(9)] == [a_notification(4), a_notification(3)]
+        assert len(each.newest_notifications(1)) == 1
+
+    def test_the_name_of_a_job(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        assert each.name_of_job(a_job().job_id) == DOCUMENT.name
+        assert each.name_of_job("nobody") == ""
+
+    def test_people_choose_what_they_are_notified_of(self, each: Each) -> None:
+        each.choose_occasions("ann", [Occasion.JOB_ENDED], 1)
+        each.choose_occasions("ann", [Occasion.JOB_ENDED, Occasion.CONTRADICTION], 2)
+        each.choose_occasions("ben", [], 2)
+        both = frozenset({Occasion.JOB_ENDED, Occasion.CONTRADICTION})
+        assert each.chosen_occasions() == {"ann": both, "ben": frozenset()}
+        each.choose_occasions("ann", None, 3)
+        assert each.chosen_occasions() == {"ben": frozenset()}
+
+    def test_the_silence_that_people_know_of_outlasts_the_troubles(self, each: Each) -> None:
+        each.note_silence("10000", 7)
+        each.note_trouble(PeerTrouble("10000", silent_since=5))
+        each.forget_troubles()
+        assert each.noted_silences() == {"10000": 7}
+        each.note_silence("10000", 0)
+        assert each.noted_silences() == {}
 
 
 class MessageCases(Cases):

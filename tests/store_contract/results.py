@@ -10,7 +10,7 @@ from tests.store_contract.cases import GUEST, HOST, Cases, Each, a_task
 
 class SubmissionCases(Cases):
     def test_a_request_id_counts_once(self, each: Each) -> None:
-        first = Submission("r1", "j1", "digest")
+        first = Submission("r1", "j1", "digest", by="ann")
         assert each.begin_submission(first, 5) is None
         assert each.begin_submission(Submission("r1", "j2", "other"), 6) == first
         assert each.submission_of("j1") == first

@@ -17,6 +17,7 @@ from fate_flow.cli.server.client_keys import client_group
 from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.core.model.errors import BadSettings, StorageFailed
 from fate_flow.server.engines.program_user import check_program_user
+from fate_flow.server.notifying.parts import secret_problems
 from fate_flow.server.start_warnings import key_problems, readable_secrets
 from fate_flow.server.worker_groups import seen_groups
 from fate_flow.services.context.wall_clock import now_on_the_wall
@@ -31,7 +32,7 @@ class ServerGroup(EdgeGroup):
     """A group that imports some commands on demand: they need all of a server's modules, or cryptography."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), "admin", "audit", "grants", "key", "party", "verify"])
+        return sorted([*super().list_commands(ctx), "admin", "audit", "grants", "key", "notify", "party", "verify"])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "admin":
@@ -58,6 +59,10 @@ class ServerGroup(EdgeGroup):
             from fate_flow.cli.server.keys import key_group
 
             return key_group
+        if cmd_name == "notify":
+            from fate_flow.cli.server.notify import notify_group
+
+            return notify_group
         if cmd_name == "party":
             from fate_flow.cli.server.party import party_group
 
@@ -154,7 +159,8 @@ def check(conf: Path) -> None:
     except BadSettings as error:
         click.echo(error.message, err=True)
         raise SystemExit(2) from error
-    for text in (*readable_secrets(settings.conf_path), *key_problems(settings, now_on_the_wall())):
+    secrets = (*readable_secrets(settings.conf_path), *secret_problems(settings))
+    for text in (*secrets, *key_problems(settings, now_on_the_wall())):
         click.echo(f"WARNING: {text}", err=True)
     click.echo(limits, err=True)
     click.echo("ok")

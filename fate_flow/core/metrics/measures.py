@@ -61,10 +61,14 @@ DATABASE_SECONDS = Measure(
     "fate_flow_database_transaction_duration_seconds", "Time that a transaction of a use case took.", ("kind",),
     _DATABASE,
 )  # fmt: skip
+NOTIFICATIONS = Measure(
+    "fate_flow_notifications", "Notifications that were sent, tried without success, or dropped.",
+    ("channel", "outcome"),
+)  # fmt: skip
 
 MEASURES = (
     HTTP_REQUESTS, HTTP_SECONDS, PEER_REQUESTS, PEER_SECONDS, EXCHANGE_BYTES, JOB_ENDS, TASK_ENDS, WORKER_ENDS,
-    ADMISSION_SECONDS, SCHEDULER_SECONDS, DATABASE_SECONDS,
+    ADMISSION_SECONDS, SCHEDULER_SECONDS, DATABASE_SECONDS, NOTIFICATIONS,
 )  # fmt: skip
 
 SENT, RECEIVED = "sent", "received"

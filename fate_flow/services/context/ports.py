@@ -24,6 +24,7 @@ from fate_flow.core.model.program_scope import Program
 from fate_flow.core.model.resources import EngineSize, Need
 from fate_flow.core.model.spec import JobParameters, JobSpec
 from fate_flow.core.model.status import WorkerStatus
+from fate_flow.core.notifications.subscribers import Subscribers
 from fate_flow.core.planning.participant.share_end import WorkerExit
 from fate_flow.core.quotas.disk_space import DiskSpace
 from fate_flow.core.quotas.queues import Queues
@@ -449,6 +450,7 @@ class Context:
     program_policy: ProgramPolicy = field(default_factory=DenyAll)
     queues: Queues = field(default_factory=Queues)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
+    subscribers: Subscribers = field(default_factory=Subscribers)    # who is notified of what
     permission: PermissionRule = field(default_factory=PermissionRule)
     site: SiteRule = field(default_factory=SiteRule)
     carries_streams: bool = True                      # whether other parties reach a gateway of this one

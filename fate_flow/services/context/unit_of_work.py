@@ -26,6 +26,7 @@ from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.counting import count_pending
 from fate_flow.services.context.documents import digest_of, key_of_received, parse_document
 from fate_flow.services.context.effects import Effect, carry_out
+from fate_flow.services.context.notifying import notify_of_moves
 from fate_flow.services.context.pending import Pending
 from fate_flow.services.context.ports import Context, why_absent
 from fate_flow.services.context.traces import trace_of
@@ -254,6 +255,8 @@ def unit_of_work(
         if context.keeps_record:
             moves = of_moves(unit.pending.moved, context.fresh_salt, unit.trace)
             tx.add_to_record((*unit.pending.recorded, *moves))
+        if context.subscribers.are_some:
+            notify_of_moves(context, tx, unit.pending.moved, unit.now)
     try:
         if committed is not None:
             committed(unit)

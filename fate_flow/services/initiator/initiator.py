@@ -92,14 +92,14 @@ class Coordinator:
 
     def take_submit(
         self, unit: UnitOfWork, job_id: str, parsed: ParsedJob, request_id: str, whole: Collection[str] | None = None,
-        trace: str = "",
+        trace: str = "", by: str = "",
     ) -> str:  # fmt: skip
         """Take a job, and return its id; if the request id was used before, return the job id that it got then.
 
-        `whole`: ids of the parties that get the whole document; None: all do.
+        `whole`: ids of the parties that get the whole document; None: all do; `by`: the client that has signed.
         Raises BadDocument if this party cannot initiate the job; Refused if this party itself cannot take part;
         Conflict if the request id was used for other content."""
-        return take_submit(unit, self._party, self._dispatch, job_id, parsed, request_id, whole, trace)
+        return take_submit(unit, self._party, self._dispatch, job_id, parsed, request_id, whole, trace, by)
 
     def check_own(self, unit: UnitOfWork, spec: JobSpec) -> None:
         """Check that this party may initiate the job and has a route to all its parties. Raises BadDocument."""

@@ -28,16 +28,17 @@ from fate_flow.store.values import Document, Submission
 
 def take_submit(
     unit: UnitOfWork, party: Participant, dispatch: Dispatch, job_id: str, parsed: ParsedJob, request_id: str,
-    whole: Collection[str] | None = None, trace: str = "",
+    whole: Collection[str] | None = None, trace: str = "", by: str = "",
 ) -> str:  # fmt: skip
     """Take a job, and return its id; if the request id was used before, return the job id that it got then.
 
-    `whole`: ids of the parties that get the whole document; None: all do. `trace`: of the request; empty: a new one.
+    `whole`: ids of the parties that get the whole document; None: all do. `trace`: of the request; empty: a new one;
+    `by`: the client that has signed.
 
     Raises BadDocument if this party cannot initiate the job; Refused if this party itself cannot take part; NoSpace if
     it takes nothing new; Conflict if the request id was used for other content."""
     document, spec, digest = parsed.document, parsed.spec, digest_of(parsed.document)
-    known = unit.tx.begin_submission(Submission(request_id, job_id, digest), unit.now)
+    known = unit.tx.begin_submission(Submission(request_id, job_id, digest, by=by), unit.now)
     if known is not None:
         if known.digest != digest:
             raise Conflict(f"request id {request_id} was used for other content, by job {known.job_id}")

@@ -41,6 +41,7 @@ from fate_flow.services.scheduling.events import (
     WorkerChanged,
 )
 from fate_flow.services.scheduling.queue_rounds import QueueRounds
+from fate_flow.services.scheduling.silences import Silences
 from fate_flow.services.upkeep.maintenance import Maintenance
 from fate_flow.services.workers.elastic import tend_elastic
 from fate_flow.services.workers.watch import WorkerWatch
@@ -70,6 +71,7 @@ class Scheduler:
         self._initiator = Coordinator(self._party, owner)
         self._watch = WorkerWatch()
         self._peers = PeerWatch()
+        self._silences = Silences(context)
         self._asked: frozenset[str] = frozenset()           # parties that got the last heartbeat
         self._initiators: frozenset[str] = frozenset()      # other parties whose jobs run here
         self._owner_watch = Stopwatch(monotonic)
@@ -209,6 +211,7 @@ class Scheduler:
     def _stand_by(self) -> None:
         self._is_chosen = False
         self._alarms.clear()
+        self._silences = Silences(self.context)
         log.warning("another process schedules now; this one stands by")
 
     def _take(self, unit: UnitOfWork, one: SchedulerEvent) -> None:
@@ -362,7 +365,9 @@ class Scheduler:
 
         def observe_all(unit: UnitOfWork) -> None:
             jobs = self._maintenance.run(unit)
-            for trouble in self._peers.troubles(unit):
+            troubles = self._peers.troubles(unit)
+            self._silences.look(unit, troubles)
+            for trouble in troubles:
                 if trouble.party_id in self._asked:
                     self._maintenance.party_cut_off(unit, trouble)
                 else:

@@ -117,7 +117,7 @@ class Submits:
         trace: str = "",
     ) -> str:  # fmt: skip
         is_begun_anew = unit.tx.job_here(job_id) is not None     # an earlier try was committed after all
-        known = self._initiator.take_submit(unit, job_id, parsed, request_id, whole, trace)
+        known = self._initiator.take_submit(unit, job_id, parsed, request_id, whole, trace, by)
         if known == job_id and not is_begun_anew:
             unit.note(Event.SUBMIT_ASKED, job_id=known, body=_summary(parsed.document))
             note_who_asked(unit, known, "submitted", by)

@@ -19,6 +19,7 @@ from fate_flow.core.record.note import COSIGNATURE, BadNote, Check, NoteKey, Sig
 from fate_flow.core.record.proof import NewCheckpoint, read_new_checkpoint
 from fate_flow.core.record.witness import Seen, seen_in, witness_name
 from fate_flow.core.wire.v1.witnessing import Held
+from fate_flow.services.context.notifying import notify_of_evidence
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.acknowledged import last_acknowledged
 from fate_flow.store.contract.transaction import Transaction
@@ -112,7 +113,9 @@ class Witnessing:
                 caller, seen is Seen.OTHER_ROOT, new.origin, size, kept.note, str(said.checkpoint),
                 self._context.clock(),
             )  # fmt: skip
-            found += [evidence] if tx.add_evidence(evidence) else []
+            if tx.add_evidence(evidence):
+                found.append(evidence)
+                notify_of_evidence(self._context, tx, evidence)
         if seen is Seen.CONTINUES and new.size > size:
             stored = StoredCheckpoint(0, new.size, str(said.checkpoint), self._context.clock())
             if not tx.put_witnessed(new.origin, size, stored):

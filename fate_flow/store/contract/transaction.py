@@ -16,7 +16,7 @@ from fate_flow.store.contract.bindings import Bindings
 from fate_flow.store.contract.jobs import Jobs
 from fate_flow.store.contract.models import Models
 from fate_flow.store.contract.old_jobs import OldJobs
-from fate_flow.store.contract.outbox import Outbox
+from fate_flow.store.contract.outbox import Notifications, Outbox
 from fate_flow.store.contract.party_keys import KeysOfParties
 from fate_flow.store.contract.peers import Peers
 from fate_flow.store.contract.permissions import Permissions
@@ -32,7 +32,7 @@ from fate_flow.store.values import OutputTable, TableMeta
 
 
 class Transaction(
-    Bindings, Jobs, KeysOfParties, Models, OldJobs, Outbox, Peers, Permissions, Queue, Record, Resources,
+    Bindings, Jobs, KeysOfParties, Models, Notifications, OldJobs, Outbox, Peers, Permissions, Queue, Record, Resources,
     Results, Seats, Submissions, Tasks, Workers, Protocol,
 ):  # fmt: skip
     """One unit of work. Times are milliseconds since the epoch; `retry_at` is steady time (see `steady`)."""

@@ -294,6 +294,38 @@ class OutboxRow(Base):
         table_name = "t_outbox"
 
 
+class NotificationRow(Base):
+    f_id = BigAutoField()
+    f_message_id = CharField(40)
+    f_channel = CharField(60)
+    f_person = CharField(32)
+    f_occasion = CharField(20)
+    f_time = BigIntegerField()
+    f_sentence = CharField(500)
+    f_job_id = CharField(25)
+    f_job_name = CharField(100)
+    f_run = IntegerField()
+    f_partner = CharField(10)
+    f_status_then = CharField(50)
+    f_reason = CharField(50)
+    f_state = CharField(10, default="waiting")
+    f_tries = IntegerField(default=0)
+    f_error = CharField(300, default="")
+    f_end_time = BigIntegerField(default=0)
+
+    class Meta:
+        table_name = "t_notification"
+
+
+class NotificationChoiceRow(Base):
+    f_person = CharField(32, primary_key=True)
+    f_occasions = CharField(200)
+    f_time = BigIntegerField()
+
+    class Meta:
+        table_name = "t_notification_choice"
+
+
 class HistoryRow(Base):
     f_id = BigAutoField()
     f_job_id = CharField(25)
@@ -321,6 +353,7 @@ class PeerRow(Base):
     f_silence = CharField(400, default="")
     f_cut_off_since = BigIntegerField(default=0)
     f_cut_off = CharField(400, default="")
+    f_silence_notified = BigIntegerField(default=0)
 
     class Meta:
         table_name = "t_peer"
@@ -367,6 +400,7 @@ class SubmissionRow(Base):
     f_retcode = IntegerField(null=True)
     f_retmsg = TextField(null=True)
     f_create_time = BigIntegerField()
+    f_by = CharField(32, default="")
 
     class Meta:
         table_name = "t_submission"
@@ -412,6 +446,7 @@ MODELS = (
     WorkerRow,
     EngineRow,
     OutboxRow,
+    *(NotificationRow, NotificationChoiceRow),
     HistoryRow,
     PeerRow,
     SchedulerRow,

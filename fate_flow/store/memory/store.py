@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from fate_flow.store.memory.bindings import Bindings
 from fate_flow.store.memory.models import Models
 from fate_flow.store.memory.old_jobs import OldJobs
-from fate_flow.store.memory.outbox import Outbox
+from fate_flow.store.memory.outbox import Notifications, Outbox
 from fate_flow.store.memory.party_keys import KeysOfParties
 from fate_flow.store.memory.peers import Peers
 from fate_flow.store.memory.permissions import Permissions
@@ -43,7 +43,7 @@ class MemoryStore:
 
 class MemoryTransaction(
     Workers, Tasks, Seats, Queue, OldJobs, Bindings, Permissions, KeysOfParties, Outbox,
-    Peers, Record, Submissions, Results, Models,
+    Peers, Record, Submissions, Results, Models, Notifications,
 ):  # fmt: skip
     """One unit of work. `contract.Transaction` documents the methods."""
 

@@ -16,7 +16,7 @@ class Submissions(MemoryUnitOfWork):
         known = table.rows.get(submission.request_id)
         if known is not None and not known.retcode:
             return known
-        table.put(submission.request_id, Submission(submission.request_id, submission.job_id, submission.digest))
+        table.put(submission.request_id, changed(submission, retcode=None, retmsg=""))
         return None
 
     def decide_submission(self, job_id: str, retcode: int, retmsg: str) -> None:

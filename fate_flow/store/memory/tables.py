@@ -21,6 +21,7 @@ from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Command, EngineState, Hold, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.spec import ModelReference, Party
+from fate_flow.core.notifications.notification import Occasion
 from fate_flow.core.record.log import Batch, Evidence, Head, StoredCheckpoint, StoredEntry
 from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.values import (
@@ -31,6 +32,7 @@ from fate_flow.store.values import (
     ModelTag,
     OutputTable,
     StoredModel,
+    StoredNotification,
     Submission,
     TableMeta,
 )
@@ -173,6 +175,9 @@ class Rows:
         self.old_party_keys: Table[int, tuple[str, ReplacedKeyList]] = Table(journal)
         self.joined_parties: Table[str, JoinedParty] = Table(journal)
         self.contacts: Table[tuple[str, str], Contact] = Table(journal)
+        self.notifications: Table[int, StoredNotification] = Table(journal)
+        self.notification_choices: Table[str, frozenset[Occasion]] = Table(journal)     # by person
+        self.noted_silences: Table[str, int] = Table(journal)       # by party: when
         self.schedulers: Table[str, tuple[str, int, int]] = Table(journal)
         self.bindings: Table[str, JobBinding] = Table(journal)
         self.submissions: Table[str, Submission] = Table(journal, job=lambda one: one.job_id)

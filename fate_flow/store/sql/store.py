@@ -15,7 +15,7 @@ from fate_flow.store.database.refusals import REFUSALS, drop_if_lost, first_refu
 from fate_flow.store.sql.bindings import Bindings
 from fate_flow.store.sql.models import Models
 from fate_flow.store.sql.old_jobs import OldJobs
-from fate_flow.store.sql.outbox import Outbox
+from fate_flow.store.sql.outbox import Notifications, Outbox
 from fate_flow.store.sql.party_keys import KeysOfParties
 from fate_flow.store.sql.peers import Peers
 from fate_flow.store.sql.permissions import Permissions
@@ -101,6 +101,6 @@ class SqlStore:
 
 class SqlTransaction(
     Workers, Tasks, Seats, Queue, OldJobs, Bindings, Permissions, KeysOfParties, Outbox,
-    Peers, Record, Submissions, Results, Models,
+    Peers, Record, Submissions, Results, Models, Notifications,
 ):  # fmt: skip
     """One unit of work. `contract.Transaction` documents the methods."""

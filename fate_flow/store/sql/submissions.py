@@ -18,12 +18,13 @@ class Submissions(SqlUnitOfWork):
         this = SubmissionRow.f_request_id == submission.request_id
         row = {
             "f_request_id": submission.request_id, "f_job_id": submission.job_id, "f_digest": submission.digest,
-            "f_create_time": at,
+            "f_create_time": at, "f_by": submission.by,
         }  # fmt: skip
         if insert_new(self._database, SubmissionRow, row, this):
             return None
         takes_over = SubmissionRow.update(
-            f_job_id=submission.job_id, f_digest=submission.digest, f_retcode=None, f_retmsg=None, f_create_time=at
+            f_job_id=submission.job_id, f_digest=submission.digest, f_retcode=None, f_retmsg=None, f_create_time=at,
+            f_by=submission.by,
         ).where(this & _WAS_REFUSED)
         return None if hit(takes_over) else _submission(this)
 
@@ -40,13 +41,13 @@ class Submissions(SqlUnitOfWork):
 
     def submission_of(self, job_id: str) -> Submission | None:
         row = _SUBMISSION_OF.row(self._database, job_id)
-        return Submission(row[0], row[1], row[2], row[3], row[4] or "") if row else None
+        return Submission(row[0], row[1], row[2], row[3], row[4] or "", row[5]) if row else None
 
 
 _SUBMISSION_OF = Prepared(
     lambda job_id: SubmissionRow.select(
         SubmissionRow.f_request_id, SubmissionRow.f_job_id, SubmissionRow.f_digest, SubmissionRow.f_retcode,
-        SubmissionRow.f_retmsg,
+        SubmissionRow.f_retmsg, SubmissionRow.f_by,
     ).where(SubmissionRow.f_job_id == job_id),
     1,
 )  # fmt: skip
@@ -57,4 +58,4 @@ def _submission(where: Any) -> Submission | None:
     row = SubmissionRow.get_or_none(where)
     if row is None:
         return None
-    return Submission(row.f_request_id, row.f_job_id, row.f_digest, row.f_retcode, row.f_retmsg or "")
+    return Submission(row.f_request_id, row.f_job_id, row.f_digest, row.f_retcode, row.f_retmsg or "", row.f_by)

@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from fate_flow.core.notifications.standard_webhooks import read_secrets, signed_headers
+from tests.kit.notifications.receivers import Webhooks, webhook_receiver
 from tests.kit.servers.party_servers import BASE_PORT, CORES, GUEST, HOST, Cluster, running_cluster, toy
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 @pytest.fixture(scope="module")
-def careful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two parties, of which the host wants to approve what comes from others."""
-    overlays = {HOST: {"approval": {"required": True}}}
-    root = tmp_path_factory.mktemp("servers") / "careful"
-    with running_cluster(root, (GUEST, HOST), base_port=BASE_PORT + 80, overlays=overlays) as cluster:
+def careful(tmp_path_factory: pytest.TempPathFactory, receiver: Webhooks) -> Iterator[Cluster]:
+    """Two parties, of which the host wants to approve what comes from others, and is notified of that."""
+    folder = tmp_path_factory.mktemp("servers")
+    secret = folder / "hook.secret"
+    secret.write_text(f"{SECRET}\n", encoding="ascii")
+    secret.chmod(0o600)
+    hook = {"url": receiver.url, "secret_file": str(secret), "events": ["approval_needed", "job_ended"]}
+    overlays = {HOST: {"approval": {"required": True}, "notifications": {"webhooks": {"ops": hook}}}}
+    with running_cluster(folder / "careful", (GUEST, HOST), base_port=BASE_PORT + 80, overlays=overlays) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Webhooks]:
+    """Where the host's operator is notified."""
+    with webhook_receiver() as found:
+        yield found
+
+
+def notified(receiver: Webhooks, event: str, job_id: str) -> dict[str, Any]:
+    """What the host was notified of, once it was; it may be twice, with one id. Each request is signed."""
+    found: dict[str, dict[str, Any]] = {}
+    for headers, body in receiver.got:
+        said = json.loads(body)
+        if (said["type"], said["data"]["job_id"]) == (event, job_id):
+            seconds = int(headers["webhook-timestamp"])
+            signed = signed_headers(said["data"]["id"], seconds, body, read_secrets(SECRET, ""))
+            assert {name: headers[name] for name in signed} == signed
+            found[headers["webhook-id"]] = said["data"]
+    assert len(found) <= 1
+    return next(iter(found.values()), {})
 
 
 def described(cluster: Cluster, job_id: str) -> dict[str, Any]:
@@ -35,11 +64,15 @@ def waits(cluster: Cluster, job_id: str, text: str) -> dict[str, Any]:
     return described(cluster, job_id)
 
 
-def test_a_job_awaits_an_approval_that_survives_a_restart_and_then_runs(careful: Cluster) -> None:
+def test_a_job_awaits_an_approval_that_survives_a_restart_and_then_runs(
+    careful: Cluster, receiver: Webhooks
+) -> None:  # fmt: skip
     job_id = careful.submit(toy())
     found = waits(careful, job_id, "host 10000 has not approved it yet")
     assert (found["waits_for"], found["awaiting_approval"]) == ("awaiting_approval", ["host 10000"])
     eventually(lambda: careful.guest.free_cores == CORES, "nothing is reserved for it")
+    asked_for = eventually(lambda: notified(receiver, "approval_needed", job_id), "the notification")
+    assert asked_for["sentence"] == f"Job {job_id} of guest 9999 waits for the approval of this party."
     careful.kill(HOST)
     careful.start(HOST)
     assert careful.host.ask("job/explain", {"job_id": job_id})["approval"]["status"] == "pending"
@@ -56,6 +89,9 @@ def test_a_job_awaits_an_approval_that_survives_a_restart_and_then_runs(careful:
     approved = careful.host.flow("job", "approve", "-j", job_id, "--by", "ann", "--reason", "contract 7")
     assert (digest in approved.out, digest[:32] in approved.err) == (True, True)
     careful.wait(job_id, "success")
+    ended = eventually(lambda: notified(receiver, "job_ended", job_id), "the notification")
+    assert (ended["status"], ended["reason"], ended["partner"]) == ("success", "done", GUEST)
+    assert notified(receiver, "approval_needed", job_id) == asked_for
     own = careful.host.ask("job/explain", {"job_id": job_id})["approval"]
     assert (own["by"], own["message"]) == ("owner (ann)", "contract 7")
     seats = careful.guest.ask("job/explain", {"job_id": job_id})["parties"]

@@ -151,7 +151,7 @@ def test_no_label_grows_with_jobs_or_callers(world: World) -> None:
     assert "/some/" not in text
     assert before <= {key[0] for key in samples(text)}
     assert {label for one in MEASURES for label in one.labels} <= {
-        "api", "code", "peer", "outcome", "direction", "role", "status", "reason", "kind",
+        "api", "code", "peer", "outcome", "direction", "role", "status", "reason", "kind", "channel",
     }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from fate_flow.core.access.key_list import KeyState
+from fate_flow.core.notifications.notification import Occasion
 from fate_flow.core.record.checkpoint import Checkpoint, cosigned_at, read_checkpoint
 from fate_flow.core.record.log import Evidence
 from fate_flow.core.record.note import NoteKey, read_note, read_signatures, sign_note
@@ -14,6 +15,7 @@ from fate_flow.core.record.proof import NewCheckpoint
 from fate_flow.core.record.tree import consistency_proof, hash_by, leaf_hash, root_of
 from fate_flow.services.witnesses.witnessing import WitnessReply
 from tests.kit.core.signers import Signer, has_signed
+from tests.kit.notifications.subscribers import notifications, notified
 from tests.kit.services.witness_parties import RecordKeys, WitnessParty
 
 LOG_KEYS = RecordKeys("9999")
@@ -82,6 +84,7 @@ def test_anything_else_is_refused_and_accuses_nobody(witness: WitnessParty, text
 def test_two_roots_of_one_size_are_proof_and_are_logged_once(
     witness: WitnessParty, caplog: pytest.LogCaptureFixture
 ) -> None:
+    notified(witness.server)
     say(witness, message(0, 5))
     with caplog.at_level(logging.ERROR):
         replies = [say(witness, message(old, 5, "other")) for old in (5, 0)]
@@ -92,6 +95,7 @@ def test_two_roots_of_one_size_are_proof_and_are_logged_once(
     assert (first.origin, first.size) == (second.origin, second.size)
     assert first.root != second.root
     assert [one.getMessage() for one in caplog.records if "two pasts" in one.getMessage()] == [caplog.messages[0]]
+    assert {one.notification.occasion for one in notifications(witness.server)} == {Occasion.CONTRADICTION}
 
 
 def test_a_larger_log_with_another_past_is_kept_and_proves_nothing_by_itself(witness: WitnessParty) -> None:

@@ -1,0 +1,1 @@
+"""What people and their programs hear of, when they look at no screen."""

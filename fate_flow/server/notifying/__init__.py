@@ -1,0 +1,1 @@
+"""How notifications get to people: webhooks, and mail."""

@@ -1,0 +1,1 @@
+"""Who is notified in tests, and receivers on loopback."""
