@@ -6,11 +6,11 @@ as SQLite needs to run it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from peewee import OP, Database, Expression, Field, Model, Update, Value
+from peewee import OP, Database, Expression, Field, Function, Model, Update, Value
 
 from fate_flow.store.database.read_memo import ReadMemo
 
@@ -97,24 +97,47 @@ class _Unfamiliar(Exception):
 
 
 _ONE_VALUE = (str, int, float, bool, datetime)
+_MOST_SHAPES = 1_000         # what clients ask for has as many shapes as they like
 _shapes: dict[tuple[Any, ...], str | None] = {}
 
 
 def sql_text(query: Any, is_sqlite: bool) -> tuple[str, list[Any]]:
-    """Return text and values of an update or delete; peewee builds the text once for each shape of query.
-
-    The first time, the values found here are compared with peewee's. If they differ, queries of this shape are built
-    each time."""
+    """Return text and values of an update or delete; peewee builds the text once for each shape of query."""
     values: list[Any] = []
     try:
         shape = (is_sqlite, type(query), query.table, *_changes(query, values), "where", *_parts(query._where, values))
     except _Unfamiliar:
         return _built(query)
+    return _known_or_built(shape, values, lambda: query)
+
+
+def select_text(
+    database: Database, of: Hashable, conditions: Sequence[Any], last: Sequence[int], build: Callable[[], Any]
+) -> tuple[str, list[Any]]:
+    """Return text and values of a select; peewee builds the text once for each shape of query.
+
+    `build` makes the query. Its text follows from `of` and the shapes of the conditions, of which some may be None. Its
+    values are those of the conditions, in this order, then `last`."""
+    values: list[Any] = []
+    try:
+        shape = (database.is_sqlite, of, *(tuple(_parts(one, values)) for one in conditions))
+    except _Unfamiliar:
+        return _built(build())
+    return _known_or_built(shape, [*values, *last], build)
+
+
+def _known_or_built(shape: tuple[Any, ...], values: list[Any], build: Callable[[], Any]) -> tuple[str, list[Any]]:
+    """Return the text for this shape, with these values.
+
+    The first time, the values are compared with peewee's. If they differ, queries of this shape are built each time."""
+    if (known := _shapes.get(shape)) is not None:
+        return known, values
+    text, built = _built(build())
     if shape not in _shapes:
-        text, built = _built(query)
+        if len(_shapes) >= _MOST_SHAPES:
+            _shapes.clear()
         _shapes[shape] = text if built == values else None
-    known = _shapes[shape]
-    return (known, values) if known is not None else _built(query)
+    return text, built
 
 
 def _built(query: Any) -> tuple[str, list[Any]]:
@@ -135,12 +158,20 @@ def _changes(query: Any, values: list[Any]) -> Iterator[Any]:
 
 
 def _parts(node: Any, values: list[Any]) -> Iterator[Any]:
+    """Yield what the text of a condition follows from, and add its values."""
     if isinstance(node, Field):
         yield node.model, node.name
-    elif isinstance(node, Expression) and node.op != OP.IN and node.op != OP.NOT_IN:
+    elif isinstance(node, Expression):
         yield node.op
         yield from _parts(node.lhs, values)
-        yield from _parts(node.rhs, values)
+        if node.op in (OP.IN, OP.NOT_IN):
+            yield from _list_parts(node.rhs, values)
+        else:
+            yield from _parts(node.rhs, values)
+    elif isinstance(node, Function):
+        yield node.name, len(node.arguments)
+        for one in node.arguments:
+            yield from _parts(one, values)
     elif isinstance(node, _ONE_VALUE):
         values.append(node)
         yield type(node)
@@ -148,3 +179,11 @@ def _parts(node: Any, values: list[Any]) -> Iterator[Any]:
         yield None
     else:
         raise _Unfamiliar
+
+
+def _list_parts(listed: Any, values: list[Any]) -> Iterator[Any]:
+    if not isinstance(listed, (tuple, list)):
+        raise _Unfamiliar            # a query
+    yield len(listed)
+    for one in listed:
+        yield from _parts(one, values)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from peewee import BooleanField, DateTimeField
@@ -35,9 +36,13 @@ def read_rows(query: Any, model: Any, names: Sequence[str]) -> list[Row]:
     """Return the rows of a query that selects the columns of these fields, in this order.
 
     They are like those of peewee's `dicts()`, made in a third of the time: only some columns need a conversion."""
-    converters = list(_converters(model, names))
-    rows = model._meta.database.execute(query).fetchall()
-    return [dict(zip(names, _converted(values, converters), strict=True)) for values in rows]
+    return rows_of(model._meta.database.execute(query), model, names)
+
+
+def rows_of(cursor: Any, model: Any, names: Sequence[str]) -> list[Row]:
+    """Return the same of a query that runs already."""
+    converters = _converters_of(model, tuple(names))
+    return [dict(zip(names, _converted(values, converters), strict=True)) for values in cursor.fetchall()]
 
 
 def _converted(values: Iterable[Any], converters: Iterable[tuple[int, Converter]]) -> list[Any]:
@@ -45,6 +50,11 @@ def _converted(values: Iterable[Any], converters: Iterable[tuple[int, Converter]
     for place, value_of in converters:
         found[place] = value_of(found[place])
     return found
+
+
+@cache
+def _converters_of(model: Any, names: tuple[str, ...]) -> tuple[tuple[int, Converter], ...]:
+    return tuple(_converters(model, names))
 
 
 def _converters(model: Any, names: Sequence[str]) -> Iterator[tuple[int, Converter]]:

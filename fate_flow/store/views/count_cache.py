@@ -28,6 +28,8 @@ from typing import Any
 
 from peewee import fn
 
+from fate_flow.store.database.prepared import select_text
+
 BUCKET_ROWS = 1_000              # rows of the whole table; a page reads at most so many more than it shows
 SETTLED = 600_000                # milliseconds; much longer than any transaction
 MOST_AGE = 300.0                 # seconds
@@ -170,7 +172,18 @@ class CountCache:
         return is_old & self._model.f_job_id.not_in(cut.late) if cut.late else is_old
 
     def _rows(self, where: Any, condition: Any) -> int:
-        return int(self._model.select().where(condition if where is None else condition & where).count())
+        found = self._read("rows", fn.COUNT(self._model.f_job_id), condition, where)
+        return int(found[0][0])
+
+    def _read(self, name: str, column: Any, condition: Any, where: Any) -> list[tuple[Any, ...]]:
+        """Return a column of the rows that both conditions select; `name` identifies the column."""
+
+        def query() -> Any:
+            return self._model.select(column).where(condition if where is None else condition & where)
+
+        database = self._model._meta.database
+        text, values = select_text(database, (self._model, name), (condition, where), (), query)
+        return list(database.execute_sql(text, values).fetchall())
 
     def _unsettled(self, where: Any, cut: _Cut) -> Mapping[int, int]:
         """Return the number of rows that are not settled, by the place of their bucket."""
@@ -188,8 +201,7 @@ class CountCache:
             conditions.append(self._model.f_job_id.in_(cut.late) & (moment < cut.settled))
         found: Counter[int] = Counter()
         for condition in conditions:
-            asked = condition if where is None else condition & where
-            values = self._model.select(getattr(self._model, cut.by)).where(asked).tuples()
+            values = self._read(cut.by, getattr(self._model, cut.by), condition, where)
             found.update(0 if value is None else bisect_right(begins, value) for (value,) in values)
         return found
 

@@ -13,8 +13,9 @@ from peewee import fn
 from fate_flow.core.model.status import JOB_END
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 from fate_flow.store.database.models import JobRow, TaskRow
+from fate_flow.store.database.prepared import select_text
 from fate_flow.store.sql.store import SqlTransaction
-from fate_flow.store.views.columns import Row, read_rows
+from fate_flow.store.views.columns import Row, rows_of
 from fate_flow.store.views.count_cache import CountCache
 from fate_flow.store.views.filters import Filters, Span, not_by_index
 
@@ -82,6 +83,7 @@ class Listed:
     shape: Hashable | None           # identifies `where`; None: it uses columns that may change in a settled row
     fixed: frozenset[str]            # columns with the same value in all rows
     asks_for_status: bool = False
+    is_newest: bool = False          # only the newest version of each party task, of the rows that `where` selects
 
     def age(self, by: str) -> str:
         """Return the age column of the rows, for this order (store/views/count_cache.py)."""
@@ -90,21 +92,31 @@ class Listed:
 
     def count(self) -> int:
         """Count the rows in the database, without the cache."""
-        query = self.model.select()
-        return int((query if self.where is None else query.where(self.where)).count())
+        return int(self._selected(self.model.select()).count())
 
     def rows(self, page: Page, within: Any = None) -> list[Row]:
-        """Return the rows of a page. Of skipped rows only the index is read, because rows may be large."""
+        """Return the rows of a page."""
+        database = self.model._meta.database
+        of = (self.model, self.fields, self.fixed, self.is_newest, page.order_by, page.is_descending)
+        text, values = select_text(
+            database, of, (self.where, within), (page.rows, page.offset), lambda: self._query(page, within)
+        )
+        return rows_of(database.execute_sql(text, values), self.model, self.fields)
+
+    def _query(self, page: Page, within: Any) -> Any:
+        """Return the query for a page. Of skipped rows only the index is read, because rows may be large."""
         key = self.model._meta.primary_key.field_names
-        chosen = self.model.select(*(getattr(self.model, name) for name in key))
-        for condition in (self.where, within):
-            chosen = chosen if condition is None else chosen.where(condition)
+        chosen = self._selected(self.model.select(*(getattr(self.model, name) for name in key)), within)
         chosen = chosen.order_by(*self._order(self.model, page)).limit(page.rows).offset(page.offset)
         row = self.model.alias()
         columns = [getattr(row, f"f_{name}") for name in self.fields]
         same = [getattr(row, name) == getattr(chosen.c, name) for name in key]
-        query = row.select(*columns).join(chosen, on=reduce(and_, same)).order_by(*self._order(row, page))
-        return read_rows(query, self.model, self.fields)
+        return row.select(*columns).join(chosen, on=reduce(and_, same)).order_by(*self._order(row, page))
+
+    def _selected(self, query: Any, within: Any = None) -> Any:
+        for condition in (self.where, within, is_newest_version() if self.is_newest else None):
+            query = query if condition is None else query.where(condition)
+        return query
 
     def _order(self, row: Any, page: Page) -> list[Any]:
         """Return the order without columns that have one value: with them, MariaDB would sort all rows instead of using

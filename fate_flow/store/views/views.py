@@ -40,7 +40,6 @@ from fate_flow.store.views.lists import (
     choices_of,
     fixed_by,
     is_counted,
-    is_newest_version,
     matching,
     read_page,
     shape_of,
@@ -124,7 +123,7 @@ class Views(ReadOnly):
         where = conditions(TaskRow, filters)
         if where is None:
             return []
-        listed = Listed(TaskRow, tuple(fields), where & is_newest_version(), None, fixed_by(filters))
+        listed = Listed(TaskRow, tuple(fields), where, None, fixed_by(filters), is_newest=True)
         with self._reading() as tx:
             return read_page(tx, self._tasks, listed, page)[0]
 

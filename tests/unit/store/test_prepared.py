@@ -1,0 +1,105 @@
+"""The text of frequent selects is built once, and is always the text that peewee would build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from peewee import Database, fn
+
+from fate_flow.store.database import prepared
+from fate_flow.store.database.models import JobRow
+from fate_flow.store.database.prepared import select_text
+from tests.kit.store.sqlite_in_memory import sqlite_in_memory
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    monkeypatch.setattr(prepared, "_shapes", {})
+    database = sqlite_in_memory().database
+    with database.bind_ctx([JobRow]):
+        yield database
+
+
+class _Asked:
+    """A select of job ids; it counts how often it was built."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.built = 0
+
+    def __call__(self, *conditions: Any, limit: int = 10) -> tuple[str, list[Any]]:
+        return select_text(self._database, "ids", conditions, (limit,), lambda: self._build(conditions, limit))
+
+    def right(self, *conditions: Any, limit: int = 10) -> tuple[str, list[Any]]:
+        text, values = self._build(conditions, limit).sql()
+        return text, list(values)
+
+    def _build(self, conditions: tuple[Any, ...], limit: int) -> Any:
+        self.built += 1
+        query = JobRow.select(JobRow.f_job_id)
+        for condition in conditions:
+            query = query if condition is None else query.where(condition)
+        return query.limit(limit)
+
+
+_PAIRS = {
+    "equal": (JobRow.f_job_id == "a", JobRow.f_job_id == "b"),
+    "and": (
+        (JobRow.f_job_id == "a") & (JobRow.f_create_time > 1), (JobRow.f_job_id == "b") & (JobRow.f_create_time > 2),
+    ),
+    "some": (JobRow.f_status.in_(("running", "waiting")), JobRow.f_status.in_(("failed", "success"))),
+    "none of some": (JobRow.f_status.not_in(["running"]), JobRow.f_status.not_in(["failed"])),
+    "function": (fn.COALESCE(JobRow.f_status, "") == "running", fn.COALESCE(JobRow.f_status, "x") == "failed"),
+    "part": (JobRow.f_description.contains("a"), JobRow.f_description.contains("b")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _PAIRS)
+def test_other_values_have_the_same_text(name: str, database: Database) -> None:
+    asked = _Asked(database)
+    for number, condition in enumerate(_PAIRS[name]):
+        assert asked(condition, None, limit=number) == asked.right(condition, None, limit=number)
+    assert asked.built == 1 + len(_PAIRS[name]), "only the first one, beside those to compare with"
+
+
+_DIFFERENT = (
+    JobRow.f_status == "a", JobRow.f_status != "a", JobRow.f_job_id == "a", JobRow.f_status.in_(("a",)),
+    JobRow.f_status.in_(("a", "b")), JobRow.f_status.in_(()), JobRow.f_status.is_null(), JobRow.f_status.is_null(False),
+    fn.COALESCE(JobRow.f_status, "") == "a", fn.LOWER(JobRow.f_status) == "a", JobRow.f_description.contains("50%_"),
+    (JobRow.f_status == "a") | (JobRow.f_job_id == "b"), (JobRow.f_status == "a") & (JobRow.f_job_id == "b"),
+)  # fmt: skip
+
+
+def test_what_differs_is_never_taken_for_the_same(database: Database) -> None:
+    asked = _Asked(database)
+    for _ in range(2):
+        for first in (None, *_DIFFERENT):
+            for second in (None, *_DIFFERENT):
+                assert asked(first, second) == asked.right(first, second)
+
+
+@pytest.mark.parametrize("condition", [
+    JobRow.f_create_time == JobRow.select(fn.MAX(JobRow.f_create_time)),
+    JobRow.f_create_time.between(1, 2),
+])  # fmt: skip
+def test_a_condition_of_another_kind_is_built_each_time(condition: Any, database: Database) -> None:
+    asked = _Asked(database)
+    assert asked(condition) == asked(condition) == asked.right(condition)
+    assert asked.built == 3
+
+
+def test_values_that_peewee_converts_are_built_each_time(database: Database) -> None:
+    asked = _Asked(database)
+    assert [asked(JobRow.f_create_time == text)[1][0] for text in ("1", "2")] == [1, 2]
+    assert asked.built == 2
+
+
+def test_clients_cannot_fill_the_memory_with_shapes(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepared, "_MOST_SHAPES", 5)
+    asked = _Asked(database)
+    for count in range(20):
+        condition = JobRow.f_status.in_(["a"] * count)
+        assert asked(condition) == asked.right(condition)
+        assert len(prepared._shapes) <= 5
