@@ -45,6 +45,7 @@ from fate_flow.api.v1.party import (
     instances,
     keys,
     not_offered,
+    notifications,
     permission,
     resources,
     server_info,
@@ -131,6 +132,7 @@ def _for_clients(services: Services) -> Iterator[Blueprint]:
     for module in (
         jobs, tasks, parameters, permission, results, board_data, tables, template, instances, queue, resources, data,
         tracking, server_info, task_log, keys, audit, connectors, stored, deployments, tags,
+        notifications,
     ):  # fmt: skip
         yield module.blueprint(services)
     yield predict_dsl.blueprint()

@@ -36,10 +36,11 @@ from fate_flow.cli.flow.task import task
 from fate_flow.cli.flow.template import template
 from fate_flow.cli.flow.toy import test
 from fate_flow.cli.group import HELP, EdgeGroup, verbose_option
+from fate_flow.cli.notify.flow_notify import notify
 
 _COMMANDS = (
     init, top, job, task, queue, resource, data, table, component, tracking, model, tag, provider, privilege, key,
-    audit, party, server_group, service, template, test, completion,
+    audit, notify, party, server_group, service, template, test, completion,
 )  # fmt: skip
 
 
