@@ -38,7 +38,13 @@ from fate_flow.core.wire.v1.envelope import (
     values_in,
 )
 from fate_flow.core.wire.v1.extensions import understands_batches
-from fate_flow.core.wire.v1.heartbeat import HeartbeatReply, cosigned_in, heartbeat_of, read_heartbeat_reply
+from fate_flow.core.wire.v1.heartbeat import (
+    HeartbeatReply,
+    cosigned_in,
+    heartbeat_of,
+    read_heartbeat_reply,
+    round_trip_in,
+)
 from fate_flow.core.wire.v1.paths import BATCH, HEARTBEAT
 from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE, body_for_unknown
 from fate_flow.peers.network_errors import describe_network_error
@@ -50,6 +56,7 @@ from fate_flow.peers.signature import SiteSignature
 log = logging.getLogger(__name__)
 
 _LONGEST_ANSWER = 16 * 1024 * 1024
+_NEWEST = 0.2                # the weight of one request in the mean of the times that they take
 _MOST_REQUEST = 16 * 1024 * 1024        # bytes of all documents in a request
 _WITH_DOCUMENTS = frozenset({CommandKind.CREATE, CommandKind.PARAMETERS, CommandKind.STATUS})
 _LONGEST_TEXT = 250          # characters of another server's text in a message
@@ -102,6 +109,8 @@ class PartyState:
     error: str = ""                  # of the last request, while the party does not answer
     failures: int = 0                # failed requests since it answered last
     next_try_seconds: float = 0.0
+    round_trip_ms: int | None = None     # of requests to it; None: none was answered since it fell silent
+    back_ms: int | None = None           # of its requests to this party, as it says; None: it does not say
 
     @property
     def is_answering(self) -> bool:
@@ -132,6 +141,8 @@ class PeerSender:
     heads: Heads | None = None       # None: nothing is recorded here
     _wake: threading.Condition = field(default_factory=threading.Condition)
     _is_closed: bool = False
+    _round_trip: float | None = None     # seconds, a moving mean
+    _back_ms: int | None = None
 
     def __post_init__(self) -> None:
         self._queue = SendQueue(self.party_silence, self.first_pause, self.probe_pause, self.timeout, self.longest_gap)
@@ -174,7 +185,11 @@ class PeerSender:
     def state(self) -> PartyState:
         health, now = self._queue.health, time.monotonic()
         if health.silent_since is None:
-            return PartyState(self.party_id, self.url, waiting=len(self._queue))
+            seconds = self._round_trip
+            return PartyState(
+                self.party_id, self.url, waiting=len(self._queue),
+                round_trip_ms=None if seconds is None else round(seconds * 1000), back_ms=self._back_ms,
+            )  # fmt: skip
         return PartyState(
             self.party_id, self.url, self._queue.circuit(now), now - health.silent_since, len(self._queue),
             health.error, health.failures, max(0.0, health.next_try - now),
@@ -263,9 +278,11 @@ class PeerSender:
         if trace:
             head[TRACEPARENT] = trace
         url = f"{self.url}/v1{endpoint}"
+        begin = time.monotonic()
         response = self._http.post(
             url, data, head, seconds=self.timeout, most_bytes=_LONGEST_ANSWER, ca_file=self.ca_file
         )
+        seconds = time.monotonic() - begin
         if other := stranger(response.said_by, self.party_id, self.url):
             raise ValueError(other)
         if not 200 <= response.status < 300:
@@ -276,6 +293,8 @@ class PeerSender:
         if document.get("retcode") == NOT_AUTHENTICATED:
             raise _NotBelieved(document.get("retmsg"))
         self._check_speaker(response.said_by, document, is_create)
+        before = self._round_trip
+        self._round_trip = seconds if before is None else before + (seconds - before) * _NEWEST
         return document
 
     def _check_speaker(self, said_by: str, document: Mapping[str, Any], is_create: bool) -> None:
@@ -301,6 +320,7 @@ class PeerSender:
         self._answered()
         if isinstance(data, dict):
             self._learn_extensions(data)
+            self._back_ms = round_trip_in(data)
             self.listener.heartbeat(self.party_id, read_heartbeat_reply(data), dict(jobs))
             if head is not None and (cosigned := cosigned_in(data)):
                 head[1](*cosigned)
@@ -318,6 +338,7 @@ class PeerSender:
     def _failed(self, batch: Sequence[Command], error: str) -> None:
         with self._wake:
             failure = self._queue.failed(batch, error, time.monotonic())
+        self._round_trip = self._back_ms = None
         if failure.is_new:
             message = "party %s does not answer: %s; circuit open, asked again in %.2f s"
             log.warning(message, self.party_id, error, failure.pause)

@@ -351,6 +351,8 @@ def _shown(state: PartyState) -> dict[str, Any]:
         "error": state.error,
         "failures": state.failures,
         "next_try_seconds": round(state.next_try_seconds, 1),
+        "round_trip_ms": state.round_trip_ms,
+        "back_ms": state.back_ms,
     }
 
 

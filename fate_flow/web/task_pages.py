@@ -19,9 +19,9 @@ from fate_flow.core.model.status import TASK_END, TaskStatus
 from fate_flow.store.values import Metric
 from fate_flow.store.views.board_task import WORKERS_PAGE, TaskShares
 from fate_flow.web.board import Board
-from fate_flow.web.charts.drawing import SIZES, SIZES_OF_BARS, drawn, drawn_bars
+from fate_flow.web.charts.drawing import SIZES, SIZES_OF_BARS, laid_out
 from fate_flow.web.charts.reading import blocks
-from fate_flow.web.charts.values import Bars, Block, Chart, Matrix
+from fate_flow.web.charts.values import Block
 from fate_flow.web.pages import CALM, FRESH, HEADERS
 from fate_flow.web.task_addresses import chosen_share, number, page_number, party_in, share_arguments, task_path
 
@@ -68,7 +68,7 @@ class _TaskPages:
         some = every[(page - 1) * BLOCKS_PAGE : page * BLOCKS_PAGE]
         return self._board.show(
             "metrics.html", reviews=reviews, poll=0 if share.is_final else FRESH, job_id=job_id, name=name,
-            share=share, found=found, address=_Address(job_id, name), blocks=[_laid_out(one) for one in some],
+            share=share, found=found, address=_Address(job_id, name), blocks=[laid_out(one) for one in some],
             count=len(every), page=page, pages=max(1, -(-len(every) // BLOCKS_PAGE)),
             first=(page - 1) * BLOCKS_PAGE, sizes=SIZES, sizes_of_bars=SIZES_OF_BARS,
         )  # fmt: skip
@@ -146,17 +146,6 @@ class _KeptCharts:
             while len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         return made
-
-
-def _laid_out(block: Block) -> dict[str, Any]:
-    found: dict[str, Any] = {"block": block, "chart": None, "bars": (), "matrix": None}
-    if isinstance(block.drawing, Chart):
-        found["chart"] = drawn(block.drawing)
-    elif isinstance(block.drawing, Bars):
-        found["bars"] = drawn_bars(block.drawing)
-    elif isinstance(block.drawing, Matrix):
-        found["matrix"] = block.drawing
-    return found
 
 
 def _is_published(share: Task | None) -> bool:

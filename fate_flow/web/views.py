@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from flask import Blueprint, Response, request
 
-from fate_flow.api.monitoring.routes import peers_of
+from fate_flow.api.monitoring.peer_states import peers_of
 from fate_flow.api.v1.jobs.explain import explained, queued, recounted
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_job_id, check_party_id, shown
@@ -17,8 +17,14 @@ from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.space import no_space
 from fate_flow.store.views.board import JobSearch, Place
-from fate_flow.store.views.board_timeline import MOST_SHARES
+from fate_flow.store.views.server_state import EngineUse
+from fate_flow.store.views.times.job_times import MOST_SHARES
+from fate_flow.store.views.times.usage import Reservation
 from fate_flow.web.board import Board, day_in
+from fate_flow.web.charts.drawing import SIZES as SIZES_OF_CHARTS
+from fate_flow.web.charts.drawing import laid_out
+from fate_flow.web.charts.usage import DAY, Usage, end_of_quarters, usage_blocks, usage_of
+from fate_flow.web.charts.values import Block
 from fate_flow.web.jobs.document_changes import changes
 from fate_flow.web.jobs.graph import MOST_DRAWN, nodes_of
 from fate_flow.web.jobs.timeline import PHASES, SIZES, timeline_of
@@ -48,20 +54,35 @@ class _Views:
     def __init__(self, board: Board) -> None:
         self._board, self._services, self._show = board, board.services, board.show
         self._views, self._queries, self._settings = board.views, board.queries, board.settings
+        self._usage_kept: Usage | None = None
 
     # ------------------------------------------------------------------ lists
 
     def overview(self) -> Response:
         found = self._queries.overview()
-        peers = peers_of(self._settings.shared_run_dir / "peers.json")
+        peers = peers_of(self._settings)
         partners = partners_of(sorted(self._settings.routes), peers, found.troubles, found.steady)
         totals: dict[str, int] = {}
         for (_, status), count in found.seats.items():
             totals[status] = totals.get(status, 0) + count
         return self._show(
             "overview.html", reviews=found.reviews, poll=FRESH if totals else CALM, found=found, totals=totals,
-            partners=partners, no_space=no_space(self._services.context), most_evidence=_MOST_EVIDENCE,
+            usage=[laid_out(one) for one in self._usage(found.engines)],
+            chart_sizes=SIZES_OF_CHARTS, partners=partners, no_space=no_space(self._services.context),
+            most_evidence=_MOST_EVIDENCE,
         )  # fmt: skip
+
+    def _usage(self, engines: Sequence[EngineUse]) -> tuple[Block, ...]:
+        """Return what was reserved in the last day; it is read once in each quarter of an hour."""
+        end = end_of_quarters(self._services.context.clock())
+        kept = self._usage_kept
+        if kept is None or kept.end != end:
+            kept = self._usage_kept = usage_of(*self._reservations(end))
+        return usage_blocks(kept, engines)
+
+    def _reservations(self, end: int) -> tuple[Sequence[Reservation], int, int]:
+        found, complete_from = self._queries.reservations(end - DAY)
+        return found, end, complete_from
 
     def jobs(self) -> Response:
         search, before = _search(request.args), _place(request.args.get("from", ""))
@@ -119,14 +140,14 @@ class _Views:
     def history(self, job_id: str) -> Response:
         page = page_number(request.args, "tasks") if "tasks" in request.args else 0
         after = number(request.args, "from") or 0
-        found = self._queries.times(check_job_id(job_id), page, after)
+        found, reviews = self._queries.times(check_job_id(job_id), page, after)
         if found is None:
             raise self._board.unknown(job_id)
         is_over = found.jobs[0].is_final
         # What goes on is drawn up to the minute: so the page stays the same for a while, and is not sent again.
         drawn = timeline_of(found, self._services.context.clock() // _MINUTE * _MINUTE)
         return self._show(
-            "history.html", reviews=found.reviews, poll=0 if after else CALM if is_over else FRESH, job_id=job_id,
+            "history.html", reviews=reviews, poll=0 if after else CALM if is_over else FRESH, job_id=job_id,
             found=found, moves=[recounted(one) for one in found.moves], drawn=drawn, page=page, after=after,
             pages=max(1, -(-found.share_count // MOST_SHARES)), phases=PHASES, sizes=SIZES,
             phases_seen=sorted({one.kind for track in drawn.tracks for one in track.phases}, key=list(PHASES).index),

@@ -19,6 +19,7 @@ from fate_flow.api.http.declared import declared
 from fate_flow.api.http.sender import named_sender
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import PARTIES
+from fate_flow.api.monitoring.peer_states import round_trip_to
 from fate_flow.api.v1.envelope import ok, reply, silent_json
 from fate_flow.api.v1.jobs.explain import hold_of, recounted
 from fate_flow.api.v1.party.parties import known_parties
@@ -41,7 +42,7 @@ from fate_flow.core.wire.v1.envelope import (
     to_json,
     values_in,
 )
-from fate_flow.core.wire.v1.heartbeat import checkpoint_in, read_heartbeat, with_cosigned
+from fate_flow.core.wire.v1.heartbeat import checkpoint_in, read_heartbeat, with_cosigned, with_round_trip
 from fate_flow.core.wire.v1.paths import (
     BATCH,
     HEARTBEAT,
@@ -130,11 +131,12 @@ class _PartyRoutes:
         jobs, checkpoint = read_heartbeat(body), checkpoint_in(body)
         caller = self._caller()
         self._check(Query.HEARTBEAT, caller)
-        data = self._commands.heartbeat(caller, jobs).as_data()
+        reply = self._commands.heartbeat(caller, jobs)
+        data = with_round_trip(reply.as_data(), round_trip_to(self._settings, caller))
         if checkpoint and self._context.keeps_record:
             self._check(Query.RECORD, caller)
-            reply = self._witnessing.add_checkpoint(caller, checkpoint)
-            return ok(with_cosigned(data, reply.status, reply.text))
+            answer = self._witnessing.add_checkpoint(caller, checkpoint)
+            return ok(with_cosigned(data, answer.status, answer.text))
         return ok(data)
 
     def validate(self) -> Response:

@@ -330,6 +330,8 @@ PARTIES = an_object({
     }, {
         "circuit": TEXT, "failures": COUNT, "silent_seconds": or_null(NUMBER), "next_try_seconds": or_null(NUMBER),
         "error": TEXT, "commands_waiting": COUNT,
+        "round_trip_ms": described(or_null(COUNT), "How long requests of this party to it take; null: not known."),
+        "back_ms": described(or_null(COUNT), "How long its requests to this party take, as it says."),
     }, title="KnownParty")),
     "own": an_object({"party_id": TEXT, "hold": _HOLD}),
 })  # fmt: skip

@@ -6,12 +6,10 @@ role; a client with the role `metrics` alone may send its key as a password (`ht
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from flask import Blueprint, Response
 from prometheus_client import CollectorRegistry, generate_latest
@@ -21,6 +19,7 @@ from fate_flow.api.http.declared import declared
 from fate_flow.api.http.file_routes import file_follows
 from fate_flow.api.http.services import Services
 from fate_flow.api.monitoring.families import Scrape, ScrapeCollector
+from fate_flow.api.monitoring.peer_states import peers_of
 from fate_flow.api.v1.envelope import error_response
 from fate_flow.core.access.client_roles import METRICS, OPEN, READ
 from fate_flow.core.model.errors import FlowError
@@ -87,19 +86,10 @@ def scrape_of(services: Services, spool: Spool | None) -> Scrape:
     settings = services.settings
     return Scrape(
         fate_flow.__version__, settings.party_id, services.views.server_state(),
-        peers_of(settings.shared_run_dir / "peers.json"), tuple(sorted(settings.routes)),
+        peers_of(settings), tuple(sorted(settings.routes)),
         tuple(read_measures(settings.measures_dir)), None if spool is None else spool.used_bytes(),
         settings.limits.spool_max_bytes, services.context.disk(),
     )  # fmt: skip
-
-
-def peers_of(file: Path) -> Mapping[str, Mapping[str, Any]]:
-    """Return what the scheduler has written about the connections to other parties; {} before it has."""
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _database(services: Services) -> str:

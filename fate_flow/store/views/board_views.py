@@ -16,10 +16,11 @@ from fate_flow.store.views.board_task import (
     share_details,
     task_shares,
 )
-from fate_flow.store.views.board_timeline import JobTimes, job_times
 from fate_flow.store.views.metrics import joined
 from fate_flow.store.views.read_only import ReadOnly, read_again
 from fate_flow.store.views.snapshots import JobSnapshot, snapshot_of
+from fate_flow.store.views.times.job_times import JobTimes, job_times
+from fate_flow.store.views.times.usage import Reservation, reservations_since
 
 
 class BoardViews(ReadOnly):
@@ -32,11 +33,12 @@ class BoardViews(ReadOnly):
             return snapshot_of(tx, job_id, for_board=True), count_reviews()
 
     @read_again
-    def times(self, job_id: str, page: int = 0, after: int = 0) -> JobTimes | None:
-        """Return what a job did when; None if it is unknown here. `page`: of its tracks of tasks; 0: folded if there
-        are many. `after`: the number of the change that those of this page follow."""
+    def times(self, job_id: str, page: int = 0, after: int = 0) -> tuple[JobTimes | None, int]:
+        """Return what a job did when, None if it is unknown here, and the number of jobs to approve. `page`: of its
+        tracks of tasks; 0: folded if there are many. `after`: the number of the change that those of this page follow.
+        """
         with self._reading() as tx:
-            return job_times(tx, job_id, page, after)
+            return job_times(tx, job_id, page, after), count_reviews()
 
     @read_again
     def jobs(self, search: JobSearch, before: Place | None) -> JobsPage:
@@ -48,6 +50,12 @@ class BoardViews(ReadOnly):
     def overview(self) -> Overview:
         with self._reading() as tx:
             return overview(tx)
+
+    @read_again
+    def reservations(self, since: int) -> tuple[tuple[Reservation, ...], int]:
+        """Return what jobs had reserved here since then, and from which time on none is missing."""
+        with self._reading():
+            return reservations_since(since)
 
     @read_again
     def task(self, job_id: str, name: str) -> TaskShares | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from fate_flow.web.charts.values import Bars, Chart, Line, Point
+from fate_flow.web.charts.values import Bars, Block, Chart, Line, Matrix, Point
 
 WIDTH, HEIGHT = 480, 280
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 28, 46
@@ -44,11 +45,25 @@ class DrawnBar:
     width: float
 
 
+def laid_out(block: Block) -> dict[str, Any]:
+    """Return a block for templates, with its drawing laid out."""
+    found: dict[str, Any] = {"block": block, "chart": None, "bars": (), "matrix": None}
+    if isinstance(block.drawing, Chart):
+        found["chart"] = drawn(block.drawing)
+    elif isinstance(block.drawing, Bars):
+        found["bars"] = drawn_bars(block.drawing)
+    elif isinstance(block.drawing, Matrix):
+        found["matrix"] = block.drawing
+    return found
+
+
 def drawn(chart: Chart) -> Drawn:
     lines = [Line(line.name, thinned(line.points)) for line in chart.lines]
     numbers = [(x, y) for line in lines for x, y in line.points if y is not None]
     low_x, high_x = _range([x for x, _ in numbers])
     low_y, high_y = _range([y for _, y in numbers])
+    if chart.is_from_zero:
+        low_y = min(low_y, 0.0)
     if chart.has_diagonal:
         low_x, high_x, low_y, high_y = 0.0, 1.0, 0.0, 1.0
 

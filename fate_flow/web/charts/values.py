@@ -23,6 +23,7 @@ class Chart:
     y_name: str
     lines: tuple[Line, ...]
     has_diagonal: bool = False
+    is_from_zero: bool = False               # the axis of the values begins at zero, also if none is that small
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel, Silence
 from fate_flow.core.model.status import JOB_END, TASK_END
 from fate_flow.core.text.phrases import counted
-from fate_flow.store.views.board_timeline import FoldedShares, JobTimes, ShareTimes
+from fate_flow.store.views.times.job_times import FoldedShares, JobTimes, ShareTimes
 
 WIDTH, NAMES, ROW, HEAD = 1000, 250, 20, 26
 """Of the drawing: its width, that of the names of tracks, the height of a track, and that of the axis."""

@@ -127,6 +127,18 @@ def test_a_heartbeat_brings_what_is_over_there(peer: Peer, recorder: Recorder, s
     assert recorder.ended.get(timeout=WAIT) == ("10000", {JOB_ID: "done", "x": "7"}, {JOB_ID: 2})
 
 
+def test_how_long_requests_take_is_known_in_both_directions(
+    peer: Peer, recorder: Recorder, sender: PeerSender
+) -> None:
+    assert (sender.state().round_trip_ms, sender.state().back_ms) == (None, None)
+    for said, expected in ((12, 12), (-1, None), ("x", None), (None, None)):
+        peer.replies.put(ok({"ended": {JOB_ID: "done"}, "round_trip_ms": said}))
+        sender.beat(((JOB_ID, 2),))
+        recorder.ended.get(timeout=WAIT)
+        state = sender.state()
+        assert (state.back_ms, state.round_trip_ms is not None) == (expected, True)
+
+
 class Heads:
     """A checkpoint for each heartbeat, until it was answered."""
 

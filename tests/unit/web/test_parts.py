@@ -12,19 +12,34 @@ from fate_flow.web.partners import BAD, GOOD, UNKNOWN, partners_of
 
 
 def test_both_directions_of_a_partner_are_shown_apart() -> None:
-    peers = {"1": {"circuit": "closed", "commands_waiting": 2}, "2": {"circuit": "open", "error": "refused"},
+    peers = {"1": {"circuit": "closed", "commands_waiting": 2}, "2": {"circuit": "open", "error": "connection refused"},
              "4": {"circuit": "closed"}}
     troubles = {
         "3": PeerTrouble("3", silent_since=1_000, silence="no TLS connection"),
-        "4": PeerTrouble("4", cut_off_since=1_000, cut_off="timed out"),
+        "4": PeerTrouble("4", cut_off_since=1_000, cut_off="no answer in time"),
     }
     found = {one.party_id: one for one in partners_of(["1", "2", "3", "4", "5"], peers, troubles, 181_000)}
     assert {key: (one.there, one.back) for key, one in found.items()} == {
         "1": (GOOD, GOOD), "2": (BAD, UNKNOWN), "3": (BAD, UNKNOWN), "4": (GOOD, BAD), "5": (UNKNOWN, UNKNOWN),
     }  # fmt: skip
     assert found["1"].commands == 2
+    bad = [one for one in found.values() if BAD in (one.there, one.back)]
+    problems = {one.party_id: (one.there_problem, one.back_problem) for one in bad}
+    assert problems == {
+        "2": ("refused", ""), "3": ("TLS", ""), "4": ("", "no answer"),
+    }  # fmt: skip
     assert found["3"].there_text == "does not answer for 3 min: no TLS connection"
-    assert found["4"].back_text == "cannot reach this party for 3 min: timed out"
+    assert found["4"].back_text == "cannot reach this party for 3 min: no answer in time"
+
+
+@pytest.mark.parametrize(("milliseconds", "text"), [
+    (None, ""), (0, " within 1 ms"), (3, " within 5 ms"), (50, " within 50 ms"), (51, " within 100 ms"),
+    (999, " within 1 s"), (1_500, " within 2 s"), ("x", ""), (True, ""),
+])  # fmt: skip
+def test_a_latency_is_rounded_so_that_the_page_stays_the_same(milliseconds: object, text: str) -> None:
+    seen = {"1": {"circuit": "closed", "round_trip_ms": milliseconds, "back_ms": milliseconds}}
+    [found] = partners_of(["1"], seen, {}, 0)
+    assert (found.there_text, found.back_text) == (f"answers{text}", f"reaches this party{text}")
 
 
 @pytest.mark.parametrize(("job", "text"), [

@@ -8,7 +8,7 @@ import pytest
 
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.spec import Party
-from fate_flow.store.views.board_timeline import FoldedShares, JobTimes, ShareTimes
+from fate_flow.store.views.times.job_times import FoldedShares, JobTimes, ShareTimes
 from fate_flow.web.jobs.timeline import NAMES, WIDTH, Track, duration, timeline_of
 from tests.kit.api.client_world import GUEST, HOST, START, World, make_world
 from tests.kit.web.browser import Browser, counted_queries
@@ -22,7 +22,7 @@ def times(
     *phases: HistoryEntry, shares: tuple[ShareTimes, ...] = (), begun: tuple[HistoryEntry, ...] = (),
     folded: tuple[FoldedShares, ...] = (),
 ) -> JobTimes:  # fmt: skip
-    return JobTimes((), phases, len(phases), shares, len(shares), begun, folded, (), 0, 0, 0)
+    return JobTimes((), phases, len(phases), shares, len(shares), begun, folded, (), 0, 0)
 
 
 def phases(track: Track) -> list[tuple[str, int, int, bool]]:

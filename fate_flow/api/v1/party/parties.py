@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from fate_flow.api.http.services import Services
+from fate_flow.api.monitoring.peer_states import peers_of
 from fate_flow.api.v1.jobs.explain import hold_of
 from fate_flow.core.model.errors import Busy
 from fate_flow.core.model.job import UNREACHABLE, Answer
@@ -36,7 +35,7 @@ def known_parties(services: Services) -> dict[str, Any]:
 
     If too many handlers already wait for other parties, no party is asked."""
     settings = services.settings
-    seen = _peers(settings.shared_run_dir / "peers.json")
+    seen = peers_of(settings)
     routes = {party_id: route.url for party_id, route in sorted(settings.routes.items())}
     answers = _ask(services, list(routes))
     own = settings.party_id
@@ -135,12 +134,3 @@ def _hold_in(answer: Answer | None) -> dict[str, Any] | None:
     at = hold.get("time")
     text = {key: sanitized(hold.get(key), _LONGEST_TEXT) for key in ("message", "by")}
     return {**text, "time": at if isinstance(at, int) and 0 <= at < _END_OF_TIME else 0}
-
-
-def _peers(path: Path) -> dict[str, Any]:
-    """Return what the scheduler last wrote about the connections to other parties; {} if there is nothing yet."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

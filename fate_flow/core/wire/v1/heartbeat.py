@@ -43,6 +43,20 @@ def cosigned_in(data: Mapping[str, Any]) -> tuple[int, str] | None:
     return (status, text) if isinstance(status, int) and isinstance(text, str) else None
 
 
+def with_round_trip(data: Mapping[str, Any], milliseconds: int | None) -> dict[str, Any]:
+    """Return the data of an answer to a heartbeat, with how long requests of its party to the caller take; None: not
+    known."""
+    return {**data, "round_trip_ms": milliseconds} if milliseconds is not None else dict(data)
+
+
+def round_trip_in(data: Mapping[str, Any]) -> int | None:
+    """Return how many milliseconds requests of the answering party to this one take; None if it does not say."""
+    found = data.get("round_trip_ms")
+    if not isinstance(found, int) or isinstance(found, bool):
+        return None
+    return found if 0 <= found < _MOST_SECONDS else None
+
+
 def read_heartbeat(body: Mapping[str, Any]) -> list[tuple[str, int]]:
     """Return the jobs of a heartbeat with their runs, without entries of another form.
 

@@ -12,7 +12,6 @@ from fate_flow.core.model.spec import Party
 from fate_flow.store.database.models import HistoryRow, TaskRow
 from fate_flow.store.database.rows import ENTRY_COLUMNS, entry_of
 from fate_flow.store.sql.store import SqlTransaction
-from fate_flow.store.views.board import count_reviews
 
 MOST_SHARES = 100
 """Attempts of tasks at parties that have a track each on one page."""
@@ -63,7 +62,6 @@ class JobTimes:
     moves: tuple[HistoryEntry, ...]      # a page of all changes
     move_count: int
     next: int                            # the number after which the changes go on; 0: that was all
-    reviews: int
 
 
 def job_times(tx: SqlTransaction, job_id: str, page: int, after: int) -> JobTimes | None:
@@ -89,7 +87,7 @@ def job_times(tx: SqlTransaction, job_id: str, page: int, after: int) -> JobTime
     return JobTimes(
         tuple(sorted(jobs, key=lambda job: not job.is_initiator)), tuple(map(entry_of, reversed(newest))),
         int(counts[1] or 0), shares, share_count, _begun(job_id, shares), _folded(job_id) if is_folded else (),
-        some, int(counts[0]), some[-1].number if len(rows) > MOVES_PAGE else 0, count_reviews(),
+        some, int(counts[0]), some[-1].number if len(rows) > MOVES_PAGE else 0,
     )  # fmt: skip
 
 
