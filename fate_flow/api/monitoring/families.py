@@ -144,6 +144,10 @@ def _peers(scrape: Scrape) -> Iterator[Metric]:
         "outbox_oldest_seconds", "The age of the oldest of them; 0: there is none.", ("peer",),
         (((peer,), age / 1000) for peer, (_, age) in outbox.items()),
     )  # fmt: skip
+    yield _gauge(
+        "notifications_waiting", "Notifications that are not sent yet.", ("channel",),
+        (((kind,), count) for kind, count in state.notifications.items()),
+    )  # fmt: skip
 
 
 def _family(measure: Measure, series: Iterable[Series]) -> Metric:

@@ -22,7 +22,7 @@ class Sender:
 def link_of(one: Notification, sender: Sender) -> str:
     """Return the URL of the page of the board that shows more. Whoever follows it signs in there."""
     if one.occasion is Occasion.CONTRADICTION:
-        return f"{sender.board}/board/audit?party={one.partner}"
+        return f"{sender.board}/board/audit" + (f"?party={one.partner}" if one.partner else "")
     return f"{sender.board}/board/jobs/{one.job_id}" if one.job_id else f"{sender.board}/board"
 
 

@@ -75,3 +75,8 @@ def of_contradiction(party_id: str, size: int, *, is_proof: bool) -> str:
         f"Party {party_id} has not shown that its record with this party continues the one of {size} entries that is "
         "cosigned here."
     )
+
+
+def of_damage(log: str, index: int) -> str:
+    """Return the sentence about an entry of the own record that is not what was sealed."""
+    return f"The record of this party is damaged: entry {index} of its log {log} is not what was sealed."

@@ -9,6 +9,8 @@ from fate_flow.core.notifications.notification import Occasion
 
 EMAIL = "email"
 """The channel of all mail: they share one server."""
+_WEBHOOK = "webhook"
+KINDS = (EMAIL, _WEBHOOK)
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,12 @@ class Target:
 
 
 def webhook_channel(name: str) -> str:
-    return f"webhook/{name}"
+    return f"{_WEBHOOK}/{name}"
+
+
+def kind_of(channel: str) -> str:
+    """Return which of KINDS this is."""
+    return EMAIL if channel == EMAIL else _WEBHOOK
 
 
 @dataclass(frozen=True)

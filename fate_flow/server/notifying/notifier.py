@@ -17,7 +17,7 @@ from fate_flow.core.notifications.retrying import (
     pause_after,
     rest_after,
 )
-from fate_flow.core.notifications.subscribers import Target
+from fate_flow.core.notifications.subscribers import Target, kind_of
 from fate_flow.server.notifying.sending import Outcome, Sending, Try
 from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.services.context.ports import Context
@@ -164,4 +164,4 @@ class Notifier(PeriodicWork):
         return self._context.write(act, is_repeatable=True)
 
     def _count(self, channel: str, outcome: str, by: int = 1) -> None:
-        self._context.measures.count(NOTIFICATIONS, channel.partition("/")[0], outcome, by=by)
+        self._context.measures.count(NOTIFICATIONS, kind_of(channel), outcome, by=by)

@@ -14,6 +14,7 @@ from fate_flow.peers.key_changes import record_key, root_id_of
 from fate_flow.peers.key_files import LIST_FILE, RECORD_FILE, ROOT_FILE
 from fate_flow.peers.site_key import has_signed, load_private_key
 from fate_flow.server.periodic.periodic_work import PeriodicWork
+from fate_flow.services.context.notifying import notify_of_damage
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.checkpoints import (
     Damaged,
@@ -102,7 +103,9 @@ class RecordSealer(PeriodicWork):
         except BadSettings as error:
             self._say(f"the heads of the record are not signed: {error.message}")
         except Damaged as error:
-            self._say(f"the record is damaged, and its heads are not signed any more: {error}")
+            if self._say(f"the record is damaged, and its heads are not signed any more: {error}"):
+                where = error.log, error.epoch, error.index
+                self._context.write(lambda tx: notify_of_damage(self._context, tx, *where))
         else:
             self._said = ""
 
@@ -119,10 +122,13 @@ class RecordSealer(PeriodicWork):
             self._context.write(lambda tx: tx.add_to_record([of_own_keys(self._context.clock(), *found)]))
             self._known_keys = found
 
-    def _say(self, text: str) -> None:
-        if text != self._said:
+    def _say(self, text: str) -> bool:
+        """Write the text into the log; False if it was the last one that was written."""
+        is_new = text != self._said
+        if is_new:
             self._said = text
             log.error(text)
+        return is_new
 
 
 def own_list(folder: Path) -> tuple[int, str] | None:

@@ -47,6 +47,12 @@ def notify_of_evidence(context: Context, tx: Transaction, one: Evidence) -> None
     notify(context, tx, Occasion.CONTRADICTION, about, one.at, sentence, partner=one.party_id)
 
 
+def notify_of_damage(context: Context, tx: Transaction, log: str, epoch: int, index: int) -> None:
+    """Store the notification that an entry of this party's own record is not what was sealed."""
+    sentence = sentences.of_damage(log, index)
+    notify(context, tx, Occasion.CONTRADICTION, ("own record", log, epoch, index), context.clock(), sentence)
+
+
 def notify_of_silence(
     context: Context, tx: Transaction, party_id: str, seconds: int, since: int, *, is_cut_off: bool
 ) -> None:  # fmt: skip

@@ -15,11 +15,13 @@ from fate_flow.core.model.job import Blocker
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.resources import LOCAL, name_in_fate
 from fate_flow.core.model.status import JOB_UNFINISHED, JobStatus, WorkerStatus
+from fate_flow.core.notifications.subscribers import KINDS, kind_of
 from fate_flow.store.database.engine_rows import EngineRow
-from fate_flow.store.database.models import JobRow, OutboxRow, WorkerRow
+from fate_flow.store.database.models import JobRow, NotificationRow, OutboxRow, WorkerRow
 from fate_flow.store.database.queries import waiting_here
 from fate_flow.store.sql.resources import COMPUTING
 from fate_flow.store.sql.store import SqlTransaction
+from fate_flow.store.values import Delivery
 
 HOLD, APPROVAL, SIZE, CAPACITY, PARTY, BACKOFF, REJOIN, QUEUE = (
     "hold", "approval", "size", "capacity", "party", "backoff", "rejoin", "queue",
@@ -65,6 +67,7 @@ class ServerState:
     outbox: Mapping[str, tuple[int, int]]        # by party: commands without an answer, and the age of the oldest
     troubles: Mapping[str, PeerTrouble]
     is_on_hold: bool                             # this party takes no new reservations
+    notifications: Mapping[str, int]             # by kind of channel: those that wait to be sent
 
 
 def server_state(tx: SqlTransaction) -> ServerState:
@@ -73,7 +76,7 @@ def server_state(tx: SqlTransaction) -> ServerState:
     return ServerState(
         steady, tx.scheduler()[1], count_seats(), pending, max(0, steady - queued) if queued is not None else 0,
         _reserving(), _awaiting_approval(), _workers(), engines_in_use(), _outbox(steady), tx.peer_troubles(),
-        tx.intake_hold() is not None,
+        tx.intake_hold() is not None, _notifications(),
     )  # fmt: skip
 
 
@@ -152,3 +155,11 @@ def _outbox(steady: int) -> dict[str, tuple[int, int]]:
         .group_by(OutboxRow.f_party_id).tuples()
     )  # fmt: skip
     return {party_id: (count, max(0, steady - since)) for party_id, count, since in rows}
+
+
+def _notifications() -> dict[str, int]:
+    row, found = NotificationRow, dict.fromkeys(KINDS, 0)
+    waiting = row.select(row.f_channel, fn.COUNT(row.f_id)).where(row.f_state == Delivery.WAITING.value)
+    for channel, count in waiting.group_by(row.f_channel).tuples():
+        found[kind_of(channel)] += count
+    return found

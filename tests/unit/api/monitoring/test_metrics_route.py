@@ -29,8 +29,10 @@ from fate_flow.services.context.counting import count_pending
 from fate_flow.services.context.pending import Pending
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import Client, add_client, revoke_client
+from fate_flow.store.values import Delivery
 from tests.kit.api.client_world import GUEST, HOST, World, make_world
 from tests.kit.api.signed_requests import asked
+from tests.kit.notifications.subscribers import ANN, BEN, OPS, a_notification
 
 OWNER = ClientKeys("the-app", "the-secret")
 
@@ -118,6 +120,14 @@ def test_each_party_of_the_configuration_has_its_numbers(world: World) -> None:
     assert found["outbox_commands", ("10000",)] == 0
     file.write_text("{")
     assert scrape(world)["peer_circuit", ("closed", "10000")] == 1
+
+
+def test_notifications_that_wait_are_counted_by_their_kind(world: World) -> None:
+    with world.store.transaction() as tx:
+        tx.add_notification(a_notification(1), (OPS, ANN, BEN))
+        tx.end_notification(tx.waiting_notifications(ANN.channel, 1)[0].number, Delivery.SENT, 1, "", 7)
+    found = scrape(world)
+    assert [found["notifications_waiting", (kind,)] for kind in ("email", "webhook")] == [1, 1]
 
 
 def test_what_processes_have_counted_is_added_up(world: World) -> None:

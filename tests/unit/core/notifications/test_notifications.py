@@ -82,6 +82,8 @@ def test_a_link_leads_to_what_it_is_about(occasion: Occasion, link: str) -> None
     found = a_notification(job_id="", job_name="", partner="10000")
     object.__setattr__(found, "occasion", occasion)
     assert link_of(found, SENDER) == SENDER.board + link
+    object.__setattr__(found, "partner", "")
+    assert link_of(found, SENDER) == SENDER.board + link.partition("?")[0]
 
 
 def test_a_mail_says_in_its_subject_what_it_is_about() -> None:

@@ -19,6 +19,7 @@ from fate_flow.services.record.checkpoints import Damaged, hash_again, sign_head
 from fate_flow.services.record.sealing import MOST_AT_ONCE, seal_new
 from fate_flow.store.memory.store import MemoryStore
 from tests.kit.core.signers import has_signed
+from tests.kit.notifications.subscribers import OPS, notifications, notified
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.records import OWN, ROOT, SIGNER, add, an_entry, salts, sign, without_peers
 
@@ -179,6 +180,21 @@ def test_a_server_that_lost_its_lease_hashes_no_further_and_signs_nothing() -> N
 
     with store.reading() as tx:
         assert tx.newest_checkpoint(OWN_LOG, 1) is None
+
+
+def test_people_are_notified_of_a_damaged_record_once() -> None:
+    store = MemoryStore()
+    add(store, [an_entry("a")])
+    server = notified(HandServer(store=store))
+    _flip(store, 1, b'"a"', b'"b"')
+    sealer = RecordSealer(
+        server.context, without_peers(server.context), lambda: True, lambda: None, lambda: 0.0
+    )  # fmt: skip
+    for _ in range(2):
+        sealer.sign()
+
+    (found,) = [one.notification for one in notifications(server) if one.target == OPS]
+    assert found.sentence == "The record of this party is damaged: entry 0 of its log own is not what was sealed."
 
 
 def _flip(store: MemoryStore, entry_id: int, old: bytes, new: bytes) -> None:
