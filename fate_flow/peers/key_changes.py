@@ -78,18 +78,9 @@ def message_key(folder: Path, file: Path, now: int) -> PrivateKey:
     return _message_key_change(folder, file)(now) or load_private_key(file)
 
 
-def record_key(folder: Path, now: int) -> PrivateKey:
-    """Return the record key that this party uses at a moment. Raises BadSettings."""
-    return _key_of_record(RECORD, folder, folder / RECORD_FILE, now)
-
-
 def witness_key(folder: Path, now: int) -> tuple[str, PrivateKey] | None:
-    """Return the id of this party's root key, and the key by which it cosigns logs of others at a moment; None if its
-    home has no such key. Raises BadSettings."""
-    file, root = folder / WITNESS_FILE, (folder / ROOT_FILE).with_suffix(".pub")
-    if not file.exists() or not root.exists():
-        return None
-    return root_id_of(root), _key_of_record(WITNESS, folder, file, now)
+    """Return what `WitnessKey` does, for one use of it. Raises BadSettings."""
+    return WitnessKey(folder)(now)
 
 
 def root_id_of(file: Path) -> str:
@@ -98,11 +89,6 @@ def root_id_of(file: Path) -> str:
         return read_public_key(file.read_text(encoding="utf-8")).key_id
     except (OSError, UnicodeDecodeError, BadRequest) as error:
         raise BadSettings(f"{file}: cannot be read as the public root key") from error
-
-
-def _key_of_record(use: str, folder: Path, file: Path, now: int) -> PrivateKey:
-    change = KeyChange(use, folder / LIST_FILE, file, load_private_key, lambda key: key.public.pem)
-    return change(now) or load_private_key(file)
 
 
 def tls_key_change(folder: Path) -> KeyChange[TlsPrivateKey]:
@@ -178,6 +164,55 @@ class KeyChange(Generic[K]):
         if text != self._said:           # a key is asked for with each request
             self._said = text
             LOG.error("the %s key of this party stays as it is: %s", self._use, text)
+
+
+class NamedKey:
+    """A key of this party beside the id of its root key, by which others know it; may be shared by threads.
+
+    The files are read when one of them has changed."""
+
+    def __init__(self, use: str, folder: Path, file: Path) -> None:
+        self._change = KeyChange(use, folder / LIST_FILE, file, load_private_key, lambda key: key.public.pem)
+        self._files = ((folder / ROOT_FILE).with_suffix(".pub"), file)
+        self._known: tuple[tuple[_Mark, ...], tuple[str, PrivateKey]] | None = None
+
+    def __call__(self, now: int) -> tuple[str, PrivateKey] | None:
+        """Return the id of the root key, and the key that is used at a moment; None if there is no such file. Raises
+        BadSettings."""
+        seen = tuple(map(_mark, self._files))
+        if None in seen:
+            return None
+        known = self._known
+        if known is None or known[0] != seen:
+            root, file = self._files
+            known = self._known = seen, (root_id_of(root), load_private_key(file))
+        root_id, key = known[1]
+        return root_id, self._change(now) or key
+
+
+class WitnessKey(NamedKey):
+    """The key by which this party cosigns logs of others."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(WITNESS, folder, folder / WITNESS_FILE)
+
+
+class RecordKey(NamedKey):
+    """The key with which this party signs its logs, and the public keys that it has used before."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(RECORD, folder, folder / RECORD_FILE)
+        self._folder = folder
+        self._all: tuple[_Mark, tuple[bytes, ...]] | None = None
+
+    def public(self) -> tuple[bytes, ...]:
+        """Return the public keys of all files of record keys, those of replaced and announced ones included. Raises
+        BadSettings."""
+        seen, known = _mark(self._folder), self._all
+        if known is None or known[0] != seen:         # a file that is added or replaced changes the folder
+            files = sorted(self._folder.glob(f"{Path(RECORD_FILE).stem}*.pem"))
+            known = self._all = seen, tuple(load_private_key(file).public.raw for file in files)
+        return known[1]
 
 
 class CertificateFile:

@@ -91,7 +91,7 @@ class HttpProcesses:
 
     def _public_app(self) -> Flask:
         record = open_log(self.settings)
-        store = open_store(self.settings, record)
+        store = open_store(self.settings, record, self.wakeups)
         settings = with_joined_routes(self.settings, store)
         measures = KeptMeasures(settings.measures_dir)
         context = build_context(settings, self.wakeups, self.worker_url, record, store, self.effect_runner, measures)
@@ -114,7 +114,7 @@ class HttpProcesses:
         )  # fmt: skip
 
     def _worker_app(self) -> Flask:
-        store = open_store(self.settings, open_log(self.settings))
+        store = open_store(self.settings, open_log(self.settings), self.wakeups)
         settings = with_joined_routes(self.settings, store)
         spool = open_spool(settings, self.wakeups.exchange)
         Thread(target=_listen_for_messages, args=(self.wakeups.exchange, spool), daemon=True).start()

@@ -10,7 +10,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
@@ -77,6 +77,7 @@ class Wakeups:
     scheduler: Wakeup
     spawner: Wakeup
     exchange: Wakeup
+    sealer: Wakeup = field(default_factory=Wakeup)        # of the record
 
 
 def rules_of(settings: Settings) -> Rules:
@@ -133,13 +134,14 @@ def open_log(settings: Settings) -> OperatorLog:
     return record
 
 
-def open_store(settings: Settings, record: OperatorLog) -> SqlStore:
+def open_store(settings: Settings, record: OperatorLog, wakeups: Wakeups | None = None) -> SqlStore:
+    """`wakeups`: of a process of a server, to wake the one that seals the record."""
     database = open_database(settings.database_url, settings.home, record.database)
 
     def log_write(job_id: str, statement: str, params: Sequence[Any]) -> None:
         record.sql(job_id, with_values(statement, params), stacklevel=3)
 
-    return SqlStore(database, log_write)
+    return SqlStore(database, log_write) if wakeups is None else SqlStore(database, log_write, wakeups.sealer.wake)
 
 
 def with_values(statement: str, params: Sequence[Any]) -> str:

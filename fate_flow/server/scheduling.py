@@ -95,7 +95,7 @@ class SchedulerLoop:
         self._wakeup: Wakeup = wakeups.scheduler
         self._events: deque[SchedulerEvent] = deque()
         self._record = open_log(settings)
-        store = open_store(settings, self._record)
+        store = open_store(settings, self._record, wakeups)
         self._settings = settings = with_joined_routes(settings, store)
         self._effect_runner = EffectRunner()
         self._measures = measures = KeptMeasures(settings.measures_dir)
@@ -126,7 +126,8 @@ class SchedulerLoop:
         retention, disk = RetentionSweeper(tidying, keep_of(settings)), PartyDisk(settings, tidying)
         inquirer, _ = inquirers(settings, self._auth, self._pinned, measures)
         self._record_work = record_work(
-            settings, replace(context, specs={}), inquirer, lambda: self._scheduler.is_in_charge, store.close
+            settings, replace(context, specs={}), inquirer, lambda: self._scheduler.is_in_charge, store.close,
+            wakeups.sealer, store.without_sync,
         ) if context.keeps_record else None
         self._beside: tuple[PeriodicWork, ...] = (
             Tidier(retention, disk.measure, lambda: self._scheduler.is_in_charge, store.close),

@@ -16,7 +16,7 @@ from fate_flow.core.record.proof import LONGEST_PROOF
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.core.wire.v1.paths import ADD_CHECKPOINT, HELD
 from fate_flow.core.wire.v1.witnessing import SIZE_TYPE
-from fate_flow.peers.key_changes import witness_key
+from fate_flow.peers.key_changes import WitnessKey
 from fate_flow.peers.site_key import has_signed
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.services.witnesses.witnessing import Witness, Witnessing
@@ -56,11 +56,11 @@ def blueprint(services: Services) -> Blueprint:
 
 def witnessing_of(services: Services) -> Witnessing:
     """Return what cosigns for this server."""
-    folder = services.settings.keys_dir
+    key = WitnessKey(services.settings.keys_dir)
 
     def witness() -> Witness | None:
         try:
-            found = witness_key(folder, now_on_the_wall())
+            found = key(now_on_the_wall())
         except BadSettings as error:
             LOG.error("this party cannot cosign records of others: %s", error.message)
             return None

@@ -25,7 +25,7 @@ from fate_flow.core.record.entry import log_with
 from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.shown import ShownEntry
 from fate_flow.core.text.phrases import counted
-from fate_flow.peers.key_changes import witness_key
+from fate_flow.peers.key_changes import RecordKey, witness_key
 from fate_flow.server.periodic.record_sealer import keys_of_record, log_signer
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.anchoring import verify_all
@@ -217,7 +217,7 @@ def record_of_home(conf: Path) -> Iterator[tuple[Context, Settings]]:
 
 
 def _signer(context: Context, settings: Settings) -> LogSigner:
-    found = log_signer(settings.keys_dir, context.clock)
+    found = log_signer(RecordKey(settings.keys_dir), context.clock())
     if found is None:
         raise Conflict(f"{settings.keys_dir}: this party has no record key: fate_flow key make -c CONF")
     return found

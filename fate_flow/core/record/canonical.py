@@ -16,6 +16,9 @@ MOST_INTEGER = 2**53 - 1
 MOST_NESTED = 32
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False)
+_SORTING = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False, sort_keys=True
+)
 
 
 class NotCanonical(ValueError):
@@ -25,6 +28,8 @@ class NotCanonical(ValueError):
 def canonical(value: object) -> bytes:
     """Return the canonical form. Raises NotCanonical for a float, a large integer, a key that is no text, a surrogate,
     a type that JSON does not have, and more than 32 levels."""
+    if _is_plain(value):
+        return _SORTING.encode(value).encode()
     return _ENCODER.encode(_sorted(value, 0)).encode()
 
 
@@ -37,6 +42,22 @@ def read_canonical(content: bytes) -> Any:
     if canonical(value) != content:
         raise NotCanonical("JSON, but not in canonical form (RFC 8785)")
     return value
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether this is an object of ASCII text and small integers, as entries mostly are.
+
+    The order of its keys is that of their characters, so `json` alone writes its canonical form, in a fifth of the
+    time."""
+    if type(value) is not dict:
+        return False
+    for key, one in value.items():
+        if type(key) is not str or not key.isascii():
+            return False
+        kind = type(one)
+        if not (one.isascii() if kind is str else kind is int and -MOST_INTEGER <= one <= MOST_INTEGER):
+            return False
+    return True
 
 
 def _sorted(value: object, depth: int) -> object:

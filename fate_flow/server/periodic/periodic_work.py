@@ -22,7 +22,7 @@ class PeriodicWork(ABC):
         those after a step that has raised. The thread calls `close` at its end."""
         self._failure, self._close = failure, close
         self._first, self._again = first, again
-        self._is_over = threading.Event()
+        self._is_over, self._is_roused = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
 
     @abstractmethod
@@ -32,13 +32,26 @@ class PeriodicWork(ABC):
     def start(self) -> None:
         self._thread.start()
 
+    def rouse(self) -> None:
+        """Let the next step begin now."""
+        self._is_roused.set()
+
+    def rest(self, seconds: float) -> None:
+        """Wait before a step."""
+        self._is_roused.wait(seconds)
+        self._is_roused.clear()
+
     def stop(self) -> None:
         self._is_over.set()
+        self.rouse()
         self._thread.join(_END_SECONDS)
 
     def _work(self) -> None:
         pause = self._first
-        while not self._is_over.wait(pause):
+        while not self._is_over.is_set():
+            self.rest(pause)
+            if self._is_over.is_set():
+                break
             try:
                 pause = self.step()
             except Exception:

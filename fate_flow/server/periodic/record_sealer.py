@@ -1,18 +1,24 @@
-"""A thread that seals the record at most a tenth of a second after its entries, and signs the heads of its logs."""
+"""A thread that seals the record at most a tenth of a second after its entries, and signs the heads of its logs.
+
+Each process of the server wakes it after a commit with entries. It waits a little for more of them: one transaction
+seals all. What other processes have written, such as a command of an operator, is found by a poll.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
 from pathlib import Path
 
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import read_key_list, read_signed_key_list
 from fate_flow.core.model.errors import BadRequest, BadSettings
-from fate_flow.peers.key_changes import record_key, root_id_of
-from fate_flow.peers.key_files import LIST_FILE, RECORD_FILE, ROOT_FILE
-from fate_flow.peers.site_key import has_signed, load_private_key
+from fate_flow.peers.key_changes import RecordKey
+from fate_flow.peers.key_files import LIST_FILE
+from fate_flow.peers.site_key import has_signed
+from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.services.context.notifying import notify_of_damage
 from fate_flow.services.context.ports import Context
@@ -26,14 +32,18 @@ from fate_flow.services.record.checkpoints import (
     sign_heads,
 )
 from fate_flow.services.record.entries import ends_job, of_own_keys
-from fate_flow.services.record.sealing import MOST_AT_ONCE, seal_new
+from fate_flow.services.record.sealing import MOST_AT_ONCE, seal_entries
 from fate_flow.services.record.verifying import Keys
 from fate_flow.services.witnesses.cosigning import Cosigning, witness_keys
 from fate_flow.store.contract.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
-_SEAL_SECONDS, _STAND_BY_SECONDS = 0.1, 2.0
+WithoutSync = Callable[[], AbstractContextManager[None]]
+
+SEAL_SECONDS, _STAND_BY_SECONDS = 0.1, 2.0
+_GATHER_SECONDS = 0.08       # from the first entry to the transaction that seals it
+POLL_SECONDS = 1.0           # for entries of processes that do not wake this one
 SIGN_SECONDS = 60.0
 BUSY_SECONDS = 10.0          # between two signatures of a log with another party that grows
 _END_SECONDS = 1.0           # the same when jobs end
@@ -45,15 +55,21 @@ class RecordSealer(PeriodicWork):
 
     def __init__(
         self, context: Context, cosigning: Cosigning, may_work: Callable[[], bool], close: Callable[[], None],
-        monotonic: Callable[[], float], own_keys: Callable[[], tuple[int, str] | None] = lambda: None,
+        monotonic: Callable[[], float], wakeup: Wakeup,
+        own_keys: Callable[[], tuple[int, str] | None] = lambda: None, poll_seconds: float = POLL_SECONDS,
+        without_sync: WithoutSync = nullcontext,
     ) -> None:  # fmt: skip
-        """`own_keys` returns the number and the SHA-256 of the own key list; None if there is none. The thread calls
-        `close` at its end."""
+        """`wakeup` comes after entries of this server, and others are found after `poll_seconds`. `own_keys` returns
+        the number and the SHA-256 of the own key list; None if there is none. Seals are committed in the block of
+        `without_sync`: if they are lost with the machine, nothing was signed over them, and they are made again. The
+        thread calls `close` at its end."""
         super().__init__("record", "the record could not be sealed; it is tried again", close, again=_STAND_BY_SECONDS)
         self._context, self._cosigning, self._may_work, self._monotonic = context, cosigning, may_work, monotonic
         self._began = monotonic()
         self._signed_at = self._signed_with_others_at = self._began - SIGN_SECONDS
         self._has_ended_job = False
+        self._wakeup, self._poll_seconds, self._without_sync = wakeup, poll_seconds, without_sync
+        self._is_woken = False
         self._own_keys = own_keys
         self._known_keys: tuple[int, str] | None = None
         self._said = ""
@@ -62,32 +78,52 @@ class RecordSealer(PeriodicWork):
         if not self._may_work():
             return _STAND_BY_SECONDS
         if not self._cosigning.has_asked and self._monotonic() - self._began < _WAIT_SECONDS:
-            return _SEAL_SECONDS         # what is recorded meanwhile may belong into the next epoch
+            return SEAL_SECONDS         # what is recorded meanwhile may belong into the next epoch
         self._seal()
-        now = self._monotonic()
-        if now - self._signed_at >= SIGN_SECONDS:
-            self._signed_at = self._signed_with_others_at = now
+        if self._due(self._signed_at, SIGN_SECONDS) <= 0:
+            self._signed_at = self._signed_with_others_at = self._monotonic()
             self.sign()
-        elif now - self._signed_with_others_at >= (_END_SECONDS if self._has_ended_job else BUSY_SECONDS):
-            self._signed_with_others_at = now
+        elif self._due_with_others() <= 0:
+            self._signed_with_others_at = self._monotonic()
             self.sign(no_own_log)
-        return _SEAL_SECONDS
+        due = min(self._due(self._signed_at, SIGN_SECONDS), self._due_with_others())
+        return max(0.0, min(due, self._poll_seconds))
+
+    def rouse(self) -> None:
+        self._wakeup.wake()
+
+    def rest(self, seconds: float) -> None:
+        """Wait for entries, and then for those that come soon after them."""
+        self._is_woken = bool(self._wakeup.wait(seconds))
+        if self._is_woken and not self._is_over.wait(_GATHER_SECONDS):
+            self._wakeup.wait(0)         # for what is sealed now
+
+    def _due(self, since: float, seconds: float) -> float:
+        return since + seconds - self._monotonic()
+
+    def _due_with_others(self) -> float:
+        return self._due(self._signed_with_others_at, _END_SECONDS if self._has_ended_job else BUSY_SECONDS)
 
     def _seal(self) -> None:
-        def seal(tx: Transaction) -> bool:
+        def seal(tx: Transaction) -> tuple[int, bool]:
             new = tx.unsealed_entries(MOST_AT_ONCE)
-            seal_new(tx, self._context.clock())
-            return any(map(ends_job, new))
+            return seal_entries(tx, new, self._context.clock()), any(map(ends_job, new))
 
-        if self._context.read(lambda tx: bool(tx.unsealed_entries(1))) and self._context.write(seal):
-            self._has_ended_job = True
+        goes_on = self._is_woken or self._context.read(lambda tx: bool(tx.unsealed_entries(1)))
+        while goes_on:
+            with self._without_sync():
+                sealed, has_ended_job = self._context.write(seal)
+            self._has_ended_job |= has_ended_job
+            goes_on = sealed == MOST_AT_ONCE
 
     def sign(self, logs: Callable[[str], bool] = any_log) -> None:
-        """Record the own key list if it has changed, and sign the heads of these logs, as far as they have grown and
-        may be signed."""
+        """Sign the heads of these logs, as far as they have grown and may be signed. Before all logs are signed, record
+        the own key list if it has changed."""
         is_urgent, self._has_ended_job = self._has_ended_job, False
         try:
-            self._note_own_keys()
+            if logs is any_log:
+                self._note_own_keys()
+            self._cosigning.look()
             signer = self._cosigning.signer()
             if signer is None:
                 self._say("there is no record key: the heads of the record are not signed (fate_flow key make)")
@@ -143,30 +179,23 @@ def own_list(folder: Path) -> tuple[int, str] | None:
     return read_key_list(content).number, sha256(content.encode()).hexdigest()
 
 
-def log_signer(folder: Path, clock: Callable[[], int]) -> LogSigner | None:
-    """Return what signs the heads of this party's logs now; None if it has no root key or record key. Raises
+def log_signer(key: RecordKey, now: int) -> LogSigner | None:
+    """Return what signs the heads of this party's logs at a moment; None if it has no root key or record key. Raises
     BadSettings."""
-    root, file = (folder / ROOT_FILE).with_suffix(".pub"), folder / RECORD_FILE
-    if not root.exists() or not file.exists():
+    found = key(now)
+    if found is None:
         return None
-    fingerprint = fingerprint_of(root_id_of(root))
-    key = record_key(folder, clock())
-    earlier = tuple(one for one in public_record_keys(folder) if one != key.public.raw)
-    return LogSigner(fingerprint, key.public.raw, key.sign, earlier)
+    root_id, private = found
+    earlier = tuple(one for one in key.public() if one != private.public.raw)
+    return LogSigner(fingerprint_of(root_id), private.public.raw, private.sign, earlier)
 
 
 def keys_of_record(context: Context, folder: Path) -> Keys | None:
     """Return the public keys by which this party's logs are verified, those of replaced keys and of other parties
     included; None if it has no record key. Raises BadSettings."""
-    signer = log_signer(folder, context.clock)
+    signer = log_signer(RecordKey(folder), context.clock())
     if signer is None:
         return None
     witnesses = context.read(witness_keys)
     found = tuple((party_id, key) for party_id, listed in sorted(witnesses.items()) for key in listed)
     return Keys(signer.root, (signer.key, *signer.earlier), found, has_signed)
-
-
-def public_record_keys(folder: Path) -> tuple[bytes, ...]:
-    """Return the public keys with which this party signs or has signed its logs. Raises BadSettings."""
-    files = sorted(folder.glob(f"{Path(RECORD_FILE).stem}*.pem"))
-    return tuple(load_private_key(file).public.raw for file in files)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,21 +18,32 @@ from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE
 from fate_flow.core.wire.v1.retcodes import retcode_of_kind
 from fate_flow.core.wire.v1.witnessing import held_in
 from fate_flow.peers.inquiry import Inquirer
+from fate_flow.peers.key_changes import RecordKey
 from fate_flow.peers.site_key import has_signed
+from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.periodic.periodic_work import PeriodicWork
-from fate_flow.server.periodic.record_sealer import RecordSealer, log_signer, own_list
+from fate_flow.server.periodic.record_sealer import (
+    POLL_SECONDS,
+    SEAL_SECONDS,
+    RecordSealer,
+    WithoutSync,
+    log_signer,
+    own_list,
+)
 from fate_flow.services.context.ports import Context
 from fate_flow.services.witnesses.cosigning import Cosigning, Offer
 from fate_flow.settings.settings import Settings
 
 LOG = logging.getLogger(__name__)
 
-_EVERY_SECONDS, _STAND_BY_SECONDS = 0.5, 2.0
+_LOOK_SECONDS, _STAND_BY_SECONDS = 2.0, 2.0      # between two looks for new peers, and whether this process schedules
+_LEAST_SECONDS = 0.2
 _AT_ONCE = 8
 _NO_WITNESS = (NO_SUCH_ROUTE, retcode_of_kind(NotFound))
 
 Ask = Callable[[Party, str, Mapping[str, Any]], Answer]
 AskText = Callable[[Party, str, str], tuple[int, str]]
+_Take = Callable[[], None]
 
 
 class RecordWitnesses(PeriodicWork):
@@ -44,24 +55,40 @@ class RecordWitnesses(PeriodicWork):
     ) -> None:  # fmt: skip
         """The thread calls `close` at its end."""
         failure = "other parties could not be asked to cosign the record; it is tried again"
-        super().__init__("witnesses", failure, close, again=_STAND_BY_SECONDS)
+        super().__init__("witnesses", failure, self._end, again=_STAND_BY_SECONDS)
         self._cosigning, self._ask, self._ask_text, self._may_work = cosigning, ask, ask_text, may_work
+        self._pool, self._close_thread = ThreadPoolExecutor(_AT_ONCE, "witness"), close
+        cosigning.rouse = self.rouse
 
     def step(self) -> float:
         if not self._may_work():
             return _STAND_BY_SECONDS
-        questions, offers = self._cosigning.questions(), self._cosigning.offers()
-        if questions or offers:
-            with ThreadPoolExecutor(_AT_ONCE) as pool:       # one that is silent holds up no other one
-                list(pool.map(self._question, questions))
-                list(pool.map(self._offer, offers))
-        return _EVERY_SECONDS
+        asked = [partial(self._question, one) for one in self._cosigning.questions()]
+        asked += [partial(self._offer, one) for one in self._cosigning.offers()]
+        for take in self._answers(asked):
+            take()
+        return max(_LEAST_SECONDS, self._cosigning.seconds_until_due(_LOOK_SECONDS))
 
-    def _question(self, party_id: str) -> None:
-        ask_what_is_held(self._cosigning, self._ask, party_id)
+    def _answers(self, asked: Sequence[Callable[[], _Take]]) -> Iterator[_Take]:
+        """Send these requests, and yield what takes each answer, as it comes: one that is silent holds up no other
+        one. It is taken in this thread, which has a connection to the database."""
+        if len(asked) == 1:
+            yield asked[0]()
+            return
+        for done in as_completed([self._pool.submit(one) for one in asked]):
+            yield done.result()
 
-    def _offer(self, offer: Offer) -> None:
-        self._cosigning.answered(offer, *self._ask_text(Party("host", offer.party_id), ADD_CHECKPOINT, offer.text))
+    def _question(self, party_id: str) -> _Take:
+        answer = self._ask(Party("host", party_id), HELD, {})
+        return partial(take_what_is_held, self._cosigning, party_id, answer)
+
+    def _offer(self, offer: Offer) -> _Take:
+        status, text = self._ask_text(Party("host", offer.party_id), ADD_CHECKPOINT, offer.text)
+        return partial(self._cosigning.answered, offer, status, text)
+
+    def _end(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._close_thread()
 
 
 class HeadsForHeartbeats:
@@ -95,19 +122,25 @@ class RecordWork:
 
 def record_work(
     settings: Settings, context: Context, inquirer: Inquirer, may_work: Callable[[], bool], close: Callable[[], None],
+    wakeup: Wakeup, without_sync: WithoutSync,
 ) -> RecordWork:  # fmt: skip
-    """Return what keeps the record of a server."""
-    cosigning = Cosigning(context, lambda: log_signer(settings.keys_dir, context.clock), has_signed, time.monotonic)
+    """Return what keeps the record of a server. `wakeup` comes after its entries; those of other servers of the party,
+    which share its database, are looked for as often as entries have to be sealed. In the block of `without_sync`
+    commits do not wait for the disk."""
+    key = RecordKey(settings.keys_dir)
+    cosigning = Cosigning(context, lambda: log_signer(key, context.clock()), has_signed, time.monotonic)
+    poll_seconds = POLL_SECONDS if settings.one_of is None else SEAL_SECONDS
     sealer = RecordSealer(
-        context, cosigning, may_work, close, time.monotonic, lambda: own_list(settings.keys_dir)
+        context, cosigning, may_work, close, time.monotonic, wakeup, lambda: own_list(settings.keys_dir), poll_seconds,
+        without_sync,
     )  # fmt: skip
     witnesses = RecordWitnesses(cosigning, inquirer.ask, inquirer.ask_text, may_work, close)
     return RecordWork((sealer, witnesses), HeadsForHeartbeats(cosigning))
 
 
-def ask_what_is_held(cosigning: Cosigning, ask: Ask, party_id: str) -> None:
-    """Ask a peer for the newest checkpoints that it holds. One that keeps no record holds none."""
-    answer = ask(Party("host", party_id), HELD, {})
+def take_what_is_held(cosigning: Cosigning, party_id: str, answer: Answer) -> None:
+    """Take the answer of a peer that was asked for the newest checkpoints that it holds. One that keeps no record holds
+    none."""
     held = held_in(answer)
     if held is not None:
         cosigning.holds(party_id, held)

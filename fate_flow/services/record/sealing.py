@@ -15,11 +15,16 @@ MOST_AT_ONCE = 1_000        # entries in one transaction, for which writers on S
 
 
 def seal_new(tx: Transaction, at: int) -> int:
-    """Seal the oldest new entries, one batch for each log; return how many were sealed. `at`: the present time."""
+    """Seal the oldest new entries; return how many were sealed. `at`: the present time."""
+    return seal_entries(tx, tx.unsealed_entries(MOST_AT_ONCE), at)
+
+
+def seal_entries(tx: Transaction, entries: Sequence[StoredEntry], at: int) -> int:
+    """Seal these entries, one batch for each log; return how many were sealed. `at`: the present time."""
     by_log: dict[str, list[StoredEntry]] = {}
-    for one in tx.unsealed_entries(MOST_AT_ONCE):
+    for one in entries:
         by_log.setdefault(one.log, []).append(one)
-    return sum(_seal(tx, log, entries, at) for log, entries in by_log.items())
+    return sum(_seal(tx, log, some, at) for log, some in by_log.items())
 
 
 def _seal(tx: Transaction, log: str, entries: Sequence[StoredEntry], at: int) -> int:

@@ -71,6 +71,10 @@ class _Peer:
     def has_to_be_asked(self, now: float) -> bool:
         return self.ask_at <= now and not (self.is_known and self.is_witness)
 
+    def due_at(self) -> float:
+        """Return when it has to be asked, or something to be offered to it."""
+        return max(self.offer_at, self.rests_until) if self.is_known and self.is_witness else self.ask_at
+
     def may_be_offered(self, now: float) -> bool:
         return self.is_known and self.is_witness and self.rests_until <= now
 
@@ -83,6 +87,7 @@ class Cosigning:
     signer: Callable[[], LogSigner | None]
     check: Check
     monotonic: Callable[[], float]
+    rouse: Callable[[], None] = lambda: None     # called when something has to be offered at once
     _peers: dict[str, _Peer] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -94,12 +99,25 @@ class Cosigning:
 
     def questions(self) -> tuple[str, ...]:
         """Return the peers that have to be asked now for what they hold of this party's logs."""
+        self.look()
+        now = self.monotonic()
+        with self._lock:
+            return tuple(one for one, peer in self._peers.items() if peer.has_to_be_asked(now))
+
+    def look(self) -> None:
+        """Look which parties are peers now."""
         has_key = self._own() is not None        # without a key nothing is signed
-        parties, now = self.context.read(self._parties) if has_key else (), self.monotonic()
+        parties = self.context.read(self._parties) if has_key else ()
         with self._lock:
             self._peers = {one: self._peers.get(one) or _Peer() for one in parties}
             self._has_looked = True
-            return tuple(one for one in parties if self._peers[one].has_to_be_asked(now))
+
+    def seconds_until_due(self, most: float) -> float:
+        """Return for how long there is nothing to ask or offer; at most `most`."""
+        now = self.monotonic()
+        with self._lock:
+            due = [one.due_at() for one in self._peers.values()]
+        return max(0.0, min([most, *(one - now for one in due)]))
 
     def _parties(self, tx: Transaction) -> tuple[str, ...]:
         """Return the peers that may hold a checkpoint, and can be reached."""
@@ -211,6 +229,8 @@ class Cosigning:
         with self._lock:
             for peer in self._peers.values():
                 peer.offer_at = min(peer.offer_at, at)
+        if is_urgent:
+            self.rouse()
 
     def offers(self) -> tuple[Offer, ...]:
         """Return what to send now to which peers."""

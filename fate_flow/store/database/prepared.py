@@ -23,7 +23,7 @@ class Prepared:
     def __init__(self, build: Callable[..., Any], values: int) -> None:
         self._build = build
         self._values = values
-        self._text: dict[bool, tuple[str, tuple[Any, ...]]] = {}
+        self._text: dict[bool, tuple[str, tuple[_Param, ...]]] = {}
 
     def rows(self, database: Database, *values: str | int) -> list[tuple[Any, ...]]:
         """Return the rows that the query selects with these values; they may be known in this transaction."""
@@ -46,7 +46,11 @@ class Prepared:
 
     def insert(self, database: Database, *values: str | int) -> int:
         """Run the query, which must be an insert; return the id of the new row."""
-        return int(self._run(database, values).lastrowid)
+        return int(self._execute(database, values).lastrowid)
+
+    def run(self, database: Database, *values: str | int) -> int:
+        """Run the query, which changes rows; return how many it has changed or found."""
+        return int(self._execute(database, values).rowcount)
 
     def insert_all(self, database: Database, rows: Sequence[tuple[str | int, ...]]) -> None:
         """Run the query, which must be an insert, for all these rows in one statement."""
@@ -55,20 +59,28 @@ class Prepared:
         given = [one for values in rows for one in _given(params, values)]
         database.execute_sql(f"{head} VALUES {', '.join([marks] * len(rows))}", given)
 
-    def _run(self, database: Database, values: tuple[str | int, ...]) -> Any:
+    def _execute(self, database: Database, values: tuple[str | int, ...]) -> Any:
         text, params = self._known(database)
         return database.execute_sql(text, _given(params, values))
 
-    def _known(self, database: Database) -> tuple[str, tuple[Any, ...]]:
+    def _known(self, database: Database) -> tuple[str, tuple[_Param, ...]]:
         known = self._text.get(database.is_sqlite)
         if known is None:
             sql, params = self._build(*_MARKS[: self._values]).sql()
-            known = self._text[database.is_sqlite] = (sql, tuple(params))
+            known = self._text[database.is_sqlite] = (sql, tuple(map(_param, params)))
         return known
 
 
-def _given(params: tuple[Any, ...], values: tuple[str | int, ...]) -> list[Any]:
-    return [values[_MARKS.index(one)] if one in _MARKS else one for one in params]
+_Param = tuple[int, Any]
+"""The place of the value that is given for it, or -1 and a constant."""
+
+
+def _param(one: Any) -> _Param:
+    return (_MARKS.index(one), None) if one in _MARKS else (-1, one)
+
+
+def _given(params: tuple[_Param, ...], values: tuple[str | int, ...]) -> list[Any]:
+    return [values[place] if place >= 0 else constant for place, constant in params]
 
 
 _Value = tuple[str | None, Any]

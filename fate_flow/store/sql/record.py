@@ -43,6 +43,7 @@ class Record(SqlUnitOfWork):
         return tuple(entry_of(row) for row in _HISTORY.rows(self._database, job_id))
 
     def add_to_record(self, entries: Sequence[NewEntry]) -> None:
+        self.has_recorded |= bool(entries)
         for first in range(0, len(entries), _ENTRIES_AT_ONCE):
             some = entries[first : first + _ENTRIES_AT_ONCE]
             _ADD_TO_RECORD.insert_all(
@@ -58,10 +59,8 @@ class Record(SqlUnitOfWork):
             with self.savepoint():
                 if not self._move_head(head, head_after(head, batch)) or not self._number(batch):
                     raise TakenBack
-                RecordBatchRow.insert(
-                    f_log=batch.log, f_epoch=batch.epoch, f_first=batch.first, f_ids=json.dumps(batch.ids),
-                    f_hashes=b"".join(batch.hashes).hex(), f_time=batch.at,
-                ).execute()  # fmt: skip
+                ids, hashes = json.dumps(batch.ids, separators=(",", ":")), _text_of(batch.hashes)
+                _ADD_BATCH.run(self._database, batch.log, batch.epoch, batch.first, ids, hashes, batch.at)
         except TakenBack:
             return False
         return True
@@ -81,13 +80,11 @@ class Record(SqlUnitOfWork):
         return done == len(batch.ids)
 
     def _move_head(self, head: Head, after: Head) -> bool:
-        RecordHeadRow.insert(f_log=head.log, f_epoch=1, f_size=0, f_edge="").on_conflict_ignore().execute()
-        edge = b"".join(after.edge.hashes).hex()
-        where = (
-            (RecordHeadRow.f_log == head.log) & (RecordHeadRow.f_epoch == head.epoch)
-            & (RecordHeadRow.f_size == head.size) & (RecordHeadRow.f_edge == b"".join(head.edge.hashes).hex())
-        )  # fmt: skip
-        return hit(RecordHeadRow.update(f_epoch=after.epoch, f_size=after.size, f_edge=edge).where(where))
+        """A log that has no head yet gets one."""
+        if head == Head(head.log):
+            _ADD_HEAD.run(self._database, head.log)
+        seen = (head.log, head.epoch, head.size, _text_of(head.edge.hashes))
+        return bool(_MOVE_HEAD.run(self._database, after.epoch, after.size, _text_of(after.edge.hashes), *seen))
 
     def open_epoch(self, head: Head, epoch: int) -> bool:
         return epoch > head.epoch and self._move_head(head, Head(head.log, epoch))
@@ -118,7 +115,7 @@ class Record(SqlUnitOfWork):
 
     def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
         key = {"f_log": log, "f_epoch": checkpoint.epoch, "f_size": checkpoint.size}
-        edge = b"".join(checkpoint.edge.hashes).hex() if checkpoint.edge else ""
+        edge = _text_of(checkpoint.edge.hashes) if checkpoint.edge else ""
         value = {"f_note": checkpoint.note, "f_time": checkpoint.at, "f_edge": edge}
         RecordCheckpointRow.replace(**key, **value).execute()
 
@@ -202,6 +199,10 @@ def _checkpoint_of(row: tuple[Any, ...]) -> StoredCheckpoint:
     return StoredCheckpoint(epoch, size, note, at, Edge(size, _hashes(edge)) if edge else None)
 
 
+def _text_of(hashes: Sequence[bytes]) -> str:
+    return b"".join(hashes).hex()
+
+
 def _hashes(text: str) -> tuple[bytes, ...]:
     raw = bytes.fromhex(text)
     return tuple(raw[at : at + HASH_BYTES] for at in range(0, len(raw), HASH_BYTES))
@@ -222,6 +223,25 @@ _ADD_TO_RECORD = Prepared(
     lambda log, kind, job_id, at, salt, text, content: RecordEntryRow.insert(
         f_log=log, f_kind=kind, f_job_id=job_id, f_time=Value(at, converter=False), f_salt=salt, f_text=text,
         f_content=content, f_epoch=0,
+    ),
+    7,
+)  # fmt: skip
+_ADD_BATCH = Prepared(
+    lambda log, epoch, first, ids, hashes, at: RecordBatchRow.insert(
+        f_log=log, f_epoch=Value(epoch, converter=False), f_first=Value(first, converter=False), f_ids=ids,
+        f_hashes=hashes, f_time=Value(at, converter=False),
+    ),
+    6,
+)  # fmt: skip
+_ADD_HEAD = Prepared(
+    lambda log: RecordHeadRow.insert(f_log=log, f_epoch=1, f_size=0, f_edge="").on_conflict_ignore(), 1
+)
+_MOVE_HEAD = Prepared(
+    lambda epoch, size, edge, log, old_epoch, old_size, old_edge: RecordHeadRow.update(
+        f_epoch=Value(epoch, converter=False), f_size=Value(size, converter=False), f_edge=edge
+    ).where(
+        (RecordHeadRow.f_log == log) & (RecordHeadRow.f_epoch == Value(old_epoch, converter=False))
+        & (RecordHeadRow.f_size == Value(old_size, converter=False)) & (RecordHeadRow.f_edge == old_edge)
     ),
     7,
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,9 +32,13 @@ from fate_flow.store.sql.workers import Workers
 class SqlStore:
     """The database of one party."""
 
-    def __init__(self, database: Database, log_write: LogStatusWrite | None = None) -> None:
+    def __init__(
+        self, database: Database, log_write: LogStatusWrite | None = None,
+        recorded: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """`recorded` is called after each commit that has added entries to the record."""
         self.database = database
-        self._log_write = log_write
+        self._log_write, self._recorded = log_write, recorded
         self._threads = threading.local()
         database.bind(MODELS)
 
@@ -60,6 +64,8 @@ class SqlStore:
             if failed is not None and not isinstance(failed, REFUSALS):
                 raise failed from None      # the connection is gone, so the server rolls back
             raise refusal_of(failed or first_refusal(error, before), commits) from error
+        if unit.has_recorded:
+            self._recorded()
 
     @contextmanager
     def reading(self) -> Iterator[SqlTransaction]:
@@ -87,6 +93,21 @@ class SqlStore:
         finally:
             self._threads.keeps = False
             self.close()
+
+    @contextmanager
+    def without_sync(self) -> Iterator[None]:
+        """Let commits of this thread inside the block not wait for the disk. A machine that loses its power may lose
+        them, the newest first, but none that another commit, which has waited, has followed. On SQLite alone."""
+        if not self.database.is_sqlite:
+            yield
+            return
+        self.database.connect(reuse_if_open=True)
+        self.database.connection().execute("PRAGMA synchronous = NORMAL")
+        try:
+            yield
+        finally:
+            self.database.connect(reuse_if_open=True)        # it may have been closed: a new one waits
+            self.database.connection().execute("PRAGMA synchronous = FULL")
 
     def close_unless_kept(self) -> None:
         """Close the connection of a thread that reads rarely."""

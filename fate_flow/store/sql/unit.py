@@ -27,6 +27,7 @@ class SqlUnitOfWork:
         self._database = database
         self._log_write = log_write
         self._is_broken = False
+        self.has_recorded = False        # whether the record gets new entries
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:

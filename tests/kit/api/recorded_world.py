@@ -11,6 +11,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus, WorkerStatus
 from fate_flow.core.record.bundle import bundle_text
 from fate_flow.core.record.entry import log_with
+from fate_flow.peers.key_changes import RecordKey
 from fate_flow.peers.key_lists import check_key_list
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.server.periodic.record_sealer import log_signer
@@ -64,7 +65,7 @@ def their_file(world: World, folder: Path, answer: Answer) -> str:
     _, root = check_key_list(signed)
     context = world.services.context
     save_key_list(context, read_key_list(signed.content), signed, root.key_id, True, "somebody")
-    signer, store = log_signer(folder / "keys", lambda: START), MemoryStore()
+    signer, store = log_signer(RecordKey(folder / "keys"), START), MemoryStore()
     assert signer is not None
     host = HandServer("10000", store=store)
     object.__setattr__(host.context, "keeps_record", True)

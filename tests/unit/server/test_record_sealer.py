@@ -1,25 +1,46 @@
-"""The thread that signs the record also writes down by which key list this party is known."""
+"""The threads that keep the record: when they work, what they read for it, and what they write down of own keys."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from threading import Event
 
 import pytest
 
+from fate_flow.core.access.key_list import RECORD
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.core.record.entry import read_entry
+from fate_flow.core.model.job import Answer
+from fate_flow.core.model.spec import Party
+from fate_flow.core.record.entry import OWN_LOG, read_entry
+from fate_flow.core.wire.v1.witnessing import Held
+from fate_flow.peers import key_changes
+from fate_flow.peers.key_changes import RecordKey
 from fate_flow.peers.key_files import LIST_FILE
 from fate_flow.peers.own_keys import OwnKeys
-from fate_flow.server.periodic.record_sealer import RecordSealer, own_list
+from fate_flow.peers.site_key import PrivateKey, has_signed, load_private_key
+from fate_flow.relay.wakeup import Wakeup
+from fate_flow.server.periodic.record_sealer import POLL_SECONDS, RecordSealer, log_signer, own_list
+from fate_flow.server.periodic.record_witnesses import RecordWitnesses
+from fate_flow.services.witnesses.cosigning import Cosigning
+from fate_flow.store.database.opening import open_database
+from fate_flow.store.sql.store import SqlStore
 from tests.kit.services.hand_server import HandServer
-from tests.kit.services.records import without_peers
+from tests.kit.services.records import an_entry, without_peers
+from tests.kit.services.witness_parties import WitnessParty
+from tests.kit.store.sqlite_in_memory import sqlite_in_memory
 from tests.kit.values import NOW
+
+
+def asked_by_all(server: HandServer) -> Cosigning:
+    """Where a party stands that knows no other one, and has no key."""
+    return without_peers(server.context, lambda: None)
 
 
 def test_the_own_key_list_is_recorded_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
     server, keys = HandServer(), OwnKeys("9999", tmp_path, tmp_path / "message.pem", lambda: NOW)
     sealer = RecordSealer(
-        server.context, without_peers(server.context, lambda: None), lambda: True, lambda: None, lambda: 0.0,
+        server.context, without_peers(server.context, lambda: None), lambda: True, lambda: None, lambda: 0.0, Wakeup(),
         lambda: own_list(tmp_path),
     )  # fmt: skip
     sealer.sign()
@@ -33,6 +54,129 @@ def test_the_own_key_list_is_recorded_once_and_again_when_it_has_changed(tmp_pat
         found = [read_entry(one.content) for one in tx.unsealed_entries(9)]
     assert [(one["kind"], one["number"]) for one in found] == [("keys", 1), ("keys", 2)]
     assert len({one["list"] for one in found}) == 2
+
+
+def test_one_transaction_seals_what_has_come_since_the_first_entry() -> None:
+    server, wakeup = HandServer(), Wakeup()
+    with server.store.transaction() as tx:
+        tx.add_to_record([an_entry(one) for one in "abc"])
+    sealer = RecordSealer(server.context, asked_by_all(server), lambda: True, lambda: None, lambda: 0.0, wakeup)
+    for _ in "abc":
+        wakeup.wake()
+    sealer.rest(60.0)
+    pause = sealer.step()
+
+    with server.store.reading() as tx:
+        assert tx.unsealed_entries(1) == ()
+        assert [batch.ids for batch in tx.batches(OWN_LOG, 1, 0, 9)] == [(1, 2, 3)]
+    assert pause == POLL_SECONDS
+    assert wakeup.wait(0) == [], "the other wake-ups were about the same entries"
+
+
+def test_entries_without_a_wake_up_are_found(tmp_path: Path) -> None:
+    server = HandServer()
+    sealer = RecordSealer(server.context, asked_by_all(server), lambda: True, lambda: None, lambda: 0.0, Wakeup())
+    with server.store.transaction() as tx:
+        tx.add_to_record([an_entry("a")])
+    sealer.rest(0.0)
+    sealer.step()
+
+    with server.store.reading() as tx:
+        assert tx.unsealed_entries(1) == ()
+
+
+def test_the_store_calls_for_entries_once_they_are_committed() -> None:
+    store, calls = sqlite_in_memory(), list[int]()
+    calling = SqlStore(store.database, recorded=lambda: calls.append(1))
+    with calling.transaction() as tx:
+        tx.add_to_record([])
+
+    def fail() -> None:
+        with calling.transaction() as tx:
+            tx.add_to_record([an_entry("a")])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert calls == []
+    with calling.transaction() as tx:
+        tx.add_to_record([an_entry("a")])
+        tx.add_to_record([an_entry("b")])
+        assert calls == []
+    assert calls == [1]
+
+
+def test_commits_wait_for_the_disk_again_after_the_block_in_which_they_do_not(tmp_path: Path) -> None:
+    database = open_database("", tmp_path)
+    store = SqlStore(database)
+    waits = [database.pragma("synchronous")]
+
+    def fail() -> None:
+        with store.without_sync():
+            waits.append(database.pragma("synchronous"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    waits.append(database.pragma("synchronous"))
+    with store.without_sync():
+        store.close()
+    waits.append(database.pragma("synchronous"))
+    store.close()
+    assert waits == [2, 1, 2, 2]         # FULL, NORMAL
+
+
+def test_the_keys_of_the_record_are_read_again_only_if_their_files_have_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = list[str]()
+
+    def load(file: Path) -> PrivateKey:
+        read.append(file.name)
+        return load_private_key(file)
+
+    monkeypatch.setattr(key_changes, "load_private_key", load)
+    key = RecordKey(tmp_path)
+    assert log_signer(key, NOW) is None
+    keys = OwnKeys("9999", tmp_path, tmp_path / "message.pem", lambda: NOW)
+    keys.make()
+    first = log_signer(key, NOW)
+    assert first is not None
+    assert set(read) == {"record.pem"}
+    read.clear()
+    assert (log_signer(key, NOW), read) == (first, [])
+
+    keys.announce(RECORD, 60_000)
+    announced = log_signer(key, NOW)
+    assert announced is not None
+    assert (announced.key, len(announced.earlier)) == (first.key, 1)
+    later = log_signer(key, NOW + 60_000)
+    assert later is not None
+    assert (later.key, later.earlier) == (announced.earlier[0], (first.key,))
+
+
+def test_a_party_that_is_silent_holds_up_no_other_one() -> None:
+    guest, witnessed = WitnessParty("9999", "10000", "10001"), list[str]()
+    is_heard = Event()
+
+    def ask(to: Party, endpoint: str, body: Mapping[str, object]) -> Answer:
+        if to.party_id == "10000":
+            assert is_heard.wait(30), "the other one was not heard meanwhile"
+        return Answer(0, data=Held(()).as_data())
+
+    class Hearing(Cosigning):
+        def holds(self, party_id: str, said: Held) -> None:
+            witnessed.append(party_id)
+            super().holds(party_id, said)
+            is_heard.set()
+
+    cosigning = Hearing(guest.context, lambda: guest.keys.signer, has_signed, lambda: guest.passed)
+    work = RecordWitnesses(cosigning, ask, lambda *_: (0, ""), lambda: True, lambda: None)
+    work.step()
+    assert witnessed == ["10001", "10000"]
+    assert work.step() == 2.0, "nothing is to be asked or offered"
+    work.start()
+    work.stop()
 
 
 def test_a_key_list_that_cannot_be_read_is_an_error_that_names_the_file(tmp_path: Path) -> None:

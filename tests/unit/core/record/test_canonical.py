@@ -18,9 +18,23 @@ VALUES = st.recursive(
 )
 
 
+PLAIN = st.dictionaries(st.text(st.characters(max_codepoint=200)), st.integers() | st.text() | st.booleans())
+
+
 @given(VALUES)
 def test_a_second_implementation_writes_the_same(value: Any) -> None:
     assert canonical(value) == rfc8785.dumps(value)
+
+
+@given(PLAIN)
+def test_what_entries_mostly_are_is_written_the_same(value: Any) -> None:
+    try:
+        expected = rfc8785.dumps(value)
+    except rfc8785.IntegerDomainError:
+        with pytest.raises(NotCanonical, match="beyond 53 bits"):
+            canonical(value)
+    else:
+        assert canonical(value) == expected
 
 
 @given(VALUES)
