@@ -61,7 +61,7 @@ def test_each_path_has_its_line() -> None:
     ("a: 1\n---\nb: 2", "line 2: a second document begins; a file has one"),
     ("a: 1\n---\n", "line 2: a second document begins"),
     ("[" * 100_000, f"line 1: is more than {MAX_DEPTH} levels deep"),
-    pytest.param("[" + "0," * 100_001 + "0]", "line 1: has more than 100000 values", marks=pytest.mark.long),
+    pytest.param("[" + "0," * 100_001 + "0]", "line 1: has more than 100000 values", marks=pytest.mark.heavy),
     ("a: \x00", "is not YAML: "), ("a: \ud800", "is not YAML: "),
     ("x" * (MAX_CHARACTERS + 1), f"has {MAX_CHARACTERS + 1} characters, {MAX_CHARACTERS} is the most"),
 ])  # fmt: skip
