@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fate_flow.core.model.errors import BadRequest, NotFound
+from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.notifications.notification import OCCASIONS, Occasion
 from fate_flow.core.notifications.subscribers import Person
@@ -24,7 +24,7 @@ class Choice:
 
 
 def choice_of(context: Context, name: str) -> Choice:
-    """Return of what this client is notified. Raise BadRequest, NotFound."""
+    """Return of what this client is notified. Raise Conflict, NotFound."""
     person = _person(context, name)
     chosen = context.read(lambda tx: tx.chosen_occasions()).get(name, person.occasions)
     return Choice(person, _in_order(person.occasions), _in_order(person.occasions & chosen))
@@ -32,12 +32,12 @@ def choice_of(context: Context, name: str) -> Choice:
 
 def choose(context: Context, name: str, wanted: Sequence[str] | None) -> Choice:
     """Let this client be notified of these occasions alone; None: of all that the configuration gives. Raise
-    BadRequest, NotFound."""
+    Conflict, NotFound."""
     person = _person(context, name)
     for one in wanted or ():
         if one not in {known.value for known in person.occasions}:
             known = ", ".join(each.value for each in _in_order(person.occasions))
-            raise BadRequest(f"events: {shown(one)} is not one of those that the configuration gives {name}: {known}")
+            raise Conflict(f"events: {shown(one)} is not one of those that the configuration gives {name}: {known}")
     occasions = None if wanted is None else frozenset(map(Occasion, wanted))
 
     def store() -> None:
@@ -52,7 +52,7 @@ def choose(context: Context, name: str, wanted: Sequence[str] | None) -> Choice:
 
 def _person(context: Context, name: str) -> Person:
     if not name:
-        raise BadRequest("clients need not sign here (authentication.client.switch), so nobody knows who asks")
+        raise Conflict("clients need not sign here (authentication.client.switch), so nobody knows who asks")
     person = context.subscribers.people.get(name)
     if person is None:
         raise NotFound(f"the configuration of the server names no address of {name} (notifications.people)")
