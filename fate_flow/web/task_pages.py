@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from threading import Lock
 from typing import Any
 
@@ -14,7 +14,7 @@ from flask import Blueprint, Response, request, send_file
 from fate_flow.api.v1.outputs.task_files import TaskFiles
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import check_component_name, check_job_id, check_output_name, shown
-from fate_flow.core.model.job import Task, TaskKey
+from fate_flow.core.model.job import Task
 from fate_flow.core.model.status import TASK_END, TaskStatus
 from fate_flow.store.values import Metric
 from fate_flow.store.views.board_task import WORKERS_PAGE, TaskShares
@@ -29,19 +29,20 @@ BLOCKS_PAGE = 40
 _MOST_KEPT = 8
 
 
-def add_task_pages(routes: Blueprint, board: Board) -> None:
-    pages = _TaskPages(board)
+def add_task_pages(routes: Blueprint, board: Board) -> TaskPages:
+    pages = TaskPages(board)
     routes.get("/jobs/<job_id>/tasks/<name>")(pages.task)
     routes.get("/jobs/<job_id>/tasks/<name>/metrics")(pages.metrics)
     routes.get("/jobs/<job_id>/tasks/<name>/metrics.csv")(pages.metric_points)
     routes.get("/jobs/<job_id>/tasks/<name>/file")(pages.task_file)
+    return pages
 
 
-class _TaskPages:
+class TaskPages:
     def __init__(self, board: Board) -> None:
         self._board, self._queries = board, board.queries
         self._files = TaskFiles(board.services.context)
-        self._charts = _KeptCharts()
+        self._charts = KeptCharts()
 
     def task(self, job_id: str, name: str) -> Response:
         found, spec = self._shares(job_id, name)
@@ -56,26 +57,26 @@ class _TaskPages:
             "task.html", reviews=found.reviews, poll=FRESH if goes_on else CALM, job_id=job_id, name=name,
             module=component.module if component else "", after=sorted(component.upstream) if component else (),
             parties=component.parties if component else (), found=found, share=share, details=details, page=page,
-            pages=pages, address=_Address(job_id, name), is_published=_is_published(share), is_here=is_here,
+            pages=pages, address=Address(job_id, name), is_published=_is_published(share), is_here=is_here,
             own=self._board.settings.party_id,
         )  # fmt: skip
 
     def metrics(self, job_id: str, name: str) -> Response:
-        found, share = self._own_share(job_id, name)
+        found, share = self.own_share(job_id, name)
         until, reviews = self._queries.metrics_until(share.key)
         every = self._charts.of(share.key, until, lambda: blocks(self._queries.metrics(share.key)))
         page = page_number(request.args)
         some = every[(page - 1) * BLOCKS_PAGE : page * BLOCKS_PAGE]
         return self._board.show(
             "metrics.html", reviews=reviews, poll=0 if share.is_final else FRESH, job_id=job_id, name=name,
-            share=share, found=found, address=_Address(job_id, name), blocks=[laid_out(one) for one in some],
+            share=share, found=found, address=Address(job_id, name), blocks=[laid_out(one) for one in some],
             count=len(every), page=page, pages=max(1, -(-len(every) // BLOCKS_PAGE)),
             first=(page - 1) * BLOCKS_PAGE, sizes=SIZES, sizes_of_bars=SIZES_OF_BARS,
         )  # fmt: skip
 
     def metric_points(self, job_id: str, name: str) -> Response:
         """Send all points of one metric as CSV."""
-        _, share = self._own_share(job_id, name)
+        _, share = self.own_share(job_id, name)
         wanted = request.args.get("namespace", ""), request.args.get("name", "")
         every = self._queries.metrics(share.key)
         metric = next((one for one in every if (one.namespace, one.name) == wanted), None)
@@ -87,14 +88,14 @@ class _TaskPages:
     def task_file(self, job_id: str, name: str) -> Response:
         """Send a file that the task has published here."""
         self._board.check_may("read_rows", "files that tasks made")
-        _, share = self._own_share(job_id, name)
+        _, share = self.own_share(job_id, name)
         output = check_output_name(request.args.get("output", ""), "output")
         path = self._files.path(job_id, name, share.key.party, output)
         response = send_file(path, mimetype="application/octet-stream", as_attachment=True, download_name=output)
         response.headers.update(HEADERS)
         return response
 
-    def _own_share(self, job_id: str, name: str) -> tuple[TaskShares, Task]:
+    def own_share(self, job_id: str, name: str) -> tuple[TaskShares, Task]:
         """Return the attempts, and the one that is meant. Raise NotFound if it is not one of this party."""
         found, _ = self._shares(job_id, name)
         share = chosen_share(found, party_in(request.args), number(request.args, "version"))
@@ -114,7 +115,7 @@ class _TaskPages:
         return found, spec
 
 
-class _Address:
+class Address:
     """Addresses of pages of one task, for templates."""
 
     def __init__(self, job_id: str, name: str) -> None:
@@ -125,15 +126,15 @@ class _Address:
         return task_path(self._job_id, self._name, page, **of_share, **arguments)
 
 
-class _KeptCharts:
+class KeptCharts:
     """The charts of the attempts that were looked at last: a page that keeps itself fresh reads metrics only when
     something new was reported."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[TaskKey, tuple[int, tuple[Block, ...]]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, tuple[int, tuple[Block, ...]]] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, key: TaskKey, until: int, read: Any) -> tuple[Block, ...]:
+    def of(self, key: Hashable, until: int, read: Any) -> tuple[Block, ...]:
         """Return the charts. `until`: the number of the last piece of a metric."""
         with self._lock:
             known = self._kept.get(key)

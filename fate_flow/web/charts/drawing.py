@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fate_flow.web.charts.heat import Heat, drawn_heat
+from fate_flow.web.charts.trees import Tree, drawn_tree
 from fate_flow.web.charts.values import Bars, Block, Chart, Line, Matrix, Point
 
 WIDTH, HEIGHT = 480, 280
@@ -47,13 +49,17 @@ class DrawnBar:
 
 def laid_out(block: Block) -> dict[str, Any]:
     """Return a block for templates, with its drawing laid out."""
-    found: dict[str, Any] = {"block": block, "chart": None, "bars": (), "matrix": None}
+    found: dict[str, Any] = {"block": block, "chart": None, "bars": (), "matrix": None, "heat": None, "tree": None}
     if isinstance(block.drawing, Chart):
         found["chart"] = drawn(block.drawing)
     elif isinstance(block.drawing, Bars):
         found["bars"] = drawn_bars(block.drawing)
     elif isinstance(block.drawing, Matrix):
         found["matrix"] = block.drawing
+    elif isinstance(block.drawing, Heat):
+        found["heat"] = drawn_heat(block.drawing)
+    elif isinstance(block.drawing, Tree):
+        found["tree"] = drawn_tree(block.drawing)
     return found
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fate_flow.core.metrics.form import axis_of, is_curve
 from fate_flow.store.values import Metric
+from fate_flow.web.charts.heat import heat_block, is_correlation
 from fate_flow.web.charts.tables import Source, blocks_of, is_columns, ks_note, number_of, points, precision_recall
 from fate_flow.web.charts.values import Bars, Block, Chart, Line, Matrix, table_of
 
 MOST_LINES = 8
 _DEEPEST = 8
+_NOWHERE = ("", "")
 _LONGEST = 300
 _WEIGHTS = re.compile(r"importance|weight|coef|(^|[^a-z])iv($|[^a-z])", re.IGNORECASE)
 _FATE_1 = {
@@ -137,6 +140,12 @@ def _others(metric: Metric) -> Iterator[Block]:
     yield from _read(title, value, source, 0)
 
 
+def value_blocks(title: str, value: Any) -> Iterator[Block]:
+    """Yield the blocks of a value that belongs to no metric, such as a model."""
+    for one in _read(title, value, _NOWHERE, 0):
+        yield replace(one, sources=())
+
+
 def _matrix_of_fate_1(metric: Metric) -> Iterator[Block]:
     columns = {name: metric.meta[name] for name in ("tp", "fp", "fn", "tn")}
     thresholds = metric.meta.get("thresholds")
@@ -156,6 +165,8 @@ def _read(title: str, value: Any, source: Source, depth: int) -> Iterator[Block]
         yield from blocks_of(title, value, source)
     elif isinstance(value, list) and value and all(_is_entry(one) for one in _flat(value)):
         yield from _evaluation(title, _flat(value), source)
+    elif is_correlation(value):
+        yield replace(heat_block(title, value), sources=(source,))
     elif isinstance(value, Mapping) and value and _is_grid(value):
         yield _grid(title, value, source)
     elif isinstance(value, Mapping) and depth < _DEEPEST:

@@ -63,7 +63,7 @@ class Block:
 
     title: str
     table: Table
-    drawing: Chart | Bars | Matrix | None = None
+    drawing: object = None                   # one of those that `drawing.py` lays out
     note: str = ""
     sources: tuple[tuple[str, str], ...] = field(default=())     # namespace and name of the metrics it is made of
 

@@ -13,11 +13,13 @@ from fate_flow.store.values import StoredModel
 from tests.kit.api.client_world import GUEST, START, World
 
 
-def add_model(world: World, job_id: str, version: int = 0, task: str = "fit_0", **more: Any) -> StoredModel:
+def add_model(
+    world: World, job_id: str, version: int = 0, task: str = "fit_0", content: Any = None, **more: Any
+) -> StoredModel:
     """A model that a task of this job has made, with its file."""
     folder = world.home / "made" / job_id / str(version) / task
     folder.mkdir(parents=True)
-    (folder / "model").write_text(json.dumps({"mean": version}), encoding="utf-8")
+    (folder / "model").write_text(json.dumps({"mean": version} if content is None else content), encoding="utf-8")
     packed = pack(folder / "model", folder / "packed.tar", {"type_name": "json_model"})
     model = replace(StoredModel(
         ModelReference(job_id, version, task, "model"), GUEST, "json_model", packed.sha256, packed.size, job_id, "9999",

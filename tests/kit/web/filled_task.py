@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from fate_flow.core.metrics.form import read_metric
-from fate_flow.core.model.artifact import JSON_MODEL
 from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.spec import ModelReference
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.core.planning.replicas import COLLECTOR
-from fate_flow.store.values import Metric, StoredModel
+from fate_flow.store.values import Metric
 from tests.kit.api.client_world import GUEST, HOST, START, World
+from tests.kit.api.models import add_model
 
 NAME = "toy_0"
 LOG = "".join(f"2026-11-27 03:30:{line % 60:02d} step {line} loss {1 / (line + 1):.4f}\n" for line in range(6_000))
@@ -43,10 +43,7 @@ def add_filled_task(world: World) -> str:
         tx.save_metrics([metric_of(key, one) for one in METRICS], START)
         tx.save_metrics([metric_of(TaskKey(job_id, NAME, 0, GUEST), loss("loss", 3, 2.0))], START)
         tx.save_summary(key, {"files": {"report": {"size": 2, "sha256": "ab" * 32}}}, START)
-        tx.save_model(StoredModel(
-            ModelReference("credit", 3, NAME, "model"), GUEST, JSON_MODEL, "cd" * 32, 1_234, job_id, "9999", 1, "Fit",
-            {"guest": [9999]}, {}, START,
-        ))  # fmt: skip
+    add_model(world, job_id, 1, NAME, MODEL, reference=ModelReference("credit", 3, NAME, "model"))
     world.add_output(job_id, table)
     world.write("t_tracking_output_data_info", {"f_job_id": job_id}, f_task_version=1)
     world.add_log(job_id, f"guest/9999/{NAME}/INFO.log", "[INFO] it has begun\n")
@@ -115,6 +112,8 @@ EVALUATION = [
 ]  # fmt: skip
 """What FATE 2's evaluation says of one set of rows."""
 
+CORRELATION = {"age": {"age": 1.0, "income": -0.42}, "income": {"age": -0.42, "income": 1.0}}
+
 METRICS: list[dict[str, Any]] = [
     loss("loss", 40, 0.7), loss("loss", 40, 0.9, "validate"),
     {"name": "evaluation", "type": "evaluation", "groups": [], "data": {"train": {"train_set": EVALUATION}}},
@@ -122,6 +121,7 @@ METRICS: list[dict[str, Any]] = [
     {"name": "metrics_summary", "groups": [], "data": {
         "age": {"mean": 41.5, "std": 12.25, "min": 18, "max": 90}, "income": {"mean": 3e4, "std": 9e3, "min": 0},
     }},
+    {"name": "correlation", "groups": [], "data": CORRELATION},
     {"namespace": "train", "name": "lr_0_ks_tpr", "data": [[cut, tpr] for cut, tpr in zip(_CUTS, _TPR, strict=True)],
      "meta": {"metric_type": "KS_EVALUATION", "thresholds": _THRESHOLDS}},
     {"namespace": "train", "name": "lr_0_ks_fpr", "data": [[cut, fpr] for cut, fpr in zip(_CUTS, _FPR, strict=True)],
@@ -131,3 +131,16 @@ METRICS: list[dict[str, Any]] = [
     {"namespace": "train", "name": "auc", "data": [["auc", 0.8333]], "meta": {"metric_type": "EVALUATION_SUMMARY"}},
 ]  # fmt: skip
 """As FATE 2's components, those of FATE 1, and our trackers report them."""
+
+
+def _node(nid: int, left: int, right: int, fid: int | None = None) -> dict[str, Any]:
+    return {"nid": nid, "l": left, "r": right, "is_leaf": left < 0, "weight": nid / 10, "fid": fid, "bid": 3,
+            "sample_num": 100 - nid, "sitename": "guest_9999"}  # fmt: skip
+
+
+MODEL: dict[str, Any] = {
+    "trees": [{"nodes": [_node(0, 1, 2, 0), _node(1, 3, 4, 1), *(_node(nid, -1, -1) for nid in (2, 3, 4))]}] * 2,
+    "fid_name_mapping": {"0": "age", "1": "income"},
+    "feature_importance": {"0": {"gain": 4.5, "split": 2}, "1": {"gain": 7.25, "split": 1}},
+}  # fmt: skip
+"""As FATE 2's SecureBoost stores it."""

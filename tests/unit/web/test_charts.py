@@ -29,7 +29,7 @@ def test_each_form_has_its_chart_and_its_table() -> None:
     found = read(*METRICS)
     of = "evaluation: train: train_set"
     assert {title: type(one.drawing).__name__ for title, one in found.items()} == {
-        "loss": "Chart", "train: lr_0_ks": "Chart", "train: lr_0_roc": "Chart", of: "NoneType",
+        "loss": "Chart", "train: lr_0_ks": "Chart", "train: lr_0_roc": "Chart", "correlation": "Heat", of: "NoneType",
         f"{of}: ks_table: ROC": "Chart", f"{of}: ks_table: K-S": "Chart",
         f"{of}: confusion_matrix: confusion matrix": "Matrix",
         f"{of}: lift: lift": "Chart", f"{of}: gain: gain": "Chart",
