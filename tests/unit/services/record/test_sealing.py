@@ -189,7 +189,7 @@ def test_people_are_notified_of_a_damaged_record_once() -> None:
     server = notified(HandServer(store=store))
     _flip(store, 1, b'"a"', b'"b"')
     sealer = RecordSealer(
-        server.context, without_peers(server.context), lambda: True, lambda: None, lambda: 0.0
+        server.context, without_peers(server.context), lambda: True, lambda: None, lambda: 0.0, Wakeup()
     )  # fmt: skip
     for _ in range(2):
         sealer.sign()
