@@ -98,6 +98,9 @@ def _show_record(medians: Document) -> None:
     for name, value in medians["starts_per_s"].items():
         _line(f"{'started per second, ' + name:<36}{value:>9.1f}")
     _line(f"{'started per second, on : off':<36}{medians['ratio_of_starts']:>9.3f}")
+    for name, value in medians["cpu_ms_per_job_at_once"].items():
+        _line(f"{'CPU per job at once, ' + name:<36}{value:>9.1f} ms")
+    _line(f"{'CPU per job at once, on : off':<36}{medians['ratio_of_cpu']:>9.3f}")
 
 
 def _show_flood(medians: Document) -> None:

@@ -41,6 +41,12 @@ class _Logged:
             memo.before(sql)
         return super().execute_sql(sql, params, *args, **kwargs)  # type: ignore[misc]
 
+    def execute_unlogged(self, sql: str, params: Sequence[Any]) -> Any:
+        """Run a statement whose values are in the record alone, and in no log: some of them may be erased there."""
+        if (memo := self.memo) is not None:
+            memo.before(sql)
+        return super().execute_sql(sql, params)  # type: ignore[misc]
+
 
 class _Sqlite(_Logged, SqliteDatabase):
     is_sqlite = True

@@ -54,10 +54,14 @@ class Prepared:
 
     def insert_all(self, database: Database, rows: Sequence[tuple[str | int, ...]]) -> None:
         """Run the query, which must be an insert, for all these rows in one statement."""
+        database.execute_sql(*self.for_all(database, rows))
+
+    def for_all(self, database: Database, rows: Sequence[tuple[str | int, ...]]) -> tuple[str, list[Any]]:
+        """Return the text and the values of an insert of all these rows in one statement."""
         text, params = self._known(database)
         head, _, marks = text.rpartition(" VALUES ")
         given = [one for values in rows for one in _given(params, values)]
-        database.execute_sql(f"{head} VALUES {', '.join([marks] * len(rows))}", given)
+        return f"{head} VALUES {', '.join([marks] * len(rows))}", given
 
     def _execute(self, database: Database, values: tuple[str | int, ...]) -> Any:
         text, params = self._known(database)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from peewee import Value, fn
@@ -46,10 +47,10 @@ class Record(SqlUnitOfWork):
         self.has_recorded |= bool(entries)
         for first in range(0, len(entries), _ENTRIES_AT_ONCE):
             some = entries[first : first + _ENTRIES_AT_ONCE]
-            _ADD_TO_RECORD.insert_all(
+            self._database.execute_unlogged(*_ADD_TO_RECORD.for_all(
                 self._database,
                 [(one.log, one.kind, one.job_id, one.at, one.salt, one.text, one.content.decode()) for one in some],
-            )
+            ))  # fmt: skip
 
     def unsealed_entries(self, most: int) -> tuple[StoredEntry, ...]:
         return tuple(map(_entry_of, _UNSEALED.rows(self._database, most)))
@@ -66,17 +67,13 @@ class Record(SqlUnitOfWork):
         return True
 
     def _number(self, batch: Batch) -> bool:
-        """Write the indexes beside the entries. The text is made here: peewee takes a millisecond for each fifty."""
-        done, mark = 0, self._database.param
+        """Write the indexes beside the entries."""
+        done, mark = 0, str(self._database.param)
         for first in range(0, len(batch.ids), _ENTRIES_AT_ONCE):
             some = batch.ids[first : first + _ENTRIES_AT_ONCE]
-            index = " ".join(f"WHEN {one:d} THEN {batch.first + first + at:d}" for at, one in enumerate(some))
-            rows = ",".join(f"{one:d}" for one in some)
-            done += self._database.execute_sql(
-                f"UPDATE t_record_entry SET f_epoch = {mark}, f_index = CASE f_id {index} END "  # noqa: S608 (numbers alone)
-                f"WHERE f_epoch = 0 AND f_log = {mark} AND f_id IN ({rows})",
-                (batch.epoch, batch.log),
-            ).rowcount
+            pairs = [one for at, entry in enumerate(some) for one in (entry, batch.first + first + at)]
+            values = [batch.epoch, *pairs, batch.log, *some]
+            done += self._database.execute_unlogged(_numbering(len(some), mark), values).rowcount
         return done == len(batch.ids)
 
     def _move_head(self, head: Head, after: Head) -> bool:
@@ -170,6 +167,17 @@ class Record(SqlUnitOfWork):
     def person_name(self, person_id: str) -> str:
         row = _NAME.row(self._database, person_id)
         return "" if row is None else str(row[0])
+
+
+@cache
+def _numbering(entries: int, mark: str) -> str:
+    """Return a statement that depends on nothing but their number. The text is made here: peewee takes a millisecond
+    for each fifty."""
+    when, marks = " ".join([f"WHEN {mark} THEN {mark}"] * entries), ",".join([mark] * entries)
+    return (
+        f"UPDATE t_record_entry SET f_epoch = {mark}, f_index = CASE f_id {when} END "  # noqa: S608 (marks alone)
+        f"WHERE f_epoch = 0 AND f_log = {mark} AND f_id IN ({marks})"
+    )
 
 
 def _entry_of(row: tuple[Any, ...]) -> StoredEntry:

@@ -23,6 +23,7 @@ from tests.kit.core.signers import has_signed
 from tests.kit.notifications.subscribers import OPS, notifications, notified
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.records import OWN, ROOT, SIGNER, add, an_entry, salts, sign, without_peers
+from tests.kit.store.sqlite_in_memory import sqlite_in_memory
 
 WITH = log_with("10000")
 
@@ -37,6 +38,19 @@ def test_each_log_gets_its_own_indexes() -> None:
         own = tx.sealed_entries(OWN_LOG, 1, 0, 10)
         assert tx.unsealed_entries(1) == ()
     assert [(one.index, read_entry(one.content)["what"]) for one in own] == [(0, "a"), (1, "c"), (2, "d")]
+
+
+def test_the_log_of_statements_has_no_entry_and_no_salt() -> None:
+    store, logged = sqlite_in_memory(), list[str]()
+    store.database.log_sql = lambda sql, values: logged.append(f"{sql} {values}")
+    add(store, [an_entry("a", text="a name")])
+
+    with store.reading() as tx:
+        (entry,) = tx.sealed_entries(OWN_LOG, 1, 0, 9)
+    assert (entry.text, entry.index) == ("a name", 0)
+    assert any("t_record_batch" in line for line in logged), "other statements are logged"
+    for secret in (entry.salt, entry.text, entry.content.decode()):
+        assert not any(secret in line for line in logged)
 
 
 def test_a_flood_is_sealed_in_parts() -> None:
