@@ -143,8 +143,12 @@ class _Routes:
         return jsonify({})
 
     def alive(self, worker_id: str) -> Response:
-        grace = self._claimed(self.worker(worker_id)).stop_request()
-        return jsonify({"stop": None if grace is None else {"grace_seconds": grace}})
+        worker = self.worker(worker_id)
+        folder, body = self._claimed(worker), _body()
+        if body.get("arrived") is True and folder.arrived():
+            self.settings.wake(worker.task.job_id)
+        grace = folder.stop_request()
+        return jsonify({"stop": None if grace is None else {"grace_seconds": grace}, "go": folder.may_go})
 
     def grow(self, worker_id: str) -> Response:
         worker = self.worker(worker_id)

@@ -12,8 +12,11 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.engines.kubernetes.cluster import ApiProblem, Manifest
+from fate_flow.engines.kubernetes.kueue import Manifest
+from fate_flow.engines.kubernetes.problem import ApiProblem
 
+_KUEUE = "kueue.x-k8s.io"
+_MERGE = "application/merge-patch+json"          # releases of the client do not agree which kind they take
 _SECONDS = (5.0, 20.0)           # to connect, and to wait for an answer
 
 
@@ -34,6 +37,9 @@ class ClientApi:
         settings.retries = False
         self._client = client.ApiClient(settings)
         self._batch, self._core = client.BatchV1Api(self._client), client.CoreV1Api(self._client)
+        self._kueue = client.CustomObjectsApi(self._client)
+        self._patching = client.CustomObjectsApi(client.ApiClient(settings, "Content-Type", _MERGE))
+        self._kueue_version = ""                 # that the cluster prefers; empty: not asked yet
 
     def create_job(self, namespace: str, job: Manifest) -> Manifest:
         return self._object(self._batch.create_namespaced_job, namespace, job)
@@ -53,8 +59,39 @@ class ClientApi:
     def create_secret(self, namespace: str, secret: Manifest) -> None:
         self._object(self._core.create_namespaced_secret, namespace, secret)
 
+    # ------------------------------------------------------------------ Kueue
+
+    def list_workloads(self, namespace: str) -> Sequence[Manifest]:
+        return self._listed(self._kueue.list_namespaced_custom_object, *self._of_kueue(), namespace, "workloads")
+
+    def patch_workload_status(self, namespace: str, name: str, patch: Manifest) -> None:
+        call = self._patching.patch_namespaced_custom_object_status
+        self._object(call, *self._of_kueue(), namespace, "workloads", name, patch)
+
+    def read_check(self, name: str) -> Manifest:
+        return self._object(self._kueue.get_cluster_custom_object, *self._of_kueue(), "admissionchecks", name)
+
+    def patch_check_status(self, name: str, patch: Manifest) -> None:
+        call = self._patching.patch_cluster_custom_object_status
+        self._object(call, *self._of_kueue(), "admissionchecks", name, patch)
+
+    def _of_kueue(self) -> tuple[str, str]:
+        """Return the group of Kueue, and the version of it that the cluster prefers. Raises ApiProblem."""
+        if not self._kueue_version:
+            groups = self._object(client.ApisApi(self._client).get_api_versions).get("groups") or ()
+            found = [one["preferredVersion"]["version"] for one in groups if one["name"] == _KUEUE]
+            if not found:
+                raise ApiProblem(404, "there is no Kueue")
+            self._kueue_version = str(found[0])
+        return _KUEUE, self._kueue_version
+
+    # ------------------------------------------------------------------ parts
+
     def _items(self, call: Callable[..., Any], namespace: str, selector: str) -> Sequence[Manifest]:
-        found = self._object(call, namespace, label_selector=selector).get("items")
+        return self._listed(call, namespace, label_selector=selector)
+
+    def _listed(self, call: Callable[..., Any], *values: Any, **named: Any) -> Sequence[Manifest]:
+        found = self._object(call, *values, **named).get("items")
         if not isinstance(found, list):      # of a proxy, say: read as an empty list, all workers would be lost
             raise ApiProblem(0, "the answer is no list")
         return found

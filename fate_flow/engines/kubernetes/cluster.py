@@ -6,12 +6,13 @@ import logging
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from fate_flow.core.model.resources import Need
-from fate_flow.core.text.phrases import sanitized
+from fate_flow.engines.kubernetes.kueue import RESERVED, Admission, KueueApi, Manifest, Workloads, unread
 from fate_flow.engines.kubernetes.manifests import (
     FOLDER,
     HOME_LABEL,
@@ -22,8 +23,9 @@ from fate_flow.engines.kubernetes.manifests import (
     job_manifest,
     secret_manifest,
 )
-from fate_flow.engines.kubernetes.status import listed, waits_for_secret
-from fate_flow.engines.placed.cluster import Listed, Placement, Submission, Taken, Unreadable
+from fate_flow.engines.kubernetes.problem import ApiProblem
+from fate_flow.engines.kubernetes.status import listed, waits_for_secret, waits_in_kueue
+from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable, Waiting
 
 log = logging.getLogger(__name__)
 
@@ -32,19 +34,8 @@ _MOST_CAUSES = 10_000
 
 _NOTHING = Need()
 
-Manifest = dict[str, Any]
 
-
-class ApiProblem(Exception):
-    """A request that has not succeeded. `status`: that of HTTP; 0: no answer."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-        self.text = sanitized(text, 300)
-
-
-class Api(Protocol):
+class Api(KueueApi, Protocol):
     """The requests that are needed. Each ends in time, and raises ApiProblem if it does not succeed."""
 
     def create_job(self, namespace: str, job: Manifest) -> Manifest: ...
@@ -62,19 +53,22 @@ class Api(Protocol):
 
 class KubernetesCluster:
     """The Jobs of one home. `reach`: how the agent of a worker reaches the server; None: on a volume with the home;
-    `partners`: by party, what the pods of its jobs have; those of other parties have `pods`."""
+    `partners`: by party, what the pods of its jobs have; those of other parties have `pods`. `admission`: the
+    AdmissionCheck of this server; None: Kueue alone decides when a Job begins."""
 
     title = "Kubernetes"
 
     def __init__(
         self, api: Api, home_id: str, pods: PodSettings, reach: Callable[[str], WorkerAt] | None,
-        partners: Mapping[str, PodSettings] = MappingProxyType({}),
+        partners: Mapping[str, PodSettings] = MappingProxyType({}), admission: Admission | None = None,
     ) -> None:  # fmt: skip
         self._api = api
         self._home_id = home_id
         self._pods = pods
         self._partners = partners
         self._reach = reach
+        self._admission = admission
+        self._reserved: dict[str, Manifest] = {}              # Workloads by the name of their Job, of the last listing
         self._causes: dict[str, tuple[str, str]] = {}         # by folder, of ends that Kubernetes has caused
 
     def submit(self, placement: Placement) -> Submission:
@@ -102,9 +96,10 @@ class KubernetesCluster:
         for pod in pods:
             of[pod["metadata"].get("labels", {}).get(WORKER_LABEL, "")].append(pod)
         found = []
+        kueue = self._look_in_kueue(jobs)
         for job in jobs:
             own = of[job["metadata"].get("labels", {}).get(WORKER_LABEL, "")]
-            one = listed(job, own)
+            one = self._in_kueue(job, listed(job, own), kueue)
             if waits_for_secret(own):
                 self._mend(job)
             if one.cause:
@@ -122,6 +117,16 @@ class KubernetesCluster:
         except ApiProblem as problem:
             if problem.status != 404:
                 log.warning("Kubernetes: the Job %s is not deleted now: %s", name, problem.text)
+
+    def admit(self, name: str) -> None:
+        workload = self._reserved.get(name)
+        if workload is None or self._admission is None:
+            return
+        try:
+            self._admission.admit(workload)
+        except ApiProblem as problem:
+            if problem.status not in (404, 409):         # it is gone, or has changed: the next listing tells
+                log.warning("Kubernetes: the Workload of %s is not admitted now: %s", name, problem.text)
 
     def cause_in(self, folder: Path) -> tuple[str, str]:
         return self._causes.get(str(folder), ("", ""))
@@ -167,6 +172,28 @@ class KubernetesCluster:
             self._give_token(self._job(ours), str(meta["uid"]))
         except ApiProblem as problem:
             log.warning("Kubernetes: the Secret %s is not made now: %s", meta["name"], problem.text)
+
+    def _look_in_kueue(self, jobs: Sequence[Manifest]) -> Workloads | Waiting | None:
+        """Return the Workloads, or why they cannot be listed; None if no Job waits for this server's AdmissionCheck."""
+        self._reserved = {}
+        if self._admission is None or not any(waits_in_kueue(one) for one in jobs):
+            return None
+        try:
+            return self._admission.workloads()
+        except ApiProblem as problem:
+            log.warning("Kueue: the AdmissionCheck %s cannot be answered now: %s", self._admission.check, problem.text)
+            return unread(self._admission.check, problem)
+
+    def _in_kueue(self, job: Manifest, one: Listed, kueue: Workloads | Waiting | None) -> Listed:
+        if kueue is None or one.stage is not Stage.PENDING or not waits_in_kueue(job):
+            return one
+        if isinstance(kueue, Waiting):
+            return replace(one, waiting=kueue)
+        workload = kueue.reserved(str(job["metadata"]["uid"]))
+        if workload is None:
+            return replace(one, is_reserved=False)
+        self._reserved[one.name] = workload
+        return replace(one, is_reserved=True, waiting=RESERVED)
 
     def _note(self, one: Listed) -> None:
         while len(self._causes) >= _MOST_CAUSES:

@@ -60,12 +60,18 @@ def listed(job: Object, pods: Sequence[Object]) -> Listed:
     if meta.get("deletionTimestamp"):
         return Listed(name, folder, Stage.ENDED, "", "Deleted")
     if job.get("spec", {}).get("suspend"):
-        queue = meta.get("labels", {}).get(QUEUE_LABEL)
+        queue = waits_in_kueue(job)
         text = "waits in Kueue" if queue else "is suspended"
         advice = "" if queue else "resume the Job, or delete it"
         return Listed(name, folder, Stage.PENDING, waiting=Waiting("priority" if queue else "held", text, advice))
     waiting = Waiting("other", "waits until Kubernetes has made its pod", "look at the events and quotas of the Job")
     return Listed(name, folder, Stage.PENDING, waiting=waiting)
+
+
+def waits_in_kueue(job: Object) -> bool:
+    """Return whether Kueue decides when this Job begins, or begins again."""
+    has_queue = bool(job["metadata"].get("labels", {}).get(QUEUE_LABEL))
+    return has_queue and bool(job.get("spec", {}).get("suspend"))
 
 
 def _of_pod(pod: Object) -> tuple[Stage, str, str, Waiting | None]:

@@ -70,6 +70,7 @@ class Listed:
     cause: str = ""                    # of an end that the cluster has caused: a cause of `Exit`
     word: str = ""                     # the cluster's own word, for people
     waiting: Waiting | None = None     # in stage PENDING
+    is_reserved: bool | None = None    # in stage PENDING: a place is kept for it until `admit`; None: none ever is
 
     @property
     def may_compute(self) -> bool:
@@ -100,6 +101,9 @@ class Cluster(Protocol):
 
     def cancel(self, name: str) -> None:
         """End every job of this name."""
+
+    def admit(self, name: str) -> None:
+        """Let the job of this name begin, for which the last listing has shown a place that is kept."""
 
     def cause_in(self, folder: Path) -> tuple[str, str]:
         """Return cause and sentence of an end that the cluster has noted in the folder of the worker; empty if none."""

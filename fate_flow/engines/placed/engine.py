@@ -45,6 +45,7 @@ from fate_flow.engines.placed.folder import (
     seconds_of,
     why_stopped,
 )
+from fate_flow.engines.placed.reserved import may_begin
 from fate_flow.engines.placed.seen import Patience, Seen, Step, step_of
 from fate_flow.engines.placed.submitting import Processes, ProcessesHere, Submitted, Wait
 
@@ -65,7 +66,7 @@ class Conduct:
     runner: Callable[[Path], Sequence[str]]      # the command that runs the worker of a folder
     jobs_dir: Path
     prefix: str                              # of the names of this home
-    gathers: bool = False                    # its runners see the folder at once, and can wait there for their gang
+    gathers: bool = False                    # its runners can wait for their gang
 
 
 @dataclass
@@ -379,6 +380,8 @@ class PlacedEngine:
             self._lose(folder, listed, is_begun=is_begun)
         elif not is_begun and listed is not None and listed.waiting is not None:
             _note(folder, listed.waiting, one.seen.pending_seconds)
+            if listed.is_reserved is not None and may_begin(folder, is_reserved=listed.is_reserved):
+                self._cluster.admit(placed.name)
         if one.cancel_at is not None and self._clock() >= one.cancel_at:
             self._cluster.cancel(placed.name)
 

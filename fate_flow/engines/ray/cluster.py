@@ -119,6 +119,9 @@ class RayCluster:
     def cancel(self, name: str) -> None:
         self._stop(name)
 
+    def admit(self, name: str) -> None:
+        """Nothing: no place is kept for a job."""
+
     def cause_in(self, folder: Path) -> tuple[str, str]:
         return self._causes.get(str(folder), ("", ""))
 

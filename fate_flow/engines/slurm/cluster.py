@@ -88,6 +88,9 @@ class SlurmCluster:
     def cancel(self, name: str) -> None:
         self._tell(f"--name={name}")
 
+    def admit(self, name: str) -> None:
+        """Nothing: no place is kept for a job."""
+
     def cause_in(self, folder: Path) -> tuple[str, str]:
         try:
             with (folder / OUTPUT).open("rb") as file:

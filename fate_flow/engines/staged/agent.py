@@ -10,6 +10,7 @@ say which worker, and how to reach the server.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -24,7 +25,17 @@ from http.client import HTTPException
 from pathlib import Path
 
 from fate_flow.engines.local import proc
-from fate_flow.engines.local.worker import EXIT, ProcessId, Started, Stop, read_json, write_atomically
+from fate_flow.engines.local.worker import (
+    ARRIVED,
+    EXIT,
+    GO,
+    ProcessId,
+    Started,
+    Stop,
+    read_json,
+    release,
+    write_atomically,
+)
 from fate_flow.engines.staged.documents import ALIVE
 from fate_flow.engines.staged.fetch import Damaged, Fetched, fetch
 from fate_flow.engines.staged.loopback import Loopback
@@ -42,6 +53,7 @@ run_worker(pathlib.Path(sys.argv[1]))
 """
 _LOOK_SECONDS = 0.1              # between two looks at the folder
 _MOST_BEAT_SECONDS = 5.0
+_GANG_BEAT_SECONDS = 1.0         # while the runner waits for the others of its gang
 _END_SECONDS = 60.0              # for a runner that was told to end at once
 _OK, _FAILED, _BAD_ORDER, _NOT_MINE = 0, 1, 2, 3
 
@@ -95,7 +107,7 @@ class Agent:
 
     def _follow(self, folder: Path, fetched: Fetched, runner: subprocess.Popen[bytes], growing: Growing) -> None:
         beat = min(_MOST_BEAT_SECONDS, fetched.lease_seconds / 6) if fetched.lease_seconds else _MOST_BEAT_SECONDS
-        is_started, next_beat = False, 0.0
+        is_started, next_beat, has_arrived = False, 0.0, False
         while not (folder / EXIT).exists() and (runner.poll() is None or self._is_alive(folder)):
             if not is_started and (started := Started.read(folder)) is not None:
                 is_started = self._try("started", {"processes": read_json(folder / "runner.json") or {}})
@@ -103,18 +115,23 @@ class Agent:
                     log.info("worker %s runs as process %s", self.server.worker_id, started.worker.pid)
             if self._ends:
                 self._request_stop(folder, self._grace_of(folder))
-            if time.monotonic() >= next_beat:
-                next_beat = time.monotonic() + beat
-                self._beat(folder)
+            waits = (folder / ARRIVED).exists() and not (folder / GO).exists()
+            if time.monotonic() >= next_beat or (waits and not has_arrived):
+                has_arrived = waits
+                self._beat(folder, has_arrived=waits)
+                next_beat = time.monotonic() + (min(beat, _GANG_BEAT_SECONDS) if waits else beat)
                 growing.send()
             time.sleep(_LOOK_SECONDS)
         if not is_started and Started.read(folder) is not None:
             self._try("started", {"processes": read_json(folder / "runner.json") or {}})
 
-    def _beat(self, folder: Path) -> None:
-        """Give a sign of life. Without an answer the lease is not renewed."""
+    def _beat(self, folder: Path, *, has_arrived: bool) -> None:
+        """Give a sign of life. Without an answer the lease is not renewed.
+
+        `has_arrived`: the runner waits for the others of its gang."""
+        said = {"arrived": True} if has_arrived else {}
         try:
-            answer = self.server.once("alive", b"{}").json()
+            answer = self.server.once("alive", json.dumps(said).encode()).json()
         except (OSError, HTTPException) as error:
             log.warning("no answer of the server: %s", error)
             return
@@ -122,6 +139,8 @@ class Agent:
         stop = answer.get("stop")
         if isinstance(stop, Mapping):
             self._request_stop(folder, float(stop["grace_seconds"]))
+        if has_arrived and answer.get("go") is True:
+            release(folder)
 
     def _try(self, what: str, body: Mapping[str, object]) -> bool:
         try:

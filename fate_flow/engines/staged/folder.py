@@ -17,8 +17,10 @@ from pathlib import Path
 
 from fate_flow.core.model.grammar import shown
 from fate_flow.engines.local.worker import (
+    ARRIVED,
     CLAIMED,
     EXIT,
+    GO,
     RESULT,
     RUNNER,
     Exit,
@@ -87,6 +89,18 @@ class StagedFolder:
 
     def started(self, started: Started) -> None:
         write_atomically(self.folder / RUNNER, started.to_json())
+
+    def arrived(self) -> bool:
+        """Note that the worker waits for the others of its gang; return whether this is new."""
+        is_new = not (self.folder / ARRIVED).exists()
+        if is_new:
+            write_atomically(self.folder / ARRIVED, "", is_durable=False)
+        return is_new
+
+    @property
+    def may_go(self) -> bool:
+        """Return whether all of its gang have begun."""
+        return (self.folder / GO).exists()
 
     def stop_request(self) -> float | None:
         """Return the grace in seconds if the worker is to end."""

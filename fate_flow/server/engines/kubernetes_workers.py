@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fate_flow.api.workers.staged import staged_token
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.engines.kubernetes.cluster import Api, KubernetesCluster
+from fate_flow.engines.kubernetes.kueue import Admission
 from fate_flow.engines.kubernetes.manifests import PodSettings, WorkerAt
 from fate_flow.engines.local.worker import LAUNCH, WorkerSpec, write_atomically
 from fate_flow.engines.placed.engine import Conduct
@@ -51,6 +52,7 @@ def kubernetes_workers(parts: EngineParts, one: KubernetesSettings, api: Api) ->
     cluster = KubernetesCluster(
         api, home_id, _pods_of(parts, one, one.own), _reach_of(parts, one) if is_staged else None,
         {party_id: _pods_of(parts, one, share) for party_id, share in one.partners.items()},
+        Admission(api, one.namespace, one.kueue_check) if one.kueue_check else None,
     )  # fmt: skip
     conduct = Conduct(
         poll_seconds=one.poll_seconds,
@@ -59,6 +61,7 @@ def kubernetes_workers(parts: EngineParts, one: KubernetesSettings, api: Api) ->
         runner=lambda folder: [one.python, "-P", "-m", _RUN, str(folder)],
         jobs_dir=parts.settings.jobs_dir,
         prefix=prefix,
+        gathers=True,
     )
     return workers_on(cluster, parts, one, conduct, StagedWorkers if is_staged else PlacedWorkers)
 

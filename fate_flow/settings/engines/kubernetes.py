@@ -46,6 +46,7 @@ class KubernetesSettings(EngineSettings):
     service_account: str = ""
     own: PodShare = field(default_factory=PodShare)
     partners: Mapping[str, PodShare] = field(default_factory=dict)        # by party id
+    kueue_check: str = ""                    # the AdmissionCheck that this server answers; empty: none
     run_as_user: int | None = None
     volume_claim: str = ""                   # of a volume with the home; empty: workers are staged
     keep_seconds: int = 3600                 # of a Job that has ended
@@ -76,6 +77,7 @@ def read_kubernetes(section: Section) -> KubernetesSettings:
         service_account=_name(section, "service_account"),
         own=own,
         partners=read_partners(section, own, _share),
+        kueue_check=_name(section, "kueue_check"),
         run_as_user=None if user < 0 else user,
         volume_claim=_name(section, "volume_claim"),
         keep_seconds=section.whole("keep_seconds", 3600, 60),

@@ -28,7 +28,7 @@ from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.settings.engines.kubernetes import KubernetesSettings
 from fate_flow.settings.worker_listen import WorkerListen
 from tests.kit.engines.fake_kubernetes import FakeKubernetes
-from tests.kit.engines.staged_host import SECRET, OtherHost, StagedServer, json_in
+from tests.kit.engines.staged_host import KEY, SECRET, OtherHost, StagedServer, json_in
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
@@ -48,12 +48,13 @@ class Site:
     fake: FakeKubernetes
     workers: PlacedWorkers
 
-    def orders(self, worker_id: str, code: str, streams: StreamEnds = NO_STREAMS) -> None:
+    def orders(self, worker_id: str, code: str, streams: StreamEnds = NO_STREAMS, *, gathers: bool = False) -> None:
         parameters = {"command": [sys.executable, "-c", code]}
         self.server.statuses[worker_id] = WorkerStatus.CREATED
         self.workers.launch(LaunchOrder(
             self.server.worker(worker_id), "Command", "ab" * 16, (("guest", "9999"),), parameters, (), 1, 0, 1.0,
             worker_id, program=Program(read_program(parameters), {}, (), "9999"), need=Need(1), streams=streams,
+            gathers=gathers,
         ))  # fmt: skip
 
     def state(self, worker_id: str) -> str:
@@ -98,6 +99,29 @@ def test_a_worker_runs_in_a_pod_and_its_files_come_home(site: Site) -> None:
     assert site.fake.asked.count("POST jobs") == 1
     [job] = site.jobs()
     assert job.startswith("fate-flow-")
+
+
+def test_a_worker_of_a_gang_begins_when_the_others_are_there(site: Site) -> None:
+    worker, folder = site.server.worker("w0"), site.server.folder("w0")
+    site.orders("w0", WAITS, gathers=True)
+    eventually(lambda: site.workers.observe(worker).has_arrived, lambda: "\n".join(site.fake.output))
+    assert site.state("w0") == "created"
+    assert site.server.woken == [KEY.job_id]
+    site.workers.release(worker)
+    site.begins("w0")
+    site.workers.stop(worker, 20.0)
+    site.ends("w0")
+    assert json_in(folder / EXIT)["exit_code"] == 7
+
+
+def test_a_worker_that_waits_for_its_gang_may_be_stopped(site: Site) -> None:
+    worker, folder = site.server.worker("w0"), site.server.folder("w0")
+    site.orders("w0", CODE, gathers=True)
+    eventually(lambda: site.workers.observe(worker).has_arrived, lambda: "\n".join(site.fake.output))
+    site.workers.stop(worker, 20.0)
+    site.ends("w0")
+    assert json_in(folder / EXIT)["cause"] == "stopped"
+    assert not (folder / RUNNER).exists()
 
 
 @pytest.mark.parametrize("is_done", [False, True], ids=["the request is lost", "the answer is lost"])

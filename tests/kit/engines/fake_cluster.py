@@ -29,6 +29,7 @@ class FakeCluster:
     jobs: dict[str, Listed] = field(default_factory=dict)
     signals: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
+    admitted: list[str] = field(default_factory=list)
     noted: tuple[str, str] = ("", "")
     twins: list[Listed] = field(default_factory=list)      # are listed, too
 
@@ -51,6 +52,9 @@ class FakeCluster:
 
     def cancel(self, name: str) -> None:
         self.cancelled.append(name)
+
+    def admit(self, name: str) -> None:
+        self.admitted.append(name)
 
     def cause_in(self, folder: Path) -> tuple[str, str]:
         return self.noted

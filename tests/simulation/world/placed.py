@@ -131,6 +131,8 @@ class SimCluster:
             if job.name == name and job.stage is not Stage.ENDED:
                 self._end(job)
 
+    def admit(self, name: str) -> None: ...
+
     def cause_in(self, folder: Path) -> tuple[str, str]:  # nothing is noted there
         return "", ""
 

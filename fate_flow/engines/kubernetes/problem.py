@@ -1,0 +1,14 @@
+"""A request to Kubernetes that has not succeeded."""
+
+from __future__ import annotations
+
+from fate_flow.core.text.phrases import sanitized
+
+
+class ApiProblem(Exception):
+    """`status`: that of HTTP; 0: no answer."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = sanitized(text, 300)
