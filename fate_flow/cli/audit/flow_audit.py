@@ -9,7 +9,6 @@ import click
 
 from fate_flow.cli.audit.options import reconcile_options, search_options, show_options, verify_options
 from fate_flow.cli.audit.record_entries import print_entries
-from fate_flow.cli.audit.record_reports import print_findings, print_reports, read_finding, read_report
 from fate_flow.cli.connection.client import CallFailed, Client, data_of
 from fate_flow.cli.input.options import with_client
 from fate_flow.core.record.shown import ShownEntry, read_shown
@@ -69,6 +68,9 @@ def verify(client: Client, is_json: bool) -> None:
 
     Example: flow audit verify
     """
+    # imported here, as below: it reads much of the server, and every other command would wait for that
+    from fate_flow.cli.audit.record_reports import print_reports, read_report
+
     data = data_of(client.post("record/verify", {}))
     found = list(_read(client, data, "logs", read_report))
     has_keys, has_evidence = data.get("has_keys") is True, data.get("has_evidence") is True
@@ -87,6 +89,8 @@ def reconcile(client: Client, file: IO[str], party_id: str, is_json: bool) -> No
 
     Example: flow audit reconcile from-10000.proof -p 10000
     """
+    from fate_flow.cli.audit.record_reports import print_findings, read_finding
+
     data = data_of(client.post("record/reconcile", {"party_id": party_id, "file": file.read()}))
     raise SystemExit(print_findings(list(_read(client, data, "messages", read_finding)), is_json))
 
