@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -51,7 +54,42 @@ def test_what_is_too_old_to_be_taken_goes_a_few_at_a_time(folder: Path) -> None:
     assert not nonces.is_new("new 0", later, later + 1)
 
 
+def test_all_names_that_a_process_makes_are_those_of_one_file(folder: Path) -> None:
+    one, other = Nonces(folder, WINDOW), Nonces(folder, WINDOW)
+    for number in range(5):
+        assert one.is_new(f"one {number}", NOW, NOW)
+        assert other.is_new(f"other {number}", NOW, NOW)
+        assert not one.is_new(f"other {number}", NOW, NOW)
+    assert sorted(path.stat().st_nlink for path in folder.iterdir()) == [5] * 10
+
+
+@pytest.mark.parametrize("refusal", [errno.EMLINK, errno.EPERM, errno.ENOTSUP])
+def test_a_file_that_takes_no_other_name_is_followed_by_the_next(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, refusal: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(refusal, os.strerror(refusal))
+
+    nonces = Nonces(folder, WINDOW)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", refuse)
+        assert nonces.is_new("a", NOW, NOW)
+        assert nonces.is_new("b", NOW, NOW)
+        assert not nonces.is_new("a", NOW, NOW)
+    assert nonces.is_new("c", NOW, NOW)
+    assert sorted(path.stat().st_nlink for path in folder.iterdir()) == [1, 2, 2]
+
+
+def test_the_folder_and_the_last_file_may_be_removed_meanwhile(folder: Path) -> None:
+    nonces = Nonces(folder, WINDOW)
+    assert nonces.is_new("a", NOW, NOW)
+    shutil.rmtree(folder)
+    assert nonces.is_new("b", NOW, NOW)
+    assert not nonces.is_new("b", NOW, NOW)
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_folder_that_takes_no_file_is_an_error_of_the_storage(folder: Path) -> None:
     folder.write_text("in the way")
-    with pytest.raises(StorageFailed, match=r"nonces: cannot be written: File exists"):
+    with pytest.raises(StorageFailed, match=r"nonces: cannot be written: Not a directory"):
         Nonces(folder, WINDOW).is_new("a", NOW, NOW)
