@@ -156,3 +156,5 @@ CREATE TABLE t_notification_choice (         -- of what the configuration gives 
 );
 ALTER TABLE t_submission ADD COLUMN f_by VARCHAR(32) NOT NULL DEFAULT '';       -- the client that has signed it
 ALTER TABLE t_peer ADD COLUMN f_silence_notified BIGINT NOT NULL DEFAULT 0;     -- when people were; 0: since, it answers
+-- The list of uploads, newest first: without it all metrics of all jobs are read.
+CREATE INDEX ix_metric_namespace ON t_tracking_metric (f_metric_namespace);

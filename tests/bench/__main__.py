@@ -16,9 +16,11 @@ from tests.bench.cluster import ROOT, BenchFailed
 from tests.bench.machine import machine
 from tests.bench.numbers import medians
 from tests.bench.report import show_machine, show_measurement
+from tests.bench.scale import million, servers, simulated
 from tests.kit.tool import end_cleanly, tell, whole_number, write_results
 
 DEFAULT_RUNS, QUICK_RUNS = 3, 1
+_DEFAULT = 11                # the last of the measurements that are run unless somebody chooses
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,19 @@ MEASUREMENTS = {
     10: Measurement("streams between workers", streams.measure, {"megabytes": 4_000}, {"megabytes": 300}),
     11: Measurement(
         "what the record costs", record.measure, {"jobs": 30, "at_once": 100}, {"jobs": 8, "at_once": 20}
+    ),
+    12: Measurement(
+        "a crowd of parties, simulated", simulated.measure,
+        {"parties": 50, "jobs_a_day": 10_000, "task_seconds": 10.0, "round_trip_ms": 30, "warm_up": 90, "seconds": 180},
+        {"parties": 5, "jobs_a_day": 40_000, "task_seconds": 1.0, "round_trip_ms": 30, "warm_up": 5, "seconds": 10},
+    ),
+    13: Measurement(
+        "a crowd of real servers", servers.measure, {"parties": 20, "jobs": 5_000}, {"parties": 4, "jobs": 40}
+    ),
+    14: Measurement(
+        "queries in a long history", million.measure,
+        {"small": 1_000, "large": 1_000_000, "requests_each": 5},
+        {"small": 1_000, "large": 10_000, "requests_each": 3},
     ),
 }  # fmt: skip
 
@@ -91,7 +106,10 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bin/bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes and one run, to see that it works")
     parser.add_argument("--json", type=Path, default=ROOT / "results.json", metavar="FILE", help="%(default)s")
-    parser.add_argument("--only", type=_numbers, default=list(MEASUREMENTS), metavar="1,2", help="some of 1 to 11")
+    some = f"some of 1 to {max(MEASUREMENTS)}; default: the first {_DEFAULT}, the others take long"
+    parser.add_argument(
+        "--only", type=_numbers, default=[one for one in MEASUREMENTS if one <= _DEFAULT], metavar="1,2", help=some
+    )
     parser.add_argument(
         "--runs", type=whole_number, metavar="N", help=f"of each measurement; {DEFAULT_RUNS} unless given"
     )

@@ -10,7 +10,7 @@ from peewee import fn
 
 from fate_flow.core.record.entry import BadEntry, read_entry
 from fate_flow.core.record.log import Evidence
-from fate_flow.store.database.record_rows import PersonRow, RecordCheckpointRow, RecordEntryRow
+from fate_flow.store.database.record_rows import PersonRow, RecordCheckpointRow, RecordEntryRow, RecordHeadRow
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.views.board import MOST_SEARCHED, PAGE, count_reviews
 
@@ -94,12 +94,15 @@ def record_page(tx: SqlTransaction, search: RecordSearch, before: int) -> Record
 
 
 def _logs(tx: SqlTransaction) -> tuple[Log, ...]:
-    row = RecordCheckpointRow
-    newest = row.select(row.f_log, row.f_epoch, fn.MAX(row.f_size), fn.MAX(row.f_time)).group_by(row.f_log, row.f_epoch)
-    signed = {(log, epoch): (size, at) for log, epoch, size, at in newest.tuples()}
-    return tuple(
-        Log(one.log, one.epoch, one.size, *signed.get((one.log, one.epoch), (0, 0))) for one in tx.record_heads()
-    )
+    """Return the logs with the newest checkpoint of each; the primary key leads to it, past all others."""
+    row, head = RecordCheckpointRow, RecordHeadRow
+    newest = (
+        row.select().where((row.f_log == head.f_log) & (row.f_epoch == head.f_epoch))
+        .order_by(row.f_size.desc()).limit(1)
+    )  # fmt: skip
+    query = head.select(head.f_log, newest.select(row.f_size), newest.select(row.f_time))
+    signed = {log: (size or 0, at or 0) for log, size, at in query.tuples()}
+    return tuple(Log(one.log, one.epoch, one.size, *signed.get(one.log, (0, 0))) for one in tx.record_heads())
 
 
 def _names(ids: set[str]) -> dict[str, str]:

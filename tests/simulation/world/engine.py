@@ -67,7 +67,7 @@ class FakeEngine:
             return
         world, faults = self._world, self._world.faults
         begin = world.now + world.random.randint(1, 30)
-        worker = FakeWorker(order, begin, begin + world.random.randint(1, world.longest_task), True)
+        worker = FakeWorker(order, begin, begin + world.length_of(order), True)
         worker.succeeds = not world.chance(faults.fail_task)
         worker.is_killed = worker.succeeds and world.chance(faults.kill_worker)
         if not worker.succeeds or worker.is_killed:
@@ -97,7 +97,7 @@ class FakeEngine:
             return
         self._check_gang(found)
         found.started_at = world.now + world.random.randint(1, 30)
-        found.ends_at = found.started_at + world.random.randint(1, world.longest_task)
+        found.ends_at = found.started_at + world.length_of(found.order)
         world.at(found.started_at, lambda: self._begun(found))
         world.at(found.ends_at, lambda: self._wake(found))
 

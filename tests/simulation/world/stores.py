@@ -87,13 +87,13 @@ class SqlBooks:
     """SQLite in memory."""
 
     def __init__(self, on_write: OnWrite) -> None:
-        self._database = open_database("sqlite:///:memory:", Path(tempfile.gettempdir()))
-        self._database.connect()
-        _template().connection().backup(self._database.connection())
+        self.database = open_database("sqlite:///:memory:", Path(tempfile.gettempdir()))
+        self.database.connect()
+        _template().connection().backup(self.database.connection())
         self._seen: dict[str, dict[Any, Any]] = {name: {} for name in _WATCHED}
         self._written: set[str] = set()
-        self.store: Any = _OneOfMany(self._database)
-        execute = self._database.execute_sql
+        self.store: Any = _OneOfMany(self.database)
+        execute = self.database.execute_sql
 
         def execute_sql(sql: str, params: Any = None, *args: Any) -> Any:
             if not sql.startswith("SELECT"):
@@ -101,7 +101,7 @@ class SqlBooks:
                 self._written.update(name for name, (table, *_) in _TABLES.items() if table in sql)
             return execute(sql, params, *args)
 
-        self._database.execute_sql = execute_sql
+        self.database.execute_sql = execute_sql
 
     def changes(self) -> Changes:
         if not self._written:
@@ -114,7 +114,7 @@ class SqlBooks:
         _, query, value_of, width = _TABLES[name]
         before = self._seen[name]
         with self.store.reading():
-            now = {row[:width]: row for row in query.rows(self._database)}
+            now = {row[:width]: row for row in query.rows(self.database)}
         self._seen[name] = now
         found = {}
         for key, row in now.items():
@@ -130,11 +130,11 @@ class SqlBooks:
         return found
 
     def schedules(self) -> str:
-        found = self._database.execute_sql("SELECT f_owner FROM t_scheduler").fetchone()
+        found = self.database.execute_sql("SELECT f_owner FROM t_scheduler").fetchone()
         return str(found[0]) if found else ""
 
     def outbox(self) -> int:
-        return int(self._database.execute_sql("SELECT COUNT(*) FROM t_outbox").fetchone()[0])
+        return int(self.database.execute_sql("SELECT COUNT(*) FROM t_outbox").fetchone()[0])
 
 
 def open_books(kind: str, on_write: OnWrite) -> MemoryBooks | SqlBooks:

@@ -24,7 +24,7 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.jobspec.parameters import Change
 from fate_flow.services.context.documents import ParsedJob, parse_document
-from fate_flow.services.context.ports import Rules
+from fate_flow.services.context.ports import LaunchOrder, Rules
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.store.values import Document
 from tests.kit.job_documents import parties_of, private_note, upstream_of, with_private_notes
@@ -119,6 +119,10 @@ class World:
         """When something that is sent now arrives."""
         delay = self.random.randint(1, max(1, self.faults.delay))
         return self.now + (delay * 10 if self.faults.delay > 10 and self.chance(0.02) else delay)
+
+    def length_of(self, order: LaunchOrder) -> int:
+        """Milliseconds that a worker runs."""
+        return self.random.randint(1, self.longest_task)
 
     def chance(self, probability: float) -> bool:
         return probability > 0 and self.random.random() < probability

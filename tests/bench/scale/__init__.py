@@ -1,0 +1,1 @@
+"""Many parties and many jobs: simulated, on real servers, and in one database."""
