@@ -23,8 +23,7 @@ from fate_flow.store.views.times.usage import Reservation
 from fate_flow.web.board import Board, day_in
 from fate_flow.web.charts.drawing import SIZES as SIZES_OF_CHARTS
 from fate_flow.web.charts.drawing import laid_out
-from fate_flow.web.charts.usage import DAY, Usage, end_of_quarters, usage_blocks, usage_of
-from fate_flow.web.charts.values import Block
+from fate_flow.web.charts.usage import DAY, end_of_quarters, usage_blocks, usage_of
 from fate_flow.web.jobs.document_changes import changes
 from fate_flow.web.jobs.graph import MOST_DRAWN, nodes_of
 from fate_flow.web.jobs.timeline import PHASES, SIZES, timeline_of
@@ -54,7 +53,7 @@ class _Views:
     def __init__(self, board: Board) -> None:
         self._board, self._services, self._show = board, board.services, board.show
         self._views, self._queries, self._settings = board.views, board.queries, board.settings
-        self._usage_kept: Usage | None = None
+        self._usage_kept: tuple[int, tuple[tuple[int, int], ...], Sequence[Mapping[str, Any]]] | None = None
 
     # ------------------------------------------------------------------ lists
 
@@ -67,18 +66,20 @@ class _Views:
             totals[status] = totals.get(status, 0) + count
         return self._show(
             "overview.html", reviews=found.reviews, poll=FRESH if totals else CALM, found=found, totals=totals,
-            usage=[laid_out(one) for one in self._usage(found.engines)],
+            usage=self._usage(found.engines),
             chart_sizes=SIZES_OF_CHARTS, partners=partners, no_space=no_space(self._services.context),
             most_evidence=_MOST_EVIDENCE,
         )  # fmt: skip
 
-    def _usage(self, engines: Sequence[EngineUse]) -> tuple[Block, ...]:
-        """Return what was reserved in the last day; it is read once in each quarter of an hour."""
+    def _usage(self, engines: Sequence[EngineUse]) -> Sequence[Mapping[str, Any]]:
+        """Return what was reserved in the last day; it is read and drawn once in each quarter of an hour."""
         end = end_of_quarters(self._services.context.clock())
+        sizes = tuple((one.cores, one.memory) for one in engines)
         kept = self._usage_kept
-        if kept is None or kept.end != end:
-            kept = self._usage_kept = usage_of(*self._reservations(end))
-        return usage_blocks(kept, engines)
+        if kept is None or kept[:2] != (end, sizes):
+            blocks = usage_blocks(usage_of(*self._reservations(end)), engines)
+            kept = self._usage_kept = (end, sizes, [laid_out(one) for one in blocks])
+        return kept[2]
 
     def _reservations(self, end: int) -> tuple[Sequence[Reservation], int, int]:
         found, complete_from = self._queries.reservations(end - DAY)

@@ -1,15 +1,18 @@
-"""(4) What a server takes that has nothing to do: resident memory and CPU."""
+"""(4) What a server takes that has nothing to do, also with open boards: resident memory and CPU."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
+from fate_flow.settings.client_keys import read_client_keys
+from tests.bench.boards import look
 from tests.bench.cluster import GUEST, HOST, Client, Server, fresh_cluster
 from tests.bench.latency import run_one_by_one
 from tests.bench.processes import CpuMeter, server_processes
 
 SETTLE_SECONDS = 6.0
+BOARDS = 50
 
 
 def measure(seconds: float) -> dict[str, Any]:
@@ -20,6 +23,11 @@ def measure(seconds: float) -> dict[str, Any]:
         meter = CpuMeter([server])
         time.sleep(seconds)
         cpu = meter.read()
+        key = read_client_keys(server.home)
+        assert key is not None, "a cluster makes keys for its clients"
+        meter = CpuMeter([server])
+        boards = look(server, key, BOARDS, seconds)
+        watched = meter.read()
         run_one_by_one(servers, Client(server, servers[HOST]), 10)
         time.sleep(1)
         afterwards = memory_mb(server)
@@ -29,6 +37,9 @@ def measure(seconds: float) -> dict[str, Any]:
         "memory_mb_after_10_jobs": {name: afterwards[name] for name in ("pss", "rss")},
         "cpu_percent_of_a_core": round(100 * sum(cpu.servers[GUEST].values()) / cpu.elapsed, 2),
         "cpu_percent_by_kind": kinds,
+        "boards": {
+            **boards, "cpu_percent_of_a_core": round(100 * sum(watched.servers[GUEST].values()) / watched.elapsed, 2),
+        },
         "others_percent": round(cpu.others_percent, 1),
     }
 

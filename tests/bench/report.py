@@ -124,6 +124,8 @@ def _show_idle(medians: Document) -> None:
     _line(f"{'memory, PSS of all processes':<36}{memory['pss']:>9.1f} MB    {later['pss']:.1f} after 10 jobs")
     _line(f"{'memory, RSS added up':<36}{memory['rss']:>9.1f} MB    {later['rss']:.1f} after 10 jobs")
     _line(f"{'CPU':<36}{medians['cpu_percent_of_a_core']:>9.2f} % of a core")
+    boards = medians["boards"]
+    _line(f"{'CPU, ' + str(boards['boards']) + ' open boards':<36}{boards['cpu_percent_of_a_core']:>9.2f} % of a core")
     _others(medians)
     for name, one in memory["processes"].items():
         _line(f"    {name:<34}{one['pss']:>8.1f} MB PSS{one['rss']:>8.1f} MB RSS")

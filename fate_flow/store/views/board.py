@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from peewee import fn
@@ -20,9 +21,10 @@ from fate_flow.core.planning.queue import why_it_waits
 from fate_flow.core.record.log import Evidence
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 from fate_flow.store.database.models import JobRow
+from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import IN_QUEUE, waiting_here
 from fate_flow.store.sql.store import SqlTransaction
-from fate_flow.store.views.columns import Row, column_of, read_rows
+from fate_flow.store.views.columns import Row, column_of, read_rows, rows_from
 from fate_flow.store.views.server_state import EngineUse, engines_in_use
 
 PAGE = 50
@@ -122,21 +124,17 @@ def overview(tx: SqlTransaction) -> Overview:
     holds = tx.intake_hold()
     seats, reviews = _unfinished()
     return Overview(
-        tx.steady(), seats, _some(JobRow.f_status == JobStatus.RUNNING.value, JobRow.f_create_time.desc()),
-        _waiting(), _failed(), engines_in_use(), dict(tx.peer_troubles()), holds, tx.evidence(),
-        reviews,
+        tx.steady(), seats, _some(_RUNNING), _waiting(), _some(_failed(_ENDED_LATELY)), engines_in_use(),
+        dict(tx.peer_troubles()), holds, tx.evidence(), reviews,
     )  # fmt: skip
 
 
 def _unfinished() -> tuple[dict[tuple[str, str], int], int]:
     """Return the number of unfinished jobs by role of this party and status, and how many of them wait for an approval
     of this party."""
-    kinds = (JobRow.f_role, JobRow.f_status, JobRow.f_approval)
-    unfinished = JobRow.f_status.in_([status.value for status in JOB_UNFINISHED])
-    rows = JobRow.select(*kinds, fn.COUNT(JobRow.f_job_id)).where(unfinished).group_by(*kinds).tuples()
     seats: Counter[tuple[str, str]] = Counter()
     reviews = 0
-    for role, status, approval, count in rows:
+    for role, status, approval, count in _UNFINISHED.rows(JobRow._meta.database):
         seats[role, status] += count
         reviews += count if approval == Approval.PENDING.value else 0
     return dict(seats), reviews
@@ -201,28 +199,23 @@ def _names_party(row: Any, party_id: str) -> Any:
     return found
 
 
-def _some(where: Any, *order: Any) -> list[Row]:
-    query = JobRow.select(*_columns()).where(where).order_by(*order).limit(_SHORT)
-    return read_rows(query, JobRow, JOB_FIELDS)
-
-
 def _waiting() -> list[Row]:
     """Return the first jobs of the queue, each with why it waits."""
-    rows = _some(waiting_here(), *IN_QUEUE)
+    rows = _some(_WAITING)
     for place, row in enumerate(rows, 1):
         hold = Hold(row["hold_message"] or "", row["hold_by"]) if row["held"] else None
         row["wait_reason"] = why_it_waits(row["wait_reason"] or "", place, hold)
     return rows
 
 
-def _failed() -> list[Row]:
-    """Return what failed last, of the jobs that ended last; what users stopped is not among it.
+def _all_failed(most: int) -> Any:
+    """Select what failed last, of the jobs that ended last; what users stopped is not among it.
 
     The order of the ends has an index. By the status alone, all jobs that have ever failed would be sorted."""
     ended = JobRow.select(*_KEY[1:], JobRow.f_end_time, JobRow.f_status, JobRow.f_tag).where(
         JobRow.f_end_time.is_null(False)
     )
-    chosen = ended.order_by(JobRow.f_end_time.desc(), *(one.desc() for one in _KEY[1:])).limit(_ENDED_LATELY)
+    chosen = ended.order_by(JobRow.f_end_time.desc(), *(one.desc() for one in _KEY[1:])).limit(most)
     newest = chosen.alias("ended")
     ends = newest.c.f_status.in_([JobStatus.FAILED.value, JobStatus.TIMEOUT.value])
     failed = (
@@ -235,4 +228,30 @@ def _failed() -> list[Row]:
     query = row.select(*(getattr(row, f"f_{name}") for name in JOB_FIELDS)).join(
         failed, on=same & (row.f_party_id == failed.c.f_party_id)
     )
-    return read_rows(query.order_by(row.f_end_time.desc()), JobRow, JOB_FIELDS)
+    return query.order_by(row.f_end_time.desc())
+
+
+def _some(query: Prepared) -> list[Row]:
+    return rows_from(query.rows(JobRow._meta.database), JobRow, JOB_FIELDS)
+
+
+def _first(where: Any, *order: Any) -> Any:
+    return JobRow.select(*_columns()).where(where).order_by(*order).limit(_SHORT)
+
+
+@cache
+def _failed(most: int) -> Prepared:
+    """Return the query for what failed last. `most`: jobs that it looks at."""
+    return Prepared(lambda: _all_failed(most), 0)
+
+
+def _by_kind() -> Any:
+    unfinished = JobRow.f_status.in_([status.value for status in JOB_UNFINISHED])
+    return JobRow.select(*_KINDS, fn.COUNT(JobRow.f_job_id)).where(unfinished).group_by(*_KINDS)
+
+
+_KINDS = (JobRow.f_role, JobRow.f_status, JobRow.f_approval)
+# The overview is open all day, in many browsers: its text is made once.
+_RUNNING = Prepared(lambda: _first(JobRow.f_status == JobStatus.RUNNING.value, JobRow.f_create_time.desc()), 0)
+_WAITING = Prepared(lambda: _first(waiting_here(), *IN_QUEUE), 0)
+_UNFINISHED = Prepared(_by_kind, 0)

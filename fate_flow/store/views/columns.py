@@ -41,8 +41,13 @@ def read_rows(query: Any, model: Any, names: Sequence[str]) -> list[Row]:
 
 def rows_of(cursor: Any, model: Any, names: Sequence[str]) -> list[Row]:
     """Return the same of a query that runs already."""
+    return rows_from(cursor.fetchall(), model, names)
+
+
+def rows_from(read: Iterable[Iterable[Any]], model: Any, names: Sequence[str]) -> list[Row]:
+    """Return the same of the values that a query has read."""
     converters = _converters_of(model, tuple(names))
-    return [dict(zip(names, _converted(values, converters), strict=True)) for values in cursor.fetchall()]
+    return [dict(zip(names, _converted(values, converters), strict=True)) for values in read]
 
 
 def _converted(values: Iterable[Any], converters: Iterable[tuple[int, Converter]]) -> list[Any]:

@@ -176,6 +176,18 @@ def test_a_partner_shows_its_log_if_it_shares_it(browser: Browser, task: str) ->
         assert "does not answer as this release expects" in browser.page(f"{task}/log?party=host-10000").readable
 
 
+def test_a_job_that_has_ended_is_run_again_from_a_task(tmp_path: Path) -> None:
+    world = make_world(tmp_path, client_keys=OWNER)
+    ended = add_filled_task(world)
+    running = world.add_job(status=JobStatus.RUNNING, f_claim="c", f_resource_in_use=True)
+    for roles, expected in ((READ, []), (READ | SUBMIT, [ended])):
+        browser = Browser(world)
+        browser.sign_in(add_client(world.home, f"has-{roles.value}", roles, 1))
+        pages = {one: browser.page(f"/board/jobs/{one}/tasks/toy_0") for one in (ended, running)}
+        assert [one for one, page in pages.items() if f"/board/jobs/{one}/rerun" in page.forms()] == expected
+    assert 'name="component_name" value="toy_0"' in pages[ended].text
+
+
 # ---------------------------------------------------------------------- metrics and files
 
 

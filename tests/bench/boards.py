@@ -1,0 +1,66 @@
+"""What open boards cost an idle server: each asks again as the script of the page does, by its validator."""
+
+from __future__ import annotations
+
+import heapq
+import re
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import requests
+
+from fate_flow.settings.client_keys import ClientKeys
+from fate_flow.web.sessions import proof_of
+from tests.bench.cluster import Server
+
+_POLL = re.compile(r'data-poll="(\d+)"')
+_CHALLENGE = re.compile(r'name="challenge" value="([^"]+)"')
+
+
+@dataclass
+class Board:
+    """One browser with one page open."""
+
+    url: str
+    cookies: dict[str, str]
+    seconds: float = 4.0
+    tag: str = ""
+    counts: dict[int, int] = field(default_factory=dict)
+
+    def ask(self, session: requests.Session) -> None:
+        headers = {"If-None-Match": self.tag, "Sec-Fetch-Mode": "same-origin"}
+        answer = session.get(self.url, headers=headers, cookies=self.cookies, timeout=30)
+        self.counts[answer.status_code] = self.counts.get(answer.status_code, 0) + 1
+        if answer.status_code == 200:
+            self.tag = answer.headers["ETag"]
+            found = _POLL.search(answer.text)
+            assert found is not None, answer.text
+            self.seconds = float(found[1])
+
+
+def signed_in(server: Server, key: ClientKeys) -> dict[str, str]:
+    """The cookies of a session."""
+    page = requests.get(f"{server.url}/board/sign-in", timeout=30).text
+    found = _CHALLENGE.search(page)
+    assert found is not None, page
+    form = {"challenge": found[1], "app_key": key.app_key, "proof": proof_of(key.secret_key, found[1]), "next": ""}
+    answer = requests.post(f"{server.url}/board/sign-in", data=form, allow_redirects=False, timeout=30)
+    assert answer.status_code == 303, answer.text
+    return dict(answer.cookies)
+
+
+def look(server: Server, key: ClientKeys, count: int, seconds: float) -> dict[str, Any]:
+    """Keep the overview open in `count` browsers for so long, and return how often each HTTP status was the answer."""
+    cookies = signed_in(server, key)
+    boards = [Board(f"{server.url}/board/", cookies) for _ in range(count)]
+    begin = time.monotonic()
+    due = [(begin + number * 4.0 / count, number) for number in range(count)]
+    with requests.Session() as session:
+        while due[0][0] < begin + seconds:
+            at, number = heapq.heappop(due)
+            time.sleep(max(0.0, at - time.monotonic()))
+            boards[number].ask(session)
+            heapq.heappush(due, (at + boards[number].seconds, number))
+    answers = {status: sum(one.counts.get(status, 0) for one in boards) for status in (200, 304)}
+    return {"boards": count, "answers": answers, "every_seconds": boards[0].seconds}
