@@ -114,7 +114,8 @@ class SettledRules(Rules):
             if is_end and not (one.reason and one.caused_by):
                 self._fail(f"history of party {party.party_id}: {one} ended for no reason, or by nobody's doing")
             began = one.level in (HistoryLevel.JOB, HistoryLevel.TASK) and one.old == ""
-            if not began and stands.get(key, one.old) != one.old:
+            has_status = one.level is not HistoryLevel.SILENCE     # a silence is told when it begins, and may end untold
+            if has_status and not began and stands.get(key, one.old) != one.old:
                 self._fail(f"history of party {party.party_id}: {key} went from {one.old}, but was {stands[key]}")
             stands[key] = one.new
         self._check_versions(party, entries)
