@@ -114,7 +114,7 @@ class SettledRules(Rules):
             if is_end and not (one.reason and one.caused_by):
                 self._fail(f"history of party {party.party_id}: {one} ended for no reason, or by nobody's doing")
             began = one.level in (HistoryLevel.JOB, HistoryLevel.TASK) and one.old == ""
-            has_status = one.level is not HistoryLevel.SILENCE     # a silence is told when it begins, and may end untold
+            has_status = one.level is not HistoryLevel.SILENCE    # its end may not be told
             if has_status and not began and stands.get(key, one.old) != one.old:
                 self._fail(f"history of party {party.party_id}: {key} went from {one.old}, but was {stands[key]}")
             stands[key] = one.new
