@@ -119,6 +119,13 @@ ALTER TABLE t_job ADD COLUMN f_elsewhere LONGTEXT;
 ALTER TABLE t_job ADD COLUMN f_asked_elsewhere LONGTEXT;
 -- t_job: the id of its trace (W3C traceparent), the same at all its parties.
 ALTER TABLE t_job ADD COLUMN f_trace VARCHAR(32) NOT NULL DEFAULT '';
+-- Parties with several engines: at which of them a job waits, and what each seat asks where. Engines have tags, not names.
+ALTER TABLE t_job ADD COLUMN f_blocked_at VARCHAR(20) NOT NULL DEFAULT '';  -- at which engine of f_blocked_on
+ALTER TABLE t_seat ADD COLUMN f_asks LONGTEXT;                              -- JSON: cores by tag
+ALTER TABLE t_seat ADD COLUMN f_short_at VARCHAR(20) NOT NULL DEFAULT '';   -- the engine that had too little
+DROP INDEX ix_job_queue ON t_job;
+CREATE INDEX ix_job_queue ON t_job
+  (f_is_initiator, f_status, f_apart, f_blocked_on, f_blocked_at, f_queue_key, f_create_time);
 ALTER TABLE t_task ADD COLUMN f_waits VARCHAR(500) NOT NULL DEFAULT '';    -- what a share that has not begun waits for
 ALTER TABLE t_task ADD COLUMN f_waits_since BIGINT NOT NULL DEFAULT 0;      -- steady time
 CREATE TABLE t_server (                      -- the servers of this party, if it has several

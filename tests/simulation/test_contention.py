@@ -12,10 +12,13 @@ from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.job import Blocker, JobKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
+from fate_flow.core.planning.queue import Place
+from fate_flow.core.quotas.queues import tag_of
 from tests.kit.job_documents import job
 from tests.kit.mostly_heavy import mostly_heavy
 from tests.simulation.parsing import parsed_once
 from tests.simulation.world.faults import rough
+from tests.simulation.world.party import WITH_GPUS
 from tests.simulation.world.world import RULES, START, World
 
 pytestmark = pytest.mark.long
@@ -427,3 +430,25 @@ def test_nobody_waits_behind_a_job_that_a_party_has_become_too_small_for(store: 
     assert (waits.blocked_on, waits.blocked_by) == ("10000", Blocker.SIZE)
     world.stabilize(120)
     assert set(world.status(big).values()) == {"success"}, "the operator gave the cores back"
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_a_job_that_waits_for_one_engine_is_no_head_for_jobs_of_another(store: str) -> None:
+    """Although no job may pass another one: the engine with the GPUs is full, and the other one is free."""
+    world = World(1, cores=2, store=store, gpus=1, rules=replace(RULES, queue_passes=0))
+    world.longest_task = 2_000_000
+    both = {"guest": ["9999"], "host": ["10000"]}
+    holder, waiter = (world.submit("9999", job(both, {"a": []}, cores=1, gpus=1)) for _ in range(2))
+    world.run_for(10)
+    world.longest_task = 1
+    sides = (both, {"guest": ["10000"], "host": ["9999"]})
+    beside = [world.submit(one["guest"][0], job(one, {"a": []}, cores=2)) for one in sides]
+    world.run_for(60)
+    assert [set(world.status(one).values()) for one in (holder, waiter)] == [{"running"}, {"waiting"}]
+    assert [set(world.status(one).values()) for one in beside] == [{"success"}] * 2
+    with world.parties["9999"].store.reading() as tx:
+        found = tx.job_here(waiter)
+        [head] = tx.queue_heads()
+    assert (head.job_id, head.place) == (waiter, Place("9999", tag_of("9999", WITH_GPUS)))
+    assert found.passes == 0
+    assert found.wait_reason == "guest 9999 has 0 of 1 GPU free on engine big, 1 asked"

@@ -126,6 +126,27 @@ class QueueCases(Cases):
         assert [job.job_id for job in each.queue_heads()] == ["d"]
         assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["d", "a"]
 
+    def test_each_engine_of_a_party_has_a_head_of_its_own(self, each: Each) -> None:
+        with_jobs(each, *(a_job(name, create_time=at) for at, name in enumerate("abcd")))
+        there = {"d": ("10000", "aa"), "c": ("10000", "bb"), "b": ("10000", "aa"), "a": ("10001", "")}
+        for name, (party_id, tag) in there.items():
+            each.begin_round(a_job(name).key, "me", 5)
+            assert each.end_round(
+                a_job(name).key, "me", "why", party_id, 4, 0, 0, Blocker.CAPACITY, blocked_at=tag
+            )  # fmt: skip
+        heads = each.queue_heads()
+        assert [(one.job_id, one.place) for one in heads] == [
+            ("b", ("10000", "aa")), ("c", ("10000", "bb")), ("a", ("10001", "")),
+        ]  # fmt: skip
+        assert [one.job_id for one in each.blocked_waiting("10000", 9, 9, "aa")] == ["b", "d"]
+        assert each.blocked_waiting("10000", 9, 9) == ()
+        assert each.postpone(a_job("b").key, "why", "10000", 4, 77, "bb")
+        assert [one.job_id for one in each.blocked_waiting("10000", 9, 9, "bb")] == ["b", "c"]
+        assert each.unblocked_waiting(9) == ()
+        each.begin_round(a_job("b").key, "me", 5)
+        each.move_job(a_job("b"), MoveJob(JobStatus.RUNNING), 6)
+        assert each.job_here("b").blocked_at == ""
+
     def test_a_waiting_job_takes_another_place(self, each: Each) -> None:
         with_jobs(each, a_job("a", priority=2, enqueued=50, queue_key=30), a_job("b", queue_key=20))
         with_jobs(each, a_job("run", status=JobStatus.RUNNING))

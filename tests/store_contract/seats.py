@@ -74,6 +74,12 @@ class SeatCases(Cases):
         assert each.ask_for(a_seat(run=1), 6)
         assert each.ask_for(a_seat(run=0), 7) is False
         assert [seat.asked_cores for seat in each.seats("j1")] == [6, 4]
+        assert each.ask_for(a_seat(run=1), 5, {"aa": 2, "bb": 3})
+        assert [(seat.asked_cores, seat.asks) for seat in each.seats("j1")] == [(5, {"aa": 2, "bb": 3}), (4, {})]
+        assert each.ask_for(a_seat(run=1), 6)
+        assert each.seats("j1")[0].asks == {}, "the party will say again where"
+        assert each.move_seat(a_seat(run=1), SeatStatus.CHECKING, "", short_at="aa")
+        assert each.seats("j1")[0].short_at == "aa"
 
     def test_a_lease_is_kept_with_its_seat(self, each: Each) -> None:
         each.add_seats([a_seat(run=1), a_seat(party=OTHER_HOST)])

@@ -129,6 +129,7 @@ class Job:
     asked: Claim = Claim()               # what this seat needs
     wait_reason: str = ""                # why it waits, for people
     blocked_on: str = ""                 # the id of the party that did not reserve
+    blocked_at: str = ""                 # the tag of the engine of that party, if it has several
     blocked_by: Blocker | None = None    # why that party did not reserve
     retry_at: int = 0                    # steady time of the next reservation round at the earliest
     passes: int = 0                      # how many later jobs took capacity that it waits for
@@ -205,6 +206,8 @@ class Seat:
     message: str = ""
     free_cores: int = -1                 # free cores, as a refusal stated; -1: unknown
     asked_cores: int = 0
+    asks: Mapping[str, int] = field(default_factory=dict)     # by tag of an engine, if the party has told them apart
+    short_at: str = ""                   # the tag of the engine that had too little, as a refusal stated
     blocked_by: Blocker | None = None    # why the party did not reserve, as far as it stated
     lease: int = 0                       # milliseconds for which the party keeps the reservation; 0: not stated
     renew_at: int = 0                    # steady time at which the reservation is renewed

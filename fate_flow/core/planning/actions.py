@@ -149,6 +149,7 @@ class EndRound:
     retry_at: int = 0
     was_conflict: bool = False       # another party had already reserved
     blocked_by: Blocker | None = None  # why `blocked_on` did not reserve
+    blocked_at: str = ""   # the tag of the engine of `blocked_on`, if that party has several
     rejoins: bool = False  # some parties had started: no reservation round until they, too, wait again
 
 

@@ -192,10 +192,11 @@ def _wait_for(view: JobView, refused: list[Seat], blocking: list[Seat]) -> EndRo
     return EndRound(
         wait_reason=_text(blocking),
         blocked_on=first.party.party_id,
-        blocked_cores=first.asked_cores,
+        blocked_cores=first.asks.get(first.short_at, first.asked_cores),
         retry_at=view.now + pauses * view.retry_milliseconds,
         was_conflict=_was_conflict(view, refused),
         blocked_by=blocked_by,
+        blocked_at=first.short_at,
     )
 
 

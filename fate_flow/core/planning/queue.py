@@ -14,6 +14,10 @@ party wait behind it until it has started. A job in its reservation round may pa
 A head may lack capacity at several parties, but it knows of one at a time. Therefore a job also counts as passing if
 both need some party, its free capacity is known, and the job would leave less there than the head requests.
 
+A party with several engines counts its capacity at each of them, and tells initiators which numbers belong together
+(`Place`). A job waits for one of these places; the head, the passes and the known free cores are those of the place. A
+party that does not tell its engines apart, such as an older server, is one place.
+
 A job that requests more than a party has in all is not a head: no job waits behind it.
 
 `services/scheduling/queue_rounds.py` asks this for the jobs of one initiator. A party orders the requests of all
@@ -24,10 +28,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fate_flow.core.model.approval import Approval, Consent
 from fate_flow.core.model.job import Blocker, Claim, Hold
 from fate_flow.core.text.phrases import ordinal
+
+
+class Place(NamedTuple):
+    """Where capacity is counted: at a party, or at one engine of it.
+
+    `tag`: of the engine, as its party states it (`core/quotas/queues.py`); empty: it tells no engines apart."""
+
+    party_id: str
+    tag: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,12 @@ class Waiting:
     passes: int = 0
     blocked_by: Blocker | None = None
     queue_key: int = 0
+    blocked_at: str = ""             # the tag of the engine, as that party states it
+
+    @property
+    def place(self) -> Place:
+        """What it waits for."""
+        return Place(self.blocked_on, self.blocked_at)
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -56,38 +76,47 @@ class Behind:
 
     job_id: str
     head: str
-    party_id: str
+    place: Place
 
-    @property
-    def text(self) -> str:
-        return f"waits behind job {self.head}, which party {self.party_id} has had no capacity for"
-
-
-Asked = Callable[[str], Mapping[str, int]]
-"""Given a job id, returns the cores that the job requests, by party id."""
+    def text(self, engine: str = "") -> str:
+        """Return why it waits. `engine`: the name of the engine; empty: it is not known here."""
+        of = f" on engine {engine}" if engine else ""
+        return f"waits behind job {self.head}, which party {self.place.party_id} has had no capacity for{of}"
 
 
-def where_it_takes(job: Waiting, head: Waiting, free: Mapping[str, int], asked: Asked) -> str:
-    """Return the party at which a later job would take capacity that the head waits for; empty if there is none.
+Asked = Callable[[str], Mapping[Place, int]]
+"""Given a job id, returns the cores that the job requests at each place."""
 
-    `free`: the free cores by party id, as far as they are known."""
-    if head.blocked_on in job.parties:
-        return head.blocked_on
-    if head.blocked_by is not Blocker.CAPACITY:
-        return ""
-    for party_id in dict.fromkeys(job.parties):
-        if party_id in head.parties and party_id in free:
-            wanted = asked(job.job_id).get(party_id, 0)
-            if wanted and free[party_id] - wanted < asked(head.job_id).get(party_id, 0):
-                return party_id
-    return ""
+
+def where_it_takes(job: Waiting, head: Waiting, free: Mapping[Place, int], asked: Asked) -> Place | None:
+    """Return the place at which a later job would take capacity that the head waits for; None if there is none.
+
+    `free`: the free cores at each place, as far as they are known."""
+    if head.blocked_on in job.parties and _may_meet(job, head.place, asked):
+        return head.place
+    if head.blocked_by is not Blocker.CAPACITY or not any(one.party_id in head.parties for one in free):
+        return None
+    shared = set(job.parties) & set(head.parties)
+    for place, wanted in asked(job.job_id).items() if shared else ():
+        is_known = wanted and place.party_id in shared and place in free
+        if is_known and free[place] - wanted < asked(head.job_id).get(place, 0):
+            return place
+    return None
+
+
+def _may_meet(job: Waiting, place: Place, asked: Asked) -> bool:
+    """Return whether a job, which needs this party, needs capacity at the place, as far as is known."""
+    if not place.tag:
+        return True
+    there = [one.tag for one in asked(job.job_id) if one.party_id == place.party_id]
+    return not there or place.tag in there or "" in there
 
 
 class Passing:
     """Counts how often each head may still be passed; `free` and `asked` as in `where_it_takes`."""
 
     def __init__(
-        self, heads: Collection[Waiting], passes: int, in_round: Collection[Waiting], free: Mapping[str, int],
+        self, heads: Collection[Waiting], passes: int, in_round: Collection[Waiting], free: Mapping[Place, int],
         asked: Asked,
     ) -> None:  # fmt: skip
         self._heads = sorted(heads, key=lambda head: head.order)
@@ -99,9 +128,9 @@ class Passing:
 
     def admit(self, job: Waiting) -> Behind | None:
         """Return None if the job may reserve now, and count it as passing; else return the head it waits behind."""
-        for head, party_id in self._passed_by(job):
+        for head, place in self._passed_by(job):
             if self._left[head.job_id] <= 0:
-                return Behind(job.job_id, head.job_id, party_id)
+                return Behind(job.job_id, head.job_id, place)
         self._count(job)
         self._take(job)
         return None
@@ -114,14 +143,14 @@ class Passing:
         """Subtract what the job will reserve from the free cores that later jobs see."""
         if not self._heads:
             return
-        for party_id, cores in self._asked(job.job_id).items():
-            if party_id in self._free:
-                self._free[party_id] -= cores
+        for place, cores in self._asked(job.job_id).items():
+            if place in self._free:
+                self._free[place] -= cores
 
-    def _passed_by(self, job: Waiting) -> list[tuple[Waiting, str]]:
+    def _passed_by(self, job: Waiting) -> list[tuple[Waiting, Place]]:
         earlier = [head for head in self._heads if head.order < job.order]
         found = ((head, where_it_takes(job, head, self._free, self._asked)) for head in earlier)
-        return [(head, party_id) for head, party_id in found if party_id]
+        return [(head, place) for head, place in found if place is not None]
 
 
 def queue_key(enqueued: int, priority: int, ageing: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 QUEUE_PATTERN = "[A-Za-z0-9_][A-Za-z0-9_-]{0,29}"
 QUEUE = re.compile(QUEUE_PATTERN)
@@ -17,6 +18,15 @@ QUEUE_IS = "1 to 30 letters, digits, _ and -, no - first"
 
 MOST_LABELS = 10
 """Of one task, at one party."""
+
+
+_TAG_LENGTH = 8
+
+
+def tag_of(party_id: str, engine: str) -> str:
+    """Return by what a party with several engines tells initiators that two numbers are of the same engine. It does not
+    say which one, but who guesses the name can see that it is right."""
+    return sha256(f"engine {engine} of party {party_id}".encode()).hexdigest()[:_TAG_LENGTH]
 
 
 @dataclass(frozen=True)

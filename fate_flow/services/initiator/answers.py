@@ -13,7 +13,7 @@ from fate_flow.core.planning.actions import Action, InviteAgain, MakeAnew, MoveS
 from fate_flow.core.planning.party_return import plan_missing_shares
 from fate_flow.core.planning.replies import handle_reply, must_ask_later
 from fate_flow.core.wire.v1.extensions import offers_extensions
-from fate_flow.core.wire.v1.job_answers import lease_in, not_run_in, refused_cores_in
+from fate_flow.core.wire.v1.job_answers import lease_in, not_run_in, places_in, refused_cores_in, short_at_in
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.disclosure import as_given_to
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -106,8 +106,11 @@ class Answers:
 def _move_seat(unit: UnitOfWork, _: Job, action: MoveSeat, data: Mapping[str, Any]) -> None:
     free = refused_cores_in(data)
     cores = -1 if free is None else free
-    if unit.tx.move_seat(action.seat, action.new, action.message, cores, action.blocked_by):
+    if unit.tx.move_seat(action.seat, action.new, action.message, cores, action.blocked_by, short_at_in(data)):
         note_seat(unit, action.seat, action.new, action.message or capped(data))
+        asks = {tag: one.asked for tag, one in places_in(data).items()}
+        if asks and asks != action.seat.asks:
+            unit.tx.ask_for(action.seat, sum(asks.values()), asks)
     if action.new is SeatStatus.HELD:
         lease_seat(unit, action.seat, lease_in(data))
 

@@ -17,8 +17,10 @@ from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.actions import Plan
 from fate_flow.core.planning.plan import plan_job
+from fate_flow.core.planning.queue import Place
 from fate_flow.core.wire.v1.envelope import document_of, to_json
 from fate_flow.core.wire.v1.initiator_bodies import RerunRequest
+from fate_flow.core.wire.v1.job_answers import free_cores_in, places_in
 from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.jobspec.parameters import Change
 from fate_flow.records.operator_log.events import Event
@@ -187,12 +189,16 @@ class Coordinator:
     # ------------------------------------------------------------------ capacity of other parties
 
     @property
-    def free(self) -> dict[str, int]:
-        """The free cores in the last answer of each other party, by party id."""
+    def free(self) -> dict[Place, int]:
+        """The free cores in the last answers of other parties."""
         return self._capacity.free
 
-    def known_free(self, unit: UnitOfWork) -> dict[str, int]:
-        """Return the free cores by party id, as far as they are known, with those of this party."""
+    def note_free(self, party_id: str, data: object) -> None:
+        """Note the free cores that an answer of a party states."""
+        self._capacity.note(party_id, free_cores_in(data), {tag: one.free for tag, one in places_in(data).items()})
+
+    def known_free(self, unit: UnitOfWork) -> dict[Place, int]:
+        """Return the free cores, as far as they are known, with those of this party."""
         return self._capacity.with_own(unit)
 
     def take_capacity_notice(self, unit: UnitOfWork, notice: CapacityNotice) -> None:

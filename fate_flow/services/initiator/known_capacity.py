@@ -8,12 +8,12 @@ from functools import cache
 
 from fate_flow.core.model.job import Job, Seat
 from fate_flow.core.model.status import JobStatus, SeatStatus
-from fate_flow.core.planning.queue import Asked
+from fate_flow.core.planning.queue import Asked, Place
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.seats import is_refused
-from fate_flow.services.workers.placement import most_free_cores
+from fate_flow.services.workers.places import free_at_engines
 
 _ASKED = (SeatStatus.CHECKING, SeatStatus.APPLYING)        # `apply` may be sent with the check
 
@@ -22,13 +22,20 @@ class KnownCapacity:
     """What this process knows of the free cores of other parties; a new process knows nothing."""
 
     def __init__(self) -> None:
-        self.free: dict[str, int] = {}          # by id of another party: the free cores in its last answer
+        self.free: dict[Place, int] = {}        # of other parties: the free cores in their last answers
         # by job id: the reservation round, and the party whose notice came before its refusal
         self._overtaken: dict[str, tuple[int, str]] = {}
 
-    def with_own(self, unit: UnitOfWork) -> dict[str, int]:
-        """Return the free cores by party id, as far as they are known, with those of this party."""
-        return {**self.free, unit.context.party_id: most_free_cores(unit)}
+    def with_own(self, unit: UnitOfWork) -> dict[Place, int]:
+        """Return the free cores, as far as they are known, with those of this party."""
+        return {**self.free, **free_at_engines(unit)}
+
+    def note(self, party_id: str, cores: int | None, places: Mapping[str, int]) -> None:
+        """Note the free cores that a party has stated: of each engine by its tag, if it has several."""
+        if places:
+            self.free.update({Place(party_id, tag): free for tag, free in places.items()})
+        elif cores is not None:
+            self.free[Place(party_id)] = cores
 
     def take_notice(self, unit: UnitOfWork, notice: CapacityNotice) -> None:
         """Take the notice that a party has capacity for a waiting job, so that the queue looks at the job at once.
@@ -37,7 +44,7 @@ class KnownCapacity:
         job = unit.tx.job_here(notice.job_id)
         if job is None or not awaits_capacity(unit, job, notice.party_id):
             return
-        self.free[notice.party_id] = notice.cores
+        self.note(notice.party_id, notice.cores, notice.places)
         if not job.ready_owner:
             unit.reconsider(job.job_id)
         elif any(is_refused(seat) or seat.status in _ASKED for seat in _seats_at(unit, job, notice)):
@@ -66,13 +73,14 @@ def _seats_at(unit: UnitOfWork, job: Job, notice: CapacityNotice) -> list[Seat]:
 
 
 def asked_by(unit: UnitOfWork) -> Asked:
-    """Return a function that gives the cores that a job requests, by party id; each job is read once."""
+    """Return a function that gives the cores that a job requests at each place; each job is read once."""
 
     @cache
-    def asked(job_id: str) -> Mapping[str, int]:
-        found: Counter[str] = Counter()
+    def asked(job_id: str) -> Mapping[Place, int]:
+        found: Counter[Place] = Counter()
         for seat in unit.tx.seats(job_id):
-            found[seat.party.party_id] += seat.asked_cores
+            for tag, cores in (seat.asks or {"": seat.asked_cores}).items():
+                found[Place(seat.party.party_id, tag)] += cores
         return found
 
     return asked

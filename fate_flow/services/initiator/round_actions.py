@@ -48,7 +48,7 @@ class ReservationRounds:
             unit.observe(ADMISSION_SECONDS, max(0, unit.steady - job.queued) / 1000)
         if not unit.tx.end_round(
             job.key, self._owner, action.wait_reason, action.blocked_on, action.blocked_cores, retry_at, conflicts,
-            action.blocked_by, action.rejoins,
+            action.blocked_by, action.rejoins, action.blocked_at,
         ):
             owner = job.ready_owner or "no scheduler"
             raise Conflict(f"job {job.job_id}: its reservation round belongs to {owner}, not to {self._owner}")
@@ -73,7 +73,7 @@ class ReservationRounds:
         asked = asked_by(unit)
         started = Waiting(job.job_id, job.create_time, tuple(party.party_id for party in job.parties))
         took = asked(job.job_id)
-        before = {party_id: cores + took.get(party_id, 0) for party_id, cores in self._capacity.with_own(unit).items()}
+        before = {place: cores + took.get(place, 0) for place, cores in self._capacity.with_own(unit).items()}
         for head in heads:
             if where_it_takes(started, head, before, asked):
                 unit.tx.count_pass(head.job_id)

@@ -23,6 +23,7 @@ from fate_flow.services.initiator.plan_actions import Dispatch
 from fate_flow.services.participant.participant import Participant
 from fate_flow.services.workers.moves import note_version
 from fate_flow.services.workers.placement import request_at
+from fate_flow.services.workers.places import asks_here
 from fate_flow.store.values import Document, Submission
 
 
@@ -128,6 +129,7 @@ def _seats(unit: UnitOfWork, job_id: str, spec: JobSpec) -> list[Seat]:
             party,
             SeatStatus.JOINED if party == spec.initiator else SeatStatus.JOINING,
             asked_cores=request_at(unit.context, spec, party).cores,
+            asks=asks_here(unit.context, spec, party),
         )
         for party in spec.parties
     ]

@@ -31,6 +31,7 @@ from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.admission import Admitted, accept, check_own_seats, request
 from fate_flow.services.workers.allowed import needs_approval
 from fate_flow.services.workers.placement import request_at
+from fate_flow.services.workers.places import asks_here
 from fate_flow.store.values import Document
 
 
@@ -94,7 +95,8 @@ def change_parameters(
     conf, disclosure = revised.spec.changeable_conf, revised.document.disclosure
     body = Parameters(conf, revised.components, revision, disclosure).as_body()
     for seat in unit.tx.seats(job.job_id):
-        unit.tx.ask_for(seat, request_at(unit.context, revised.spec, seat.party).cores)
+        asks = asks_here(unit.context, revised.spec, seat.party)
+        unit.tx.ask_for(seat, request_at(unit.context, revised.spec, seat.party).cores, asks)
         if seat.party != job.party:
             dispatch(Command(CommandKind.PARAMETERS, job.job_id, seat.party, job.run, body=body))
     return revised

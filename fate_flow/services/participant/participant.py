@@ -45,6 +45,7 @@ from fate_flow.services.participant.reserving import apply, check, give_back
 from fate_flow.services.participant.rows import OK, note_beginning
 from fate_flow.services.participant.task_commands import task_collect, task_create, task_start, task_status, task_stop
 from fate_flow.services.workers.allowed import needs_approval
+from fate_flow.services.workers.places import places_of
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +135,9 @@ class Participant:
         components = {name: command.to in task.parties for name, task in spec.tasks.items()}
         capped = [one.as_dict() for one in effective_here(unit.context, spec, command.to) if one.asked is not None]
         awaits = is_awaited(unit.tx.job(key) or job)
-        return Answer(data=joined_data(components, asked.cores, capped, awaits_approval=awaits))
+        return Answer(data=joined_data(
+            components, asked.cores, capped, awaits_approval=awaits, places=places_of(unit, job)
+        ))  # fmt: skip
 
     def preview(self, unit: UnitOfWork, command: Command, caller: str) -> Answer:
         """Return the answer that this `create` would get, and write nothing. Errors of the caller become answers."""

@@ -6,6 +6,7 @@ What they decide is in `core/planning/participant/reservation.py`.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 from fate_flow.core.access.authority import party_id_of
 from fate_flow.core.model.job import Answer, Claim, Command, EngineState, Job
@@ -32,7 +33,7 @@ from fate_flow.core.planning.participant.reservation import (
 )
 from fate_flow.core.planning.queue import fits
 from fate_flow.core.quotas.holding import Held, Left, sum_of
-from fate_flow.core.wire.v1.job_answers import left_data
+from fate_flow.core.wire.v1.job_answers import left_data, places_data
 from fate_flow.core.wire.v1.job_bodies import read_return, read_round
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Rules
@@ -42,6 +43,7 @@ from fate_flow.services.participant.rows import OK, place_of
 from fate_flow.services.workers.elastic import head_of_pending, reclaim_capacity, reclaim_from
 from fate_flow.services.workers.holding import left_for
 from fate_flow.services.workers.placement import asked_by_engine, engine_for
+from fate_flow.services.workers.places import places_of, tag_here
 
 
 def check(unit: UnitOfWork, command: Command, job: Job) -> Answer:
@@ -117,11 +119,11 @@ def _beyond_limit(unit: UnitOfWork, job: Job, left: Left, order: int | None) -> 
     free_cores = left.cores_of(engine.free_cores)
     if found.is_lasting:
         unit.tx.forget_pending(job.key)
-        return not_reserved(job, found, free_cores, quota=quota)
+        return not_reserved(job, found, free_cores, quota=quota, places=places_of(unit, job))
     unit.tx.pending(job.key, unit.steady, order)
     missing = what.of(sum_of(needed_here(unit, job).values())) - limit.left
     is_coming = reclaim_from(unit, initiator, Claim(missing) if what is Held.CORES else Claim(gpus=missing))
-    return not_reserved(job, found, free_cores, is_coming=is_coming, quota=quota)
+    return not_reserved(job, found, free_cores, is_coming=is_coming, quota=quota, places=places_of(unit, job))
 
 
 def _view_of(unit: UnitOfWork, job: Job, order: int | None) -> ApplyView:
@@ -157,14 +159,15 @@ def needed_here(unit: UnitOfWork, job: Job) -> dict[str, Claim]:
 def _stand_behind(unit: UnitOfWork, job: Job, step: StandBehind, order: int | None) -> Answer:
     unit.tx.pending(job.key, unit.steady, order)
     _note_refusal(unit, job)
-    return not_reserved(job, Shortage(step.why), 0)
+    found = Shortage(step.why, short_at=tag_here(unit.context, step.engine))
+    return not_reserved(job, found, 0, places=places_of(unit, job))
 
 
 def _granted(unit: UnitOfWork, job: Job, engine_name: str) -> Answer:
     engine = unit.tx.engine(engine_name)
     assert engine is not None, "a reservation needs an engine"
     note_resource(unit, job, "apply", job.asked, engine)
-    return granted(job, _free_for(unit, job, engine), hold_of(unit.context.rules, job))
+    return granted(job, _free_for(unit, job, engine), hold_of(unit.context.rules, job), places_of(unit, job))
 
 
 def _free_for(unit: UnitOfWork, job: Job, engine: EngineState) -> int:
@@ -184,17 +187,21 @@ def _short(unit: UnitOfWork, job: Job, order: int | None) -> Answer:
     _note_refusal(unit, job)
     of_job, several = by_engine(unit.tx.jobs_here(job.job_id), unit.context.engines.default), unit.context.engines
     found = [
-        shortage(asked, of_job[engine.name], engine, is_own=_is_own(unit, job), names_it=len(tuple(several)) > 1)
+        replace(
+            shortage(asked, of_job[engine.name], engine, is_own=_is_own(unit, job), names_it=len(tuple(several)) > 1),
+            short_at=tag_here(unit.context, engine.name),
+        )
         for engine, asked in lacking
     ]  # fmt: skip
-    hardest, first = next((one for one in found if one.is_lasting), found[0]), lacking[0][0]
+    hardest = next((one for one in found if one.is_lasting), found[0])
+    first = lacking[found.index(hardest)][0]
     if hardest.is_lasting:
         unit.tx.forget_pending(job.key)
-        return not_reserved(job, hardest, first.free_cores)
+        return not_reserved(job, hardest, first.free_cores, places=places_of(unit, job))
     unit.tx.pending(job.key, unit.steady, order)
     needed = needed_here(unit, job)
     is_coming = reclaim_capacity(unit, [(engine, needed[engine.name]) for engine, _ in lacking])
-    return not_reserved(job, hardest, first.free_cores, is_coming=is_coming)
+    return not_reserved(job, hardest, first.free_cores, is_coming=is_coming, places=places_of(unit, job))
 
 
 def _lacking(unit: UnitOfWork, job: Job) -> list[tuple[EngineState, Claim]]:
@@ -236,4 +243,6 @@ def what_is_left(unit: UnitOfWork, job: Job) -> Answer:
     """Answer after a release with the number of free cores, so that the initiator asks for no more than these."""
     engine = _engine_of(unit, job)
     unit.inform(job.initiator.party_id)
-    return OK if engine is None else Answer(data=left_data(_free_for(unit, job, engine)))
+    if engine is None:
+        return OK
+    return Answer(data={**left_data(_free_for(unit, job, engine)), **places_data(places_of(unit, job))})

@@ -18,6 +18,7 @@ from fate_flow.services.participant.reserving import needed_here
 from fate_flow.services.workers.elastic import oldest_pending
 from fate_flow.services.workers.holding import left_for
 from fate_flow.services.workers.placement import asked_by_engine, asks_of, engine_for
+from fate_flow.services.workers.places import places_of
 
 
 class CapacityNotifier:
@@ -44,7 +45,7 @@ class CapacityNotifier:
             free = capacity.free_for(unit, job)
             knows = self._is_notified(job) or job.initiator.party_id == informed_party
             if self._may_come(unit, job) and capacity.takes(unit, job) and not knows:
-                hints.append(_message(job, free))
+                hints.append(_message(unit, job, free))
         unit.pending = unit.pending.with_hints(hints)
 
     def sent(self, unit: UnitOfWork) -> None:
@@ -164,6 +165,6 @@ def _goes_first(job: Job, head: Job) -> bool:
     return job.initiator.party_id == head.initiator.party_id and job.queue_key < head.queue_key
 
 
-def _message(job: Job, free_cores: int) -> Command:
-    body = capacity_body(job.party, free_cores)
+def _message(unit: UnitOfWork, job: Job, free_cores: int) -> Command:
+    body = capacity_body(job.party, free_cores, places_of(unit, job))
     return Command(CommandKind.CAPACITY, job.job_id, job.initiator, job.run, body=body)

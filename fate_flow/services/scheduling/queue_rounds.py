@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from fate_flow.core.model.job import Blocker
-from fate_flow.core.planning.queue import Passing, Waiting
+from fate_flow.core.planning.queue import Passing, Place, Waiting
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.known_capacity import asked_by
 from fate_flow.services.workers.placement import most_free_cores
+from fate_flow.services.workers.places import engine_at, free_at_engines
 
 _FRESH_AT_ONCE = 64
 _BLOCKED_AT_ONCE = 16
@@ -56,22 +57,23 @@ class QueueRounds:
         return sorted(found.values(), key=lambda job: job.order)
 
     def _reconsidered(self, unit: UnitOfWork, head: Waiting) -> Iterator[Waiting]:
-        """Yield jobs that are blocked on one party: the head when it is due, and as many as there is capacity for."""
-        party_id, is_due = head.blocked_on, head.retry_at <= unit.steady
+        """Yield jobs that are blocked on one place: the head when it is due, and as many as there is capacity for."""
+        place, is_due = head.place, head.retry_at <= unit.steady
         if is_due:
             yield head
-        capacity = self._capacity_at(unit, party_id) if is_due or party_id in unit.pending.freed else 0
+        capacity = self._capacity_at(unit, place) if is_due or place.party_id in unit.pending.freed else 0
         if capacity > 0:
-            for job in unit.tx.blocked_waiting(party_id, capacity, _BLOCKED_AT_ONCE):
+            for job in unit.tx.blocked_waiting(place.party_id, capacity, _BLOCKED_AT_ONCE, place.tag):
                 if job.blocked_cores <= capacity:
                     capacity -= job.blocked_cores
                     yield job
 
-    def _capacity_at(self, unit: UnitOfWork, party_id: str) -> int:
+    def _capacity_at(self, unit: UnitOfWork, place: Place) -> int:
         """Return the free cores there, as far as they are known; if a party freed an unknown number: any number."""
-        if party_id == self._context.party_id:
-            return most_free_cores(unit)
-        return self._initiator.free.get(party_id, _ANY if party_id in unit.pending.freed else 0)
+        if place.party_id == self._context.party_id:
+            own = free_at_engines(unit)
+            return own[place] if place in own else most_free_cores(unit)
+        return self._initiator.free.get(place, _ANY if place.party_id in unit.pending.freed else 0)
 
     def _begin_round_of(self, unit: UnitOfWork, job: Waiting, passing: Passing) -> None:
         behind = passing.admit(job)
@@ -84,6 +86,9 @@ class QueueRounds:
             return
         retry_at = unit.steady + self._context.rules.retry_wait
         if job.blocked_by is Blocker.SIZE:  # it still waits for that, not for the head
-            unit.tx.postpone(row.key, row.wait_reason, row.blocked_on, job.blocked_cores, retry_at)
+            unit.tx.postpone(
+                row.key, row.wait_reason, row.blocked_on, job.blocked_cores, retry_at, row.blocked_at
+            )  # fmt: skip
         else:
-            unit.tx.postpone(row.key, behind.text, behind.party_id, job.blocked_cores, retry_at)
+            why, (party_id, tag) = behind.text(engine_at(self._context, behind.place)), behind.place
+            unit.tx.postpone(row.key, why, party_id, job.blocked_cores, retry_at, tag)

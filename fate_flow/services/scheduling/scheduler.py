@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from fate_flow.core.model.errors import CommitUnknown, FlowError, StorageFailed, StorageUnavailable
 from fate_flow.core.model.job import Answer, Command, CommandKind, Job, TaskKey
 from fate_flow.core.model.status import JobStatus
-from fate_flow.core.wire.v1.job_answers import free_cores_in
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import Context, Transport
@@ -287,9 +286,7 @@ class Scheduler:
     def _note_free(self, unit: UnitOfWork, command: Command, answer: Answer) -> None:
         """Note the free cores that a party stated, and whether the command has freed some."""
         party_id = command.to.party_id
-        free = free_cores_in(answer.data)
-        if free is not None:
-            self._initiator.free[party_id] = free
+        self._initiator.note_free(party_id, answer.data)
         is_end = command.kind is CommandKind.STATUS and command.argument != JobStatus.WAITING.value
         if is_end or (command.kind is CommandKind.RETURN and not self._is_blocked_on(unit, command.job_id, party_id)):
             unit.free(party_id, command.job_id)

@@ -14,6 +14,7 @@ from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
 from fate_flow.core.wire.v1.initiator_bodies import read_capacity, read_rerun, read_stop_request, seat_in
+from fate_flow.core.wire.v1.job_answers import places_in
 from fate_flow.core.wire.v1.queries import preview_data
 from fate_flow.core.wire.v1.reports import NOT_WELL_FORMED, read_report
 from fate_flow.core.wire.v1.retcodes import retcode_of
@@ -181,5 +182,6 @@ class PartyCommands:
             return Answer(retcode_of(error), error.message)
         if job is None or command.run not in (job.run, ANY_RUN) or not awaits_capacity(unit, job, caller):
             return Answer(NOT_EFFECTIVE, f"job {command.job_id} does not wait for capacity at party {caller}")
-        unit.pending = unit.pending.with_notice(CapacityNotice(job.job_id, caller, cores))
+        free = {tag: one.free for tag, one in places_in(command.body).items()}
+        unit.pending = unit.pending.with_notice(CapacityNotice(job.job_id, caller, cores, free))
         return Answer()

@@ -81,7 +81,7 @@ def new_job(job: Job) -> Job:
     return changed(
         job, parties=by_role(job), asked=needed_by(job), queued=job.since, target=None,
         reason=None, message="", caused_by="", exit_code=None, cancel_requested=False, ready_owner="", progress=0,
-        claim=Claim(), wait_reason="", blocked_on="", blocked_by=None, retry_at=0, passes=0, conflicts=0,
+        claim=Claim(), wait_reason="", blocked_on="", blocked_at="", blocked_by=None, retry_at=0, passes=0, conflicts=0,
         round_number=0, start_time=0, end_time=0, stop_by=0, is_force_stop=False, unconfirmed=(), missing=(),
         rerun_signal=False, pending=PendingRequest(), hold=None, timers={}, is_restarting=False, restarts=0,
         lost_since=0, losses=0, changed=(),
@@ -101,7 +101,7 @@ def by_role(job: Job) -> tuple[Any, ...]:
 
 
 def new_seat(seat: Seat) -> Seat:
-    return changed(seat, blocked_by=None, lease=0, renew_at=0, silent_since=0, approval="")
+    return changed(seat, short_at="", blocked_by=None, lease=0, renew_at=0, silent_since=0, approval="")
 
 
 def new_task(task: Task) -> Task:
@@ -137,10 +137,12 @@ def job_moved(job: Job, move: MoveJob, at: int, caused_by: str) -> Change:
     if move.unconfirmed:
         change["unconfirmed"] = move.unconfirmed
     if move.new is JobStatus.RUNNING:
-        change.update(start_time=at, wait_reason="", blocked_on="", blocked_by=None, conflicts=0, hold=None)
+        change.update(
+            start_time=at, wait_reason="", blocked_on="", blocked_at="", blocked_by=None, conflicts=0, hold=None
+        )  # fmt: skip
     if move.new in JOB_END:
         change.update(
-            end_time=at, wait_reason="", blocked_on="", blocked_by=None, stop_by=0, is_force_stop=False,
+            end_time=at, wait_reason="", blocked_on="", blocked_at="", blocked_by=None, stop_by=0, is_force_stop=False,
             rerun_signal=False,
             hold=None,
         )  # fmt: skip
@@ -169,6 +171,7 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str, *, is_loss: bo
         "progress": 0,
         "wait_reason": wait_reason,
         "blocked_on": "",
+        "blocked_at": "",
         "blocked_by": None,
         "retry_at": 0,
         "passes": 0,
@@ -219,9 +222,13 @@ def requeue_job(job: Job, wait_reason: str, retry_at: int) -> Change:
     }
 
 
-def seat_moved(seat: Seat, new: SeatStatus, message: str, free_cores: int, blocked_by: Blocker | None) -> Change:
+def seat_moved(
+    seat: Seat, new: SeatStatus, message: str, free_cores: int, blocked_by: Blocker | None, short_at: str
+) -> Change:  # fmt: skip
     check_move(seat.status, new)
-    return {"status": new, "message": message, "free_cores": free_cores, "blocked_by": blocked_by}
+    return {
+        "status": new, "message": message, "free_cores": free_cores, "blocked_by": blocked_by, "short_at": short_at,
+    }  # fmt: skip
 
 
 def seat_rejoins(seat: Seat) -> Change:
@@ -230,7 +237,7 @@ def seat_rejoins(seat: Seat) -> Change:
     check_move(seat.status, SeatStatus.JOINING)
     return {
         "status": SeatStatus.JOINING, "run": seat.run + 1, "message": "", "free_cores": -1, "blocked_by": None,
-        "lease": 0,
+        "lease": 0, "short_at": "",
         "renew_at": 0, "silent_since": 0,
     }  # fmt: skip
 

@@ -22,12 +22,14 @@ class Queue(Protocol):
 
     def end_round(
         self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
-        conflicts: int, blocked_by: Blocker | None, rejoins: bool = False,
+        conflicts: int, blocked_by: Blocker | None, rejoins: bool = False, blocked_at: str = "",
     ) -> bool:
         """Reset the ready signal that `owner` set; with `rejoins`, there is no reservation round before
         `all_rejoined`."""
 
-    def postpone(self, key: JobKey, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int) -> bool:
+    def postpone(
+        self, key: JobKey, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int, blocked_at: str = ""
+    ) -> bool:  # fmt: skip
         """Store why a waiting job gets no reservation round now."""
 
     def take_over(self, owner: str) -> tuple[str, ...]:
@@ -42,16 +44,19 @@ class Queue(Protocol):
         Jobs with a rerun signal are left out: not every party knows yet that they wait again."""
 
     def queue_heads(self) -> tuple[Waiting, ...]:
-        """Return the head of each party that some job is blocked on, without unschedulable jobs
-        (`Job.is_unschedulable`)."""
+        """Return the head of each place that some job is blocked on, which is a party or one engine of it, without
+        unschedulable jobs (`Job.is_unschedulable`)."""
 
     def waiting_unschedulable(self, until: int, limit: int) -> tuple[Waiting, ...]:
         """Return the waiting jobs with a blocker in `UNSCHEDULABLE`, not on hold, that are due by this steady time.
 
         Those that have been due for longest come first, so that each of many gets its reservation round."""
 
-    def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
-        """Return, in order, the jobs blocked on this party that ask it for at most so many cores."""
+    def blocked_waiting(
+        self, party_id: str, at_most_cores: int, limit: int, tag: str = ""
+    ) -> tuple[Waiting, ...]:  # fmt: skip
+        """Return, in order, the jobs blocked on this party, at the engine with this tag, that ask there for at most so
+        many cores."""
 
     def waiting(self, job_id: str) -> Waiting | None:
         """Return a job of this initiator if it waits in the queue: not in a reservation round, not on hold, and without

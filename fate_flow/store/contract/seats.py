@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from fate_flow.core.model.job import Blocker, Seat
@@ -17,11 +17,12 @@ class Seats(Protocol):
     def seats(self, job_id: str) -> tuple[Seat, ...]: ...
 
     def move_seat(
-        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, blocked_by: Blocker | None = None
+        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, blocked_by: Blocker | None = None,
+        short_at: str = "",
     ) -> bool: ...
 
-    def ask_for(self, seat: Seat, cores: int) -> bool:
-        """Set how many cores the seat has to reserve."""
+    def ask_for(self, seat: Seat, cores: int, asks: Mapping[str, int] | None = None) -> bool:
+        """Set how many cores the seat has to reserve; `asks`: on each engine, as far as its party has said."""
 
     def rejoin(self, seat: Seat) -> bool:
         """Move the seat to `joining` in the next run. It may have moved in this run meanwhile; False if its status has

@@ -26,6 +26,7 @@ from fate_flow.store.database.opening import open_database
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 _CREATE_TABLE = re.compile(r"CREATE TABLE (\w+)")
 _AUTO_SQLITE = "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT"
+_DROP_INDEX = re.compile(r"^(DROP INDEX \w+) ON \w+$")        # SQLite takes no table
 _AUTO_MYSQL = "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY"
 _MYSQL_OPTIONS = ") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
 
@@ -251,6 +252,6 @@ def statements(sql: str, is_sqlite: bool) -> Iterator[str]:
         if not one:
             continue
         if is_sqlite:
-            yield one.replace(_AUTO_MYSQL, _AUTO_SQLITE)
+            yield _DROP_INDEX.sub(r"\1", one.replace(_AUTO_MYSQL, _AUTO_SQLITE))
         else:
             yield re.sub(r"\)$", _MYSQL_OPTIONS, one) if one.startswith("CREATE TABLE") else one

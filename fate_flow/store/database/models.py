@@ -148,6 +148,7 @@ class JobRow(Base):
     f_elsewhere = TextField(null=True)
     f_asked_elsewhere = TextField(null=True)
     f_trace = CharField(32, default="")
+    f_blocked_at = CharField(20, default="")
 
     class Meta:
         table_name = "t_job"
@@ -169,6 +170,8 @@ class SeatRow(Base):
     f_legacy = BooleanField(default=False)
     f_silent_since = BigIntegerField(default=0)
     f_approval = TextField(null=True)
+    f_asks = TextField(null=True)
+    f_short_at = CharField(20, default="")
 
     class Meta:
         table_name = "t_seat"

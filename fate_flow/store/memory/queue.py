@@ -37,23 +37,27 @@ class Queue(MemoryUnitOfWork):
 
     def end_round(
         self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
-        conflicts: int, blocked_by: Blocker | None, rejoins: bool = False,
+        conflicts: int, blocked_by: Blocker | None, rejoins: bool = False, blocked_at: str = "",
     ) -> bool:  # fmt: skip
         row = self._jobs.rows.get(key)
         if row is None or not row.has_signal or row.job.ready_owner != owner:
             return False
         ended = changed(
             row.job, ready_owner="", wait_reason=wait_reason, blocked_on=blocked_on, retry_at=retry_at,
-            conflicts=conflicts, blocked_by=blocked_by, rerun_signal=rejoins,
+            conflicts=conflicts, blocked_by=blocked_by, rerun_signal=rejoins, blocked_at=blocked_at,
         )  # fmt: skip
         self._put(changed(row, job=ended, has_signal=False, blocked_cores=blocked_cores))
         return True
 
-    def postpone(self, key: JobKey, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int) -> bool:
+    def postpone(
+        self, key: JobKey, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int, blocked_at: str = ""
+    ) -> bool:  # fmt: skip
         row = self._jobs.rows.get(key)
         if row is None or row.has_signal or row.job.status is not JobStatus.WAITING:
             return False
-        later = changed(row.job, wait_reason=wait_reason, blocked_on=blocked_on, retry_at=retry_at)
+        later = changed(
+            row.job, wait_reason=wait_reason, blocked_on=blocked_on, retry_at=retry_at, blocked_at=blocked_at
+        )  # fmt: skip
         self._put(changed(row, job=later, blocked_cores=blocked_cores))
         return True
 
@@ -73,8 +77,8 @@ class Queue(MemoryUnitOfWork):
         return _queued((row for row in rows if not row.has_signal), limit)
 
     def queue_heads(self) -> tuple[Waiting, ...]:
-        parties = sorted({row.job.blocked_on for row in self._with_rounds()} - {""})
-        return tuple(head for party_id in parties for head in self._head(party_id))
+        places = {(row.job.blocked_on, row.job.blocked_at) for row in self._with_rounds() if row.job.blocked_on}
+        return tuple(head for place in sorted(places) for head in self._head(place))
 
     def waiting_unschedulable(self, until: int, limit: int) -> tuple[Waiting, ...]:
         unschedulable = (
@@ -86,8 +90,11 @@ class Queue(MemoryUnitOfWork):
         first = sorted(due, key=lambda row: (row.job.retry_at, row.job.order))[:limit]
         return tuple(_waiting_of(row) for row in first)
 
-    def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
-        blocked = (row for row in self._with_rounds() if row.job.blocked_on == party_id and not row.has_signal)
+    def blocked_waiting(
+        self, party_id: str, at_most_cores: int, limit: int, tag: str = ""
+    ) -> tuple[Waiting, ...]:  # fmt: skip
+        there = (row for row in self._with_rounds() if (row.job.blocked_on, row.job.blocked_at) == (party_id, tag))
+        blocked = (row for row in there if not row.has_signal)
         return _queued((row for row in blocked if row.blocked_cores <= at_most_cores), limit)
 
     def waiting(self, job_id: str) -> Waiting | None:
@@ -175,8 +182,9 @@ class Queue(MemoryUnitOfWork):
     def _with_rounds(self) -> list[JobRow]:
         return [row for row in self._waiting() if not row.job.is_unschedulable]
 
-    def _head(self, party_id: str) -> tuple[Waiting, ...]:
-        return _queued((row for row in self._with_rounds() if row.job.blocked_on == party_id), 1)
+    def _head(self, place: tuple[str, str]) -> tuple[Waiting, ...]:
+        there = (row for row in self._with_rounds() if (row.job.blocked_on, row.job.blocked_at) == place)
+        return _queued(there, 1)
 
 
 def _order(row: JobRow) -> tuple[int, int, str]:
@@ -191,4 +199,5 @@ def _waiting_of(row: JobRow) -> Waiting:
     return Waiting(
         row.job.job_id, row.job.create_time, tuple(party.party_id for party in row.job.parties),
         row.job.blocked_on, row.blocked_cores, row.job.retry_at, row.job.passes, row.job.blocked_by, row.job.queue_key,
+        row.job.blocked_at,
     )  # fmt: skip

@@ -53,19 +53,21 @@ class Resources(MemoryUnitOfWork):
         row = self._jobs.rows.get(key)
         if row is None or row.job.holds:
             return False
-        refuse("ck_job_holds", not token)
-        refuse("ck_job_final", row.job.status in JOB_END)
         claim = changed(
             row.job.claim, cores=cores, memory=memory, token=token, round_number=round_number, taken_time=at,
             engine=engine, gpus=gpus, elsewhere=elsewhere,
         )  # fmt: skip
-        taken = [(self.engine(name), needed) for name, needed in claim.by_engine().items()]
-        if any(state is None or not has_capacity(state, needed) for state, needed in taken):
+        found = [(self.engine(name), needed) for name, needed in claim.by_engine().items()]
+        parts = [(state, needed) for state, needed in found if state is not None]
+        if len(parts) < len(found):
+            return False
+        refuse("ck_job_holds", not token)
+        refuse("ck_job_final", row.job.status in JOB_END)
+        if not all(has_capacity(state, needed) for state, needed in parts):
             return False
         self._change(row, claim=claim)
-        for state, needed in taken:
-            if state is not None:
-                self._take(state, needed)
+        for state, needed in parts:
+            self._take(state, needed)
         return True
 
     def lock_engine(self, name: str) -> None:

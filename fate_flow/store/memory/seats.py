@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fate_flow.core.model.frozen import changed
@@ -27,14 +27,15 @@ class Seats(MemoryUnitOfWork):
         return tuple(sorted(self._rows.seats.of(BY_JOB, job_id), key=seat_key))
 
     def move_seat(
-        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, blocked_by: Blocker | None = None
+        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, blocked_by: Blocker | None = None,
+        short_at: str = "",
     ) -> bool:
-        change = seat_moved(seat, new, message, free_cores, blocked_by)
+        change = seat_moved(seat, new, message, free_cores, blocked_by, short_at)
         row = self._rows.seats.rows.get(seat_key(seat))
         return row is not None and row.status is seat.status and self._change_seat(seat, **change)
 
-    def ask_for(self, seat: Seat, cores: int) -> bool:
-        return self._change_seat(seat, asked_cores=cores)
+    def ask_for(self, seat: Seat, cores: int, asks: Mapping[str, int] | None = None) -> bool:
+        return self._change_seat(seat, asked_cores=cores, asks=dict(asks or {}))
 
     def rejoin(self, seat: Seat) -> bool:
         change = seat_rejoins(seat)

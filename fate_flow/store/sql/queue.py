@@ -38,22 +38,24 @@ class Queue(SqlUnitOfWork):
 
     def end_round(
         self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
-        conflicts: int, blocked_by: Blocker | None, rejoins: bool = False,
+        conflicts: int, blocked_by: Blocker | None, rejoins: bool = False, blocked_at: str = "",
     ) -> bool:  # fmt: skip
         values = {
             JobRow.f_ready_signal: False, JobRow.f_ready_time: None, JobRow.f_ready_owner: "",
             JobRow.f_wait_reason: wait_reason, JobRow.f_blocked_on: blocked_on, JobRow.f_blocked_cores: blocked_cores,
-            JobRow.f_retry_at: retry_at, JobRow.f_conflicts: conflicts,
+            JobRow.f_retry_at: retry_at, JobRow.f_conflicts: conflicts, JobRow.f_blocked_at: blocked_at,
             JobRow.f_lacks: blocked_by.value if blocked_by else "",
             JobRow.f_apart: True if blocked_by in UNSCHEDULABLE else JobRow.f_held, JobRow.f_rerun_signal: rejoins,
         }  # fmt: skip
         where = job_is(key) & (JobRow.f_ready_signal == True) & (JobRow.f_ready_owner == owner)  # noqa: E712
         return hit(JobRow.update(values).where(where))
 
-    def postpone(self, key: JobKey, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int) -> bool:
+    def postpone(
+        self, key: JobKey, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int, blocked_at: str = ""
+    ) -> bool:  # fmt: skip
         values = {
             JobRow.f_wait_reason: wait_reason, JobRow.f_blocked_on: blocked_on, JobRow.f_blocked_cores: blocked_cores,
-            JobRow.f_retry_at: retry_at,
+            JobRow.f_retry_at: retry_at, JobRow.f_blocked_at: blocked_at,
         }  # fmt: skip
         where = job_is(key) & (JobRow.f_ready_signal == False) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
         return hit(JobRow.update(values).where(where))
@@ -72,14 +74,17 @@ class Queue(SqlUnitOfWork):
         return tuple(_queued_of(row) for row in _UNBLOCKED.rows(self._database)[:limit])
 
     def queue_heads(self) -> tuple[Waiting, ...]:
-        heads = (_HEAD.row(self._database, row[0]) for row in _BLOCKING_PARTIES.rows(self._database))
+        heads = (_HEAD.row(self._database, *place) for place in _BLOCKING_PLACES.rows(self._database))
         return tuple(_queued_of(row) for row in heads if row)
 
     def waiting_unschedulable(self, until: int, limit: int) -> tuple[Waiting, ...]:
         return tuple(_queued_of(row) for row in _UNSCHEDULABLE.rows(self._database, until)[:limit])
 
-    def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
-        fits = (JobRow.f_blocked_on == party_id) & (JobRow.f_blocked_cores <= at_most_cores)
+    def blocked_waiting(
+        self, party_id: str, at_most_cores: int, limit: int, tag: str = ""
+    ) -> tuple[Waiting, ...]:  # fmt: skip
+        is_there = (JobRow.f_blocked_on == party_id) & (JobRow.f_blocked_at == tag)
+        fits = is_there & (JobRow.f_blocked_cores <= at_most_cores)
         return _queued(fits & (JobRow.f_ready_signal == False), limit)  # noqa: E712
 
     def waiting(self, job_id: str) -> Waiting | None:
@@ -182,20 +187,25 @@ def _queue_query(where: Any) -> Any:
 def _queued_rows() -> Any:
     return JobRow.select(
         JobRow.f_job_id, JobRow.f_create_time, JobRow.f_roles, JobRow.f_blocked_on, JobRow.f_blocked_cores,
-        JobRow.f_retry_at, JobRow.f_passes, JobRow.f_lacks, JobRow.f_queue_key,
+        JobRow.f_retry_at, JobRow.f_passes, JobRow.f_lacks, JobRow.f_queue_key, JobRow.f_blocked_at,
     )  # fmt: skip
 
 
 def _queued_of(row: Any) -> Waiting:
     parties = tuple(str(one) for ids in from_json(row[2]).values() for one in ids)
-    job_id, created, _, blocked_on, cores, retry_at, passes, blocked_by, queue_key = row
-    return Waiting(job_id, created, parties, blocked_on, cores, retry_at, passes, blocker_of(blocked_by), queue_key)
+    job_id, created, _, blocked_on, cores, retry_at, passes, blocked_by, queue_key, blocked_at = row
+    return Waiting(
+        job_id, created, parties, blocked_on, cores, retry_at, passes, blocker_of(blocked_by), queue_key, blocked_at
+    )  # fmt: skip
 
 
 _MOST_UNBLOCKED = 256
 _UNBLOCKED = Prepared(
     lambda: _queue_query(
-        (JobRow.f_blocked_on == "") & (JobRow.f_ready_signal == False) & (JobRow.f_rerun_signal == False)  # noqa: E712
+        (JobRow.f_blocked_on == "")
+        & (JobRow.f_blocked_at == "")
+        & (JobRow.f_ready_signal == False)  # noqa: E712
+        & (JobRow.f_rerun_signal == False)  # noqa: E712
     ).limit(_MOST_UNBLOCKED),
     0,
 )
@@ -219,7 +229,9 @@ def _overdue(steady: str) -> Any:
 _UNSCHEDULABLE = Prepared(_unschedulable, 1)
 _OVERDUE = Prepared(_overdue, 1)
 _COUNT_WAITING = Prepared(lambda: JobRow.select(fn.COUNT(JobRow.f_job_id)).where(waiting_here()), 0)
-_HEAD = Prepared(lambda party_id: _queue_query(JobRow.f_blocked_on == party_id).limit(1), 1)
+_HEAD = Prepared(
+    lambda party_id, tag: _queue_query((JobRow.f_blocked_on == party_id) & (JobRow.f_blocked_at == tag)).limit(1), 2
+)
 _MOST_UNAPPROVED = 1_000
 _UNAPPROVED = Prepared(
     lambda: (
@@ -233,12 +245,12 @@ _UNAPPROVED = Prepared(
 _IN_ROUND = Prepared(
     lambda: _queued_rows().where(waiting_here() & (JobRow.f_ready_signal == True)).order_by(*IN_QUEUE), 0  # noqa: E712
 )
-_BLOCKING_PARTIES = Prepared(
+_BLOCKING_PLACES = Prepared(
     lambda: (
-        JobRow.select(JobRow.f_blocked_on)
+        JobRow.select(JobRow.f_blocked_on, JobRow.f_blocked_at)
         .where(_has_rounds() & (JobRow.f_blocked_on != ""))
         .distinct()
-        .order_by(JobRow.f_blocked_on)
+        .order_by(JobRow.f_blocked_on, JobRow.f_blocked_at)
     ),
     0,
 )

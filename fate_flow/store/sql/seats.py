@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fate_flow.core.model.job import Blocker, Seat
@@ -27,13 +27,15 @@ class Seats(SqlUnitOfWork):
         return tuple(seat_of(row) for row in _SEATS.rows(self._database, job_id))
 
     def move_seat(
-        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, blocked_by: Blocker | None = None
+        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, blocked_by: Blocker | None = None,
+        short_at: str = "",
     ) -> bool:
-        values = SEATS.columns_of(seat_moved(seat, new, message, free_cores, blocked_by))
+        values = SEATS.columns_of(seat_moved(seat, new, message, free_cores, blocked_by, short_at))
         return hit(SeatRow.update(**values).where(_seat_is(seat) & (SeatRow.f_status == seat.status.value)))
 
-    def ask_for(self, seat: Seat, cores: int) -> bool:
-        return hit(SeatRow.update(f_asked_cores=cores).where(_seat_is(seat)))
+    def ask_for(self, seat: Seat, cores: int, asks: Mapping[str, int] | None = None) -> bool:
+        values = SEATS.columns_of({"asked_cores": cores, "asks": dict(asks or {})})
+        return hit(SeatRow.update(**values).where(_seat_is(seat)))
 
     def rejoin(self, seat: Seat) -> bool:
         values = SEATS.columns_of(seat_rejoins(seat))

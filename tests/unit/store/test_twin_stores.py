@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from fate_flow.core.model.errors import StorageFailed
-from fate_flow.core.model.job import Blocker, Command, CommandKind, JobKey, Report, WorkerEnd, WorkerPlace
+from fate_flow.core.model.job import Blocker, Command, CommandKind, EnginePart, JobKey, Report, WorkerEnd, WorkerPlace
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JOB_UNFINISHED, IllegalMove, JobStatus, SeatStatus, TaskStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveJob, MoveTask
@@ -142,6 +143,7 @@ owners = st.sampled_from(["", "me", "you"])
 text = st.sampled_from(["", "words", "andere Wörter"])
 blocked = st.sampled_from(["", "10000", "10001"])
 times = st.integers(1, 9)
+tags = st.sampled_from(["", "aa", "bb"])
 lacking = st.none() | st.sampled_from(Blocker)
 small = st.integers(0, 3)
 places = st.none() | st.builds(WorkerPlace, small)
@@ -149,6 +151,10 @@ reasons = st.none() | st.sampled_from([Reason.STOPPED, Reason.PARTY_REFUSED])
 ends = st.builds(WorkerEnd, st.sampled_from(Reason), text, st.sampled_from(["", "host 10000"]), st.just("signal 9"))
 values = st.dictionaries(st.sampled_from(["x", "y"]), st.none() | st.integers() | st.lists(text), max_size=2)
 task_keys = st.builds(lambda *one: a_task(*one).key, st.sampled_from(NAMES), st.integers(0, 1), parties, job_ids)
+
+
+def _amounts(parts: Sequence[EnginePart]) -> tuple[list[int], list[int]]:
+    return [one.cores for one in parts], [one.memory for one in parts]
 
 
 class TwinStores(RuleBasedStateMachine):
@@ -195,8 +201,9 @@ class TwinStores(RuleBasedStateMachine):
         self.do("begin_round", key, owner, at)
 
     @rule(
-        key=keys, owner=owners, why=text, party_id=blocked, count=cores, at=times, conflicts=small, blocked_by=lacking
-    )
+        key=keys, owner=owners, why=text, party_id=blocked, count=cores, at=times, conflicts=small, blocked_by=lacking,
+        tag=tags,
+    )  # fmt: skip
     def end_round(
         self,
         key: JobKey,
@@ -207,12 +214,14 @@ class TwinStores(RuleBasedStateMachine):
         at: int,
         conflicts: int,
         blocked_by: Blocker | None,
+        tag: str,
     ) -> None:
-        self.do("end_round", key, owner, why, party_id, count, at, conflicts, blocked_by)
+        at_engine = tag if party_id else ""
+        self.do("end_round", key, owner, why, party_id, count, at, conflicts, blocked_by, False, at_engine)
 
-    @rule(key=keys, why=text, party_id=blocked, count=cores, at=times)
-    def postpone(self, key: JobKey, why: str, party_id: str, count: int, at: int) -> None:
-        self.do("postpone", key, why, party_id, count, at)
+    @rule(key=keys, why=text, party_id=blocked, count=cores, at=times, tag=tags)
+    def postpone(self, key: JobKey, why: str, party_id: str, count: int, at: int, tag: str) -> None:
+        self.do("postpone", key, why, party_id, count, at, tag if party_id else "")
 
     @rule(owner=owners)
     def take_over(self, owner: str) -> None:
@@ -249,10 +258,16 @@ class TwinStores(RuleBasedStateMachine):
         self.do("register_engine", an_engine(total, size, nodes, name), {}, 3)
 
     @rule(
-        key=keys, engine=engines, count=cores, size=memory, token=st.sampled_from(["", "t", "u"]), round_number=rounds
-    )
-    def reserve(self, key: JobKey, engine: str, count: int, size: int, token: str, round_number: int) -> None:
-        self.do("reserve", key, engine, count, size, token, round_number, 1)
+        key=keys, engine=engines, count=cores, size=memory, token=st.sampled_from(["", "t", "u"]), round_number=rounds,
+        beside=st.none() | st.tuples(engines, st.integers(0, 2), st.integers(0, 2)),
+    )  # fmt: skip
+    def reserve(
+        self, key: JobKey, engine: str, count: int, size: int, token: str, round_number: int,
+        beside: tuple[str, int, int] | None,
+    ) -> None:  # fmt: skip
+        parts = (EnginePart(*beside),) if beside is not None else ()
+        count, size = (total + sum(more) for total, more in zip((count, size), _amounts(parts), strict=True))
+        self.do("reserve", key, engine, count, size, token, round_number, 1, 0, parts)
 
     @rule(key=keys, round_number=rounds)
     def renew_claim(self, key: JobKey, round_number: int) -> None:
@@ -461,7 +476,8 @@ class TwinStores(RuleBasedStateMachine):
             twins.waiting_unschedulable(limit, limit)
             twins.first_pending(limit)
             for party_id in ("", "10000", "10001"):
-                twins.blocked_waiting(party_id, limit, limit)
+                for tag in ("", "aa"):
+                    twins.blocked_waiting(party_id, limit, limit, tag)
                 twins.seats_at(party_id)
         for number in (0, 2):
             twins.commands_after(number)

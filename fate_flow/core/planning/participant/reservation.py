@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fate_flow.core.model.approval import Approval, Consent
@@ -15,10 +15,13 @@ from fate_flow.core.planning.queue import fits, takes_from
 from fate_flow.core.quotas.holding import HoldLimit, sum_of
 from fate_flow.core.text.phrases import counted
 from fate_flow.core.wire.v1.job_answers import (
+    ONE_PLACE,
+    PlaceState,
     approved_data,
     awaits_data,
     granted_data,
     no_capacity_data,
+    places_data,
     rejected_data,
 )
 
@@ -118,6 +121,7 @@ class StandBehind:
     """Refuse the job, because the capacity is kept for the head. The request becomes pending."""
 
     why: str
+    engine: str          # of which the head waits for capacity
 
 
 @dataclass(frozen=True)
@@ -129,17 +133,18 @@ class Reserve:
 
 def plan_apply(view: ApplyView) -> StandBehind | Reserve:
     """Decide whether the job may take capacity before the heads of the pending requests."""
-    passed = {head.key: head for head in _who_would_be_blocked(view)}
-    for head in passed.values():
+    passed = {}
+    for engine, head in _who_would_be_blocked(view):
         if head.pending.passes >= view.most_passes:
             # The text does not name the older job, because it may belong to a third party.
             passes = counted(head.pending.passes, "time")
-            return StandBehind(f"keeps its capacity for an older job, which has been passed there {passes}")
+            return StandBehind(f"keeps its capacity for an older job, which has been passed there {passes}", engine)
+        passed[head.key] = head
     return Reserve(tuple(passed.values()))
 
 
-def _who_would_be_blocked(view: ApplyView) -> Iterator[Job]:
-    """Yield the seats at the heads of the pending requests here from which this job takes capacity.
+def _who_would_be_blocked(view: ApplyView) -> Iterator[tuple[str, Job]]:
+    """Yield the engines and the seats at the heads of the pending requests here from which this job takes capacity.
 
     There is none if this job does not fit on all its engines. A head does not count if this job waits for longer, if
     the head could not be served even by an idle engine, or if both have the same initiator and its queue has this job
@@ -150,7 +155,7 @@ def _who_would_be_blocked(view: ApplyView) -> Iterator[Job]:
         if there.head is not None and not _goes_before(view, there.head.job):
             needed = there.head.needed
             if fits(needed, there.engine.in_all) and takes_from(there.asked, needed, there.engine.free):
-                yield there.head.job
+                yield there.engine.name, there.head.job
 
 
 def _goes_before(view: ApplyView, head: Job) -> bool:
@@ -177,9 +182,10 @@ def by_engine(seats: Iterable[Job], default: str) -> dict[str, Claim]:
     return {engine: sum_of(claims) for engine, claims in found.items()}
 
 
-def granted(job: Job, free_cores: int, lease_milliseconds: int) -> Answer:
-    """Answer an `apply` that reserved; `free_cores`: for the initiator, after it."""
-    return Answer(data=granted_data(job.asked.cores, job.asked.memory, free_cores, lease_milliseconds / 1000))
+def granted(job: Job, free_cores: int, lease_milliseconds: int, places: Mapping[str, PlaceState] = ONE_PLACE) -> Answer:
+    """Answer an `apply` that reserved; `free_cores`: for the initiator, after it; `places`: the same by engine."""
+    data = granted_data(job.asked.cores, job.asked.memory, free_cores, lease_milliseconds / 1000)
+    return Answer(data={**data, **places_data(places)})
 
 
 # ---------------------------------------------------------------------- too little capacity
@@ -191,10 +197,12 @@ def no_engine() -> Answer:
 
 @dataclass(frozen=True)
 class Shortage:
-    """Why the capacity does not suffice; `is_lasting`: not even an idle engine would do, so the job does not wait."""
+    """Why the capacity does not suffice; `is_lasting`: not even an idle engine would do, so the job does not wait;
+    `short_at`: the tag of the engine, if there are several."""
 
     why: str
     is_lasting: bool = False
+    short_at: str = ""
 
 
 def shortage(asked: Claim, of_job: Claim, engine: EngineState, *, is_own: bool, names_it: bool = False) -> Shortage:
@@ -227,12 +235,14 @@ def beyond_limit(why: str, seats: Iterable[Job], limit: HoldLimit) -> Shortage:
 
 
 def not_reserved(
-    job: Job, found: Shortage, free_cores: int, *, is_coming: bool = False, quota: str = ""
+    job: Job, found: Shortage, free_cores: int, *, is_coming: bool = False, quota: str = "",
+    places: Mapping[str, PlaceState] = ONE_PLACE,
 ) -> Answer:
     """Answer an `apply` that reserved nothing; `is_coming`: elastic workers end to make room for the job; `quota`: the
-    key of the quota that is the reason."""
+    key of the quota that is the reason; `places`: the engines of the job, by tag."""
     why = f"{found.why}; elastic workers are giving theirs back" if is_coming else found.why
     data = no_capacity_data(why, free_cores, never=found.is_lasting, quota=quota)
+    data |= places_data(places, found.short_at)
     return Answer(NO_CAPACITY, f"apply for job {job.job_id} resource failed", data)
 
 

@@ -22,6 +22,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_END, JobStatus
 from fate_flow.core.wire.v1.endings import JobEnd, read_job_end
 from fate_flow.core.wire.v1.fields import count_in, reason_in, text_in
+from fate_flow.core.wire.v1.job_answers import ONE_PLACE, PlaceState, places_data
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,11 @@ def read_rerun(body: Mapping[str, Any]) -> RerunRequest:
     return RerunRequest(check_component_name(component), bool(force))
 
 
-def capacity_body(party: Party, free_cores: int) -> dict[str, Any]:
-    """Return the body of a capacity notice from the seat of this party."""
-    return {"role": party.role, "party_id": party.party_id, "free_cores": free_cores}
+def capacity_body(
+    party: Party, free_cores: int, places: Mapping[str, PlaceState] = ONE_PLACE
+) -> dict[str, Any]:  # fmt: skip
+    """Return the body of a capacity notice from the seat of this party; `places`: by tag, if it has several engines."""
+    return {"role": party.role, "party_id": party.party_id, "free_cores": free_cores, **places_data(places)}
 
 
 def read_capacity(body: Mapping[str, Any]) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from fate_flow.core.text.phrases import sanitized
@@ -15,11 +17,55 @@ STILL_ENDS = "still_ends"
 _APPROVAL = "approval"
 _LONGEST_APPROVAL = 700      # the longest message and name that a party accepts with an approval
 _LONGEST_REASON = 500
+_MOST_PLACES = 100
+_LONGEST_TAG = 20
 _LONGEST_LEASE = 1e9         # seconds; a longer lease is ignored
 
 
+@dataclass(frozen=True)
+class PlaceState:
+    """What a party with several engines says of one of them, besides its tag."""
+
+    asked: int           # cores that the seat reserves there
+    free: int            # cores that are free there for its initiator
+
+
+ONE_PLACE: Mapping[str, PlaceState] = MappingProxyType({})
+"""What a party says that has one engine."""
+
+
+def places_data(places: Mapping[str, PlaceState], short_at: str = "") -> dict[str, Any]:
+    """Return the data with the engines on which a seat reserves, by their tags, and the tag of the one that had too
+    little. A party with one engine says nothing of this."""
+    found = {tag: {"asked": one.asked, "free": one.free} for tag, one in places.items()}
+    return {**({"places": found} if found else {}), **({"short_at": short_at} if short_at else {})}
+
+
+def places_in(data: object) -> dict[str, PlaceState]:
+    """Return the engines that an answer or a notice names, by tag; what does not fit is left out."""
+    places = data.get("places") if isinstance(data, Mapping) else None
+    given = places.items() if isinstance(places, Mapping) and len(places) <= _MOST_PLACES else ()
+    found = {}
+    for tag, one in given:
+        asked, free = count_in(one, "asked"), count_in(one, "free")
+        if _is_tag(tag) and asked is not None and free is not None:
+            found[tag] = PlaceState(asked, free)
+    return found
+
+
+def short_at_in(data: object) -> str:
+    """Return the tag of the engine that had too little; empty if the party does not say."""
+    tag = data.get("short_at") if isinstance(data, Mapping) else None
+    return tag if isinstance(tag, str) and _is_tag(tag) else ""
+
+
+def _is_tag(tag: object) -> bool:
+    return isinstance(tag, str) and 0 < len(tag) <= _LONGEST_TAG and tag.isascii() and tag.isalnum()
+
+
 def joined_data(
-    components: Mapping[str, bool], cores: int, effective: list[dict[str, Any]], *, awaits_approval: bool
+    components: Mapping[str, bool], cores: int, effective: list[dict[str, Any]], *, awaits_approval: bool,
+    places: Mapping[str, PlaceState] = ONE_PLACE,
 ) -> dict[str, Any]:
     """Return the data of the answer to `create`.
 
@@ -31,6 +77,7 @@ def joined_data(
         "cores": cores,
         **awaits_data(awaits_approval=awaits_approval),
         **({"effective": effective} if effective else {}),
+        **places_data(places),
     }
 
 

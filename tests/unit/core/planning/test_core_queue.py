@@ -7,25 +7,37 @@ from dataclasses import replace
 import pytest
 
 from fate_flow.core.model.job import Blocker, Claim
-from fate_flow.core.planning.queue import Behind, Passing, Waiting, queue_key, takes_from, where_it_takes, why_it_waits
+from fate_flow.core.planning.queue import (
+    Behind,
+    Passing,
+    Place,
+    Waiting,
+    queue_key,
+    takes_from,
+    where_it_takes,
+    why_it_waits,
+)
 from fate_flow.core.text.phrases import ordinal, sanitized
 
 
 def waits(
     job_id: str, at: int, *parties: str, blocked_on: str = "", passes: int = 0,
-    blocked_by: Blocker | None = Blocker.CAPACITY
+    blocked_by: Blocker | None = Blocker.CAPACITY, blocked_at: str = "",
 ) -> Waiting:
-    return Waiting(job_id, at, parties or ("9999", "10000"), blocked_on, 2, passes=passes, blocked_by=blocked_by)
+    return Waiting(
+        job_id, at, parties or ("9999", "10000"), blocked_on, 2, passes=passes, blocked_by=blocked_by,
+        blocked_at=blocked_at,
+    )  # fmt: skip
 
 
-def two_of_each(_: str) -> dict[str, int]:
+def two_of_each(_: str) -> dict[Place, int]:
     """What every job asks for: two cores of each party."""
-    return dict.fromkeys(("9999", "10000", "10001", "10002"), 2)
+    return dict.fromkeys(map(Place, ("9999", "10000", "10001", "10002")), 2)
 
 
 def passing(*heads: Waiting, passes: int = 16, in_round: tuple[Waiting, ...] = (), **free: int) -> Passing:
     """`free`: by party, as `at_10000=4`."""
-    known = {name.removeprefix("at_"): cores for name, cores in free.items()}
+    known = {Place(name.removeprefix("at_")): cores for name, cores in free.items()}
     return Passing(heads, passes, in_round, known, two_of_each)
 
 
@@ -43,7 +55,7 @@ HEAD = waits("1", 10, blocked_on="10000", passes=16)
 )
 def test_a_head_that_was_passed_often_enough_is_not_passed_any_more(head: Waiting, is_closed: bool) -> None:
     behind = passing(head).admit(waits("2", 11))
-    assert behind == (Behind("2", "1", "10000") if is_closed else None)
+    assert behind == (Behind("2", "1", Place("10000")) if is_closed else None)
 
 
 def test_with_no_passes_at_all_the_queue_is_strict() -> None:
@@ -64,9 +76,9 @@ def test_a_job_that_would_pass_two_heads_counts_at_both_and_waits_behind_either(
     heads = [waits("1", 10, "9999", blocked_on="9999", passes=1), waits("2", 11, blocked_on="10000")]
     queue = passing(*heads, passes=2)
     assert queue.admit(waits("3", 12)) is None
-    assert queue.admit(waits("4", 13)) == Behind("4", "1", "9999")
+    assert queue.admit(waits("4", 13)) == Behind("4", "1", Place("9999"))
     assert queue.admit(waits("5", 13, "10000", "10001")) is None
-    assert queue.admit(waits("6", 13, "10000", "10001")) == Behind("6", "2", "10000")
+    assert queue.admit(waits("6", 13, "10000", "10001")) == Behind("6", "2", Place("10000"))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +95,38 @@ def test_a_job_takes_what_the_head_lacks_also_where_the_head_will_be_short(
     free: dict[str, int], blocked_by: Blocker, party_id: str
 ) -> None:
     head = waits("1", 10, "9999", "10000", "10001", blocked_on="10000", blocked_by=blocked_by)
-    assert where_it_takes(waits("2", 11, "9999", "10001", "10002"), head, free, two_of_each) == party_id
+    known = {Place(party): cores for party, cores in free.items()}
+    found = where_it_takes(waits("2", 11, "9999", "10001", "10002"), head, known, two_of_each)
+    assert found == (Place(party_id) if party_id else None)
+
+
+SLURM, LOCAL = Place("10000", "aa11"), Place("10000", "bb22")
+
+
+@pytest.mark.parametrize(("asks", "expected"), [
+    ({SLURM: 2}, SLURM), ({SLURM: 1, LOCAL: 1}, SLURM), ({SLURM: 0}, SLURM),
+    ({LOCAL: 2}, None),                      # a full Slurm does not block the local engine
+    ({Place("10000"): 2}, SLURM),            # the party has not said where
+    ({}, SLURM),
+])  # fmt: skip
+def test_a_head_at_one_engine_is_met_by_jobs_at_that_engine(
+    asks: dict[Place, int], expected: Place | None
+) -> None:
+    head = waits("1", 10, blocked_on="10000", blocked_at="aa11")
+    assert where_it_takes(waits("2", 11), head, {}, {"2": asks, "1": {SLURM: 4}}.__getitem__) == expected
+
+
+@pytest.mark.parametrize(("free", "expected"), [(5, LOCAL), (6, None)])
+def test_a_head_that_will_be_short_at_another_engine_is_met_there(free: int, expected: Place | None) -> None:
+    head = waits("1", 10, blocked_on="10000", blocked_at="aa11")
+    asks = {"1": {SLURM: 4, LOCAL: 4}, "2": {LOCAL: 2}}
+    assert where_it_takes(waits("2", 11), head, {LOCAL: free}, asks.__getitem__) == expected
+
+
+def test_the_text_names_the_engine_where_that_is_known() -> None:
+    behind = Behind("2", "1", SLURM)
+    assert behind.text() == "waits behind job 1, which party 10000 has had no capacity for"
+    assert behind.text("slurm") == "waits behind job 1, which party 10000 has had no capacity for on engine slurm"
 
 
 def test_a_head_that_lacks_two_parties_is_passed_at_both_together_as_often_as_at_one() -> None:
@@ -91,15 +134,15 @@ def test_a_head_that_lacks_two_parties_is_passed_at_both_together_as_often_as_at
     queue = passing(head, at_10001=3, at_9999=50)
     assert queue.admit(waits("2", 11)) is None
     assert queue.admit(waits("3", 12, "9999", "10001")) is None
-    assert queue.admit(waits("4", 13, "9999", "10001")) == Behind("4", "1", "10001")
-    assert queue.admit(waits("5", 13)) == Behind("5", "1", "10000")
+    assert queue.admit(waits("4", 13, "9999", "10001")) == Behind("4", "1", Place("10001"))
+    assert queue.admit(waits("5", 13)) == Behind("5", "1", Place("10000"))
     assert queue.admit(waits("6", 13, "9999", "10002")) is None, "it takes nothing that the head lacks"
 
 
 def test_what_those_before_it_will_take_is_not_free_for_a_job() -> None:
     queue = passing(waits("1", 10, blocked_on="10000", passes=16), at_9999=6)
     found = [queue.admit(waits(f"{number}", 20, "9999", "10001")) for number in range(2, 5)]
-    assert found == [None, None, Behind("4", "1", "9999")]
+    assert found == [None, None, Behind("4", "1", Place("9999"))]
 
 
 @pytest.mark.parametrize(
@@ -128,13 +171,13 @@ def test_a_claim_takes_from_another_when_too_little_is_left_for_it(
 )
 def test_only_younger_jobs_that_need_the_party_wait_behind_the_head(job: Waiting, is_behind: bool) -> None:
     found = passing(HEAD).admit(job)
-    assert found == (Behind(job.job_id, "1", "10000") if is_behind else None)
+    assert found == (Behind(job.job_id, "1", Place("10000")) if is_behind else None)
 
 
 def test_why_it_is_not_a_jobs_reservation_round_is_said_as_text() -> None:
     behind = passing(HEAD).admit(waits("2", 11))
     assert behind is not None
-    assert behind.text == "waits behind job 1, which party 10000 has had no capacity for"
+    assert behind.text() == "waits behind job 1, which party 10000 has had no capacity for"
 
 
 def test_jobs_are_ordered_by_age_and_then_by_id() -> None:
@@ -176,7 +219,7 @@ def test_nothing_starves(priority: int) -> None:
 def test_a_job_of_a_higher_priority_passes_nobody() -> None:
     queue = Passing([replace(HEAD, queue_key=10)], 16, (), {}, two_of_each)
     assert queue.admit(replace(waits("2", 11), queue_key=9)) is None
-    assert queue.admit(replace(waits("3", 12), queue_key=11)) == Behind("3", "1", "10000")
+    assert queue.admit(replace(waits("3", 12), queue_key=11)) == Behind("3", "1", Place("10000"))
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from fate_flow.core.wire.v1.initiator_bodies import (
     read_stop_request,
     seat_in,
 )
+from fate_flow.core.wire.v1.job_answers import PlaceState, places_data, places_in, short_at_in
 from fate_flow.core.wire.v1.job_bodies import (
     Create,
     End,
@@ -162,6 +163,8 @@ def create_body(document: JobDocument, dsl: dict[str, Any], conf: dict[str, Any]
         (StopRequest().as_body(), "{}"),
         (StopRequest(reason=Reason.PARTY_REVOKED, message="m").as_body(), '{"reason":"party_revoked","message":"m"}'),
         (capacity_body(HOST, 4), '{"role":"host","party_id":"10000","free_cores":4}'),
+    (capacity_body(HOST, 4, {"a1": PlaceState(2, 4)}),
+     '{"role":"host","party_id":"10000","free_cores":4,"places":{"a1":{"asked":2,"free":4}}}'),
     ],
 )  # fmt: skip
 def test_the_bytes_on_the_wire(body: object, text: str) -> None:
@@ -455,3 +458,20 @@ def test_a_request_for_a_rerun_that_is_none(body: dict[str, Any], text: str) -> 
 @given(st.builds(RerunRequest, st.just("") | NAMES.filter(lambda name: name != WHOLE_PIPELINE), st.booleans()))
 def test_a_request_for_a_rerun_is_read_as_it_was_sent(request: RerunRequest) -> None:
     assert read_rerun(sent(request.as_body(JOB_ID))) == request
+
+
+@pytest.mark.parametrize("places", [
+    None, [], "a1", {"a1": 4}, {"a1": {"asked": 2}}, {"a1": {"asked": True, "free": 1}},
+    {"a1": {"asked": -1, "free": 1}},
+    {"": {"asked": 1, "free": 1}}, {"a b": {"asked": 1, "free": 1}}, {"a" * 21: {"asked": 1, "free": 1}},
+    {f"a{number}": {"asked": 1, "free": 1} for number in range(101)},
+])  # fmt: skip
+def test_engines_of_another_party_that_do_not_fit_are_left_out(places: Any) -> None:
+    assert places_in({"places": places}) == {}
+
+
+def test_engines_of_another_party_have_tags() -> None:
+    stated = {"a1": PlaceState(2, 4), "b2": PlaceState(0, 0)}
+    data = places_data(stated, "b2")
+    assert (places_in(data), short_at_in(data)) == (stated, "b2")
+    assert (places_data({}), short_at_in({"short_at": 7}), short_at_in(None)) == ({}, "", "")
