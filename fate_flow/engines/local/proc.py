@@ -72,6 +72,26 @@ def own_children() -> list[int]:
     return []
 
 
+def descendants() -> list[int]:
+    """Return the processes below this one, also dead ones; any thread may ask. [] if the kernel has no such lists."""
+    found, parents = list[int](), [os.getpid()]
+    while parents:
+        children = [child for parent in parents for child in _children_of(parent)]
+        found += children
+        parents = children
+    return found
+
+
+def _children_of(pid: int) -> list[int]:
+    """Return the children of all threads of a process, which may be gone."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    return found
+
+
 def adopt_orphans() -> None:
     """Make this process the parent of all descendants that lose their parent."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -17,6 +17,7 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.child import NICENESS, become_worker, let_go_of_descriptors, reset_signals
 from fate_flow.engines.local.groups import Group, Groups
+from fate_flow.engines.local.lease import Lease, killed_in_time
 from fate_flow.engines.local.output import CapturedOutput
 from fate_flow.engines.local.program_preparation import clear_scratch
 from fate_flow.engines.local.program_user import take_back
@@ -55,17 +57,23 @@ _WRITE_ATTEMPTS = 600
 _GATHER_POLL_SECONDS = 0.3
 
 
-def run_worker(folder: Path, wakeup_fd: int | None = None, groups: Groups | None = None) -> None:
+def run_worker(
+    folder: Path, wakeup_fd: int | None = None, groups: Groups | None = None, prepare: Callable[[], None] | None = None
+) -> None:
     """Run the worker of a folder until its end is recorded, unless another process has claimed it.
 
-    `groups`: where the worker gets a group with limits; None: this server has none."""
+    `groups`: where the worker gets a group with limits; None: this server has none. `prepare`: what changes the folder
+    for this machine, once it is claimed."""
     wakeup = _RunnerWakeup(folder.name, wakeup_fd)
     _leave_the_server(wakeup_fd)
+    began = time.monotonic()         # the folder may hang from here on
     if not claim(folder):
         return
     with ExitStack() as until_recorded:
         try:
-            end = _run_to_the_end(folder, wakeup, groups, until_recorded)
+            if prepare is not None:
+                prepare()
+            end = _run_to_the_end(folder, began, wakeup, groups, until_recorded)
         except Exception as error:  # noqa: BLE001  # without a recorded end the worker would count as lost
             _kill_descendants()
             what = os_error_text(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
@@ -101,30 +109,30 @@ def _leave_the_server(wakeup_fd: int | None) -> None:
 
 
 def _run_to_the_end(
-    folder: Path, wakeup: _RunnerWakeup, groups: Groups | None, until_recorded: ExitStack
+    folder: Path, began: float, wakeup: _RunnerWakeup, groups: Groups | None, until_recorded: ExitStack
 ) -> Exit:  # fmt: skip
     spec = WorkerSpec.from_json(folder, (folder / LAUNCH).read_text())
+    lease = Lease(spec.lease_file, spec.lease_seconds, spec.grace_seconds, began)
     sign = ShownSign(folder, spec.sign_seconds > 0, time.monotonic())
     sign.show(time.monotonic())
     if Stop.read(folder):
         return Exit(None, None, "stopped")
-    if spec.gather_seconds is not None and (end := _await_others(spec, spec.gather_seconds, sign)) is not None:
+    if spec.gather_seconds is not None and (end := _await_others(spec, spec.gather_seconds, sign, lease)) is not None:
         return end
     group = groups.begin(folder.name, spec.limits) if groups else None
     try:
-        return _run_in(group, spec, wakeup, sign, until_recorded)
+        return _run_in(group, spec, wakeup, sign, lease, until_recorded)
     finally:
         if group:
             with suppress(OSError):      # how the worker ended counts; the spawner's sweep removes the group
                 group.end()
 
 
-def _await_others(spec: WorkerSpec, longest: float, sign: ShownSign) -> Exit | None:
+def _await_others(spec: WorkerSpec, longest: float, sign: ShownSign, lease: Lease) -> Exit | None:
     """Wait until the server says that all workers of the gang are there; return the end of this one if it never starts.
 
     `longest`: seconds of this process's own clock; 0: no limit."""
-    begun = now = time.monotonic()
-    lease = _Lease(spec.lease_file, spec.lease_seconds, now)
+    begun = time.monotonic()
     write_atomically(spec.folder / ARRIVED, "", is_durable=False)
     while not (spec.folder / GO).exists():
         now = time.monotonic()
@@ -142,13 +150,17 @@ def _await_others(spec: WorkerSpec, longest: float, sign: ShownSign) -> Exit | N
 
 
 def _run_in(
-    group: Group | None, spec: WorkerSpec, wakeup: _RunnerWakeup, sign: ShownSign, until_recorded: ExitStack
+    group: Group | None, spec: WorkerSpec, wakeup: _RunnerWakeup, sign: ShownSign, lease: Lease,
+    until_recorded: ExitStack,
 ) -> Exit:  # fmt: skip
     output = _captured(spec) if spec.output_max_bytes else None
-    pid, report = _start(spec, output, group)
+    pid, report, has_begun = _start(spec, output, group, lease)
     until_recorded.enter_context(sign.shown_every(spec.sign_seconds))
     wakeup.wake("started")
-    cause = _Watch(spec, pid, group, sign).wait()
+    with killed_in_time(lambda: min(lease.lost_at, sign.kill_at), pid, lease.check_seconds) as was_late:
+        cause = _Watch(spec, pid, group, sign, lease).wait()
+    if was_late.is_set() or not has_begun:
+        cause = "server_lost"
     if group:
         group.kill()     # first, because a fork bomb outside of the worker's session has no end otherwise
     status = _clear_away(pid)
@@ -183,8 +195,11 @@ def _captured(spec: WorkerSpec) -> CapturedOutput:
     return CapturedOutput(spec.stdout, spec.stderr, spec.output_max_bytes, spec.output_setting)
 
 
-def _start(spec: WorkerSpec, output: CapturedOutput | None, group: Group | None) -> tuple[int, int]:
-    """Start the worker; return its pid, and a descriptor with the reason if it does not start."""
+def _start(
+    spec: WorkerSpec, output: CapturedOutput | None, group: Group | None, lease: Lease
+) -> tuple[int, int, bool]:  # fmt: skip
+    """Start the worker; return its pid, a descriptor with the reason if it does not start, and whether it was let go.
+    After a hang of the folder, another attempt may run already: then it is not."""
     barrier, go = os.pipe()
     report, reporter = os.pipe()
     pid = os.fork()
@@ -200,24 +215,25 @@ def _start(spec: WorkerSpec, output: CapturedOutput | None, group: Group | None)
             os.setpgid(pid, pid)    # the child does the same; either may be first
         started = Started(ProcessId.of(os.getpid()), ProcessId.of(pid), machine_of_processes())
         write_atomically(spec.folder / RUNNER, started.to_json())
+        may_begin = not lease.is_over(time.monotonic())
         with suppress(BrokenPipeError):    # killed at the barrier
-            os.write(go, b"!")
+            os.write(go, b"!" if may_begin else b"")
     finally:
         os.close(go)
-    return pid, report
+    return pid, report, may_begin
 
 
 class _Watch:
     """Waits for the end of a worker, and ends it when that is due."""
 
-    def __init__(self, spec: WorkerSpec, pid: int, group: Group | None, sign: ShownSign) -> None:
+    def __init__(self, spec: WorkerSpec, pid: int, group: Group | None, sign: ShownSign, lease: Lease) -> None:
         now = time.monotonic()
         self._group = group
         self._spec = spec
         self._sign = sign
         self._pid = pid
         self._deadline = now + spec.timeout_seconds if spec.timeout_seconds > 0 else None
-        self._lease = _Lease(spec.lease_file, spec.lease_seconds, now)
+        self._lease = lease
         self._ending: _Ending | None = None
 
     def wait(self) -> Cause:
@@ -283,32 +299,6 @@ class _Ending:
     def shorten(self, grace_seconds: float) -> None:
         """Apply another request to stop, which may shorten the grace, but never prolong it."""
         self.kill_at = min(self.kill_at, self.began + grace_seconds)
-
-
-class _Lease:
-    """The server's lease on a worker. It is over if the server has not rewritten its lease file for so long, by this
-    process's own clock."""
-
-    def __init__(self, file: Path | None, seconds: float, now: float) -> None:
-        self._file = file if seconds > 0 else None
-        self._seconds = seconds
-        self._seen = self._read()
-        self._since = now
-        self.check_seconds = seconds / 4 if self._file else _LONGEST_SLEEP_SECONDS
-
-    def is_over(self, now: float) -> bool:
-        if self._file is None:
-            return False
-        content = self._read()
-        if content is not None and content != self._seen:
-            self._seen, self._since = content, now
-        return now - self._since >= self._seconds
-
-    def _read(self) -> bytes | None:
-        """Return the content; None if the file cannot be read, which counts as not rewritten."""
-        with suppress(OSError):
-            return self._file.read_bytes() if self._file else None
-        return None
 
 
 def _has_ended(leader: int) -> bool:

@@ -67,6 +67,7 @@ class Conduct:
     jobs_dir: Path
     prefix: str                              # of the names of this home
     gathers: bool = False                    # its runners can wait for their gang
+    env: Mapping[str, str] = field(default_factory=dict)     # of each job
 
 
 @dataclass
@@ -133,7 +134,8 @@ class PlacedEngine:
             return
         # From here on, as long as this process lives, another one waits for what it says of the submission.
         with self._lock:
-            self._orders.append(_Order(Placement(name, folder, argv, need, spec.grace_seconds, partner)))
+            placement = Placement(name, folder, argv, need, spec.grace_seconds, partner, self._conduct.env)
+            self._orders.append(_Order(placement))
         Pending("submitted", f"is submitted to {self._cluster.title}").write(folder)
         self._run()
 

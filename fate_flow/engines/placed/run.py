@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from fate_flow.engines.local import proc
@@ -23,6 +24,8 @@ from fate_flow.engines.local.runner import WAITED_SIGNALS, run_worker
 from fate_flow.engines.local.worker import LAUNCH, Exit, read_json
 from fate_flow.engines.placed.folder import request_stop, seconds_of
 from fate_flow.engines.placed.probe import why_not_the_home
+from fate_flow.engines.placed.way import lead_to, way_of
+from fate_flow.engines.staged.loopback import Loopback
 
 TIME_IS_OVER = signal.SIGUSR1
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -38,19 +41,21 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write(f"{why}\n")
         return OTHER_HOME
     signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
-    parent = os.getpid()
+    parent, way = os.getpid(), way_of(os.environ)
     child = os.fork()
     if child == 0:
-        _become_runner(folder, parent)
+        _become_runner(folder, parent, way)
+    if way is not None:
+        way.begin()
     _wait_for(child, folder)
     return _exit_code(Exit.read(folder))
 
 
-def _become_runner(folder: Path, parent: int) -> None:
+def _become_runner(folder: Path, parent: int, way: Loopback | None) -> None:
     code = 1
     try:
         proc.die_with_parent(parent, signal.SIGTERM)      # a cluster may kill the leader of the job alone
-        run_worker(folder)
+        run_worker(folder, prepare=partial(lead_to, folder, way.port) if way is not None else None)
         code = 0
     finally:
         os._exit(code)

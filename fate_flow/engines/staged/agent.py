@@ -29,6 +29,7 @@ from fate_flow.engines.local.worker import (
     ARRIVED,
     EXIT,
     GO,
+    Cause,
     ProcessId,
     Started,
     Stop,
@@ -87,16 +88,24 @@ class Agent:
             log.error("the runner has ended without a word: the worker is lost")
             self._end_survivors(folder)
             return _FAILED
-        growing.send(is_last=True)
-        files = send_outputs(self.server, fetched)
-        self.server.ask("end", {**self.server.there, "exit": end, "files": [one.as_json() for one in files]})
+        try:
+            growing.send(is_last=True)
+            files = send_outputs(self.server, fetched)
+            self.server.ask("end", {**self.server.there, "exit": end, "files": [one.as_json() for one in files]})
+        except Refused as error:          # without this, it would count as lost, and nobody would know why
+            self._ends_without_outputs("lost", f"the worker has ended, and what it has made was not taken: {error}")
+            raise
         return _OK
 
     def _never_starts(self, why: str) -> None:
         """Tell the server, if it answers, that this worker cannot be run here."""
-        end = {"exit_code": None, "signal": None, "cause": "not_started", "message": " ".join(why.split())[:500]}
         with suppress(Over, Refused, WrongServer, OSError):
             self.server.ask("claim", {}, seconds=_END_SECONDS)
+        self._ends_without_outputs("not_started", why)
+
+    def _ends_without_outputs(self, cause: Cause, why: str) -> None:
+        end = {"exit_code": None, "signal": None, "cause": cause, "message": " ".join(why.split())[:500]}
+        with suppress(Over, Refused, WrongServer, OSError):
             self.server.ask("end", {**self.server.there, "exit": end, "files": []}, seconds=_END_SECONDS)
 
     def tell_to_end(self, _number: int, _frame: object) -> None:

@@ -15,7 +15,7 @@ from fate_flow.engines.local.worker import read_json
 from fate_flow.engines.staged.documents import STATE
 from fate_flow.engines.staged.fetch import Fetched
 from fate_flow.engines.staged.pinned import Answer
-from fate_flow.engines.staged.places import PIECE, StagedFile, file_at
+from fate_flow.engines.staged.places import MOST_FILES, PIECE, StagedFile, file_at
 from fate_flow.engines.staged.server import Refused, Server
 
 log = logging.getLogger(__name__)
@@ -64,8 +64,12 @@ class Growing:
 
 
 def send_outputs(server: Server, fetched: Fetched) -> list[StagedFile]:
-    """Send every file that the worker has made, and return them. Raises Over, Refused, TimeoutError; OSError."""
-    found = [file_at(server.root / at, at) for at in sorted(_made(server.root, fetched))]
+    """Send every file that the worker has made, and return them. Raises Over, Refused, also for more than MOST_FILES;
+    TimeoutError; OSError."""
+    places = sorted(_made(server.root, fetched))
+    if len(places) > MOST_FILES:
+        raise Refused(413, f"it has {len(places)} files, and at most {MOST_FILES} can be sent to the server")
+    found = [file_at(server.root / at, at) for at in places]
     for file in found:
         _send(server, file)
     return found

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from fate_flow.engines.local.worker import LAUNCH, WorkerSpec
 from fate_flow.engines.placed.cluster import Cluster
 from fate_flow.engines.placed.engine import Conduct, PlacedEngine
 from fate_flow.engines.slurm.cluster import Share, SlurmCluster
+from fate_flow.engines.staged.places import ADDRESS, PIN
+from fate_flow.gateway.workers.tls import WorkerTls
 from fate_flow.server.engines.local_workers import FolderWorkers
 from fate_flow.server.engines.parts import EngineParts
 from fate_flow.services.context.ports import LaunchOrder
@@ -53,7 +55,18 @@ def build_slurm(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
         jobs_dir=parts.settings.jobs_dir,
         prefix=prefix,
         gathers=True,
+        env=way_to_listener(parts),
     ))  # fmt: skip
+
+
+def way_to_listener(parts: EngineParts) -> Mapping[str, str]:
+    """Return the variables by which a worker on a node finds the listener for workers, over which it reaches this
+    server. Without this listener, or if the party has several servers, there are none: its documents name the address
+    for local workers."""
+    listen = parts.settings.worker_listen
+    if listen is None or parts.settings.one_of is not None:
+        return {}
+    return {ADDRESS: listen.address, PIN: WorkerTls.of(parts.settings.keys_dir).pin}
 
 
 def workers_on(

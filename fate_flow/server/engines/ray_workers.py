@@ -8,7 +8,7 @@ from fate_flow.engines.placed.engine import Conduct
 from fate_flow.engines.ray.client import RayClient
 from fate_flow.engines.ray.cluster import RayCluster, RayShare
 from fate_flow.server.engines.parts import EngineParts
-from fate_flow.server.engines.placed_workers import PlacedWorkers, home_of_names, workers_on
+from fate_flow.server.engines.placed_workers import PlacedWorkers, home_of_names, way_to_listener, workers_on
 from fate_flow.settings.engines.engine_settings import EngineSettings
 from fate_flow.settings.engines.ray import RayJobs, RaySettings
 
@@ -31,6 +31,7 @@ def build_ray(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
         jobs_dir=parts.settings.jobs_dir,
         prefix=prefix,
         gathers=True,
+        env=way_to_listener(parts),
     ))  # fmt: skip
 
 

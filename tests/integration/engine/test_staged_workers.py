@@ -236,3 +236,17 @@ def test_what_cannot_be_staged_is_refused_with_a_sentence(
     assert end["cause"] == "not_started"
     assert why in end["message"]
     assert end["message"].endswith("run its task on the engine local")
+
+
+def test_a_worker_whose_files_are_not_taken_is_lost_with_the_reason(tmp_path: Path) -> None:
+    makes = 'open("big", "wb").write(b"m" * 100)'
+    with StagedServer(tmp_path / "home", most_bytes=99).listening() as server:
+        host = OtherHost(tmp_path / "far", server)
+        server.orders_program("w0", sys.executable, "-c", makes)
+        assert host.run("w0") == 1
+        end = json_in(server.folder("w0") / EXIT)
+    assert (end["cause"], end["exit_code"]) == ("lost", None)
+    assert end["message"] == (
+        "the worker has ended, and what it has made was not taken: the worker sends more than 99 bytes "
+        "(limits.staged_output_max_bytes)"
+    )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.engines.local.worker import ARRIVED, RUNNER
 from tests.kit.servers.lending import a_root
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, Row, running_cluster, toy
@@ -40,14 +43,20 @@ def commands(slurm: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="module")
 def cluster(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    engine = {
+    engine: dict[str, Any] = {
         "kind": "slurm", "default": True, "cores": 20, "memory": 4000, "commands": str(commands), "partition": "main",
         "poll_seconds": 0.3, "settle_seconds": 2, "longest_pending": 600,
+        "labels": {"second": OTHER_NODE, "here": "here", "gone": "of_no_node"},
     }  # fmt: skip
+    engines = {"engines": {"cluster": engine}, "queues": {"beside": {"engine": "local"}}}
+    ports = Ports()
+    port = next(filter(ports.is_free, range(BASE_PORT + 270, 65536)))
+    ports.close()
+    listener = {"fateflow": {"worker_listen": {"host": "127.0.0.1", "port": port}}}
     programs = {"commands": {"enabled": True, "allow": [PYTHON, "/usr/bin/sleep", "/bin/sleep"]}}
     limits = {"limits": {"long_backoff": 1, "poll_interval": 1, "retry_wait": 1}}
     overlays: dict[str, Any] = {
-        GUEST: {**programs, **limits}, HOST: {**programs, **limits, "engines": {"cluster": engine}}
+        GUEST: {**programs, **limits}, HOST: {**programs, **limits, **engines, **listener}
     }
     root = a_root(tmp_path_factory)
     with running_cluster(root, (GUEST, HOST), base_port=BASE_PORT + 250, overlays=overlays) as found:
@@ -97,6 +106,27 @@ def test_a_job_of_two_parties_succeeds_with_one_of_them_on_slurm(cluster: Cluste
     job_id = cluster.run(toy())
     [row] = workers(cluster.host, job_id)
     assert row["f_engine"] == "cluster"
+    home, [config] = cluster.host.home, cluster.host.home.glob(f"jobs/{job_id}/**/{row['f_worker_id']}/config.yaml")
+    used = yaml.safe_load(config.read_text())["conf"]["federation"]["metadata"]["exchange"]["url"]
+    assert used != json.loads((home / "run" / "server.json").read_text())["worker_url"], "over worker_listen"
+    cluster.check_idle()
+
+
+def test_workers_begin_on_nodes_with_their_labels_and_on_the_engine_of_their_queue(
+    cluster: Cluster, slurm: SlurmCluster
+) -> None:
+    brief = ["/bin/sleep", "0"]
+    second = cluster.submit(with_host_parameters(at_host(brief), labels=["second", "here"]))
+    nowhere = cluster.submit(with_host_parameters(at_host(brief), labels=["gone"]))
+    beside = cluster.submit(with_host_parameters(at_host(brief), task_conf={"train": {"queue": "beside"}}))
+    cluster.wait(second, "success")
+    listed = slurm.run("squeue", "--noheader", "--states=all", "--format=%j %N").splitlines()
+    nodes = dict(line.split(maxsplit=1) for line in listed if " " in line.strip())
+    assert nodes[slurm_name(cluster, slurm, second)] == OTHER_NODE
+    cluster.wait(nowhere, "failed")
+    assert "Invalid feature specification" in share(cluster, nowhere)["f_message"]
+    cluster.wait(beside, "success")
+    assert [row["f_engine"] for row in workers(cluster.host, beside)] == ["local"]
     cluster.check_idle()
 
 

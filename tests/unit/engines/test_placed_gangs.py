@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from fate_flow.engines.local import runner
+from fate_flow.engines.local.lease import Lease
 from fate_flow.engines.local.signs import ShownSign
 from fate_flow.engines.local.worker import ARRIVED, EXIT, GO, Exit, Stop, WorkerSpec, claim, release, write_atomically
 from fate_flow.engines.placed.folder import request_stop
@@ -24,7 +26,9 @@ def spec_in(folder: Path, **fields: object) -> WorkerSpec:
 
 
 def await_others(folder: Path, longest: float = 0, **fields: object) -> Exit | None:
-    return runner._await_others(spec_in(folder, **fields), longest, ShownSign(folder, False, 0))
+    spec = spec_in(folder, **fields)
+    lease = Lease(spec.lease_file, spec.lease_seconds, spec.grace_seconds, time.monotonic())
+    return runner._await_others(spec, longest, ShownSign(folder, False, 0), lease)
 
 
 # the runner

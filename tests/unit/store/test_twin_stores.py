@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -153,9 +152,6 @@ values = st.dictionaries(st.sampled_from(["x", "y"]), st.none() | st.integers() 
 task_keys = st.builds(lambda *one: a_task(*one).key, st.sampled_from(NAMES), st.integers(0, 1), parties, job_ids)
 
 
-def _amounts(parts: Sequence[EnginePart]) -> tuple[list[int], list[int]]:
-    return [one.cores for one in parts], [one.memory for one in parts]
-
 
 class TwinStores(RuleBasedStateMachine):
     """Random writes to both stores: each answers alike, and in the end all that can be read is alike."""
@@ -205,17 +201,9 @@ class TwinStores(RuleBasedStateMachine):
         tag=tags,
     )  # fmt: skip
     def end_round(
-        self,
-        key: JobKey,
-        owner: str,
-        why: str,
-        party_id: str,
-        count: int,
-        at: int,
-        conflicts: int,
-        blocked_by: Blocker | None,
-        tag: str,
-    ) -> None:
+        self, key: JobKey, owner: str, why: str, party_id: str, count: int, at: int, conflicts: int,
+        blocked_by: Blocker | None, tag: str,
+    ) -> None:  # fmt: skip
         at_engine = tag if party_id else ""
         self.do("end_round", key, owner, why, party_id, count, at, conflicts, blocked_by, False, at_engine)
 
@@ -266,7 +254,7 @@ class TwinStores(RuleBasedStateMachine):
         beside: tuple[str, int, int] | None,
     ) -> None:  # fmt: skip
         parts = (EnginePart(*beside),) if beside is not None else ()
-        count, size = (total + sum(more) for total, more in zip((count, size), _amounts(parts), strict=True))
+        count, size = count + sum(one.cores for one in parts), size + sum(one.memory for one in parts)
         self.do("reserve", key, engine, count, size, token, round_number, 1, 0, parts)
 
     @rule(key=keys, round_number=rounds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from fate_flow.core.text.phrases import sanitized
@@ -30,7 +29,7 @@ class PlaceState:
     free: int            # cores that are free there for its initiator
 
 
-ONE_PLACE: Mapping[str, PlaceState] = MappingProxyType({})
+ONE_PLACE: Mapping[str, PlaceState] = {}
 """What a party says that has one engine."""
 
 
