@@ -22,6 +22,8 @@ CACHE = Path(__file__).resolve().parent.parent / ".cache"
 NOT_TO_BE_HAD = 4
 """The exit code of a script whose programs are neither installed nor to be downloaded."""
 
+_APT_HELPER = "/usr/lib/apt/apt-helper"
+
 Programs = Callable[[Path], Sequence[Path]]
 
 
@@ -161,6 +163,18 @@ class Apt:
         if problem or len(found) < len(names):
             raise NotToBeHad(f"{self._what} is not installed, and Debian's packages cannot be downloaded: {problem}")
         return found
+
+    def file(self, url: str, sha256: str) -> Path:
+        """Download one file of an archive, which has to have this digest. Raise NotToBeHad."""
+        path = self._folder / url.rpartition("/")[2]
+        done = subprocess.run(
+            [_APT_HELPER, "download-file", url, str(path), f"SHA256:{sha256}"],
+            cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )
+        if done.returncode or not path.exists():
+            raise NotToBeHad(f"{self._what}: {url} cannot be downloaded: {_one_line(done.stdout)}")
+        return path
 
     def _apt_get(self, *arguments: str) -> str:
         """Run apt-get; return the reason of a failure in one line, "" for success."""

@@ -29,7 +29,7 @@ LINE = re.compile(r"([A-Za-z0-9][\w.-]*)==([\w.!+]+)")
 ROW = re.compile(r"(\| \[([\w.-]+)\]\(\S+\) \|)[^|]*\|[^|]*\|")
 HEAD = "# Written by bin/lock; see docs/reference/dependencies.md.\n"
 
-OTHERS = ("fate_client", "fate_client_2", "flower", "flower_1_41", "xgboost", "spu", "ray")
+OTHERS = ("fate_client", "fate_client_2", "flower", "flower_1_41", "xgboost", "spu", "ray", "go")
 """Environments of their own (bin/_environment.py); `requirements/*.in` says what each is for."""
 OVERRIDES = {"flower": ["certifi"], "xgboost": ["nvidia-nccl-cu12; sys_platform == 'none'"]}
 """Requirements that replace those of packages. Flower 1.42 asks for a certifi newer than any that can be downloaded;
