@@ -8,7 +8,7 @@ import os
 import queue
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime, timedelta
@@ -345,10 +345,23 @@ def wake_scheduler(wakeup: Wakeup) -> Wake:
             wakeup.wake(json.dumps({"jobs": list(job_ids[start : start + 64])}).encode())
         if queue:
             wakeup.wake(json.dumps({"queue": informed_party}).encode())
-        for start in range(0, len(notices), 32):
-            wakeup.wake(json.dumps({"room": [astuple(one) for one in notices[start : start + 32]]}).encode())
+        for some in _in_parts(notices):
+            wakeup.wake(json.dumps({"room": [astuple(one) for one in some]}).encode())
 
     return wake
+
+
+def _in_parts(notices: Sequence[CapacityNotice]) -> Iterator[list[CapacityNotice]]:
+    """Yield the notices in parts that a wake-up can carry; one notice names at most 50 engines."""
+    part, engines = list[CapacityNotice](), 0
+    for one in notices:
+        engines += len(one.places)
+        if part and (len(part) == 16 or engines > 50):
+            yield part
+            part, engines = [], len(one.places)
+        part.append(one)
+    if part:
+        yield part
 
 
 class SenderLog:

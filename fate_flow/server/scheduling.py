@@ -260,7 +260,7 @@ class SchedulerLoop:
     def _take_events(self, payloads: list[bytes]) -> None:
         fresh: dict[SchedulerEvent, None] = {}
         for payload in payloads:
-            for one in _read(payload):
+            for one in read_wakeup(payload):
                 fresh[one] = None
         self._events.extend(fresh)
 
@@ -357,7 +357,8 @@ def _shown(state: PartyState) -> dict[str, Any]:
     }
 
 
-def _read(payload: bytes) -> list[SchedulerEvent]:
+def read_wakeup(payload: bytes) -> list[SchedulerEvent]:
+    """Return the events that `wake_scheduler` has put into a datagram; none if it has put none there."""
     try:
         message = json.loads(payload)
     except ValueError:
@@ -371,7 +372,8 @@ def _read(payload: bytes) -> list[SchedulerEvent]:
         events.append(OutboxFilled())
     if "queue" in message:
         events.append(QueueChanged(str(message["queue"])))
-    events.extend(CapacityNotice(*fields) for fields in message.get("room", ()))
+    for job_id, party_id, cores, places in message.get("room", ()):
+        events.append(CapacityNotice(job_id, party_id, cores, tuple((tag, free) for tag, free in places)))
     return events
 
 

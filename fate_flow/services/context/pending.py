@@ -25,7 +25,7 @@ class CapacityNotice:
     job_id: str
     party_id: str
     cores: int                                                # free there
-    places: Mapping[str, int] = field(default_factory=dict)   # the same by the tags of its engines, if it has several
+    places: tuple[tuple[str, int], ...] = ()     # the same by the tags of its engines, if it has several
 
 
 @dataclass(frozen=True)

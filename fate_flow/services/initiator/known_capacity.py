@@ -44,7 +44,7 @@ class KnownCapacity:
         job = unit.tx.job_here(notice.job_id)
         if job is None or not awaits_capacity(unit, job, notice.party_id):
             return
-        self.note(notice.party_id, notice.cores, notice.places)
+        self.note(notice.party_id, notice.cores, dict(notice.places))
         if not job.ready_owner:
             unit.reconsider(job.job_id)
         elif any(is_refused(seat) or seat.status in _ASKED for seat in _seats_at(unit, job, notice)):

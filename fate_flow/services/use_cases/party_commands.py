@@ -182,6 +182,6 @@ class PartyCommands:
             return Answer(retcode_of(error), error.message)
         if job is None or command.run not in (job.run, ANY_RUN) or not awaits_capacity(unit, job, caller):
             return Answer(NOT_EFFECTIVE, f"job {command.job_id} does not wait for capacity at party {caller}")
-        free = {tag: one.free for tag, one in places_in(command.body).items()}
+        free = tuple((tag, one.free) for tag, one in places_in(command.body).items())
         unit.pending = unit.pending.with_notice(CapacityNotice(job.job_id, caller, cores, free))
         return Answer()

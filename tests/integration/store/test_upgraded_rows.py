@@ -112,7 +112,7 @@ def test_an_upgrade_is_cut_off_after_each_of_its_statements_and_goes_on(
             raise KeyboardInterrupt
         return done
 
-    while version(database) < len(migrations.migrations()) and cuts < 20:
+    while version(database) < len(migrations.migrations()) and cuts < 100:
         with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
             patch.setattr(database, "execute_sql", cut_off)
             upgrade(database)

@@ -21,7 +21,7 @@ from fate_flow.settings.settings import Settings
 _SECTIONS = (
     "FATEFLOW", "PARTIES", "AUTHENTICATION", "DATABASE", "SERVERS", "ENGINES", "QUEUES", "FATE_ON_STANDALONE",
     "ROUTES", "LOG", "JOB_DEFAULT_CONFIG", "LIMITS", "QUOTAS", "RETENTION", "CEILINGS", "COMMANDS", "WORKER_LIMITS",
-    "APPROVAL", "PERMISSION", "RECORD", "CONNECTORS", "PROVIDERS",
+    "APPROVAL", "PERMISSION", "RECORD", "NOTIFICATIONS", "CONNECTORS", "PROVIDERS",
 )  # fmt: skip
 
 
@@ -77,6 +77,11 @@ def sections(settings: Settings) -> dict[str, dict[str, Any]]:
             "dataset": settings.permission.datasets,
         },
         "RECORD": {"switch": settings.keeps_record},
+        "NOTIFICATIONS": {
+            "webhooks": sorted(settings.notifications.webhooks),
+            "email": {"host": mail.host, "port": mail.port} if (mail := settings.notifications.mail) else None,
+            "people": len(settings.notifications.subscribers.people),
+        },
         "CONNECTORS": {
             name: {"engine": "MYSQL", "host": one.host, "port": one.port, "db": one.db}
             for name, one in settings.connectors.items()

@@ -16,7 +16,7 @@ STILL_ENDS = "still_ends"
 _APPROVAL = "approval"
 _LONGEST_APPROVAL = 700      # the longest message and name that a party accepts with an approval
 _LONGEST_REASON = 500
-_MOST_PLACES = 100
+_MOST_PLACES = 50
 _LONGEST_TAG = 20
 _LONGEST_LEASE = 1e9         # seconds; a longer lease is ignored
 
