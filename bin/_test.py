@@ -131,7 +131,7 @@ def run_fast(arguments: Sequence[str]) -> int:
 
 def run_heavy(arguments: Sequence[str]) -> int:
     """Run the tests that take long or need large packages of others (the mark `heavy`); return the exit code."""
-    with _own_folder() as folder, _mariadb(folder) as server, _fetched(HEAVY_PARTS | BROWSER) as parts:
+    with _own_folder() as folder, _mariadb(folder) as server, _fetched(PARTS | HEAVY_PARTS | BROWSER) as parts:
         environment, outcome = _environment(folder), Outcome()
         if before := os.environ.get(BEFORE_VARIABLE):
             outcome.add(before, fails=True)
