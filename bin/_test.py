@@ -1,6 +1,7 @@
 """Run the checks: ruff, mypy, and pytest with a MariaDB server, the genuine FATE client, Slurm and promtool.
 
-`--heavy` runs the tests that take long or need large packages of others, and nothing else.
+`--heavy` runs the tests that take long or need large packages of others, and nothing else; `--kubernetes` those with an
+API server of Kubernetes, which takes ten minutes of a processor to build.
 
 A run writes only to its own folder, `.cache/test/<name>`, and removes it at the end, unless FATE_FLOW_TEST_KEEP=1. What
 tests that have passed and servers that have ended leave in it is removed at once. A run holds a lock in its folder. So
@@ -49,12 +50,16 @@ HEAVY_PARTS = {
     "FATE_FLOW_TEST_XGBOOST": ("XGBOOST", "python", "_environment.py", "xgboost"),
     "FATE_FLOW_TEST_SPU": ("SPU", "python", "_environment.py", "spu"),
     "FATE_FLOW_TEST_RAY": ("RAY", "python", "_environment.py", "ray"),
-    "FATE_FLOW_TEST_KUBERNETES": ("KUBERNETES", "", "_kubernetes.py"),
 }
+KUBERNETES = {"FATE_FLOW_TEST_KUBERNETES": ("KUBERNETES", "", "_kubernetes.py")}
 BROWSER = {"FATE_FLOW_TEST_BROWSER": ("BROWSER", "", "_programs.py", "browser")}
 """Programs of others, by the variable that says to the tests where they are: what a banner calls them, the key in what
 the script prints (empty: all of it, as JSON), and the script that gets them."""
-HEAVY_TESTS = ("-n", "3", "--maxfail", "2", "-m", "heavy", "tests/heavy", "tests/integration", "tests/simulation")
+KUBERNETES_TESTS = ("tests/heavy/test_kubernetes.py",)
+HEAVY_TESTS = (
+    "-n", "3", "--maxfail", "2", "-m", "heavy", "--ignore", *KUBERNETES_TESTS,
+    "tests/heavy", "tests/integration", "tests/simulation",
+)  # fmt: skip
 """One process has the tests with FATE's components (tests/division.py). After two failures the rest is left out: each
 test might wait for its deadline."""
 SIDE_BY_SIDE = ("-n", "4", "-m", "not heavy")
@@ -139,6 +144,15 @@ def run_heavy(arguments: Sequence[str]) -> int:
         parts.add_to(environment, outcome)
         with _Checks(folder, environment, ()) as checks:
             return _run_tests(folder, environment, checks, outcome, arguments or [*HEAVY_TESTS, *_with_heavy_tests()])
+
+
+def run_kubernetes(arguments: Sequence[str]) -> int:
+    """Run the tests with a real API server of Kubernetes, which is built first; return the exit code."""
+    with _own_folder() as folder, _fetched(KUBERNETES) as parts:
+        environment, outcome = _environment(folder), Outcome()
+        parts.add_to(environment, outcome)
+        with _Checks(folder, environment, ()) as checks:
+            return _run_tests(folder, environment, checks, outcome, [*KUBERNETES_TESTS, *arguments])
 
 
 def _with_heavy_tests() -> list[str]:
@@ -435,7 +449,8 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, _interrupt)    # on this exception, pytest takes down its fixtures
     if arguments[:1] == ["--pytest"]:
         return _run_pytest(arguments[1:])
-    run = {"--fast": run_fast, "--heavy": run_heavy}.get(arguments[0] if arguments else "")
+    runs = {"--fast": run_fast, "--heavy": run_heavy, "--kubernetes": run_kubernetes}
+    run = runs.get(arguments[0] if arguments else "")
     try:
         return run(arguments[1:]) if run else run_all(arguments)
     except KeyboardInterrupt:

@@ -47,7 +47,7 @@ PODS = PodSettings("fate_flow", OWN, service_account="fate-flow-worker")
 def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKubernetes]:
     programs = os.environ.get("FATE_FLOW_TEST_KUBERNETES")
     if not programs:
-        pytest.skip("FATE_FLOW_TEST_KUBERNETES names no programs (bin/test --heavy builds them)")
+        pytest.skip("FATE_FLOW_TEST_KUBERNETES names no programs (bin/test --kubernetes builds them)")
     with running_kubernetes(json.loads(programs), tmp_path_factory.mktemp("kubernetes")) as found:
         yield found
 
