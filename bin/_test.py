@@ -127,7 +127,7 @@ class _Checks:
 
 
 def run_fast(arguments: Sequence[str]) -> int:
-    """Run all checks, and the tests that take less than a minute together; return the exit code."""
+    """Run all checks, and the tests of a developer's loop; return the exit code."""
     with _own_folder() as folder:
         environment = _environment(folder)
         with _Checks(folder, environment, CHECKS) as checks:

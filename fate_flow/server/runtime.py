@@ -28,6 +28,7 @@ from fate_flow.core.quotas.disk_space import text_for_parties
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.wire.v1.chunks import Chunk
 from fate_flow.core.wire.v1.envelope import headers, read_answer
+from fate_flow.core.wire.v1.job_answers import MOST_PLACES
 from fate_flow.core.wire.v1.paths import deliver_path
 from fate_flow.engines.local.program_user import PASSES
 from fate_flow.engines.local.programs import ConfiguredProgramPolicy
@@ -352,11 +353,11 @@ def wake_scheduler(wakeup: Wakeup) -> Wake:
 
 
 def _in_parts(notices: Sequence[CapacityNotice]) -> Iterator[list[CapacityNotice]]:
-    """Yield the notices in parts that a wake-up can carry; one notice names at most 50 engines."""
+    """Yield the notices in parts that a wake-up can carry."""
     part, engines = list[CapacityNotice](), 0
     for one in notices:
         engines += len(one.places)
-        if part and (len(part) == 16 or engines > 50):
+        if part and (len(part) == 16 or engines > MOST_PLACES):
             yield part
             part, engines = [], len(one.places)
         part.append(one)

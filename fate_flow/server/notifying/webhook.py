@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+import stat
 from collections.abc import Callable
 from functools import cached_property
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from fate_flow.components.base.regular_file import open_regular
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.notifications.rendering import Sender, webhook_body
 from fate_flow.core.notifications.standard_webhooks import read_secrets, signed_headers
@@ -18,6 +21,7 @@ from fate_flow.settings.notifications import Webhook
 from fate_flow.store.values import StoredNotification
 
 _GONE = 410
+_MOST_BYTES = 10_000         # of a file with a secret
 
 
 class WebhookSending:
@@ -29,9 +33,7 @@ class WebhookSending:
         self._connection: HTTPConnection | None = None
 
     def send(self, one: StoredNotification) -> Outcome:
-        body = webhook_body(
-            one.notification, self._sender, one.target.person, moment_of(one.notification.at)
-        )  # fmt: skip
+        body = webhook_body(one.notification, self._sender, one.target.person, moment_of(one.notification.at))
         try:
             secrets = read_secret_file(self._hook.secret_file, f"{self._name}.secret_file")
             return self._post(one.notification.id, body, secrets)
@@ -60,9 +62,8 @@ class WebhookSending:
             return SENT
         if 300 <= status < 400:
             return Outcome(f"HTTP status {status}: redirects are not followed")
-        return Outcome(
-            f"HTTP status {status}", is_final=status == _GONE, is_of_channel=status >= 500 or status == 429
-        )  # fmt: skip
+        is_of_channel = status >= 500 or status == 429
+        return Outcome(f"HTTP status {status}", is_final=status == _GONE, is_of_channel=is_of_channel)
 
     def _new_connection(self, host: str, port: int | None, scheme: str) -> HTTPConnection:
         if scheme == "http":          # of this machine alone
@@ -82,8 +83,8 @@ def read_secret_file(path: Path, name: str) -> tuple[bytes, ...]:
 def text_of_secret(path: Path, name: str) -> str:
     """Return the text of a file with a secret, which other users must not be able to read. Raise BadSettings."""
     try:
-        with path.open(encoding="utf-8") as file:
-            text, mode = file.read(10_000), path.stat().st_mode & 0o777
+        with open_regular(path) as file:
+            text, mode = file.read(_MOST_BYTES).decode("utf-8"), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
     except OSError as error:
         raise BadSettings(f"{name}: {path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

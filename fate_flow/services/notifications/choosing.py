@@ -34,10 +34,11 @@ def choose(context: Context, name: str, wanted: Sequence[str] | None) -> Choice:
     """Let this client be notified of these occasions alone; None: of all that the configuration gives. Raise
     Conflict, NotFound."""
     person = _person(context, name)
+    given = [one.value for one in _in_order(person.occasions)]
     for one in wanted or ():
-        if one not in {known.value for known in person.occasions}:
-            known = ", ".join(each.value for each in _in_order(person.occasions))
-            raise Conflict(f"events: {shown(one)} is not one of those that the configuration gives {name}: {known}")
+        if one not in given:
+            listed = ", ".join(given)
+            raise Conflict(f"events: {shown(one)} is not one of those that the configuration gives {name}: {listed}")
     occasions = None if wanted is None else frozenset(map(Occasion, wanted))
 
     def store() -> None:

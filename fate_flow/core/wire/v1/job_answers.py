@@ -16,7 +16,8 @@ STILL_ENDS = "still_ends"
 _APPROVAL = "approval"
 _LONGEST_APPROVAL = 700      # the longest message and name that a party accepts with an approval
 _LONGEST_REASON = 500
-_MOST_PLACES = 50
+MOST_PLACES = 50
+"""Engines that a message names, at most; a wake-up of the scheduler carries as many (server/runtime.py)."""
 _LONGEST_TAG = 20
 _LONGEST_LEASE = 1e9         # seconds; a longer lease is ignored
 
@@ -43,7 +44,7 @@ def places_data(places: Mapping[str, PlaceState], short_at: str = "") -> dict[st
 def places_in(data: object) -> dict[str, PlaceState]:
     """Return the engines that an answer or a notice names, by tag; what does not fit is left out."""
     places = data.get("places") if isinstance(data, Mapping) else None
-    given = places.items() if isinstance(places, Mapping) and len(places) <= _MOST_PLACES else ()
+    given = places.items() if isinstance(places, Mapping) and len(places) <= MOST_PLACES else ()
     found = {}
     for tag, one in given:
         asked, free = count_in(one, "asked"), count_in(one, "free")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from email import message_from_string
@@ -86,6 +87,15 @@ def test_a_secret_that_others_may_read_signs_nothing(secret: Path) -> None:
     with webhook_receiver() as hook:
         found = posted(hook.url, secret)
     assert found.error == f"hook.secret_file: {secret}: is of mode 0644, so other users could use the secret: chmod 600"
+    assert hook.got == []
+
+
+def test_a_secret_that_is_no_file_is_told_and_not_waited_for(secret: Path) -> None:
+    secret.unlink()
+    os.mkfifo(secret, 0o600)         # nobody ever writes into it
+    with webhook_receiver() as hook:
+        found = posted(hook.url, secret)
+    assert found.error == f"hook.secret_file: {secret}: cannot be read: Not a regular file"
     assert hook.got == []
 
 
