@@ -13,7 +13,7 @@ from flask import Response, request
 from fate_flow.api.workers.staged import staged_token
 from fate_flow.components.tables.table import Table
 from fate_flow.core.model.status import WorkerStatus
-from fate_flow.engines.local.worker import CLAIMED, EXIT, RUNNER, Started, Stop, write_atomically
+from fate_flow.engines.local.worker import CLAIMED, EXIT, RUNNER, Started
 from fate_flow.engines.staged.documents import INCOMING
 from fate_flow.engines.staged.places import PIN, TOKEN
 from tests.kit.engines.staged_host import KEY, SECRET, OtherHost, StagedServer, json_in
@@ -147,7 +147,7 @@ def test_of_two_agents_one_runs_the_worker(server: StagedServer, host: OtherHost
     assert other.run("w0") == 3
     assert "another runner has claimed this worker" in other.said()
     assert json_in(server.folder("w0") / CLAIMED) == claimed
-    server.workers.stop(server.worker("w0"), 5.0)
+    server.stops("w0")
     assert host.agents[0].wait(60) == 0
     end = json_in(server.folder("w0") / EXIT)
     assert (end["cause"], end["exit_code"]) == ("stopped", 7)
@@ -155,7 +155,7 @@ def test_of_two_agents_one_runs_the_worker(server: StagedServer, host: OtherHost
 
 def test_a_worker_that_the_server_gave_up_never_starts_elsewhere(server: StagedServer, host: OtherHost) -> None:
     server.orders_program("w0", sys.executable, "-c", WAITS)
-    write_atomically(server.folder("w0") / "stop.json", Stop(1.0).to_json())
+    server.stops("w0", 1.0)
     assert host.run("w0") == 3
     assert json_in(server.folder("w0") / EXIT)["cause"] == "stopped"
     assert not (server.folder("w0") / RUNNER).exists()

@@ -27,6 +27,7 @@ from fate_flow.core.model.program_scope import Program
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.engines.local.engine import LocalEngine
+from fate_flow.engines.local.worker import STOP, Stop, write_atomically
 from fate_flow.engines.staged.pinned import PinnedClient, ServerAt
 from fate_flow.engines.staged.places import ADDRESS, PIN, ROOT, TOKEN, WORKER
 from fate_flow.gateway.workers.tls import WorkerTls
@@ -106,6 +107,11 @@ class StagedServer:
         command = read_program({"command": list(argv), **parameters})
         program = Program(command, {}, (), "9999")
         self.orders(worker_id, "Command", {"command": list(argv), **parameters}, program=program)
+
+    def stops(self, worker_id: str, grace_seconds: float = 90.0) -> None:
+        """Ask the worker to end, as the server of another machine does: no signal to a process, and its agent hears of
+        it. `LocalEngine.stop` would find the runner here, which has no `stop.json` then and takes the order's grace."""
+        write_atomically(self.folder(worker_id) / STOP, Stop(grace_seconds).to_json())
 
     def has_table(self, name: str, rows: int) -> str:
         uri = format_uri(self.home / "data", "it", name)
