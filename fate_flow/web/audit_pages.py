@@ -6,12 +6,13 @@ from urllib.parse import urlencode
 
 from flask import Blueprint, Response, request
 
+from fate_flow.api.v1.jobs.list_arguments import day_in
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_job_id, check_party_id, shown
 from fate_flow.core.record.entry import OWN_LOG, Kind, log_with
 from fate_flow.store.views.board import MOST_SEARCHED
 from fate_flow.store.views.board_record import RecordSearch
-from fate_flow.web.board import Board, day_in
+from fate_flow.web.board import Board
 from fate_flow.web.pages import CALM
 from fate_flow.web.task_addresses import number
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from flask import Response, g, request
 
 from fate_flow.api.http.services import Services
 from fate_flow.core.access.client_roles import APPROVE, AUDIT, OPERATE, SUBMIT
-from fate_flow.core.model.errors import BadRequest, FlowError, JobNotFound, PermissionDenied
-from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.errors import FlowError, JobNotFound, PermissionDenied
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.services.context.documents import spec_in_row
 from fate_flow.store.values import Document
@@ -77,14 +74,3 @@ class Board:
                 self._specs = {}             # other threads read the one before
             self._specs[key] = found
         return found
-
-
-def day_in(given: Mapping[str, str], key: str) -> int:
-    """Return the beginning of a day (UTC) in milliseconds; 0 without one."""
-    text = given.get(key, "")
-    if not text:
-        return 0
-    try:
-        return int(datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp() * 1000)
-    except ValueError as error:
-        raise BadRequest(f"{key}: {shown(text)} is not a day as 2026-01-31") from error

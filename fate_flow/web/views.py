@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,16 +12,16 @@ from flask import Blueprint, Response, request
 
 from fate_flow.api.monitoring.peer_states import peers_of
 from fate_flow.api.v1.jobs.explain import explained, queued, recounted
-from fate_flow.core.model.errors import BadRequest
-from fate_flow.core.model.grammar import check_job_id, check_party_id, shown
+from fate_flow.api.v1.jobs.list_arguments import read_place, read_search, written_place
+from fate_flow.core.model.grammar import check_job_id
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.space import no_space
-from fate_flow.store.views.board import JobSearch, Place
+from fate_flow.store.views import board as board_lists
 from fate_flow.store.views.server_state import EngineUse
 from fate_flow.store.views.times.job_times import MOST_SHARES
 from fate_flow.store.views.times.usage import Reservation
-from fate_flow.web.board import Board, day_in
+from fate_flow.web.board import Board
 from fate_flow.web.charts.drawing import SIZES as SIZES_OF_CHARTS
 from fate_flow.web.charts.drawing import laid_out
 from fate_flow.web.charts.usage import DAY, end_of_quarters, usage_blocks, usage_of
@@ -28,12 +29,11 @@ from fate_flow.web.jobs.document_changes import changes
 from fate_flow.web.jobs.graph import MOST_DRAWN, nodes_of
 from fate_flow.web.jobs.timeline import PHASES, SIZES, timeline_of
 from fate_flow.web.jobs.whose_move import who_acts
-from fate_flow.web.pages import CALM, FRESH
+from fate_flow.web.pages import CALM, FRESH, HEADERS
 from fate_flow.web.partners import partners_of
 from fate_flow.web.task_addresses import number, page_number
 
-_FILTERS = ("status", "text", "party", "after", "before")
-_LONGEST_TEXT = 100
+_FILTERS = ("status", "text", "party", "person", "component", "after", "before")
 _QUEUE_PAGE = 50
 _MOST_EVIDENCE = 3
 _MINUTE = 60_000
@@ -43,6 +43,7 @@ def add_views(routes: Blueprint, board: Board) -> None:
     views = _Views(board)
     routes.get("/")(views.overview)
     routes.get("/jobs")(views.jobs)
+    routes.get("/jobs/count")(views.count)
     routes.get("/jobs/<job_id>")(views.job)
     routes.get("/jobs/<job_id>/history")(views.history)
     routes.get("/queue")(views.queue)
@@ -86,18 +87,26 @@ class _Views:
         return found, end, complete_from
 
     def jobs(self) -> Response:
-        search, before = _search(request.args), _place(request.args.get("from", ""))
-        found = self._queries.jobs(search, before)
-        kept = {key: value for key in _FILTERS if (value := request.args.get(key, ""))}
-        older = f"/board/jobs?{urlencode({**kept, 'from': _written(found.next)})}" if found.next else ""
+        search, before = read_search(request.args), read_place(request.args)
+        found, reviews = self._queries.jobs(search, before)
+        kept = {key: value for key in _FILTERS if (value := request.args.get(key, "").strip())}
+        following = written_place(found.next)
+        older = f"/board/jobs?{urlencode({**kept, 'from': following})}" if following else ""
         is_first = before is None
-        # A search in texts reads up to thousands of jobs: not again every few seconds for a page that nobody looks at.
-        poll = FRESH if is_first and not (search.text or search.party) else 0
+        # A search in rows reads up to thousands of jobs: not again every few seconds for a page that nobody looks at.
+        poll = FRESH if is_first and not search.reads_rows else 0
         return self._show(
-            "jobs.html", reviews=found.reviews, poll=poll, rows=found.rows, older=older,
-            is_cut=found.is_cut, kept=kept, statuses=[status.value for status in JobStatus], is_first=is_first,
-            command=_list_command(search),
+            "jobs.html", reviews=reviews, poll=poll, found=found, rows=found.rows, older=older,
+            kept=kept, statuses=[status.value for status in JobStatus], is_first=is_first,
+            most_searched=board_lists.MOST_SEARCHED, counting=f"/board/jobs/count?{urlencode(kept)}",
+            command=_list_command(kept),
         )  # fmt: skip
+
+    def count(self) -> Response:
+        """Count on: what the page of jobs asks, one piece after the other, when somebody wants to know how many."""
+        found = self._queries.count_jobs(read_search(request.args), read_place(request.args))
+        data = {"count": found.count, "looked_at": found.looked_at, "next": written_place(found.next)}
+        return Response(json.dumps(data), mimetype="application/json", headers=HEADERS)
 
     def queue(self) -> Response:
         at = page_number(request.args)
@@ -155,35 +164,8 @@ class _Views:
         )  # fmt: skip
 
 
-def _search(given: Mapping[str, str]) -> JobSearch:
-    """Return what the filters of the list mean. Raise BadRequest."""
-    status, text, party = given.get("status", ""), given.get("text", "").strip(), given.get("party", "").strip()
-    if status and status not in {one.value for one in JobStatus}:
-        raise BadRequest(f"status: {shown(status)} is not a status of a job")
-    if len(text) > _LONGEST_TEXT or not text.isprintable():
-        raise BadRequest(f"text: is longer than {_LONGEST_TEXT} characters, or not printable")
-    return JobSearch(
-        status, text, check_party_id(party, "party") if party else "", day_in(given, "after"), day_in(given, "before")
-    )
-
-
-def _place(text: str) -> Place | None:
-    """Read from where a list goes on. Raise BadRequest."""
-    if not text:
-        return None
-    parts = text.split("-")
-    if len(parts) != 4 or not (parts[0].isascii() and parts[0].isdigit() and len(parts[0]) < 16):
-        raise BadRequest("from: is not what this board writes into its links")
-    return Place(int(parts[0]), parts[1], parts[2], parts[3])
-
-
-def _written(place: Place) -> str:
-    return f"{place.create_time}-{place.job_id}-{place.role}-{place.party_id}"
-
-
-def _list_command(search: JobSearch) -> str:
-    options = [f"--status {search.status}"] if search.status else []
-    return " ".join(["flow job query", *options]) if options else "flow job list"
+def _list_command(kept: Mapping[str, str]) -> str:
+    return " ".join(["flow job list", *(f"--{key} {quote(value)}" for key, value in kept.items())])
 
 
 def _parameters(spec: JobSpec | None) -> Sequence[Mapping[str, Any]]:

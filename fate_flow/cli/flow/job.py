@@ -19,6 +19,7 @@ from fate_flow.cli.console.wording import party_name, short_digest
 from fate_flow.cli.input import options
 from fate_flow.cli.input.options import given, with_client
 from fate_flow.cli.input.submit_files import overlaid, read_text, submission
+from fate_flow.cli.output.job_count import counted_jobs, print_number
 from fate_flow.cli.output.job_output import follow_job_output
 from fate_flow.cli.output.lists import is_for_people, print_jobs, print_outputs, show_as
 from fate_flow.cli.output.unpacked import downloaded, fetch_file, fetch_folder, folder_in
@@ -110,15 +111,39 @@ def schema() -> None:
 
 @job.command("list")
 @options.limit()
-@options.page()
+@click.option("--text", help="A part of the name or the notes, or the beginning of the id.")
+@options.status()
+@click.option("--party", help="Id of a party that takes part.")
+@click.option("--person", help="Who has submitted, approved, rejected or held it at this party.")
+@click.option("--component", help="A task of the job, or the component that it runs.")
+@click.option("--after", metavar="DAY", help="Created on this day (UTC) or later, as 2026-01-31.")
+@click.option("--before", metavar="DAY", help="Created before this day (UTC).")
+@click.option("--from", "place", metavar="PLACE", help="Go on from the place that the page before has named.")
+@click.option("--count", "is_count", is_flag=True, help="Only count them, all that fit.")
+@click.option("--page", type=int, help="Page number, from 1, of all jobs; not with the options above but --limit.")
 @options.form()
 @with_client
-def list_jobs(client: Client, as_json: bool | None, **body: Any) -> None:
-    """List the newest jobs of this party.
+def list_jobs(
+    client: Client, as_json: bool | None, limit: int, page: int | None, place: str | None, is_count: bool, **wanted: Any
+) -> None:
+    """List the newest jobs of this party that match all given options.
 
-    Example: flow job list -l 30 --page 2
+    One request looks at a bounded number of jobs; the end of the list says how to go on.
+
+    \b
+    Example: flow job list -l 30
+             flow job list --status failed --party 10000 --after 2026-11-01
+             flow job list --person ann --count
     """
-    show_as(client.post("job/list/job", given(body)), as_json, print_jobs)
+    wanted = given({**wanted, "from": place})
+    if page is not None:
+        if wanted or is_count:
+            raise click.UsageError("--page: is a page of all jobs; with other options the list goes on by --from")
+        show_as(client.post("job/list/job", {"limit": limit, "page": page}), as_json, print_jobs)
+    elif is_count:
+        print_number(counted_jobs(client, wanted), as_json)
+    else:
+        show_as(client.post("job/search", {**wanted, "limit": limit}), as_json, print_jobs)
 
 
 @job.command()

@@ -51,6 +51,9 @@ def print_jobs(data: Any) -> None:
     rows = list(map(unprefixed, data["jobs"] if isinstance(data, Mapping) else data))
     _print_count(len(rows), data, "job")
     print_table(_JOBS, map(_job, rows))
+    if isinstance(data, Mapping) and (place := data.get("next")):
+        older = "as many were looked at as one request may, older ones may fit, too" if data.get("is_cut") else "older"
+        click.echo(one_line(f"{older}: --from {place}"))
 
 
 def print_tasks(data: Any) -> None:
@@ -75,8 +78,10 @@ def print_outputs(rows: Sequence[Row]) -> None:
 
 def _print_count(shown: int, data: Any, what: str) -> None:
     count = data.get("count") if isinstance(data, Mapping) else None
-    of = "" if count is None or count == shown else f"{shown} of "
-    click.echo(f"{of}{counted(shown if count is None else count, what)}")
+    is_more = isinstance(data, Mapping) and data.get("is_counted") is False
+    of = "" if count is None or (count == shown and not is_more) else f"{shown} of "
+    more = "at least " if is_more else ""
+    click.echo(f"{of}{more}{counted(shown if count is None else count, what)}{' (--count: all)' if is_more else ''}")
 
 
 def unprefixed(row: Row) -> Row:

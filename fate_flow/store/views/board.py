@@ -1,7 +1,6 @@
 """The queries of the board. Each page costs a fixed number of queries, whatever has ended here before.
 
-Lists are paged by the key of their last row and not counted: counting a history costs as much as the history is long.
-A search for a text looks at a bounded number of jobs, and says how far it has looked.
+Counting a history costs as much as the history is long; `job_search.py` says how the list of jobs is counted.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from fate_flow.store.database.models import JobRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import IN_QUEUE, waiting_here
 from fate_flow.store.sql.store import SqlTransaction
-from fate_flow.store.views.columns import Row, column_of, read_rows, rows_from
+from fate_flow.store.views.columns import Row, column_of, rows_from
 from fate_flow.store.views.server_state import EngineUse, engines_in_use
 
 PAGE = 50
@@ -42,35 +41,6 @@ JOB_FIELDS = (
 
 
 @dataclass(frozen=True)
-class JobSearch:
-    """Which jobs a list has; empty: all."""
-
-    status: str = ""
-    text: str = ""               # a part of the name or the notes, or the beginning of the id
-    party: str = ""              # the id of a party that takes part
-    after: int = 0               # created at this time or later, in milliseconds
-    before: int = 0              # created before it
-
-
-@dataclass(frozen=True)
-class Place:
-    """The key of a row in a list by age."""
-
-    create_time: int
-    job_id: str
-    role: str
-    party_id: str
-
-
-@dataclass(frozen=True)
-class JobsPage:
-    rows: list[Row]
-    next: Place | None           # from where the next page goes on; None: that was all
-    is_cut: bool                 # the search has looked at as many jobs as one request may
-    reviews: int                 # jobs that this party has to approve
-
-
-@dataclass(frozen=True)
 class Overview:
     steady: int
     seats: dict[tuple[str, str], int]        # unfinished jobs by role and status
@@ -82,42 +52,6 @@ class Overview:
     hold: Hold | None
     evidence: tuple[Evidence, ...]          # of other parties' logs that do not fit together
     reviews: int
-
-
-def jobs_page(search: JobSearch, before: Place | None) -> JobsPage:
-    """Return a page of jobs, newest first, that are older than the place."""
-    where = JobRow.f_tag != SUBMIT_FAILED
-    if search.status:
-        where &= JobRow.f_status == search.status
-    if search.after:
-        where &= JobRow.f_create_time >= search.after
-    if search.before:
-        where &= JobRow.f_create_time < search.before
-    if before is not None:
-        where &= _is_behind(before)
-    if not search.text and not search.party:
-        rows = _newest(JobRow.select(*_columns()).where(where), PAGE + 1)
-        return JobsPage(rows[:PAGE], _place(rows[PAGE - 1]) if len(rows) > PAGE else None, False, count_reviews())
-    keys = _ordered(JobRow.select(*_KEY).where(where)).limit(MOST_SEARCHED)
-    chosen = keys.alias("chosen")
-    row = JobRow.alias("found")
-    same = (row.f_job_id == chosen.c.f_job_id) & (row.f_role == chosen.c.f_role)
-    same &= row.f_party_id == chosen.c.f_party_id
-    query = row.select(*(getattr(row, f"f_{name}") for name in JOB_FIELDS)).join(chosen, on=same)
-    query = query.where(_has_text(row, search)).order_by(
-        row.f_create_time.desc(), row.f_job_id.desc(), row.f_role.desc(), row.f_party_id.desc()
-    )
-    rows = read_rows(query.limit(PAGE + 1), JobRow, JOB_FIELDS)
-    if len(rows) > PAGE:
-        return JobsPage(rows[:PAGE], _place(rows[PAGE - 1]), False, count_reviews())
-    last = _last_of(where)
-    return JobsPage(rows, last, last is not None, count_reviews())
-
-
-def _last_of(where: Any) -> Place | None:
-    """Return the last place that a search looks at; None if there are no more jobs than it looks at."""
-    query = _ordered(JobRow.select(*_KEY).where(where)).offset(MOST_SEARCHED - 1).limit(1)
-    return next((Place(created, job_id, role, party) for created, job_id, role, party in query.tuples()), None)
 
 
 def overview(tx: SqlTransaction) -> Overview:
@@ -154,49 +88,6 @@ _KEY = (JobRow.f_create_time, JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id)
 
 def _columns() -> list[Any]:
     return [column_of(JobRow, name) for name in JOB_FIELDS]
-
-
-def _ordered(query: Any) -> Any:
-    return query.order_by(*(one.desc() for one in _KEY))
-
-
-def _newest(query: Any, limit: int) -> list[Row]:
-    return read_rows(_ordered(query).limit(limit), JobRow, JOB_FIELDS)
-
-
-def _is_behind(place: Place) -> Any:
-    created, job_id, role, party_id = _KEY
-    same_time, same_job = created == place.create_time, job_id == place.job_id
-    inside = (role < place.role) | ((role == place.role) & (party_id < place.party_id))
-    # The first condition is what an index can use.
-    return (created <= place.create_time) & (
-        (created < place.create_time) | (same_time & ((job_id < place.job_id) | (same_job & inside)))
-    )
-
-
-def _place(row: Row) -> Place:
-    return Place(row["create_time"], row["job_id"], row["role"], row["party_id"])
-
-
-def _has_text(row: Any, search: JobSearch) -> Any:
-    where = None
-    if search.text:
-        where = row.f_name.contains(search.text) | row.f_description.contains(search.text)
-        where |= row.f_job_id.startswith(search.text)
-    if search.party:
-        takes_part = _names_party(row, search.party)
-        where = takes_part if where is None else where & takes_part
-    return where
-
-
-def _names_party(row: Any, party_id: str) -> Any:
-    """Return whether the id stands in the lists of parties as a whole number, and not within a longer one."""
-    around = [("[", "]"), ("[", ","), (" ", ","), (" ", "]"), (",", ","), (",", "]")]
-    found = None
-    for before, after in around:
-        one = row.f_roles.contains(f"{before}{party_id}{after}")
-        found = one if found is None else found | one
-    return found
 
 
 def _waiting() -> list[Row]:

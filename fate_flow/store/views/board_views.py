@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from fate_flow.core.model.job import TaskKey
 from fate_flow.store.values import Document, Metric
-from fate_flow.store.views.board import JobSearch, JobsPage, Overview, Place, count_reviews, jobs_page, overview
+from fate_flow.store.views.board import Overview, count_reviews, overview
 from fate_flow.store.views.board_approvals import ApprovedBefore, approved_before
 from fate_flow.store.views.board_record import RecordPage, RecordSearch, record_page
 from fate_flow.store.views.board_tables import TableDetails, TablesPage, table_details, tables_page
@@ -16,11 +19,13 @@ from fate_flow.store.views.board_task import (
     share_details,
     task_shares,
 )
+from fate_flow.store.views.job_search import CountedPiece, JobSearch, JobsPage, Place, count_piece, jobs_page
 from fate_flow.store.views.metrics import joined
 from fate_flow.store.views.read_only import ReadOnly, read_again
 from fate_flow.store.views.snapshots import JobSnapshot, snapshot_of
 from fate_flow.store.views.times.job_times import JobTimes, job_times
 from fate_flow.store.views.times.usage import Reservation, reservations_since
+from fate_flow.store.views.wait_reasons import WAIT_FIELDS, with_wait_reasons
 
 
 class BoardViews(ReadOnly):
@@ -41,10 +46,23 @@ class BoardViews(ReadOnly):
             return job_times(tx, job_id, page, after), count_reviews()
 
     @read_again
-    def jobs(self, search: JobSearch, before: Place | None) -> JobsPage:
-        """Return a page of the board's list of jobs."""
+    def jobs(self, search: JobSearch, before: Place | None) -> tuple[JobsPage, int]:
+        """Return a page of the board's list of jobs, and the number of jobs that this party has to approve."""
         with self._reading():
-            return jobs_page(search, before)
+            return jobs_page(search, before), count_reviews()
+
+    @read_again
+    def jobs_found(self, search: JobSearch, before: Place | None, limit: int, fields: Sequence[str]) -> JobsPage:
+        """Return a page of jobs with these fields, newest first, that wait reasons belong to (`WAIT_FIELDS`)."""
+        with self._reading() as tx:
+            found = jobs_page(search, before, limit, tuple(dict.fromkeys((*fields, *WAIT_FIELDS))))
+            return replace(found, rows=with_wait_reasons(tx, found.rows))
+
+    @read_again
+    def count_jobs(self, search: JobSearch, before: Place | None) -> CountedPiece:
+        """Count jobs that fit among the newest ones behind the place: as many as one request may look at."""
+        with self._reading():
+            return count_piece(search, before)
 
     @read_again
     def overview(self) -> Overview:

@@ -118,6 +118,32 @@
     if (question && !window.confirm(question)) event.preventDefault();
   });
 
+  // The number of all jobs that fit: counted by one short request after the other, so none holds the server for long.
+  async function count(address, shown) {
+    let [sum, seen, next] = [0, 0, ""];
+    try {
+      do {
+        const from = next ? `${address.includes("=") ? "&" : ""}from=${encodeURIComponent(next)}` : "";
+        const response = await fetch(address + from, { cache: "no-store", credentials: "same-origin" });
+        if (!response.ok) throw new Error(`HTTP ${response.status}`);
+        const piece = await response.json();
+        [sum, seen, next] = [sum + piece.count, seen + piece.looked_at, piece.next];
+        const jobs = `${sum.toLocaleString("en")} ${sum === 1 ? "job fits" : "jobs fit"}`;
+        shown.textContent = next ? `${jobs} of the newest ${seen.toLocaleString("en")}, counting on …` : `${jobs} in all`;
+      } while (next);
+    } catch {
+      shown.textContent += " The server does not answer: try again.";
+    }
+  }
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target;
+    if (button.id !== "count" || button.disabled) return;
+    button.disabled = true;
+    await count(button.dataset.address, document.getElementById("counted"));
+    button.disabled = false;
+  });
+
   // A link that FATE's clients print: /index.html#/dashboard?job_id=...
   const old = /[?&]job_id=([0-9]{14,25})(?:&|$)/.exec(location.hash);
   if (old) location.replace(`/board/jobs/${old[1]}`);

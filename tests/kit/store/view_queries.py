@@ -13,8 +13,8 @@ from fate_flow.api.v1.rendering.task import LISTED_TASK, TASK
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.store.values import Document
-from fate_flow.store.views.board import JobSearch, Place
 from fate_flow.store.views.board_record import RecordSearch
+from fate_flow.store.views.job_search import JobSearch, Place
 from fate_flow.store.views.lists import JobQuery, Page
 from fate_flow.store.views.views import Views
 
@@ -45,6 +45,12 @@ def _board(job_id: str, key: TaskKey, partner: str, created: int) -> Mapping[str
         "board, jobs by an id": lambda views: views.board.jobs(JobSearch(text=job_id), None),
         "board, jobs of a partner": lambda views: views.board.jobs(JobSearch(party=partner), None),
         "board, jobs of a party that is in none": lambda views: views.board.jobs(JobSearch(party="31415"), None),
+        "board, jobs of a person that none is of": lambda views: views.board.jobs(JobSearch(person="nobody"), None),
+        "board, jobs of a component that none has": lambda views: views.board.jobs(JobSearch(component="none"), None),
+        "board, counting on": lambda views: views.board.count_jobs(JobSearch(), None),
+        "board, counting jobs that failed": lambda views: views.board.count_jobs(JobSearch(status="failed"), None),
+        "board, counting jobs of a partner": lambda views: views.board.count_jobs(JobSearch(party=partner), None),
+        "job list of flow": lambda views: views.board.jobs_found(JobSearch(), None, 10, tuple(LISTED_JOB)),
         "board, a job": lambda views: views.board.job(job_id),
         "board, a task": lambda views: views.board.task(job_id, key.name),
         "board, a share of a task": lambda views: views.board.share(key),

@@ -136,7 +136,7 @@ def test_a_completion_script_is_printed(shell):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("text", "completed"), [
-    ("flow job su", ["plain,submit"]), ("flow job list --t", ["plain,--table"]),
+    ("flow job su", ["plain,submit"]), ("flow job list --ta", ["plain,--table"]),
     ("flow job query -s st", ["plain,stopping"]), ("flow data upload -c upl", ["file,upl"]),
 ])  # fmt: skip
 def test_a_shell_completes_commands_options_and_values(text, completed):
@@ -233,7 +233,7 @@ def test_a_configuration_that_went_away_is_named(tmp_path):
 
 def test_the_environment_may_name_the_server(stub):
     assert run("job", "list", env={"FATE_FLOW_SERVER": stub.url + "/"}).exit_code == 0
-    assert stub.last.path == "/v1/job/list/job"
+    assert stub.last.path == "/v1/job/search"
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:9380", "localhost", "ftp://a", "http://", "http://a:99999", "http://[::1"])

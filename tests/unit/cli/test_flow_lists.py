@@ -45,6 +45,14 @@ LISTS = {
         "43 guest-9999 waiting 2nd in the queue",
         "44 guest-9999 success 1 h 02 min",
     ]),
+    "job list, not counted": (
+        ("job", "list"), {"jobs": [DONE], "count": 1, "is_counted": False, "is_cut": True, "next": "1-2-guest-3"}, [
+            "1 of at least 1 job (--count: all)",
+            "job name party status created took why",
+            "44 guest-9999 success 1 h 02 min",
+            "as many were looked at as one request may, older ones may fit, too: --from 1-2-guest-3",
+        ],
+    ),
     "job query": (("job", "query", *J), [prefixed(JOB)], [
         "1 job",
         "job name party status created took why",

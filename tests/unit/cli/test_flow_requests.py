@@ -15,7 +15,12 @@ TABLE = ("-n", "demo", "-t", "site_a")
 TABLE_BODY = {"namespace": "demo", "table_name": "site_a"}
 
 COMMANDS = [
-    (("job", "list"), "job/list/job", {"limit": 10}),
+    (("job", "list"), "job/search", {"limit": 10}),
+    (("job", "list", "--text", "a b", "-s", "failed", "--party", "10000", "--person", "ann", "--component", "toy_0",
+      "--after", "2026-01-31", "--before", "2026-02-01", "--from", "1-2-guest-3"), "job/search", {
+        "limit": 10, "text": "a b", "status": "failed", "party": "10000", "person": "ann", "component": "toy_0",
+        "after": "2026-01-31", "before": "2026-02-01", "from": "1-2-guest-3",
+    }),
     (("job", "list", "-l", "3", "--page", "4"), "job/list/job", {"limit": 3, "page": 4}),
     (("job", "query"), "job/query", {}),
     (("job", "query", *J, "-r", "host", "-p", "10000", "-s", "waiting"), "job/query",
@@ -119,6 +124,15 @@ def test_an_approval_is_of_the_document_that_the_job_had_when_it_was_printed(flo
     flow("job", "approve", *J, "--by", "ann", "--digest", "0b" * 16)
     assert [one.path for one in stub.asked[2:]] == ["/v1/job/approve"]
     assert stub.last.json["digest"] == "0b" * 16
+
+
+def test_jobs_are_counted_by_one_request_after_the_other(flow, stub):
+    stub.answers(*({"retcode": 0, "retmsg": "success", "data": {"count": 3, "looked_at": 9, "next": place}}
+                   for place in ("1-2-guest-3", None)))  # fmt: skip
+    assert json.loads(flow("job", "list", "-s", "failed", "--count").stdout) == {"count": 6}
+    assert [one.json for one in stub.asked] == [{"status": "failed"}, {"status": "failed", "from": "1-2-guest-3"}]
+    assert flow("job", "list", "--page", "2", "--text", "x").exit_code == 2
+    assert len(stub.asked) == 2
 
 
 def test_cleaning_the_queue_sends_no_body_at_all(flow, stub):

@@ -15,6 +15,7 @@ import fate_flow.store.views.board_approvals as board_approvals
 import fate_flow.store.views.board_record as board_record
 import fate_flow.store.views.board_tables as board_tables
 import fate_flow.store.views.count_cache as count_cache
+import fate_flow.store.views.job_search as job_search
 from fate_flow.store.database.models import MODELS
 from fate_flow.store.views.board_record import RecordSearch
 from fate_flow.store.views.views import Views
@@ -71,6 +72,8 @@ def _searches_few(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (board, board_approvals, board_record, board_tables):
         monkeypatch.setattr(module, "MOST_SEARCHED", _SEARCHED)
     monkeypatch.setattr(board, "_ENDED_LATELY", _SEARCHED)
+    monkeypatch.setattr(job_search, "MOST_COUNTED", _SEARCHED)
+    monkeypatch.setattr(job_search, "COUNTED_AT_ONCE", _SEARCHED)
     monkeypatch.setattr(count_cache, "SETTLED", 10_000)
     monkeypatch.setattr(count_cache, "BUCKET_ROWS", _SEARCHED)
 

@@ -14,8 +14,10 @@ from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.documents import digest_of
-from fate_flow.store.values import Document
+from fate_flow.store.values import Document, Submission
+from fate_flow.store.views import board, job_search
 from fate_flow.store.views.board import PAGE
+from fate_flow.store.views.job_search import MOST_COUNTED
 from fate_flow.web.jobs.graph import MOST_DRAWN
 from fate_flow.web.pages import STATIC
 from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
@@ -148,7 +150,8 @@ def test_a_list_reads_no_documents_and_counts_no_history(browser: Browser, jobs:
             browser.get(path)
         assert not re.search(r"f_dsl|f_runtime_conf|f_component_parameters", " ".join(queries)), path
         for one in queries:
-            assert "COUNT(" not in one or "f_approval" in one or "f_status" in one, (path, one)
+            is_bounded = "f_approval" in one or "f_status" in one or f"LIMIT {MOST_COUNTED + 1}" in one
+            assert "COUNT(" not in one or is_bounded, (path, one)
 
 
 def test_a_page_that_has_not_changed_is_not_sent_again(browser: Browser, jobs: Mapping[str, str]) -> None:
@@ -186,6 +189,35 @@ def test_the_list_goes_on_from_its_last_row(browser: Browser) -> None:
     assert not [one for one in second.tags if one.attributes.get("rel") == "next"]
 
 
+def test_no_list_is_cut_without_its_total(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(PAGE + 3):
+        browser.world.add_job(status=JobStatus.FAILED if number % 3 else JobStatus.WAITING)
+    assert f"{PAGE} of {PAGE + 3} jobs, newest first; there are older ones" in browser.page("/board/jobs").readable
+    assert f"{2 * (PAGE + 3) // 3} jobs, newest first" in browser.page("/board/jobs?status=failed").readable
+    monkeypatch.setattr(job_search, "MOST_COUNTED", PAGE + 1)
+    monkeypatch.setattr(job_search, "COUNTED_AT_ONCE", 20)
+    monkeypatch.setattr(board, "MOST_SEARCHED", 25)
+    page = browser.page("/board/jobs?before=2030-01-01")
+    assert f"{PAGE} of more than {PAGE + 1} jobs" in page.readable
+    assert _counted(browser, page) == [13, 20, 20]
+    page = browser.page("/board/jobs?party=10000")
+    assert "25 jobs, newest first; there are older ones" in page.readable
+    assert "has looked at 25 jobs. Older ones may fit, too." in page.readable
+    assert _counted(browser, page) == [3, 25, 25]
+
+
+def _counted(browser: Browser, page: Page) -> list[int]:
+    """What each request counts that the script of the page makes, sorted."""
+    [address] = [str(one.attributes["data-address"]) for one in page.tags if one.attributes.get("id") == "count"]
+    pieces, following = [], ""
+    while following is not None:
+        piece = browser.get(f"{address}&from={following}").get_json()
+        pieces.append(piece["count"])
+        assert piece["count"] <= piece["looked_at"] <= 25
+        following = piece["next"]
+    return sorted(pieces)
+
+
 def _listed(page: Page) -> list[str]:
     ids = (str(one.attributes.get("id", "")) for one in page.tags if one.name == "tr")
     return [one.split("-")[1] for one in ids if one.startswith("job-")]
@@ -199,12 +231,20 @@ def test_a_list_shows_what_is_asked_for(browser: Browser) -> None:
         "text=credit": {credit}, f"text={other[:21]}": {other}, "status=failed": {other}, "party=10000": {credit},
         "party=10001": {other}, "party=1000": set(), "text=credit&status=failed": set(),
         "after=2023-11-14": {credit, other}, "before=2023-11-14": set(), "text=%25": set(),
+        "component=toy_0": {credit}, "component=Toy": {credit}, "component=toy": set(), "person=ann": {other},
+        "person=ben": {credit}, "person=ben&component=toy_0": {credit}, "person=an": set(), "person=owner": {other},
     }  # fmt: skip
+    world.add_task(credit)
+    world.write("t_task", {"f_job_id": credit}, f_component_module="Toy")
+    world.write("t_job", {"f_job_id": other}, f_approval_by="owner (ann)")
+    with world.store.transaction() as tx:
+        tx.begin_submission(Submission("r", credit, "d", by="ben"), START)
     assert {query: set(_listed(browser.page(f"/board/jobs?{query}"))) for query in expected} == expected
 
 
 @pytest.mark.parametrize("query", [
     "status=odd", "party=x", "after=yesterday", "from=1", "from=a-b-c-d", f"text={'x' * 101}", "text=%00",
+    f"person={'x' * 101}", "component=%00",
 ])  # fmt: skip
 def test_an_odd_filter_is_refused_by_its_name(browser: Browser, query: str) -> None:
     assert f"{query.partition('=')[0]}:" in browser.page(f"/board/jobs?{query}", 400).readable

@@ -34,6 +34,7 @@ from fate_flow.api.http.declared import (
     described,
     one_of,
     one_or_several,
+    or_null,
 )
 from fate_flow.api.http.file_routes import file_follows
 from fate_flow.api.http.paths import check_paths
@@ -54,7 +55,18 @@ from fate_flow.api.v1.jobs.explain import REFUSES, explained, needs_spec, previe
 from fate_flow.api.v1.jobs.filters import filter_schemas, read_filters
 from fate_flow.api.v1.jobs.history import federated_history
 from fate_flow.api.v1.jobs.job_log import logs_of
-from fate_flow.api.v1.jobs.list_arguments import BAD_FILTER, PAGE, PART, read_choices, read_page, read_part
+from fate_flow.api.v1.jobs.list_arguments import (
+    BAD_FILTER,
+    PAGE,
+    PART,
+    SEARCH,
+    read_choices,
+    read_page,
+    read_part,
+    read_place,
+    read_search,
+    written_place,
+)
 from fate_flow.api.v1.jobs.queue import AUTHOR, MESSAGE, read_author, read_message
 from fate_flow.api.v1.jobs.rerun import rerun_at_initiator
 from fate_flow.api.v1.jobs.submission import (
@@ -88,6 +100,7 @@ from fate_flow.services.context.documents import spec_in_row
 from fate_flow.services.context.space import no_space
 from fate_flow.services.use_cases.jobs import STOPS
 from fate_flow.services.workers.placement import request_at
+from fate_flow.store.views.board import MOST_SEARCHED
 from fate_flow.store.views.lists import MOST_ROWS, JobQuery
 
 _STATUSES = frozenset(status.value for status in JobStatus)
@@ -95,6 +108,8 @@ _STATUSES = frozenset(status.value for status in JobStatus)
 
 _PRIORITY: Arguments = {"priority": whole("Higher ones first.", -MOST_PRIORITY, MOST_PRIORITY)}
 _FROM = {**COMPONENT_NAME, "pattern": f"^$|{COMPONENT_NAME['pattern']}"}
+_NEXT = or_null(described(TEXT, "From where the next request goes on; null: that was all."))
+_JOBS_FOUND = 10
 _JOBS: Arguments = {
     **dict.fromkeys(("job_id", "description", "party_id", "partner"), PART),
     "role": one_or_several(one_of(ROLES)),
@@ -110,6 +125,8 @@ def blueprint(services: Services) -> Blueprint:
         "/validate": routes.validate,
         "/query": routes.query,
         "/list/job": routes.list_jobs,
+        "/search": routes.search,
+        "/search/count": routes.count_found,
         "/stop": routes.stop,
         "/rerun": routes.rerun,
         "/resume": routes.resume,
@@ -318,6 +335,35 @@ class _JobRoutes:
         rows, count = self._views.job_list(job.LISTED_JOB, query, read_page(body, newest_first=True))
         listed = with_conditions_of_jobs(self._context, rows)
         return ok({"jobs": list(map(job.rendered_in_list, listed)), "count": count})
+
+    @declared(
+        "List the newest jobs that match all words, from a place on; a request looks at a bounded number of jobs.",
+        READ,
+        takes={**SEARCH, "limit": whole("Number of jobs.", 1, MOST_ROWS, default=_JOBS_FOUND)},
+        data=an_object({
+            "jobs": a_list(job.LISTED_JOB_SCHEMA), "count": described(COUNT, "Of all pages."),
+            "is_counted": described(YES_NO, "false: there are more than `count`, or there may be."), "next": _NEXT,
+            "is_cut": described(YES_NO, f"{MOST_SEARCHED} jobs were looked at; `next` leads to older ones."),
+        }),
+    )  # fmt: skip
+    def search(self) -> Response:
+        body = arguments()
+        limit = min(read_whole(body, "limit", _JOBS_FOUND), MOST_ROWS) or MOST_ROWS
+        found = self._views.board.jobs_found(read_search(body), read_place(body), limit, tuple(job.LISTED_JOB))
+        listed = with_conditions_of_jobs(self._context, found.rows)
+        return ok({
+            "jobs": list(map(job.rendered_in_list, listed)), "count": found.count, "is_counted": found.is_counted,
+            "next": written_place(found.next), "is_cut": found.is_cut,
+        })  # fmt: skip
+
+    @declared(
+        "Show how many jobs match all words, of those that one request may look at; `next` leads to the others.", READ,
+        takes=SEARCH, data=an_object({"count": COUNT, "looked_at": COUNT, "next": _NEXT}),
+    )
+    def count_found(self) -> Response:
+        body = arguments()
+        found = self._views.board.count_jobs(read_search(body), read_place(body))
+        return ok({"count": found.count, "looked_at": found.looked_at, "next": written_place(found.next)})
 
     @declared("Explain the state of a job, in text and numbers.", READ, needs=JOB, data=EXPLAINED)
     def explain(self) -> Response:

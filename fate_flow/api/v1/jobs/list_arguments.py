@@ -1,14 +1,20 @@
-"""The arguments of lists of jobs and tasks: the order, the page, and what a list shows; filters are in `filters.py`."""
+"""The arguments of lists of jobs and tasks: the order, the page, and what a list shows; filters are in `filters.py`.
+
+A search of jobs is read here for clients, and for the board, whose addresses have the same words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 from fate_flow.api.http.arguments import MOST_WHOLE, Body, read_text, read_whole, whole
-from fate_flow.api.http.declared import Arguments, Schema, one_of
+from fate_flow.api.http.declared import Arguments, Schema, described, one_of
 from fate_flow.api.v1.envelope import HttpError
 from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.grammar import check_party_id, check_text, shown
+from fate_flow.core.model.status import JobStatus
+from fate_flow.store.views.job_search import JobSearch, Place
 from fate_flow.store.views.lists import MOST_ROWS, Page
 
 T = TypeVar("T")
@@ -23,6 +29,23 @@ PAGE: Arguments = {
 }
 PART: Schema = {
     "type": ["string", "integer"], "minimum": -MOST_WHOLE, "maximum": MOST_WHOLE, "description": "A part of the value."
+}  # fmt: skip
+LONGEST_TEXT = 100
+_STATUSES = frozenset(status.value for status in JobStatus)
+_SEARCHED: Schema = {"type": "string", "maxLength": LONGEST_TEXT, "format": "printable"}
+_DAY: Schema = {"type": "string", "format": "day", "pattern": "^([0-9]{4}-[0-9]{2}-[0-9]{2})?$"}
+SEARCH: Arguments = {
+    "text": described(_SEARCHED, "A part of the name or the notes, or the beginning of the id."),
+    "status": one_of({"", *_STATUSES}),
+    "party": {"type": "string", "pattern": "^([0-9]{1,10})?$", "description": "A party that takes part."},
+    "person": described(_SEARCHED, "Who has submitted, approved, rejected or held it at this party."),
+    "component": described(_SEARCHED, "A task of the job, or the component that it runs."),
+    "after": described(_DAY, "Created on this day (UTC) or later."),
+    "before": described(_DAY, "Created before this day (UTC)."),
+    "from": {
+        "type": "string", "format": "place", "pattern": "^([0-9]{1,15}(-[^-]+){3})?$",
+        "description": "Where the list goes on: `next` of the answer before.",
+    },
 }  # fmt: skip
 BAD_FILTER = {400: "A filter, the order or the page is wrong."}
 
@@ -65,3 +88,54 @@ def _or_bad_request(key: str, read: Callable[[], T]) -> T:
         return read()
     except BadRequest as error:
         raise HttpError(400, f"The parameter '{key}' is invalid: {error.message}.") from error
+
+
+# ---------------------------------------------------------------------- a search
+
+
+def read_search(given: Mapping[str, Any]) -> JobSearch:
+    """Return what the words of a search mean; white space around them counts for nothing. Raise BadRequest."""
+    chosen = {key: _word(given, key) for key in ("status", "text", "party", "person", "component")}
+    if chosen["status"] and chosen["status"] not in _STATUSES:
+        raise BadRequest(f"status: {shown(chosen['status'])} is not one of {', '.join(sorted(_STATUSES))}")
+    if chosen["party"]:
+        chosen["party"] = check_party_id(chosen["party"], "party")
+    return JobSearch(**chosen, after=day_in(given, "after"), before=day_in(given, "before"))
+
+
+def read_place(given: Mapping[str, Any]) -> Place | None:
+    """Return from where the list goes on; None: from its begin. Raise BadRequest."""
+    text = given.get("from") or ""
+    if not text:
+        return None
+    parts = text.split("-") if isinstance(text, str) else []
+    if len(parts) != 4 or not (parts[0].isascii() and parts[0].isdigit() and len(parts[0]) < 16):
+        raise BadRequest(f"from: {shown(text)} is not what this server has written into `next` or into a link")
+    return Place(int(parts[0]), *(check_text(one, "from") for one in parts[1:]))
+
+
+def written_place(place: Place | None) -> str | None:
+    """Return a place as `read_place` reads it."""
+    if place is None:
+        return None
+    return f"{place.create_time}-{place.job_id}-{place.role}-{place.party_id}"
+
+
+def day_in(given: Mapping[str, Any], key: str) -> int:
+    """Return the beginning of a day (UTC) in milliseconds; 0 without one. Raise BadRequest."""
+    text = given.get(key) or ""
+    if not text:
+        return 0
+    try:
+        return int(datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp() * 1000)
+    except (ValueError, TypeError) as error:
+        raise BadRequest(f"{key}: {shown(text)} is not a day as 2026-01-31") from error
+
+
+def _word(given: Mapping[str, Any], key: str) -> str:
+    text = given.get(key)
+    if text is None:
+        return ""
+    if not isinstance(text, str) or len(text.strip()) > LONGEST_TEXT or not text.strip().isprintable():
+        raise BadRequest(f"{key}: {shown(text)} is not printable text of at most {LONGEST_TEXT} characters")
+    return text.strip()

@@ -19,7 +19,7 @@ from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.database.models import JobRow
-from fate_flow.store.views import count_cache
+from fate_flow.store.views import board, count_cache
 from fate_flow.store.views.lists import JobQuery, Page
 from fate_flow.store.views.views import Views
 from tests.kit.api.client_world import GUEST, HOST, START, World, make_world
@@ -363,3 +363,31 @@ def test_a_page_is_chosen_by_an_index_alone(world: World, ask: Callable[[Views],
     assert not read, found
     sorts = [place for place, step in enumerate(found) if step == "USE TEMP B-TREE FOR ORDER BY"]
     assert all("SCAN t" in found[place - 2] for place in sorts), f"the rows of the page alone: {found}"
+
+
+def test_a_search_goes_on_from_its_place_and_counts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [world.add_job(f_name="odd" if number % 2 else "even") for number in range(5)][::-1]
+    first = world.ask("job/search", {"limit": 3})["data"]
+    rest = world.ask("job/search", {"limit": 3, "from": first["next"]})["data"]
+    assert [row["job_id"] for data in (first, rest) for row in data["jobs"]] == ids
+    assert [(data["count"], data["is_counted"], data["is_cut"]) for data in (first, rest)] == [(5, True, False)] * 2
+    assert rest["next"] is None
+    monkeypatch.setattr(board, "MOST_SEARCHED", 2)
+    cut = world.ask("job/search", {"text": "even"})["data"]
+    assert [row["job_id"] for row in cut["jobs"]] == ids[:1]
+    assert (cut["count"], cut["is_counted"], cut["is_cut"]) == (1, False, True)
+    pieces, place = [], ""
+    while place is not None:
+        piece = world.ask("job/search/count", {"text": "even", "from": place})["data"]
+        pieces.append((piece["count"], piece["looked_at"]))
+        place = piece["next"]
+    assert pieces == [(1, 2), (1, 2), (1, 1)]
+
+
+@pytest.mark.parametrize("body", [
+    {"status": "odd"}, {"party": "x"}, {"after": "yesterday"}, {"from": "1"}, {"text": "x" * 101}, {"person": 7},
+])  # fmt: skip
+def test_a_search_refuses_an_odd_word_by_its_name(world: World, body: dict[str, Any]) -> None:
+    said = world.post("job/search", body).json
+    assert said["retcode"] == 101
+    assert next(iter(body)) in said["retmsg"]

@@ -1,0 +1,211 @@
+"""The board's list of jobs, which `flow job list` shows, too: pages by the key of their last row, and their number.
+
+No request looks at more than a bounded number of jobs, so a list costs the same whatever has ended here before. The
+number of all jobs that fit is known up to `MOST_COUNTED`; beyond it, `count_piece` counts on, a piece for each request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from peewee import fn
+
+from fate_flow.store.contract.changes import SUBMIT_FAILED
+from fate_flow.store.database.models import JobRow, SubmissionRow, TaskRow
+from fate_flow.store.views import board
+from fate_flow.store.views.board import JOB_FIELDS, PAGE
+from fate_flow.store.views.columns import Row, read_rows
+
+MOST_COUNTED = 10_000
+"""Up to which number a page of a list counts the jobs that fit; they are counted in an index."""
+COUNTED_AT_ONCE = 200_000
+"""Jobs that one request counts where an index has all that the filters ask for; else `MOST_SEARCHED`."""
+
+
+@dataclass(frozen=True)
+class JobSearch:
+    """Which jobs a list has; empty: all."""
+
+    status: str = ""
+    text: str = ""               # a part of the name or the notes, or the beginning of the id
+    party: str = ""              # the id of a party that takes part
+    person: str = ""             # the name of who has submitted, approved, rejected or held it here
+    component: str = ""          # the name of a task, or the module that it runs
+    after: int = 0               # created at this time or later, in milliseconds
+    before: int = 0              # created before it
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether the rows of jobs have to be read to know which of them fit: no index has what is asked for."""
+        return bool(self.text or self.party or self.person or self.component)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The key of a row in a list by age."""
+
+    create_time: int
+    job_id: str
+    role: str
+    party_id: str
+
+
+@dataclass(frozen=True)
+class JobsPage:
+    rows: list[Row]
+    next: Place | None           # from where the next page goes on; None: that was all
+    is_cut: bool                 # the search has looked at as many jobs as one request may
+    count: int                   # of all jobs that fit, on all pages
+    is_counted: bool             # False: there are more than `count`, or there may be
+
+
+@dataclass(frozen=True)
+class CountedPiece:
+    """How many jobs fit of those that one request has looked at."""
+
+    count: int
+    looked_at: int
+    next: Place | None           # where the counting goes on; None: that was all
+
+
+def jobs_page(
+    search: JobSearch, before: Place | None, limit: int = PAGE, fields: Sequence[str] = JOB_FIELDS
+) -> JobsPage:
+    """Return a page of jobs with these fields, newest first, that are older than the place."""
+    where = _where(search)
+    if not search.reads_rows:
+        rows = _newest(_behind(where, before), limit + 1, fields)
+        count = _counted_up_to(where, MOST_COUNTED)
+        following = _place_of(rows[limit - 1]) if len(rows) > limit else None
+        return JobsPage(rows[:limit], following, False, min(count, MOST_COUNTED), count <= MOST_COUNTED)
+    searched = _keys(_behind(where, before)).limit(board.MOST_SEARCHED)
+    row, query = _found_in(searched, search, fields)
+    query = query.order_by(
+        row.f_create_time.desc(), row.f_job_id.desc(), row.f_role.desc(), row.f_party_id.desc()
+    )
+    rows = read_rows(query.limit(limit + 1), JobRow, fields)
+    if len(rows) > limit:
+        return JobsPage(rows[:limit], _place_of(rows[limit - 1]), False, limit, False)
+    last = _last_of(_behind(where, before), board.MOST_SEARCHED)
+    return JobsPage(rows, last, last is not None, len(rows), last is None and before is None)
+
+
+def count_piece(search: JobSearch, before: Place | None) -> CountedPiece:
+    """Count the jobs that fit among the newest ones that are older than the place, as many as one request may read."""
+    where, most = _behind(_where(search), before), board.MOST_SEARCHED if search.reads_rows else COUNTED_AT_ONCE
+    keys = _keys(where).limit(most)
+    last = _last_of(where, most)
+    looked_at = most if last is not None else _size(keys)
+    if not search.reads_rows:
+        return CountedPiece(looked_at, looked_at, last)
+    _row, query = _found_in(keys, search, ("job_id",))
+    return CountedPiece(_size(query), looked_at, last)
+
+
+# ---------------------------------------------------------------------- parts
+
+
+_KEY = (JobRow.f_create_time, JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id)
+
+
+def _where(search: JobSearch) -> Any:
+    """Return what an index knows of the filters."""
+    where = JobRow.f_tag != SUBMIT_FAILED
+    if search.status:
+        where &= JobRow.f_status == search.status
+    if search.after:
+        where &= JobRow.f_create_time >= search.after
+    if search.before:
+        where &= JobRow.f_create_time < search.before
+    return where
+
+
+def _keys(where: Any) -> Any:
+    return JobRow.select(*_KEY).where(where).order_by(*(one.desc() for one in _KEY))
+
+
+def _newest(where: Any, limit: int, fields: Sequence[str]) -> list[Row]:
+    columns = [getattr(JobRow, f"f_{name}") for name in fields]
+    query = JobRow.select(*columns).where(where).order_by(*(one.desc() for one in _KEY))
+    return read_rows(query.limit(limit), JobRow, fields)
+
+
+def _found_in(keys: Any, search: JobSearch, fields: Sequence[str]) -> tuple[Any, Any]:
+    """Return, of the jobs with these keys, a query for those that fit, and its table."""
+    chosen, row = keys.alias("chosen"), JobRow.alias("found")
+    same = (row.f_job_id == chosen.c.f_job_id) & (row.f_role == chosen.c.f_role)
+    same &= row.f_party_id == chosen.c.f_party_id
+    query = row.select(*(getattr(row, f"f_{name}") for name in fields)).join(chosen, on=same)
+    for condition in _read_in_rows(row, search):
+        query = query.where(condition)
+    return row, query
+
+
+def _read_in_rows(row: Any, search: JobSearch) -> list[Any]:
+    found = []
+    if search.text:
+        text = row.f_name.contains(search.text) | row.f_description.contains(search.text)
+        found.append(text | row.f_job_id.startswith(search.text))
+    if search.party:
+        found.append(_names_party(row, search.party))
+    if search.person:
+        submits = SubmissionRow.select(SubmissionRow.f_job_id).where(
+            (SubmissionRow.f_job_id == row.f_job_id) & (SubmissionRow.f_by == search.person)
+        )
+        # The condition on the initiator spares the look at what this party has not submitted.
+        has_submitted = (row.f_is_initiator == True) & fn.EXISTS(submits)  # noqa: E712
+        found.append(_is_of(row.f_approval_by, search.person) | _is_of(row.f_hold_by, search.person) | has_submitted)
+    if search.component:
+        named = (TaskRow.f_component_name == search.component) | (TaskRow.f_component_module == search.component)
+        found.append(fn.EXISTS(TaskRow.select(TaskRow.f_job_id).where((TaskRow.f_job_id == row.f_job_id) & named)))
+    return found
+
+
+def _is_of(by: Any, person: str) -> Any:
+    """Return whether this is the name of a client or, behind it in brackets, the name that somebody has typed."""
+    return (by == person) | by.startswith(f"{person} (") | by.endswith(f" ({person})")
+
+
+def _counted_up_to(where: Any, most: int) -> int:
+    """Return how many jobs fit, at most one more than this."""
+    return _size(_keys(where).limit(most + 1))
+
+
+def _size(query: Any) -> int:
+    counted = query.alias("counted")
+    return int(counted.select_from(fn.COUNT(counted.c.f_job_id)).scalar())
+
+
+def _last_of(where: Any, most: int) -> Place | None:
+    """Return the last of so many places; None if there are no more jobs than that."""
+    query = _keys(where).offset(most - 1).limit(2)
+    found = [Place(*key) for key in query.tuples()]
+    return found[0] if len(found) > 1 else None
+
+
+def _behind(where: Any, place: Place | None) -> Any:
+    if place is None:
+        return where
+    created, job_id, role, party_id = _KEY
+    same_time, same_job = created == place.create_time, job_id == place.job_id
+    inside = (role < place.role) | ((role == place.role) & (party_id < place.party_id))
+    # The first condition is what an index can use.
+    return where & (created <= place.create_time) & (
+        (created < place.create_time) | (same_time & ((job_id < place.job_id) | (same_job & inside)))
+    )
+
+
+def _place_of(row: Row) -> Place:
+    return Place(row["create_time"], row["job_id"], row["role"], row["party_id"])
+
+
+def _names_party(row: Any, party_id: str) -> Any:
+    """Return whether the id stands in the lists of parties as a whole number, and not within a longer one."""
+    around = [("[", "]"), ("[", ","), (" ", ","), (" ", "]"), (",", ","), (",", "]")]
+    found = None
+    for before, after in around:
+        one = row.f_roles.contains(f"{before}{party_id}{after}")
+        found = one if found is None else found | one
+    return found
