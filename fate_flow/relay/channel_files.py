@@ -1,7 +1,9 @@
 """The files of the spool's channels, and the count of the bytes that they use.
 
 A channel is a file with its marks, `<channel>`, and a file `<channel>.<seq>` for each chunk that is stored and not
-confirmed.
+confirmed. Behind its marks, the file has the name of the channel, written with the first chunk. The marks also say what
+the channel has carried so far, for the record, so that no chunk needs another write for that. A file `<channel>.sent`
+has the marks of a channel to another party, whose chunks are stored there.
 
 *The total is always the sum over the marks of all channels.* A channel counts one block once its first chunk is
 stored, plus the unread bytes in its marks. So is the count of each other party, over the channels of its workers,
@@ -19,13 +21,15 @@ import os
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fate_flow.core.model.errors import StorageFailed
+from fate_flow.core.record.carried import NOT_KEPT, digest_after
 
 BLOCK = 4096
-_MARKS = struct.Struct("<QQQQ")
-_MARKS_BEFORE = struct.Struct("<QQQ")       # of an older release, without a party
+_MARKS = struct.Struct("<QQQQQQ32s")
+_MARKS_BEFORE = (struct.Struct("<QQQQ"), struct.Struct("<QQQ"))     # of older releases: less is known
+_LONGEST_NAME = 2048                        # bytes
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,18 @@ class Marks:
     confirmed: int = 0  # chunks with smaller numbers were consumed and are deleted
     unread: int = 0     # bytes of the chunks between the two
     party: int = 0      # the other party that counts them; 0: none
+    messages: int = 0   # whose last chunk was stored
+    size: int = 0       # bytes that were stored, confirmed ones included
+    digest: bytes = NOT_KEPT    # of all chunks that were stored
+
+    def with_chunk(self, chunk: Message, keeps_digest: bool) -> Marks:
+        """Return the marks after the next chunk, without its cost. A digest that does not begin with the first chunk
+        is none."""
+        is_followed = keeps_digest and (not self.stored or self.digest != NOT_KEPT)
+        return replace(
+            self, stored=self.stored + 1, messages=self.messages + chunk.last, size=self.size + len(chunk.data),
+            digest=digest_after(self.digest, chunk.data, chunk.last) if is_followed else NOT_KEPT,
+        )  # fmt: skip
 
     @property
     def cost(self) -> int:
@@ -158,17 +174,23 @@ class ChannelFile:
             raise StorageFailed(f"{self._chunk(seq)}: the chunk was lost, the disk did not keep it")
         return Message(data, end == b"\1")
 
-    def append(self, chunk: Message, total: Total, limit: int, party: int = 0) -> bool:
+    def append(
+        self, chunk: Message, total: Total, limit: int, party: int, name: str, *, keeps_digest: bool
+    ) -> bool:  # fmt: skip
         """Store the next chunk, all or nothing; False if it would exceed the limit.
 
-        `party`: the other party that counts a channel whose first chunk this is."""
+        `party`: the other party that counts a channel whose first chunk this is; `name`: what such a channel is called.
+        `keeps_digest`: whether the digest of what the channel carries is computed."""
         path = self._chunk(self.marks.stored)
         unread = self.marks.unread + charge(len(chunk.data))
         stored = False
         try:
             _write_chunk(path, chunk)
+            if not self.marks.stored:
+                self._write_name(name)
             counted = self.marks.party if self.marks.stored else party
-            stored = total.commit(self, Marks(self.marks.stored + 1, self.marks.confirmed, unread, counted), limit)
+            marks = replace(self.marks.with_chunk(chunk, keeps_digest), unread=unread, party=counted)
+            stored = total.commit(self, marks, limit)
         finally:
             if not stored:
                 with suppress(OSError):
@@ -181,7 +203,7 @@ class ChannelFile:
         freed = sum(map(_size_of_chunk, paths))
         unread = max(0, self.marks.unread - freed) if seq < self.marks.stored else 0
         # The marks first: a kill in between leaves files that are never read, and that `close` deletes.
-        total.commit(self, Marks(self.marks.stored, seq, unread, self.marks.party))
+        total.commit(self, replace(self.marks, confirmed=seq, unread=unread))
         for path in paths:
             with suppress(FileNotFoundError):
                 os.unlink(path)
@@ -194,8 +216,25 @@ class ChannelFile:
 
     def write(self, marks: Marks) -> None:
         """Write the marks; only for `Total.commit`."""
-        os.pwrite(self._fd, _MARKS.pack(marks.stored, marks.confirmed, marks.unread, marks.party), 0)
+        os.pwrite(self._fd, _packed(marks), 0)
         self.marks = marks
+
+    def name(self) -> str:
+        """Return what the channel is called; empty if an older release has made it."""
+        return _read_name(self._fd)
+
+    def note(self, seq: int, chunk: Message, name: str) -> None:
+        """Count a chunk that was stored elsewhere; one that was counted before changes nothing. Its file counts no
+        bytes of the spool. If a chunk before it was not counted, there is no digest any more."""
+        if seq < self.marks.stored:
+            return
+        if not self.marks.stored:
+            self._write_name(name)
+        marks = self.marks.with_chunk(chunk, keeps_digest=seq == self.marks.stored)
+        self.write(replace(marks, stored=seq + 1))
+
+    def _write_name(self, name: str) -> None:
+        os.pwrite(self._fd, name.encode("utf-8", "surrogatepass"), _MARKS.size)
 
     def _chunk(self, seq: int) -> str:
         return f"{self._path}.{seq}"
@@ -240,11 +279,22 @@ def _write_count(fd: int, total: int) -> None:
     os.pwrite(fd, max(0, total).to_bytes(8, "little"), 0)
 
 
+def _packed(marks: Marks) -> bytes:
+    return _MARKS.pack(
+        marks.stored, marks.confirmed, marks.unread, marks.party, marks.messages, marks.size, marks.digest
+    )  # fmt: skip
+
+
 def _read_marks(fd: int) -> Marks:
     record = os.pread(fd, _MARKS.size, 0)
-    if len(record) == _MARKS_BEFORE.size:
-        return Marks(*_MARKS_BEFORE.unpack(record))
-    return Marks(*_MARKS.unpack(record)) if len(record) == _MARKS.size else Marks()
+    for form in (_MARKS, *_MARKS_BEFORE):
+        if len(record) == form.size:
+            return Marks(*form.unpack(record))
+    return Marks()
+
+
+def _read_name(fd: int) -> str:
+    return os.pread(fd, _LONGEST_NAME, _MARKS.size).decode("utf-8", "surrogatepass")
 
 
 def _marks_of(path: str) -> Marks:

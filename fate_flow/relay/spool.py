@@ -5,16 +5,17 @@
                          when the session ends
         lock             held while the session begins, changes or ends
         received         after the end of a session: how many chunks each channel had
-        <channel>        the marks of a channel (one topic from one sender): stored, confirmed, unread, and the party
-                         that counts them
+        <channel>        the marks of a channel (one topic from one sender): stored, confirmed, unread, the party
+                         that counts them, and what it has carried so far; then its name
         <channel>.<seq>  one chunk: its bytes, then one byte that says whether the message ends here
+        <channel>.sent   the marks of a channel to another party, if the record needs them
     tokens/<sha256>      the session that a token opens
     trash/               jobs that `purge` has moved here and not deleted yet
     total                bytes in use
     parties/<party_id>   bytes in use by messages of the workers of another party
 
 *The marks are the commit.* Exactly the chunks with `confirmed <= seq < stored` exist. A chunk is first written under
-its final name; then one `pwrite` of 32 bytes raises `stored`, and a kill cannot split this write. A file that a killed
+its final name; then one `pwrite` of 80 bytes raises `stored`, and a kill cannot split this write. A file that a killed
 process left has a number that is never read, and the next push of that number overwrites it. This costs half as much
 as writing under another name and renaming, and leaves nothing to clean up.
 
@@ -50,18 +51,22 @@ from fate_flow.core.model.errors import BadRequest, BadSettings, StorageFailed
 from fate_flow.core.model.grammar import check_job_id, check_topic
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.core.quotas.refusal_lines import RefusalLines
+from fate_flow.core.record.carried import ChannelCount
 from fate_flow.relay.channel_files import (
     BLOCK,
     ChannelFile,
     Message,
     Total,
     charge,
+    locked,
     locked_channel,
     make_channel_file,
 )
 from fate_flow.relay.spool_folders import (
     DISK_IS_FULL,
+    SENT,
     channels_in,
+    counts_in,
     drop_channels,
     entomb,
     folders_in,
@@ -101,11 +106,12 @@ class Spool:
 
     def __init__(
         self, root: Path, limits: SpoolLimits, wake: Callable[[], None], why_closed: Callable[[], str] = lambda: "",
-        quotas: Quotas | None = None,
+        quotas: Quotas | None = None, *, keeps_digests: bool = False,
     ) -> None:  # fmt: skip
         """`why_closed` returns why no further chunk is stored now, whatever the limits; empty if they alone count.
-        `quotas`: those of other parties; None: they have none."""
-        self._quotas = quotas
+        `quotas`: those of other parties; None: they have none. `keeps_digests`: whether digests of what channels carry
+        are computed, and what they send is counted, for the record."""
+        self._quotas, self._keeps_digests = quotas, keeps_digests
         self._refusals = RefusalLines(time.monotonic)
         self._refusals_lock = threading.Lock()
         self.limits = limits
@@ -189,14 +195,13 @@ class Spool:
         A repeated call also succeeds after the session has ended: the receiver may be done before the sender gets its
         answer."""
         _check_seq(seq)
-        path = self._channel_path(session, topic, sender)
+        name = _channel_name(topic, sender)
+        path = self._channel_path(session, name)
         with _disk_errors():
             try:
-                result = self._put(session, sender, path, seq, Message(data, last))
+                result = self._put(session, sender, path, seq, Message(data, last), name)
             except OSError as error:
-                if error.errno not in DISK_IS_FULL:
-                    raise
-                result = Refusal(Problem.FULL, f"the disk is full: {error.strerror}")
+                result = _refused_by_disk(error)
             if isinstance(result, Refusal) and result.problem is Problem.GONE and self._had(session, path, seq):
                 result = Stored(new=False)
         if result == Stored(new=True):
@@ -222,11 +227,37 @@ class Spool:
 
     def release(self, session: Session, topic: str, sender: PartyKey) -> Refusal | None:
         """Drop the chunks of the channel; its numbers go on from there."""
-        path = self._channel_path(session, topic, sender)
+        path = self._channel_path(session, _channel_name(topic, sender))
         with _disk_errors(), suppress(FileNotFoundError), locked_channel(path) as channel:
             if self.objection(session, sender) is None:
                 channel.confirm(channel.marks.stored, self._total)
         return self.objection(session, sender)
+
+    # what channels have carried
+
+    def note_sent(
+        self, session: Session, topic: str, receiver: PartyKey, seq: int, last: bool, data: bytes
+    ) -> Refusal | None:
+        """Count a chunk that the server of the receiver has confirmed; a repeated call changes nothing.
+
+        Return a refusal if the disk is full: the worker sends the chunk again, and the receiver confirms it again."""
+        _check_seq(seq)
+        if not self._keeps_digests or self.objection(session, receiver) is not None:
+            return None
+        name = _channel_name(topic, receiver)
+        path = self._channel_path(session, name) + SENT
+        with _disk_errors():
+            try:
+                with suppress(FileNotFoundError), locked(path, os.O_RDWR | os.O_CREAT) as fd:
+                    ChannelFile(fd, path).note(seq, Message(data, last), name)
+            except OSError as error:
+                return _refused_by_disk(error)
+        return None
+
+    def carried(self, session: Session) -> tuple[ChannelCount, ...]:
+        """Return what the channels of an open session have carried so far, in no order."""
+        with _disk_errors():
+            return counts_in(self._sessions.folder(session))
 
     def notify(self) -> None:
         """Let waiting pops of this process look again, because another process changed something."""
@@ -236,7 +267,9 @@ class Spool:
 
     # a push, under the lock of its channel
 
-    def _put(self, session: Session, sender: PartyKey, path: str, seq: int, chunk: Message) -> PutResult:
+    def _put(
+        self, session: Session, sender: PartyKey, path: str, seq: int, chunk: Message, name: str
+    ) -> PutResult:  # fmt: skip
         if len(chunk.data) > self.limits.chunk_bytes:
             return Refusal(Problem.TOO_LARGE,
                            f"{len(chunk.data)} bytes: a chunk has {self.limits.chunk_bytes} at most")
@@ -252,7 +285,7 @@ class Spool:
                 make_channel_file(path)
             with locked_channel(path) as channel:
                 # Checked again, because a close may have had this lock before.
-                return self.objection(session, sender) or self._settle(session, sender, channel, seq, chunk)
+                return self.objection(session, sender) or self._settle(session, sender, channel, seq, chunk, name)
         except FileNotFoundError:  # the first chunk has not come yet, or a purge removed the session
             return self.objection(session, sender) or skipped(seq, 0)
 
@@ -266,7 +299,7 @@ class Spool:
             return False
 
     def _settle(
-        self, session: Session, sender: PartyKey, channel: ChannelFile, seq: int, chunk: Message
+        self, session: Session, sender: PartyKey, channel: ChannelFile, seq: int, chunk: Message, name: str
     ) -> PutResult:  # fmt: skip
         marks = channel.marks
         if seq > marks.stored:
@@ -276,7 +309,8 @@ class Spool:
         if seq < marks.stored:
             return Refusal(Problem.DIFFERENT, f"seq: {seq} holds other bytes already")
         cost = charge(len(chunk.data))
-        return self._beyond_quota(session, sender, cost) or self._append(channel, chunk, _counts_for(session, sender))
+        party = _counts_for(session, sender)
+        return self._beyond_quota(session, sender, cost) or self._append(channel, chunk, party, name)
 
     def _beyond_quota(self, session: Session, sender: PartyKey, cost: int) -> Refusal | None:
         """Return why the party of this sender may not have so many more bytes here; None if it may.
@@ -296,13 +330,14 @@ class Spool:
             log.warning("%s", line)
         return Refusal(Problem.BACKLOG, text)
 
-    def _append(self, channel: ChannelFile, chunk: Message, party: int) -> PutResult:
+    def _append(self, channel: ChannelFile, chunk: Message, party: int, name: str) -> PutResult:
         cost = charge(len(chunk.data))
         if channel.marks.unread + cost > self.limits.unread_bytes:
             return Refusal(Problem.BACKLOG, f"unread: {self.limits.unread_bytes} bytes wait in this topic")
-        if self._has_space(cost) and channel.append(chunk, self._total, self.limits.total_bytes, party):
-            return Stored(new=True)
-        return self._full()
+        is_stored = self._has_space(cost) and channel.append(
+            chunk, self._total, self.limits.total_bytes, party, name, keeps_digest=self._keeps_digests
+        )
+        return Stored(new=True) if is_stored else self._full()
 
     def _full(self) -> Refusal:
         return Refusal(Problem.FULL, self._why_closed() or f"the spool is full: {self.limits.total_bytes} bytes")
@@ -322,7 +357,7 @@ class Spool:
 
     def _find(self, session: Session, topic: str, sender: PartyKey, seq: int, *, confirm: bool) -> GetResult:
         _check_seq(seq)
-        path = self._channel_path(session, topic, sender)
+        path = self._channel_path(session, _channel_name(topic, sender))
         with _disk_errors():
             try:
                 with locked_channel(path) as channel:
@@ -350,9 +385,9 @@ class Spool:
 
     # paths and maintenance
 
-    def _channel_path(self, session: Session, topic: str, sender: PartyKey) -> str:
-        name = f"{sender[0]}/{sender[1]}/{check_topic(topic)}".encode("utf-8", "surrogatepass")
-        return f"{self._sessions.folder(session)}/{hashlib.sha256(name).hexdigest()[:40]}"
+    def _channel_path(self, session: Session, name: str) -> str:
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{self._sessions.folder(session)}/{digest[:40]}"
 
     def _prepare(self) -> None:
         for name in ("sessions", "tokens", "trash", "parties"):
@@ -382,6 +417,17 @@ class Spool:
 def _counts_for(session: Session, sender: PartyKey) -> int:
     """Return the other party that counts messages of this sender; 0 if it is a worker of this party."""
     return 0 if sender[1] in (session.party_id, "0") else int(sender[1])
+
+
+def _channel_name(topic: str, other: PartyKey) -> str:
+    return f"{other[0]}/{other[1]}/{check_topic(topic)}"
+
+
+def _refused_by_disk(error: OSError) -> Refusal:
+    """Return the refusal by a disk that is full. Raise any other error."""
+    if error.errno not in DISK_IS_FULL:
+        raise error
+    return Refusal(Problem.FULL, f"the disk is full: {error.strerror}")
 
 
 def _check_seq(seq: int) -> None:

@@ -9,10 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from fate_flow.relay.channel_files import Total, locked, locked_channel, make_channel_file
+from fate_flow.core.model.spec import Party
+from fate_flow.core.record.carried import ChannelCount, Direction
+from fate_flow.relay.channel_files import ChannelFile, Total, locked, locked_channel, make_channel_file
 
 SESSION = "session"
 CLOSED = "closed"
+SENT = ".sent"                  # the end of the names of files about channels to other parties
 _RECEIVED = "received"
 _LOCK = "lock"
 _OWN_FILES = frozenset({SESSION, CLOSED, _RECEIVED, _LOCK})  # all other files in a session's folder belong to channels
@@ -81,6 +84,27 @@ def channels_in(folder: str) -> list[str]:
         names = os.listdir(folder)
         return [os.path.join(folder, name) for name in names if name not in _OWN_FILES and "." not in name]
     return []
+
+
+def counts_in(folder: str) -> tuple[ChannelCount, ...]:
+    """Return what the channels of a session have carried."""
+    with suppress(FileNotFoundError):
+        paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(SENT)]
+        return tuple(found for path in (*channels_in(folder), *paths) if (found := _count_in(path)) is not None)
+    return ()
+
+
+def _count_in(path: str) -> ChannelCount | None:
+    """Return what a channel has carried; None if that is nothing, or if an older release has made the channel."""
+    with suppress(FileNotFoundError), locked(path) as fd:
+        channel = ChannelFile(fd, path)
+        marks, (role, party_id, topic) = channel.marks, (*channel.name().split("/", 2), "", "")[:3]
+        if marks.stored and topic:
+            direction = Direction.SENT if path.endswith(SENT) else Direction.RECEIVED
+            return ChannelCount(
+                direction, Party(role, party_id), topic, marks.stored, marks.messages, marks.size, marks.digest
+            )  # fmt: skip
+    return None
 
 
 def _note_received(folder: str, received: dict[str, Any]) -> None:

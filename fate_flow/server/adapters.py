@@ -15,6 +15,7 @@ from fate_flow.components.artifacts.on_disk import kinds_on_disk
 from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.job import JobKey, TaskKey
 from fate_flow.core.model.spec import Party
+from fate_flow.core.record.carried import ChannelCount
 from fate_flow.core.streams.addresses import StreamEnds
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.engines.local.worker import write_atomically
@@ -50,6 +51,9 @@ class SpoolExchange:
         counts = self.streams.close(session)
         self.spool.close(session)
         return counts
+
+    def carried(self, key: TaskKey, incarnation: str) -> tuple[ChannelCount, ...]:
+        return self.spool.carried(_session(key, incarnation))
 
     def uncollected_streams(self) -> Iterator[StreamsHere]:
         return map(_streams_of, self.streams.uncollected())

@@ -230,8 +230,8 @@ def disk_of(settings: Settings) -> HomeDisk:
 def open_spool(settings: Settings, wakeup: Wakeup) -> Spool:
     limits, disk = SpoolLimits(total_bytes=settings.limits.spool_max_bytes), disk_of(settings)
     return Spool(
-        settings.spool_dir, limits, wakeup.wake,
-        lambda: text_for_parties(settings.party_id) if disk().is_short() else "", settings.quotas,
+        settings.spool_dir, limits, wakeup.wake, quotas=settings.quotas, keeps_digests=settings.keeps_record,
+        why_closed=lambda: text_for_parties(settings.party_id) if disk().is_short() else "",
     )
 
 

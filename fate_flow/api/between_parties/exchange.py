@@ -158,7 +158,10 @@ class _WorkerRoutes:
             if not taken:
                 raise Busy("no free slot: too many pushes are in progress")
             answer = self._forward(session, *receiver, chunk, data)
-        return _ok() if answer.status == 200 else refused_with(answer.status, answer.message)
+        if answer.status != 200:
+            return refused_with(answer.status, answer.message)
+        refusal = self._spool.note_sent(session, chunk.topic, receiver, chunk.seq, chunk.is_last, data)
+        return refused(refusal) if refusal else _ok()
 
     def _session(self) -> Session:
         """Return the session that the caller's token identifies."""

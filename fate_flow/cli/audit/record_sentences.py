@@ -53,6 +53,12 @@ def _worker(said: Mapping[str, Any], _: ShownEntry) -> str:
     return f"worker {said.get('worker')} of {said.get('party')}, {said.get('task')}, {said.get('step')}"
 
 
+def _exchange(said: Mapping[str, Any], _: ShownEntry) -> str:
+    way = "to" if said.get("direction") == "sent" else "from"
+    carried = f"{said.get('messages')} messages, {said.get('bytes')} bytes in {said.get('channels')} channels"
+    return f"{said.get('party')}, {said.get('task')}: {carried} {way} {said.get('other')}"
+
+
 def _keys(said: Mapping[str, Any], _: ShownEntry) -> str:
     return f"this party is known by its key list {said.get('number')}"
 
@@ -79,6 +85,7 @@ def command_of(said: Mapping[str, Any]) -> str:
 
 
 _SENTENCES: Mapping[str, Callable[[Mapping[str, Any], ShownEntry], str]] = {
-    "status": _status, "act": _act, "decision": _decision, "refused": _refused, "worker": _worker, "keys": _keys,
-    "sent": _sent, "answered": _answered, "received": _received, "head": _head,
+    "status": _status, "act": _act, "decision": _decision, "refused": _refused, "worker": _worker,
+    "exchange": _exchange, "keys": _keys, "sent": _sent, "answered": _answered,
+    "received": _received, "head": _head,
 }  # fmt: skip

@@ -30,6 +30,7 @@ class Kind(StrEnum):
     DECISION = "decision"        # this party has accepted or refused what another one has asked for (own log)
     REFUSED = "refused"          # how many requests of a caller were refused within a minute (own log)
     WORKER = "worker"            # a worker was ordered, or has ended: what it was given and has made (own log)
+    EXCHANGE = "exchange"        # what an attempt of a task has got from another seat, or sent to it (own log)
     KEYS = "keys"                # the key list by which others know this party from now on (own log)
     SENT = "sent"                # this party has a message for the other one
     ANSWERED = "answered"        # the other party has answered it

@@ -29,6 +29,7 @@ from fate_flow.core.planning.participant.share_end import WorkerExit
 from fate_flow.core.quotas.disk_space import DiskSpace
 from fate_flow.core.quotas.queues import Queues
 from fate_flow.core.quotas.quota import Quotas
+from fate_flow.core.record.carried import ChannelCount
 from fate_flow.core.streams.addresses import NO_STREAMS, StreamEnds
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
@@ -309,6 +310,11 @@ class Exchange(Protocol):
 
     def close(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
         """Close it, and return what its streams have carried; nothing if it was closed before."""
+        ...
+
+    def carried(self, key: TaskKey, incarnation: str) -> tuple[ChannelCount, ...]:
+        """Return what the channels of an attempt have carried so far; nothing once it is closed. Raises
+        StorageFailed."""
         ...
 
     def uncollected_streams(self) -> Iterable[StreamsHere]:

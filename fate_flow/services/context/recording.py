@@ -1,5 +1,5 @@
 """What use cases record beside the changes of statuses: answers, commands of other parties and what was decided about
-them, workers, and acts of people.
+them, workers, what the exchange has carried, and acts of people.
 
 Each is an entry of the record, written by the transaction of what it is about. Without `record.switch` nothing is.
 """
@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fate_flow.core.model.job import Answer, Command, Worker
+from fate_flow.core.model.job import Answer, Command, Task, Worker
 from fate_flow.core.record.entry import NewEntry
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.traces import trace_of
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.record.entries import of_act, of_answered, of_decision, of_received, of_worker
+from fate_flow.services.record.entries import of_act, of_answered, of_decision, of_exchange, of_received, of_worker
 from fate_flow.store.contract.transaction import Transaction
 
 
@@ -51,6 +51,16 @@ def record_worker(unit: UnitOfWork, worker: Worker, step: str, said: Mapping[str
     unit.pending = unit.pending.with_recorded(of_worker(
         worker, step, unit.now, said, unit.trace(worker.task.job_id), unit.context.fresh_salt
     ))  # fmt: skip
+
+
+def record_exchange(unit: UnitOfWork, task: Task) -> None:
+    """Record what the exchange has carried for an attempt of a task that ends here now."""
+    if unit.context.keeps_record:
+        for one in of_exchange(
+            task.key, unit.context.exchange.carried(task.key, task.incarnation), unit.now, unit.trace(task.key.job_id),
+            unit.context.fresh_salt,
+        ):  # fmt: skip
+            unit.pending = unit.pending.with_recorded(one)
 
 
 def record_act_in(context: Context, tx: Transaction, what: str, by: str, text: str = "") -> None:

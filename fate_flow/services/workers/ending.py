@@ -19,6 +19,7 @@ from fate_flow.core.planning.participant.share_end import (
 from fate_flow.jobspec.ceilings import stop_allowed
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.effects import CloseExchange, StopWorker
+from fate_flow.services.context.recording import record_exchange
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.moves import move_party_task, read_again, version_fields
 from fate_flow.services.workers.reports import tell_initiator
@@ -90,6 +91,7 @@ def finish_party_task(
         if now.party_status is not task.party_status:     # another process of this server was faster: decide again
             finish_party_task(unit, now, why.reason, why.message, exit_code, why.caused_by)
             return
+    record_exchange(unit, task)
     unit.after_commit(CloseExchange(task.key, task.incarnation))
     tell_initiator(unit, read_again(unit, task))
 

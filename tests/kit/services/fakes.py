@@ -9,6 +9,7 @@ from typing import Any
 
 from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.job import Command, JobKey, TaskKey, Worker
+from fate_flow.core.record.carried import ChannelCount
 from fate_flow.core.streams.addresses import StreamEnds
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.records.operator_log.events import Event
@@ -79,10 +80,12 @@ class Calls:
 
 
 class HandExchange(Calls):
-    """An exchange that opens nothing. `carried`: what it says that the streams of an attempt have carried.
+    """An exchange that opens nothing. `stream_counts`: what it says that the streams of an attempt have carried;
+    `channels`: that of its channels.
     `late`: attempts with streams that ended after them; `streams`: attempts that have some."""
 
-    carried: tuple[PortCount, ...] = ()
+    stream_counts: tuple[PortCount, ...] = ()
+    channels: tuple[ChannelCount, ...] = ()
     late: tuple[StreamsHere, ...] = ()
     streams: tuple[StreamsHere, ...] = ()
 
@@ -94,14 +97,17 @@ class HandExchange(Calls):
 
     def close(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
         self.calls.append(("close", key, incarnation))
-        return self.carried
+        return self.stream_counts
+
+    def carried(self, key: TaskKey, incarnation: str) -> tuple[ChannelCount, ...]:
+        return self.channels
 
     def uncollected_streams(self) -> tuple[StreamsHere, ...]:
         return self.late
 
     def collect_streams(self, of: StreamsHere) -> tuple[PortCount, ...]:
         self.calls.append(("collect_streams", of))
-        return self.carried
+        return self.stream_counts
 
     def with_streams(self) -> tuple[StreamsHere, ...]:
         return self.streams

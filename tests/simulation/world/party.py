@@ -369,6 +369,9 @@ class _Silent:
     def uncollected_streams(self) -> tuple[()]:
         return ()
 
+    def carried(self, *_: object) -> tuple[()]:
+        return ()
+
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *args, **kwargs: None
 

@@ -145,7 +145,7 @@ def test_a_channel_without_a_chunk_is_closed_without_a_write(tmp_path: Path, mon
     """As a push leaves it that was killed after it made the file: a full disk takes nothing more."""
     spool = a_spool(tmp_path)
     spool.open(HERE, (GUEST,), "token")
-    make_channel_file(spool._channel_path(HERE, "t", GUEST))
+    make_channel_file(spool._channel_path(HERE, "/".join((*GUEST, "t"))))
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -25,6 +25,8 @@ from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.request_origin import OriginCheck
 from fate_flow.api.http.unread import TooLate
 from fate_flow.core.model.errors import PeerUnreachable, StorageFailed
+from fate_flow.core.model.spec import Party
+from fate_flow.core.record.carried import Direction
 from fate_flow.core.wire.v1.chunks import Chunk
 from fate_flow.relay.channel_files import Message
 from fate_flow.relay.spool import Spool, SpoolLimits
@@ -105,6 +107,20 @@ def test_a_push_for_another_party_is_forwarded(client: FlaskClient, peer: Peer, 
     response = ask(client, "push", TO_HOST | {"seq": 7, "last": 0, "topic": "a b/ü&="}, b"\x00bytes")
     assert (response.status_code, response.json) == (200, {"retcode": 0, "retmsg": "success"})
     assert peer.got == [(AT_GUEST, "host", "10000", Chunk("a b/ü&=", 7, False), b"\x00bytes")]
+
+
+def test_what_the_peer_has_confirmed_is_counted_for_the_record(tmp_path: Path, peer: Peer) -> None:
+    spool = Spool(tmp_path, SpoolLimits(), lambda: None, keeps_digests=True)
+    spool.open(AT_GUEST, (GUEST, HOST, ARBITER), "guest-token")
+    app = Flask("exchange")
+    register_apis(app, Api(ExchangeEnvelope(), (worker_blueprint(spool, peer, SLOTS),)))
+    peer.answer = lambda: ForwardReply(429, "slowly")
+    assert ask(app.test_client(), "push", TO_HOST, b"x").status_code == 429
+    assert spool.carried(AT_GUEST) == ()
+    peer.answer = lambda: ForwardReply(200)
+    assert ask(app.test_client(), "push", TO_HOST, b"x").status_code == 200
+    [found] = spool.carried(AT_GUEST)
+    assert (found.direction, found.other, found.messages, found.size) == (Direction.SENT, Party(*HOST), 1, 1)
 
 
 def test_a_push_for_another_seat_of_this_party_stays_here(client: FlaskClient, peer: Peer, spool: Spool) -> None:

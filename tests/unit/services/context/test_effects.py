@@ -147,7 +147,7 @@ def test_the_messages_of_a_job_that_has_begun_again_stay(is_over: bool) -> None:
 @pytest.mark.parametrize("effect", [CloseExchange(KEY, INCARNATION), CollectStreams(STREAMS)])
 def test_what_streams_have_carried_is_in_the_history(effect: Effect) -> None:
     server = HandServer("10000")
-    server.exchange.carried = (PortCount("fl", GUEST, 2, 5, 7, 1.5),)
+    server.exchange.stream_counts = (PortCount("fl", GUEST, 2, 5, 7, 1.5),)
     carry_out(server.context, effect)
     assert server.context.read(lambda tx: tx.history(KEY.job_id)) == ()      # the job is not known, or no longer
     with server.unit() as unit:
