@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from fate_flow.cli.console.display import one_line, print_json, tell
-from fate_flow.core.record.comparison import Finding, Outcome
+from fate_flow.core.record.comparison import Finding, Outcome, Place
 from fate_flow.core.text.phrases import counted
 from fate_flow.services.record.verifying import LogReport, State
 
@@ -55,8 +55,9 @@ def print_findings(found: Sequence[Finding], is_json: bool) -> int:
 
 def read_finding(document: Mapping[str, Any]) -> Finding:
     """Return the finding in an answer of a server. Raises KeyError, ValueError or TypeError for another document."""
-    lists = {key: tuple(document[key]) for key in ("accused", "ours", "theirs")}
-    return Finding(**{**document, **lists, "outcome": Outcome(document["outcome"])})
+    places = {key: tuple((epoch, index) for epoch, index in document[key]) for key in ("ours", "theirs")}
+    accused, outcome = tuple(document["accused"]), Outcome(document["outcome"])
+    return Finding(**{**document, **places, "accused": accused, "outcome": outcome})
 
 
 def _print_findings(found: Sequence[Finding], counts: Mapping[Outcome, int]) -> None:
@@ -71,8 +72,8 @@ def _print_findings(found: Sequence[Finding], counts: Mapping[Outcome, int]) -> 
         tell(f"{accusations}: let the accused party answer with its log")
 
 
-def _places(indexes: tuple[int, ...]) -> str:
-    return ", ".join(f"#{one}" for one in indexes) or "nothing"
+def _places(found: tuple[Place, ...]) -> str:
+    return ", ".join(f"epoch {epoch} #{index}" if epoch > 1 else f"#{index}" for epoch, index in found) or "nothing"
 
 
 def _sentence_of(one: LogReport) -> str:

@@ -31,7 +31,8 @@ from fate_flow.services.context.ports import Context
 from fate_flow.services.record.anchoring import verify_all
 from fate_flow.services.record.checkpoints import Damaged, LogSigner, hash_again, origin_of, sign_heads
 from fate_flow.services.record.proving import prove as proofs_of
-from fate_flow.services.record.reading import Page, Wanted, entries_of_job
+from fate_flow.services.record.proving import without_proof
+from fate_flow.services.record.reading import Page, Wanted, entries_of_job, sealed_in
 from fate_flow.services.record.reading import search as search_page
 from fate_flow.services.witnesses.witnessing import Witness
 from fate_flow.settings.reader import load_settings
@@ -176,9 +177,13 @@ def prove(conf: Path, job_id: str | None, party: str | None, output: Path, close
                 raise JobNotFound(f"nothing is recorded about {f'party {party}' if party else f'job {job_id}'}")
             is_closed = closed or bool(party)
             proved = [_closed(one) if is_closed else one for one in proofs_of(tx, entries)]
-            if len(proved) < len(entries):
-                left = counted(len(entries) - len(proved), "entry is", "entries are")
+            not_yet, never = without_proof(tx, entries)
+            if not_yet:
+                left = counted(not_yet, "entry is", "entries are")
                 tell(f"{left} not signed yet, and not in the file: the server signs within a minute")
+            if never:
+                left = counted(never, "entry", "entries")
+                tell(f"{left} of an earlier epoch cannot be proved: that log began anew before they were signed")
             return bundle_text(proved)
 
         text = context.write(act)
@@ -196,8 +201,9 @@ def _is_alone(context: Context, tx: Transaction) -> bool:
 
 
 def _with_party(tx: Transaction, party_id: str) -> tuple[StoredEntry, ...]:
-    head = tx.record_head(log_with(party_id))
-    return tx.sealed_entries(head.log, head.epoch, 0, head.size)
+    """Return the log with a party, all its epochs, the oldest first."""
+    log = log_with(party_id)
+    return tuple(one for epoch in tx.record_epochs(log) for one in sealed_in(tx, log, epoch))
 
 
 def _closed(one: ProvedEntry) -> ProvedEntry:

@@ -18,6 +18,12 @@ from typing import Any
 from fate_flow.core.record.checkpoint import Checkpoint
 from fate_flow.core.record.entry import Kind
 
+Place = tuple[int, int]
+"""Where an entry is in the log of a party about the other one: its epoch, and its index there."""
+
+
+_NOWHERE = (0, -1)
+
 
 class Outcome(StrEnum):
     """What both logs say about a message, or about a log."""
@@ -37,23 +43,23 @@ class Finding:
     number: str = ""                 # of the message
     accused: tuple[str, ...] = ()    # party ids
     why: str = ""
-    ours: tuple[int, ...] = ()       # indexes of the entries that show it, in our log and in theirs
-    theirs: tuple[int, ...] = ()
+    ours: tuple[Place, ...] = ()     # of the entries that show it, in our log and in theirs
+    theirs: tuple[Place, ...] = ()
 
     def as_document(self) -> dict[str, Any]:
         """Return its form in JSON."""
         return {
             "outcome": self.outcome.value, "number": self.number, "accused": list(self.accused), "why": self.why,
-            "ours": list(self.ours), "theirs": list(self.theirs),
+            "ours": [list(one) for one in self.ours], "theirs": [list(one) for one in self.theirs],
         }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Side:
-    """The log of one party about the other one: all its entries by index, up to a checkpoint."""
+    """The log of one party about the other one: all its entries by place, up to a checkpoint of each epoch."""
 
     party_id: str
-    entries: Mapping[int, Mapping[str, Any]]
+    entries: Mapping[Place, Mapping[str, Any]]
     lost: bool = False               # it has said, by an epoch, that a part of its log is lost
 
 
@@ -62,9 +68,9 @@ class _Message:
     """What both sides say about one message."""
 
     sender: str
-    sent: dict[int, str] = field(default_factory=dict)                  # index: the request's commitment
-    answered: dict[int, tuple[str, bool]] = field(default_factory=dict)     # index: answer, is it acknowledged
-    received: dict[int, tuple[str, str]] = field(default_factory=dict)  # index: request, answer
+    sent: dict[Place, str] = field(default_factory=dict)                    # place: the request's commitment
+    answered: dict[Place, tuple[str, bool]] = field(default_factory=dict)   # place: answer, is it acknowledged
+    received: dict[Place, tuple[str, str]] = field(default_factory=dict)    # place: request, answer
 
 
 def compare(ours: Side, theirs: Side) -> tuple[Finding, ...]:
@@ -73,17 +79,17 @@ def compare(ours: Side, theirs: Side) -> tuple[Finding, ...]:
     A message that has been repeated is one message: it counts as agreed if all its contents are the same."""
     found: dict[str, _Message] = {}
     for side, other in ((ours, theirs), (theirs, ours)):
-        for index in sorted(side.entries):
-            _take(found, side.party_id, other.party_id, index, side.entries[index])
+        for place in sorted(side.entries):
+            _take(found, side.party_id, other.party_id, place, side.entries[place])
     newest = {
         party_id: max((min(one.sent) for one in found.values() if one.sender == party_id and one.sent and one.received),
-                      default=-1)
+                      default=_NOWHERE)
         for party_id in (ours.party_id, theirs.party_id)
     }  # fmt: skip
     return tuple(_finding(number, one, ours, theirs, newest[one.sender]) for number, one in found.items())
 
 
-def _take(found: dict[str, _Message], own: str, other: str, index: int, entry: Mapping[str, Any]) -> None:
+def _take(found: dict[str, _Message], own: str, other: str, place: Place, entry: Mapping[str, Any]) -> None:
     number, kind = entry.get("number"), entry.get("kind")
     if not isinstance(number, str) or kind not in (Kind.SENT, Kind.ANSWERED, Kind.RECEIVED):
         return
@@ -92,15 +98,15 @@ def _take(found: dict[str, _Message], own: str, other: str, index: int, entry: M
     if one.sender != sender:
         return                       # nobody can number a message of another party: the entry is about none
     if kind == Kind.SENT:
-        one.sent[index] = str(entry.get("request"))
+        one.sent[place] = str(entry.get("request"))
     elif kind == Kind.ANSWERED:
-        one.answered[index] = (str(entry.get("answer")), entry.get("acknowledged") is True)
+        one.answered[place] = (str(entry.get("answer")), entry.get("acknowledged") is True)
     else:
-        one.received[index] = (str(entry.get("request")), str(entry.get("answer")))
+        one.received[place] = (str(entry.get("request")), str(entry.get("answer")))
 
 
-def _finding(number: str, one: _Message, ours: Side, theirs: Side, newest: int) -> Finding:
-    """`newest`: the index at which its sender has the newest of its messages that the other side has, too."""
+def _finding(number: str, one: _Message, ours: Side, theirs: Side, newest: Place) -> Finding:
+    """`newest`: the place at which its sender has the newest of its messages that the other side has, too."""
     is_ours = one.sender == ours.party_id
     sender, receiver = (ours, theirs) if is_ours else (theirs, ours)
     at_sender, at_receiver = (*one.sent, *one.answered), tuple(one.received)
@@ -109,7 +115,7 @@ def _finding(number: str, one: _Message, ours: Side, theirs: Side, newest: int) 
     return Finding(outcome, number, accused, why, *places)
 
 
-def _outcome(one: _Message, sender: Side, receiver: Side, newest: int) -> tuple[Outcome, tuple[str, ...], str]:
+def _outcome(one: _Message, sender: Side, receiver: Side, newest: Place) -> tuple[Outcome, tuple[str, ...], str]:
     both = (sender.party_id, receiver.party_id)
     requests = {*one.sent.values(), *(request for request, _ in one.received.values())}
     if len(requests) > 1:
@@ -121,7 +127,7 @@ def _outcome(one: _Message, sender: Side, receiver: Side, newest: int) -> tuple[
         return Outcome.AGREED, (), ""
     if not one.sent:
         return Outcome.IN_DOUBT, (), f"only party {receiver.party_id} says that it was sent"
-    acknowledged = [index for index, (_, is_acknowledged) in one.answered.items() if is_acknowledged]
+    acknowledged = [place for place, (_, is_acknowledged) in one.answered.items() if is_acknowledged]
     if not acknowledged:
         return Outcome.IN_DOUBT, (), f"party {receiver.party_id} has not acknowledged it"
     if receiver.lost:

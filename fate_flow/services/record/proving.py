@@ -14,6 +14,21 @@ from fate_flow.services.record.checkpoints import sealed_hashes
 from fate_flow.store.contract.transaction import Transaction
 
 
+def without_proof(tx: Transaction, entries: Iterable[StoredEntry]) -> tuple[int, int]:
+    """Return how many entries `prove` leaves out: of those that will be signed, and of those of an earlier epoch, in
+    which nothing is signed any more."""
+    present = {head.log: head.epoch for head in tx.record_heads()}
+
+    @cache
+    def signed(log: str, epoch: int) -> int:
+        newest = tx.newest_checkpoint(log, epoch)
+        return newest.size if newest else 0
+
+    left = [one for one in entries if not one.is_sealed or one.index >= signed(one.log, one.epoch)]
+    never = sum(one.is_sealed and one.epoch < present.get(one.log, 0) for one in left)
+    return len(left) - never, never
+
+
 def prove(tx: Transaction, entries: Iterable[StoredEntry]) -> Iterator[ProvedEntry]:
     """Yield each entry with its proof, in order. An entry that no checkpoint covers yet is left out.
 

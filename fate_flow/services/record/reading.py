@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,14 @@ class Page:
 def entries_of_job(tx: Transaction, job_id: str) -> tuple[ShownEntry, ...]:
     """Return the entries about a job, in the order of writing."""
     return tuple(_shown(tx, tx.record_of_job(job_id)))
+
+
+def sealed_in(tx: Transaction, log: str, epoch: int) -> Iterator[StoredEntry]:
+    """Yield the sealed entries of an epoch of a log, in the order of their indexes."""
+    first = 0
+    while page := tx.sealed_entries(log, epoch, first, PAGE):
+        yield from page
+        first += len(page)
 
 
 def search(tx: Transaction, wanted: Wanted, after: int = 0, most: int = PAGE) -> Page:

@@ -1,40 +1,53 @@
 """Comparing this party's log about another party with the log of that one, which a file has as a whole.
 
-The newest head of the other log is kept. If a later file has another past for that size, the other party has signed two
-pasts, and both signatures are here.
+A log that has begun anew has several epochs, each with a head of its own. The newest head of each is kept. If a later
+file has another past for that size, the other party has signed two pasts, and both signatures are here. So it has if a
+later epoch says of an earlier one, under its signature, what that one is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, pairwise
 from typing import Any
 
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import RECORD, KeyState, read_key_list
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.record.bundle import BadBundle, ProvedEntry, check_entry, read_bundle
-from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint
-from fate_flow.core.record.comparison import Finding, Side, compare, equivocations
-from fate_flow.core.record.entry import Kind, log_with, read_entry
+from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint, read_count
+from fate_flow.core.record.comparison import Finding, Place, Side, compare, equivocations
+from fate_flow.core.record.entry import Kind, is_digest, log_with, read_entry
 from fate_flow.core.record.log import StoredCheckpoint
-from fate_flow.core.record.note import Check, NoteKey
+from fate_flow.core.record.note import BadNote, Check, NoteKey
 from fate_flow.core.record.policy import Policy
 from fate_flow.core.record.tree import leaf_hash, root_of
+from fate_flow.services.record.reading import sealed_in
 from fate_flow.store.contract.transaction import Transaction
 
-_PAGE = 1_000
+
+@dataclass(frozen=True)
+class TheirEpoch:
+    """One epoch of the log of another party about this one, as far as that party has signed it."""
+
+    number: int
+    head: Checkpoint
+    note: str
+    entries: Sequence[Mapping[str, Any]]
+    leaves: Sequence[bytes]
 
 
 @dataclass(frozen=True)
 class TheirLog:
-    """The whole log of another party about this one, as it has signed it."""
+    """The log of another party about this one, as it has signed it: its epochs, the oldest first."""
 
     party_id: str
-    head: Checkpoint
-    note: str
-    entries: Mapping[int, Mapping[str, Any]]
-    leaves: Sequence[bytes]
+    epochs: Sequence[TheirEpoch]
+
+    @property
+    def entries(self) -> Mapping[Place, Mapping[str, Any]]:
+        return {(one.number, index): entry for one in self.epochs for index, entry in enumerate(one.entries)}
 
 
 def read_their_log(
@@ -44,23 +57,45 @@ def read_their_log(
     its record keys. Raises BadBundle if an entry is not proved, or if one is missing."""
     if not entries:
         raise BadBundle("the file has no entries")
-    note = entries[0].proof.checkpoint
-    origin = note.text.partition("\n")[0]
-    if not origin.startswith(f"{root}/{log_with(own)}/"):
-        raise BadBundle(f"the file has the log {origin}, and not that of party {party_id} ({root}) with this party")
+    beginning, epochs = f"{root}/{log_with(own)}/", list[TheirEpoch]()
+    for origin, group in groupby(entries, _origin_of):
+        if not origin.startswith(beginning):
+            raise BadBundle(
+                f"the file has the log {origin}, and not that of party {party_id} ({root}) with this party"
+            )  # fmt: skip
+        try:
+            number = read_count(origin.removeprefix(beginning))
+        except BadNote as error:
+            raise BadBundle(f"the log {origin}: has no number of an epoch: {error}") from error
+        epochs.append(_read_epoch(party_id, number, keys, list(group), check))
+    for before, after in pairwise(epochs):
+        if after.number <= before.number:
+            raise BadBundle(f"the file does not have the log in order: epoch {after.number} follows {before.number}")
+    return TheirLog(party_id, epochs)
+
+
+def _origin_of(one: ProvedEntry) -> str:
+    return one.proof.checkpoint.text.partition("\n")[0]
+
+
+def _read_epoch(
+    party_id: str, number: int, keys: Sequence[bytes], entries: Sequence[ProvedEntry], check: Check
+) -> TheirEpoch:
+    note, origin = entries[0].proof.checkpoint, _origin_of(entries[0])
     signer = next((key for key in keys if note.of(NoteKey(origin, key))), None)
     if signer is None:
         raise BadBundle(f"no record key of party {party_id} that is saved here has signed the log {origin}")
     policy = Policy({origin: NoteKey(origin, signer)})
+    whole = "the file does not have the whole log" + (f" in epoch {number}" if number > 1 else "")
     for index, one in enumerate(entries):
         if one.proof.checkpoint.text != note.text or one.proof.index != index:
-            raise BadBundle(f"the file does not have the whole log: entry {index} is missing")
+            raise BadBundle(f"{whole}: entry {index} is missing")
         check_entry(one, policy, check)
     head = read_checkpoint(note.text)
     if head.size != len(entries):
-        raise BadBundle(f"the file does not have the whole log: entry {len(entries)} is missing")
-    contents = {index: read_entry(one.content) for index, one in enumerate(entries)}
-    return TheirLog(party_id, head, str(note), contents, [leaf_hash(one.content) for one in entries])
+        raise BadBundle(f"{whole}: entry {len(entries)} is missing")
+    contents = [read_entry(one.content) for one in entries]
+    return TheirEpoch(number, head, str(note), contents, [leaf_hash(one.content) for one in entries])
 
 
 def reconcile_file(
@@ -79,43 +114,54 @@ def reconcile_file(
 
 
 def reconcile(tx: Transaction, own: str, theirs: TheirLog, at: int) -> tuple[Finding, ...]:
-    """Return what both logs say about each message, and whether the other party has signed two pasts; keep its head."""
+    """Return what both logs say about each message, and whether the other party has signed two pasts; keep its heads.
+
+    Older epochs of both logs count, as far as they are there."""
     found = equivocations(_heads(tx, theirs), theirs.party_id)
     if not found:
-        _keep(tx, theirs, at)
-    ours = _side(own, dict(_own_entries(tx, log_with(theirs.party_id))))
+        for one in theirs.epochs:
+            _keep(tx, one, at)
+    ours = _side(own, _own_entries(tx, log_with(theirs.party_id)))
     return (*found, *compare(ours, _side(theirs.party_id, theirs.entries)))
 
 
-def _side(party_id: str, entries: Mapping[int, Mapping[str, Any]]) -> Side:
+def _side(party_id: str, entries: Mapping[Place, Mapping[str, Any]]) -> Side:
     """Return the log of a party. One of a later epoch says in its first entry that what was before may be lost."""
     return Side(party_id, entries, any(one["kind"] == Kind.EPOCH for one in entries.values()))
 
 
-def _heads(tx: Transaction, theirs: TheirLog) -> list[Checkpoint]:
-    """Return the head that is kept of this log, and what the file has for its size."""
-    kept = tx.witnessed(theirs.head.origin)
-    if kept is None:
-        return []
-    head = read_checkpoint(kept.note.partition("\n\n")[0] + "\n")
-    if head.size > theirs.head.size:
-        return []                        # an older state of the log; whether it is the same past cannot be seen
-    return [head, Checkpoint(head.origin, head.size, root_of(theirs.leaves[: head.size]))]
+def _heads(tx: Transaction, theirs: TheirLog) -> Iterator[Checkpoint]:
+    """Yield the heads that are kept of this log, those that its later epochs say that earlier ones had, and what the
+    file has for each of their sizes."""
+    for one in theirs.epochs:
+        kept = tx.witnessed(one.head.origin)
+        said = [read_checkpoint(kept.note.partition("\n\n")[0] + "\n")] if kept else []
+        said += [Checkpoint(one.head.origin, *ended) for ended in _said_to_have_ended(theirs, one.number)]
+        # A larger head is of a newer state of the log; whether it has the same past cannot be seen.
+        for head in (head for head in said if head.size <= one.head.size):
+            yield head
+            yield Checkpoint(head.origin, head.size, root_of(one.leaves[: head.size]))
 
 
-def _keep(tx: Transaction, theirs: TheirLog, at: int) -> None:
+def _said_to_have_ended(theirs: TheirLog, number: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the size and root that later epochs say that this one has ended with."""
+    for later in theirs.epochs:
+        ended = later.entries[0].get("ended") if later.entries[0]["kind"] == Kind.EPOCH else None
+        if isinstance(ended, dict) and ended.get("epoch") == number and later.number > number:
+            size, root = ended.get("size"), ended.get("root")
+            if type(size) is int and size >= 0 and is_digest(root):
+                yield size, bytes.fromhex(str(root))
+
+
+def _keep(tx: Transaction, theirs: TheirEpoch, at: int) -> None:
     kept = tx.witnessed(theirs.head.origin)
     old = kept.size if kept else 0
     if theirs.head.size > old:
         tx.put_witnessed(theirs.head.origin, old, StoredCheckpoint(0, theirs.head.size, theirs.note, at))
 
 
-def _own_entries(tx: Transaction, log: str) -> list[tuple[int, Mapping[str, Any]]]:
-    head = tx.record_head(log)
-    found: list[tuple[int, Mapping[str, Any]]] = []
-    while len(found) < head.size:
-        page = tx.sealed_entries(log, head.epoch, len(found), _PAGE)
-        if not page:
-            break
-        found += [(one.index, read_entry(one.content)) for one in page]
-    return found
+def _own_entries(tx: Transaction, log: str) -> dict[Place, Mapping[str, Any]]:
+    return {
+        (one.epoch, one.index): read_entry(one.content)
+        for epoch in tx.record_epochs(log) for one in sealed_in(tx, log, epoch)
+    }  # fmt: skip

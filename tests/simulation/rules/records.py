@@ -54,9 +54,9 @@ def outcomes(world: World) -> Counter[Outcome]:
 
 
 def _side(party: SimParty, other: SimParty) -> Side:
-    """The log of a party about another one; the indexes of later epochs follow those of earlier ones."""
-    entries = [read_entry(one.content) for one in sealed(party, log_with(other.party_id))]
-    return Side(party.party_id, dict(enumerate(entries)), any(one["kind"] == Kind.EPOCH for one in entries))
+    """The log of a party about another one."""
+    entries = {(one.epoch, one.index): read_entry(one.content) for one in sealed(party, log_with(other.party_id))}
+    return Side(party.party_id, entries, any(one["kind"] == Kind.EPOCH for one in entries.values()))
 
 
 def sealed(party: SimParty, log: str) -> tuple[StoredEntry, ...]:

@@ -81,10 +81,13 @@ def talk(guest: Home, host: Home, count: int, change: Change = as_it_was, is_ans
 
 
 def log_of(host: Home) -> str:
-    path = host.conf.with_name("with-9999.proof")
-    found = host.audit("prove", "-p", "9999", "-o", str(path))
+    found = proved(host)
     assert found.exit_code == 0, found.stderr
-    return str(path)
+    return str(host.conf.with_name("with-9999.proof"))
+
+
+def proved(host: Home) -> Result:
+    return host.audit("prove", "-p", "9999", "-o", str(host.conf.with_name("with-9999.proof")))
 
 
 def reconciled(guest: Home, path: str) -> tuple[Result, dict[str, int]]:
@@ -117,6 +120,44 @@ def test_a_party_that_has_said_that_it_was_restored_is_not_accused_of_what_it_lo
     found, counts = reconciled(guest, log_of(host))
 
     assert (found.exit_code, counts) == (0, {"agreed": 2, "in doubt": 2})
+
+
+def begin_anew(home: Home, other: str) -> None:
+    with home_context(load_settings(home.conf)) as context:
+        context.write(lambda tx: open_next_epoch(tx, log_with(other), 1, LOST))
+
+
+def test_what_was_signed_before_a_log_began_anew_is_compared_too(guest: Home, host: Home) -> None:
+    talk(guest, host, 2)
+    assert "earlier epoch" not in proved(host).stderr
+    talk(guest, host, 1, lambda command: replace(command, body={"number": 9}))
+    log_of(host)
+    talk(guest, host, 1)
+    begin_anew(host, "9999")
+    begin_anew(guest, "10000")
+    talk(guest, host, 2)
+    found, counts = reconciled(guest, log_of(host))
+
+    assert (found.exit_code, counts) == (ACCUSED, {"agreed": 4, "altered": 1, "in doubt": 1})
+    assert "1 entry of an earlier epoch cannot be proved" in proved(host).stderr
+    messages = json.loads(found.stdout)["messages"]
+    (altered,) = [one for one in messages if one["outcome"] == "altered"]
+    assert (altered["ours"], altered["theirs"]) == ([[1, 4], [1, 5]], [[1, 2]])
+    assert messages[-1]["theirs"] == [[2, 2]]
+    assert "here #4, #5, there #2" in guest.audit("reconcile", log_of(host), "-p", "10000").stdout
+
+
+def test_epochs_in_another_order_are_no_whole_log(guest: Home, host: Home) -> None:
+    talk(guest, host, 1)
+    log_of(host)
+    begin_anew(host, "9999")
+    path = Path(log_of(host))
+    document = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**document, "entries": document["entries"][::-1]}), encoding="utf-8")
+    found, _ = reconciled(guest, str(path))
+
+    assert found.exit_code == TROUBLE
+    assert "epoch 1 follows 2" in found.stderr
 
 
 def test_a_file_from_before_a_message_accuses_nobody(guest: Home, host: Home) -> None:

@@ -19,7 +19,7 @@ LATER_RECEIVED = {"kind": "received", "number": "2", "request": "s", "answer": "
 
 
 def side(party_id: str, *entries: Mapping[str, Any], lost: bool = False) -> Side:
-    return Side(party_id, dict(enumerate(entries)), lost)
+    return Side(party_id, {(1, index): one for index, one in enumerate(entries)}, lost)
 
 
 def outcome(ours: Side, theirs: Side) -> tuple[Outcome, tuple[str, ...]]:
@@ -95,7 +95,7 @@ def test_entries_about_other_things_are_left_out() -> None:
 def test_a_finding_names_the_entries_that_show_it() -> None:
     (found,) = compare(side("1", {"kind": "head", "at": 1}, SENT, ANSWERED), side("2", RECEIVED))
 
-    assert (found.ours, found.theirs) == ((1, 2), (0,))
+    assert (found.ours, found.theirs) == (((1, 1), (1, 2)), ((1, 0),))
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans(), st.booleans()), max_size=12))

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.job import Answer, Command, CommandKind
-from fate_flow.core.record.bundle import BadBundle, bundle_text, read_bundle
+from fate_flow.core.record.bundle import BadBundle, ProvedEntry, bundle_text, read_bundle
 from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint
-from fate_flow.core.record.comparison import Finding, Outcome, Side, compare
+from fate_flow.core.record.comparison import Finding, Outcome, Place, Side, compare
 from fate_flow.core.record.entry import OWN_LOG, log_with, read_entry
 from fate_flow.core.record.log import StoredCheckpoint
 from fate_flow.core.record.note import BadNote, sign_note
@@ -27,7 +27,9 @@ from fate_flow.core.record.tree import Edge, consistency_proof, hash_by, leaf_ha
 from fate_flow.core.record.witness import Seen, seen_in
 from fate_flow.services.record.checkpoints import LogSigner, origin_of
 from fate_flow.services.record.entries import of_answered, of_received, of_sent
+from fate_flow.services.record.epochs import open_next_epoch
 from fate_flow.services.record.proving import prove
+from fate_flow.services.record.reading import sealed_in
 from fate_flow.services.record.reconciling import TheirLog, read_their_log, reconcile
 from fate_flow.services.record.verifying import State
 from fate_flow.store.contract.transaction import Transaction
@@ -224,7 +226,8 @@ def test_a_letter_of_a_file_that_was_changed_is_refused_or_changes_nothing(amoun
             changed = text[:at]                  # the end is missing
         with suppress(BadBundle):
             found = read(changed)
-            assert (found.head, found.entries) == (whole.head, whole.entries), (seed, text[at], changed[at])
+            assert found.epochs[0].head == whole.epochs[0].head, (seed, text[at], changed[at])
+            assert found.entries == whole.entries, (seed, text[at], changed[at])
 
 
 def test_a_file_that_its_own_party_has_signed_anew_has_two_pasts() -> None:
@@ -232,6 +235,29 @@ def test_a_file_that_its_own_party_has_signed_anew_has_two_pasts() -> None:
         assert not any(one.accused for one in reconcile(tx, "9999", read(a_file()), 1))
         found = reconcile(tx, "9999", read(a_file("another past ")), 2)
     assert [(one.outcome, one.accused) for one in found if one.accused] == [(Outcome.EQUIVOCATION, ("10000",))]
+
+
+def a_file_of_two_epochs(past: str, present: str) -> str:
+    """A file whose first epoch is of one past, and whose second epoch has followed another one."""
+    def proved(said: str) -> list[ProvedEntry]:
+        store = MemoryStore()
+        add(store, [an_entry(f"{said}{one}", log_with("9999")) for one in range(SIZE)])
+        sign(store)
+        with store.transaction() as tx:
+            open_next_epoch(tx, log_with("9999"), 1, "restored")
+        sign(store)
+        with store.reading() as tx:
+            return [*prove(tx, [one for epoch in (1, 2) for one in sealed_in(tx, log_with("9999"), epoch)])]
+
+    return bundle_text([*proved(past)[:SIZE], *proved(present)[SIZE:]])
+
+
+@pytest.mark.parametrize(("past", "accused"), [("", []), ("another past ", [Outcome.EQUIVOCATION])])
+def test_a_past_that_the_next_epoch_contradicts_is_one_of_two(past: str, accused: list[Outcome]) -> None:
+    """Nothing of it was kept here before."""
+    with MemoryStore().transaction() as tx:
+        found = reconcile(tx, "9999", read(a_file_of_two_epochs(past, "")), 1)
+    assert [one.outcome for one in found if one.accused] == accused
 
 
 @pytest.mark.parametrize("amount", AMOUNTS)
@@ -331,14 +357,14 @@ def test_messages_that_were_tampered_with_have_their_outcome_and_nobody_else_is_
 
 
 def _findings(wire: Delivered) -> tuple[Finding, ...]:
-    ours, theirs = dict[int, Mapping[str, Any]](), dict[int, Mapping[str, Any]]()
+    ours, theirs = dict[Place, Mapping[str, Any]](), dict[Place, Mapping[str, Any]]()
     for sent, arrived, is_recorded in wire:
         answer = Answer(0, data={"n": sent.body["n"]}, is_recorded=is_recorded)
-        ours[len(ours)] = read_entry(of_sent(sent, 1).content)
+        ours[1, len(ours)] = read_entry(of_sent(sent, 1).content)
         if arrived is not None:
-            theirs[len(theirs)] = read_entry(of_received(arrived, "9999", answer, 1, salts).content)
+            theirs[1, len(theirs)] = read_entry(of_received(arrived, "9999", answer, 1, salts).content)
         if arrived is not None or is_recorded:
-            ours[len(ours)] = read_entry(of_answered(sent, answer, 1).content)
+            ours[1, len(ours)] = read_entry(of_answered(sent, answer, 1).content)
     return compare(Side("9999", ours), Side("10000", theirs))
 
 
