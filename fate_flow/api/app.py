@@ -36,6 +36,7 @@ from fate_flow.api.http.services import Services
 from fate_flow.api.http.site_auth import MessageKey, SiteAuth
 from fate_flow.api.http.uploads import drop_part, request_class
 from fate_flow.api.monitoring import routes as monitoring
+from fate_flow.api.monitoring.request_spans import install_request_spans
 from fate_flow.api.v1 import openapi
 from fate_flow.api.v1.envelope import CLIENTS, read_ignored_body
 from fate_flow.api.v1.jobs import board, board_data, jobs, parameters, predict_dsl, queue, results, task_log, tasks
@@ -84,6 +85,7 @@ def create_public_app(
     app.request_class = request_class(services.settings)
     app.teardown_request(drop_part)
     app.after_request(name_trace)
+    install_request_spans(app, services.context.spans)
     if services.context.keeps_record:
         _record_refusals(app, RefusalRecord(services.context))
     listed = _listed_parties(services.context)

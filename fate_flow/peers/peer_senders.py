@@ -21,7 +21,9 @@ from typing import Any, Protocol
 
 import requests
 
+from fate_flow.core.metrics.command_spans import sent_span
 from fate_flow.core.metrics.measures import Measures
+from fate_flow.core.metrics.spans import NoSpans, Spans
 from fate_flow.core.model.job import NOT_AUTHENTICATED, UNREACHABLE, Answer, Command, CommandKind
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.text.trace import TRACEPARENT, traceparent
@@ -47,7 +49,7 @@ from fate_flow.core.wire.v1.heartbeat import (
 )
 from fate_flow.core.wire.v1.paths import BATCH, HEARTBEAT
 from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE, body_for_unknown
-from fate_flow.peers.network_errors import describe_network_error
+from fate_flow.peers.network_errors import class_of_error, describe_network_error
 from fate_flow.peers.peer_http import PeerHttp, PeerResponse
 from fate_flow.peers.pinned import PinnedParties
 from fate_flow.peers.send_queue import CLOSED, Jobs, SendQueue, Work
@@ -138,6 +140,7 @@ class PeerSender:
     pinned: PinnedParties | None = None      # recognises https servers by keys
     dialed: Path | None = None       # the socket for parties that dial this one
     measures: Measures | None = None     # where requests are counted
+    spans: Spans = field(default_factory=NoSpans)        # where each try to send a command leaves one
     heads: Heads | None = None       # None: nothing is recorded here
     _wake: threading.Condition = field(default_factory=threading.Condition)
     _is_closed: bool = False
@@ -232,33 +235,53 @@ class PeerSender:
     # ------------------------------------------------------------------ requests
 
     def _send(self, batch: Sequence[Command]) -> None:
+        own = [secrets.token_hex(8) for _ in batch]
+        begun = time.time_ns()
         try:
-            answers = self._request(batch)
+            answers = self._request(batch, own)
         except _NO_ANSWER as error:
+            self._add_spans(batch, own, begun, [None] * len(batch), class_of_error(error))
             self._failed(batch, describe_network_error(error))
             return
+        self._add_spans(batch, own, begun, answers)
         self._answered()
         self._learn(batch, answers)
         self.listener.answers(list(zip(batch, answers, strict=True)))
 
-    def _request(self, batch: Sequence[Command]) -> list[Answer]:
+    def _add_spans(
+        self, batch: Sequence[Command], own: Sequence[str], begun: int, answers: Sequence[Answer | None],
+        error: str = "",
+    ) -> None:  # fmt: skip
+        if self.spans.is_on:
+            now = time.time_ns()
+            for command, span, answer in zip(batch, own, answers, strict=True):
+                if command.trace:
+                    self.spans.add(
+                        sent_span(command, span, self.party_id, self.own_party_id, begun, now, answer, error)
+                    )
+
+    def _request(self, batch: Sequence[Command], own: Sequence[str]) -> list[Answer]:
+        """`own`: the ids of the spans of these commands, which the party is told."""
         for command in batch:
             self.record.requested(command.job_id, f"{self.url}/v1{self.endpoint_of(command)}")
         if len(batch) == 1:
-            documents = [self._ask(batch[0])]
+            documents = [self._ask(batch[0], own[0])]
         else:
-            asked = [Asked(self.endpoint_of(one), one, _traceparent_of(one)) for one in batch]
+            asked = [
+                Asked(self.endpoint_of(one), one, _traceparent_of(one, span))
+                for one, span in zip(batch, own, strict=True)
+            ]
             documents = read_batch_answers(self._post(BATCH, batch_of(asked)), len(batch))
         answers = [read_answer(document) for document in documents]
         for command, document in zip(batch, documents, strict=True):
             self.record.answered(command.job_id, f"/v1{self.endpoint_of(command)}", document)
         return answers
 
-    def _ask(self, command: Command) -> dict[str, Any]:
+    def _ask(self, command: Command, own: str) -> dict[str, Any]:
         try:
             return self._post(
                 self.endpoint_of(command), self._body_of(command), command.kind is CommandKind.CREATE,
-                _traceparent_of(command),
+                _traceparent_of(command, own),
             )  # fmt: skip
         except _BadStatus as error:
             if command.kind is CommandKind.COMPARE and error.is_unknown_route and not self.says_who:
@@ -357,9 +380,9 @@ class PeerSender:
         self._queue.understands_batches = understands_batches(data)
 
 
-def _traceparent_of(command: Command) -> str:
-    """Return the header by which the party learns the trace of a command; empty if it has none."""
-    return traceparent(command.trace, secrets.token_hex(8)) if command.trace else ""
+def _traceparent_of(command: Command, own: str) -> str:
+    """Return the header by which the party learns the trace of a command and this span; empty if it has no trace."""
+    return traceparent(command.trace, own) if command.trace else ""
 
 
 def _in_one_request(batch: Sequence[Command]) -> Sequence[Command]:

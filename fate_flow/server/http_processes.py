@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -43,6 +43,7 @@ from fate_flow.server.runtime import (
     waiting_at_once,
     wake_scheduler,
 )
+from fate_flow.server.tracing.process_spans import ProcessSpans
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.settings.settings import Settings
@@ -71,6 +72,7 @@ class HttpProcesses:
     worker_url: str
     effect_runner: EffectRunner
     signature: SiteSignature | None
+    spans: ProcessSpans
 
     def run_public(self, *listeners: socket.socket) -> None:
         """Serve clients and other parties until SIGTERM."""
@@ -82,6 +84,7 @@ class HttpProcesses:
             ).run()  # fmt: skip
         finally:
             self.effect_runner.finish()
+            self.spans.finish()
 
     def run_for_workers(self, *listeners: socket.socket) -> None:
         """Serve this party's own workers until SIGTERM."""
@@ -94,7 +97,10 @@ class HttpProcesses:
         store = open_store(self.settings, record, self.wakeups)
         settings = with_joined_routes(self.settings, store)
         measures = KeptMeasures(settings.measures_dir)
-        context = build_context(settings, self.wakeups, self.worker_url, record, store, self.effect_runner, measures)
+        context = replace(
+            build_context(settings, self.wakeups, self.worker_url, record, store, self.effect_runner, measures),
+            spans=self.spans.start("http"),
+        )
         signature = expecting_answers(self.signature, settings, store)
         inquirer, call_back = inquirers(settings, signature, pinned_parties(settings, store), measures)
         use_cases = UseCases(

@@ -57,6 +57,7 @@ from fate_flow.server.runtime import (
     open_store,
     write_json,
 )
+from fate_flow.server.tracing.process_spans import ProcessSpans
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.stopwatch import AwakeClock
 from fate_flow.services.scheduling.events import (
@@ -90,8 +91,9 @@ class SchedulerLoop:
     """The loop that owns a server's scheduler and passes events to it."""
 
     def __init__(
-        self, settings: Settings, wakeups: Wakeups, worker_url: str, home_id: str, auth: SiteSignature | None = None
-    ) -> None:
+        self, settings: Settings, wakeups: Wakeups, worker_url: str, home_id: str, spans: ProcessSpans,
+        auth: SiteSignature | None = None,
+    ) -> None:  # fmt: skip
         self._wakeup: Wakeup = wakeups.scheduler
         self._events: deque[SchedulerEvent] = deque()
         self._record = open_log(settings)
@@ -99,8 +101,11 @@ class SchedulerLoop:
         self._settings = settings = with_joined_routes(settings, store)
         self._effect_runner = EffectRunner()
         self._measures = measures = KeptMeasures(settings.measures_dir)
-        context = build_context(settings, wakeups, worker_url, self._record, store, self._effect_runner, measures)
-        self._context = context
+        self._spans = spans
+        self._context = context = replace(
+            build_context(settings, wakeups, worker_url, self._record, store, self._effect_runner, measures),
+            spans=spans.start("scheduler"),
+        )
         listener = PeerListener(self._on_answers, self._on_heartbeat, self._on_silence, self._on_failure)
         self._senders = PeerSenders(self._sender, listener)
         self._listener = listener
@@ -154,7 +159,7 @@ class SchedulerLoop:
             says_who=self._scheduler.context.read(lambda tx: tx.says_who(party_id)),
             longest_gap=limits.heartbeat_interval + min(_LONGEST_WORK, limits.party_silence / 2), ca_file=route.ca_file,
             pinned=self._pinned, dialed=self._settings.dialed_socket, measures=self._measures,
-            heads=self._record_work.heads if self._record_work else None,
+            spans=self._context.spans, heads=self._record_work.heads if self._record_work else None,
         )  # fmt: skip
 
     def _on_answers(self, answers: list[tuple[Command, Answer]]) -> None:
@@ -200,6 +205,7 @@ class SchedulerLoop:
             self._senders.close()
             self._scheduler.release_scheduler_lease()
             self._effect_runner.finish()
+            self._spans.finish()
             self._record.close()
 
     def _stop(self, _number: int, _frame: object) -> None:

@@ -58,6 +58,7 @@ from fate_flow.server.runtime import (
 )
 from fate_flow.server.scheduling import ALIVE_SECONDS, SchedulerLoop
 from fate_flow.server.start_warnings import start_warnings
+from fate_flow.server.tracing.process_spans import ProcessSpans
 from fate_flow.server.watchdog import Watchdog
 from fate_flow.server.worker_groups import prepare_groups
 from fate_flow.services.context.wall_clock import now_on_the_wall
@@ -82,6 +83,7 @@ def serve(conf_path: Path) -> int:
     settings = load_settings(conf_path)
     providers_of(settings)               # refuses a name that one of ours has
     check_program_user(settings)
+    spans = ProcessSpans(settings)
     prepare_home(settings)
     with _only_one(settings), named_server(settings):
         settings = with_client_keys(settings)
@@ -91,7 +93,7 @@ def serve(conf_path: Path) -> int:
             _say(f"WARNING: {text}")
         open_home(settings)
         _say(prepare_groups(settings))
-        return Supervisor(settings, signature).run()
+        return Supervisor(settings, spans, signature).run()
 
 
 class _only_one:  # noqa: N801  # reads as a phrase where it is used
@@ -171,6 +173,7 @@ class _Child:
 @dataclass
 class Supervisor:
     settings: Settings
+    spans: ProcessSpans
     signature: SiteSignature | None = None      # all processes sign with the same key
     _children: list[_Child] = field(default_factory=list)
     _is_stopping: bool = False
@@ -188,7 +191,7 @@ class Supervisor:
         self._http_processes = HttpProcesses(
             self.settings, self._wakeups, self._worker_url,
             EffectRunner(),  # each process that decides gets its own by the fork
-            self.signature,
+            self.signature, self.spans,
         )  # fmt: skip
         self._children = [
             _Child("spawner", self._run_spawner),
@@ -372,7 +375,7 @@ class Supervisor:
     def _run_scheduler(self) -> None:
         self._close_listeners()
         SchedulerLoop(
-            self.settings, self._wakeups, self._worker_url, home_id_of(self.settings), self.signature
+            self.settings, self._wakeups, self._worker_url, home_id_of(self.settings), self.spans, self.signature
         ).run()
 
     def _run_http(self) -> None:

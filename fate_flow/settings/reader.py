@@ -41,6 +41,7 @@ from fate_flow.settings.reading.section import Section, collected, resolved, spl
 from fate_flow.settings.security import is_loopback, read_host_names
 from fate_flow.settings.servers import LONGEST_POLL, read_servers
 from fate_flow.settings.settings import Settings
+from fate_flow.settings.traces import read_traces
 from fate_flow.settings.worker_limits import read_worker_limits
 from fate_flow.settings.worker_listen import read_worker_listen
 
@@ -154,6 +155,7 @@ class _Reader:
             notifications=read_notifications(root.section("notifications")),
             permission=self._permission(root.section("permission"), connected_by),
             keeps_record=read_record_switch(root.section("record")),
+            traces=read_traces(root.section("traces")),
             connectors=read_connectors(root.section("connectors")),
             providers=read_providers(root.section("providers")),
             conf_path=self._path_of_all,

@@ -26,6 +26,7 @@ from fate_flow.settings.logs import LogLimits
 from fate_flow.settings.notifications import NotificationSettings
 from fate_flow.settings.parties import Listen, PlainParties, Route
 from fate_flow.settings.servers import OneOfServers
+from fate_flow.settings.traces import TraceSettings
 from fate_flow.settings.worker_limits import WorkerLimits
 from fate_flow.settings.worker_listen import WorkerListen
 
@@ -85,6 +86,7 @@ class Settings:
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     notifications: NotificationSettings = field(default_factory=NotificationSettings)
     permission: PermissionRule = field(default_factory=PermissionRule)
+    traces: TraceSettings = field(default_factory=TraceSettings)
     keeps_record: bool = False            # record.switch
     connectors: Mapping[str, MysqlServer] = field(default_factory=dict)    # by the name that clients use
     providers: Mapping[str, ProviderPlace] = field(default_factory=dict)   # besides those of this package, by name

@@ -13,6 +13,7 @@ from fate_flow.relay.spool_session import Session
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.runtime import Wakeups, open_spool, prepare_home
 from fate_flow.server.scheduling import SchedulerLoop
+from fate_flow.server.tracing.process_spans import ProcessSpans
 from fate_flow.settings.settings import Settings
 from fate_flow.store.database.migrations import upgrade
 from fate_flow.store.database.opening import open_database
@@ -40,7 +41,8 @@ def begin(settings: Settings) -> Iterator[Begin]:
     loops: list[SchedulerLoop] = []
 
     def make() -> SchedulerLoop:
-        loops.append(SchedulerLoop(settings, Wakeups(Wakeup(), Wakeup(), Wakeup()), "http://127.0.0.1:1", "home-1"))
+        wakeups = Wakeups(Wakeup(), Wakeup(), Wakeup())
+        loops.append(SchedulerLoop(settings, wakeups, "http://127.0.0.1:1", "home-1", ProcessSpans(settings)))
         return loops[-1]
 
     yield make

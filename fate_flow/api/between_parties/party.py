@@ -7,7 +7,6 @@ A party speaks only for itself. A header names it; if requests are signed, its s
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -20,6 +19,7 @@ from fate_flow.api.http.sender import named_sender
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import PARTIES
 from fate_flow.api.monitoring.peer_states import round_trip_to
+from fate_flow.api.monitoring.request_spans import CommandSpans
 from fate_flow.api.v1.envelope import ok, reply, silent_json
 from fate_flow.api.v1.jobs.explain import hold_of, recounted
 from fate_flow.api.v1.party.parties import known_parties
@@ -30,12 +30,13 @@ from fate_flow.core.model.grammar import check_component_name, check_job_id, che
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Answer, Command, CommandKind, JobKey
 from fate_flow.core.model.spec import Party
-from fate_flow.core.text.trace import TRACEPARENT, trace_id_in
+from fate_flow.core.text.trace import TRACEPARENT
 from fate_flow.core.wire.v1.envelope import (
     MOST_VALUES,
     SRC_FATE_VER,
     SRC_PARTY_ID,
     Asked,
+    asked_with,
     check_fate_version,
     document_of,
     read_batch,
@@ -115,8 +116,7 @@ class _PartyRoutes:
 
     def _one(self, endpoint: str) -> Response:
         command = read_command(endpoint, self._json())
-        trace = trace_id_in(request.headers.get(TRACEPARENT))
-        return reply(self._carry_out([Asked(endpoint, replace(command, trace=trace))])[0])
+        return reply(self._carry_out([asked_with(endpoint, command, request.headers.get(TRACEPARENT))])[0])
 
     def batch(self) -> Response:
         """Carry out several commands in order; answer with a list of envelopes, one for each."""
@@ -245,7 +245,10 @@ class _PartyRoutes:
         check_fate_version(request.headers.get(SRC_FATE_VER, ""))
         commands = [one.command for one in asked]
         self._check_whom(commands)
-        answers = self._commands.carry_out(commands, caller)
+        spans = CommandSpans(self._context.spans, asked, caller)
+        with spans.around():
+            answers = self._commands.carry_out(commands, caller)
+        spans.end(answers)
         for one, answer in zip(asked, answers, strict=True):
             text = f"answered party {caller}: /v1{one.endpoint} {answer.retcode} {answer.retmsg}"
             is_new = one.command.kind is CommandKind.CREATE and answer.is_ok

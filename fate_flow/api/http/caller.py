@@ -29,7 +29,14 @@ def trace_of_request() -> str:
     return known
 
 
+def span_of_request() -> str:
+    """Return the id of the span of the request, which its answer names."""
+    known: str = g.get("span") or secrets.token_hex(8)
+    g.span = known
+    return known
+
+
 def name_trace(answer: Response) -> Response:
     """Name the trace of the request in its answer, also of a refusal."""
-    answer.headers[TRACEPARENT] = traceparent(trace_of_request(), secrets.token_hex(8))
+    answer.headers[TRACEPARENT] = traceparent(trace_of_request(), span_of_request())
     return answer

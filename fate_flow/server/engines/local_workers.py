@@ -20,6 +20,7 @@ from fate_flow.components.providers.description import ComponentInfo
 from fate_flow.components.providers.program_order import WORK
 from fate_flow.components.providers.provider import Launch, Start
 from fate_flow.components.providers.table import PROVIDERS, ProviderTable
+from fate_flow.core.metrics.spans import span_of_worker
 from fate_flow.core.model.artifact import DATAFRAME, FILE_SCHEME, INDEX, METRIC, TABLE, Artifact, ArtifactInfos
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import TaskKey, Worker, WorkerPlace
@@ -310,8 +311,7 @@ class FolderWorkers(ABC):
 
 def _trace(order: LaunchOrder) -> dict[str, str]:
     """Return the variable that names the trace of the job, and this worker as its span."""
-    span = order.worker.worker_id[:16]
-    return {ENVIRONMENT: traceparent(order.trace, span)} if order.trace else {}
+    return {ENVIRONMENT: traceparent(order.trace, span_of_worker(order.worker.worker_id))} if order.trace else {}
 
 
 @dataclass(frozen=True)

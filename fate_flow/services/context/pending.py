@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.metrics.measures import Measure
+from fate_flow.core.metrics.spans import Step
 from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Command
@@ -46,6 +47,8 @@ class Pending:
     hints: tuple[Command, ...] = ()                           # sent once after the commit, and not stored
     alarms: tuple[int, ...] = ()                              # steady times at which the scheduler must look again
     observed: tuple[tuple[Measure, float], ...] = ()          # values for histograms
+    steps: tuple[Step, ...] = ()                              # for spans, besides the moves
+    begins: tuple[tuple[int, int], ...] = ()     # of each command of a request: the moves and the steps before it
     bindings: Mapping[str, JobBinding] = field(default_factory=dict)  # by job id: the bindings in this transaction
 
     @property
@@ -69,6 +72,12 @@ class Pending:
 
     def with_observed(self, measure: Measure, value: float) -> Pending:
         return changed(self, observed=(*self.observed, (measure, value)))
+
+    def with_step(self, step: Step) -> Pending:
+        return changed(self, steps=(*self.steps, step))
+
+    def with_next_command(self) -> Pending:
+        return changed(self, begins=(*self.begins, (len(self.moved), len(self.steps))))
 
     def with_recorded(self, entry: NewEntry) -> Pending:
         return changed(self, recorded=(*self.recorded, entry))

@@ -15,6 +15,7 @@ from fate_flow.core.access.permission import PermissionRule
 from fate_flow.core.access.site import SiteRule
 from fate_flow.core.metrics.form import MOST_BYTES_OF_JOB
 from fate_flow.core.metrics.measures import DATABASE_SECONDS, READ, WRITE, Measures, Unmeasured
+from fate_flow.core.metrics.spans import NoSpans, Spans
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.job import Command, EngineState, JobKey, TaskKey, Worker, WorkerPlace
@@ -465,6 +466,7 @@ class Context:
     keeps_record: bool = False                        # whether what happens is recorded (record.switch)
     models: ModelFiles = field(default_factory=NoModels)         # of the store of models
     measures: Measures = field(default_factory=Unmeasured)
+    spans: Spans = field(default_factory=NoSpans)
     fresh_trace: Callable[[], str] = field(default=lambda: secrets.token_hex(16))    # of a job whose client gave none
     traces: dict[str, str] = field(default_factory=dict)                             # by job id; see traces.py
     fresh_salt: Callable[[], str] = field(default=lambda: secrets.token_hex(32))     # that nobody can guess

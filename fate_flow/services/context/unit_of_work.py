@@ -7,6 +7,7 @@ stored. Each effect is idempotent and can be derived from the rows again, so a c
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from fate_flow.services.context.notifying import notify_of_moves
 from fate_flow.services.context.pending import Pending
 from fate_flow.services.context.ports import Context, why_absent
 from fate_flow.services.context.traces import trace_of
+from fate_flow.services.context.tracing import add_spans, jobs_of
 from fate_flow.services.record.entries import of_moves, of_sent
 from fate_flow.store.contract.transaction import Transaction
 
@@ -248,6 +250,7 @@ def unit_of_work(
     """Run the block in a transaction, commit, then run the effects. If the block raises, do neither.
 
     `committed` tells others of the commit. It is called before the effects, which take this process time."""
+    begin, traces = time.monotonic_ns(), dict[str, str]()
     with context.timed(WRITE), context.store.transaction() as tx:
         unit = UnitOfWork(context, tx, context.clock(), is_careful=is_careful, known_steady=steady)
         yield unit
@@ -257,11 +260,17 @@ def unit_of_work(
             tx.add_to_record((*unit.pending.recorded, *moves))
         if context.subscribers.are_some:
             notify_of_moves(context, tx, unit.pending.moved, unit.now)
+        if context.spans.is_on:
+            traces = {job_id: unit.trace(job_id) for job_id in jobs_of(unit.pending)}
     try:
         if committed is not None:
             committed(unit)
     finally:
         context.record.flush()
         count_pending(context.measures, unit.pending, context.party_id)
+        if traces:
+            begun = unit.now * 1_000_000
+            ended = begun + time.monotonic_ns() - begin
+            add_spans(context.spans, unit.pending, traces, context.party_id, begun, ended)
         if unit.pending.effects:
             context.carry_out([partial(carry_out, context, effect) for effect in unit.pending.effects])

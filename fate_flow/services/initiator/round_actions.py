@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from fate_flow.core.metrics.measures import ADMISSION_SECONDS
+from fate_flow.core.metrics.spans import Step, StepName
 from fate_flow.core.model.errors import Conflict
 from fate_flow.core.model.job import Job
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.actions import BeginRound, EndRound, MoveSeat, RenewReservation
 from fate_flow.core.planning.queue import Waiting, where_it_takes
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.tracing import did
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.known_capacity import KnownCapacity, asked_by
 from fate_flow.services.initiator.seats import lease_seat, note_seat, place_of
@@ -39,11 +41,13 @@ class ReservationRounds:
         if not unit.tx.begin_round(job.key, self._owner, unit.now):
             raise Conflict(f"job {job.job_id}: another scheduler began its reservation round, or it no longer waits")
         unit.note(Event.RESOURCE_ASKED, job_id=job.job_id, operation="apply")
+        did(unit, Step(StepName.ROUND_BEGUN, job.job_id, job.party))
 
     def end(self, unit: UnitOfWork, job: Job, action: EndRound) -> None:
         conflicts = job.conflicts + 1 if action.was_conflict else job.conflicts
         retry_at = action.retry_at + _jitter(unit, conflicts)
-        if not action.wait_reason and job.status is JobStatus.RUNNING:
+        is_reserved = not action.wait_reason and job.status is JobStatus.RUNNING
+        if is_reserved:
             unit.note(Event.STARTED, job_id=job.job_id, **place_of(job.party))     # as in 1.6, before the unlock
             unit.observe(ADMISSION_SECONDS, max(0, unit.steady - job.queued) / 1000)
         if not unit.tx.end_round(
@@ -52,6 +56,7 @@ class ReservationRounds:
         ):
             owner = job.ready_owner or "no scheduler"
             raise Conflict(f"job {job.job_id}: its reservation round belongs to {owner}, not to {self._owner}")
+        did(unit, Step(StepName.ROUND_RESERVED if is_reserved else StepName.ROUND_FAILED, job.job_id, job.party))
         overtaken = self._capacity.take_overtaken(job.job_id)
         if action.wait_reason:
             # A party with two seats had capacity for one only: it has no more capacity now than before.

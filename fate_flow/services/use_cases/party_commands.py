@@ -21,6 +21,7 @@ from fate_flow.core.wire.v1.retcodes import retcode_of
 from fate_flow.services.context.disclosure import answer_to
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.recording import record_received
+from fate_flow.services.context.tracing import begin_command
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.known_capacity import awaits_capacity
@@ -67,7 +68,7 @@ class PartyCommands:
 
         def act(unit: UnitOfWork) -> list[Answer]:
             unit.read_early = early.specs
-            answers = [answered.get(place) or self._one(unit, one, caller) for place, one in enumerate(commands)]
+            answers = [self._next(unit, one, caller, answered.get(place)) for place, one in enumerate(commands)]
             return [record_received(unit, *one) for one in zip(commands, repeat(caller), answers)]
 
         return self._units.carry_out(act)
@@ -102,6 +103,10 @@ class PartyCommands:
         if doubtful:
             self._units.carry_out(lambda unit: ask_standing(unit, doubtful))
         return reply
+
+    def _next(self, unit: UnitOfWork, command: Command, caller: str, known: Answer | None) -> Answer:
+        begin_command(unit)
+        return known or self._one(unit, command, caller)
 
     def _one(self, unit: UnitOfWork, command: Command, caller: str) -> Answer:
         if command.kind in TO_INITIATORS:

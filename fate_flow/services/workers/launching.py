@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fate_flow.core.metrics.spans import Step, StepName, span_of_worker
 from fate_flow.core.model.job import Answer, Job, Task, TaskKey, Worker
 from fate_flow.core.model.modules import provider_info
 from fate_flow.core.model.program import ProgramSpec
@@ -31,6 +32,7 @@ from fate_flow.core.planning.replicas import (
 from fate_flow.core.wire.v1.reports import report_of
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.effects import ForgetWorker, LaunchWorker
+from fate_flow.services.context.tracing import did
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.allowed import count_uses, why_not_now
 from fate_flow.services.workers.ending import dismiss, finish_party_task, living_workers, stop_party_task
@@ -145,6 +147,8 @@ def _launch(unit: UnitOfWork, worker: Worker, task: Task, spec: JobSpec) -> None
         _fail_launch(unit, worker, task, order)
         return
     record_order(unit, order)
+    key, span = task.key, span_of_worker(worker.worker_id)
+    did(unit, Step(StepName.WORKER_STARTED, key.job_id, key.party, key.name, key.version, span=span))
     unit.after_commit(LaunchWorker(order))
 
 

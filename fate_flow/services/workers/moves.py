@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fate_flow.core.metrics.spans import Step, StepName, span_of_worker
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Claim, Task, TaskKey, Worker, WorkerEnd, WorkerPlace
 from fate_flow.core.model.reasons import Reason
@@ -11,6 +12,7 @@ from fate_flow.core.planning.elastic import held_by
 from fate_flow.core.planning.participant.share_end import end_of_worker
 from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.tracing import did
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.workers.outputs import settle_outputs
 
@@ -111,6 +113,10 @@ def move_worker(
             reason=end.reason if end else None, message=": ".join(filter(None, (_which(worker), given))),
             caused_by=end.caused_by if end else "", exit_status=end.exit_status if end else "",
         )  # fmt: skip
+        if new is WorkerStatus.EXITED:
+            why = end.reason.value if end and end.reason else ""
+            begun = span_of_worker(worker.worker_id)
+            did(unit, Step(StepName.WORKER_ENDED, key.job_id, key.party, key.name, key.version, why, after=begun))
         if new is WorkerStatus.EXITED and held_by(worker) != Claim():
             unit.free(unit.context.party_id, key.job_id)
 

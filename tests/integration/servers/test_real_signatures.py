@@ -3,6 +3,9 @@ not the key of a party is not taken for it."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -32,6 +35,7 @@ from tests.kit.servers.party_servers import (
 )
 from tests.kit.servers.plain_v1_peer import PlainV1Peer
 from tests.kit.site_keys import write_private_key
+from tests.kit.traces.collector import Collector, Received, collector
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
@@ -53,11 +57,19 @@ BIND = {"engine": "PATH", "namespace": "it", "name": "numbers", "head": True, "p
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def traces() -> Iterator[Collector]:
+    """What the guest and one host send their spans to."""
+    with collector() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory, traces: Collector) -> Iterator[Cluster]:
     root = tmp_path_factory.mktemp("servers") / "that sign"
     for party_id, number in PARTIES.items():
         write_private_key(key_file(root / party_id), number)
-    overlays = dict.fromkeys(PARTIES, SIGNED)
+    traced = {**SIGNED, "traces": {"endpoint": traces.url}}
+    overlays = {GUEST: traced, HOST: traced, OTHER: SIGNED}
     with running_cluster(root, tuple(PARTIES), base_port=BASE_PORT + 150, overlays=overlays) as cluster:
         for party in cluster.parties.values():
             party._session.auth = Signature("our-clients", "secret-of-all")
@@ -120,10 +132,41 @@ def seen(at: PartyServer, party_id: str) -> Mapping[str, Any]:
     return found
 
 
-def test_a_job_over_three_parties_runs_as_ever(signing: Cluster) -> None:
-    job_id = signing.run(SUMS)
+def test_a_job_over_three_parties_runs_as_ever_and_is_one_trace(signing: Cluster, traces: Collector) -> None:
+    trace, of_client = "4b" * 16, "00f067aa0ba902b7"
+    signing.wait(job_id := signing.submit(SUMS, traceparent=f"00-{trace}-{of_client}-01"), "success")
     assert signing.guest.metrics(job_id, "sum_0")["total"] == "18.00"
     assert signing.guest.post("job/validate", SUMS)["retcode"] == 0, "questions are signed, too"
+
+    def one(name: str, party_id: str, **attributes: object) -> Received:
+        wanted = {"job_id": job_id, **attributes}
+        return eventually(lambda: traces.one(trace, name, party_id, **wanted), f"{name} of {party_id}")
+
+    def of(party_id: str, name: str, parent: Received, **attributes: object) -> Received:
+        found = one(name, party_id, **attributes)
+        assert found.parent == parent.id.span
+        return found
+
+    at_guest = one("job ready", GUEST)
+    submit = eventually(lambda: next((one for one in traces.spans if one.id.span == at_guest.parent), None))
+    assert (submit.name, submit.kind, submit.parent) == ("POST /v1/job/submit", "SERVER", of_client)
+    create = of(GUEST, "send create", at_guest, peer_id=HOST)
+    at_host = of(HOST, "job ready", of(HOST, "receive create", create))
+    for name in ("reservation round begun", "reservation round: reserved", "job running", "job success"):
+        of(GUEST, name, at_guest)
+    apply = of(HOST, "receive resource/apply", of(GUEST, "send resource/apply", at_guest, peer_id=HOST))
+    assert apply.attributes["rpc.method"] == "resource/apply"
+    asked = of(GUEST, "send task start", at_guest, peer_id=HOST, task_name="sum_0")
+    ordered = of(HOST, "receive task start", asked, task_name="sum_0")
+    for party_id, seat, cause in ((GUEST, at_guest, at_guest), (HOST, at_host, ordered)):
+        started = of(party_id, "worker started", cause, task_name="sum_0")
+        assert of(party_id, "worker ended", seat, task_name="sum_0").links == (started.id,)
+        ids = "SELECT f_worker_id AS id FROM t_worker WHERE f_job_id = ? AND f_component_name = ?"
+        assert [started.id.span] == [one["id"][:16] for one in signing.parties[party_id].rows(ids, job_id, "sum_0")]
+    assert {one.resource["fate_flow.process"] for one in traces.of_trace(trace)} == {"http", "scheduler"}
+    assert {one.party_id for one in traces.spans} == {GUEST, HOST}
+    assert max(one.ended - one.begun for one in traces.spans) < 120 * 10**9, "no span lasts as long as a job may"
+    assert not [one for one in traces.spans if "numbers" in repr(one)]
 
 
 def test_who_has_no_key_is_not_believed(signing: Cluster) -> None:
@@ -191,6 +234,17 @@ def test_a_party_may_change_its_key(signing: Cluster) -> None:
     signing.kill(HOST)
     signing.start(HOST)
     signing.run(SUMS)
+
+
+def test_a_server_that_is_told_to_end_sends_its_last_spans(signing: Cluster, traces: Collector) -> None:
+    trace = "5d" * 16
+    head = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+    signing.host.post("server/info", {}, headers=head)
+    running = signing.host.home / "run" / "server.json"
+    os.kill(json.loads(running.read_text(encoding="utf-8"))["pid"], signal.SIGTERM)
+    eventually(lambda: not running.exists(), "the end of the server")
+    assert traces.names(trace, HOST) == {"POST /v1/server/info"}
+    signing.start(HOST)
 
 
 def test_a_plain_v1_peer_takes_part_where_it_is_listed(beside_a_plain_peer: tuple[Cluster, PlainV1Peer]) -> None:

@@ -24,6 +24,7 @@ from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.components.tables.table import Schema, TableWriter
 from fate_flow.components.tables.table_uri import format_uri, parse_uri
 from fate_flow.core.access.site import SiteRule
+from fate_flow.core.metrics.spans import NoSpans, Spans
 from fate_flow.core.model.artifact import FILE_SCHEME, Artifact
 from fate_flow.core.model.grammar import LAST
 from fate_flow.core.model.job import Answer, Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
@@ -287,6 +288,7 @@ def make_world(
     client_keys: ClientKeys | None = None, duplicate_ids: str = LAST, site: SiteRule = UNSIGNED,
     allowed_hosts: frozenset[str] = frozenset(), modules: Mapping[str, ModuleInfo] = CATALOGUE,
     quotas: Quotas | None = None, plain_parties: PlainParties | None = None, keeps_record: bool = False,
+    spans: Spans | None = None,
 ) -> World:
     settings = Settings(
         party_id="9999", home=home, log_dir=home / "logs", limits=limits or Limits(submit_timeout=0.05),
@@ -306,6 +308,7 @@ def make_world(
         defaults=JobParameters(), rules=Rules(), routes=frozenset({"10000"}),
         clock=lambda: next(clock), fresh_id=lambda: f"{next(fresh):032x}", ceilings=ceilings, site=site,
         quotas=quotas or Quotas("9999"), models=ModelStore(home / "models"), keeps_record=keeps_record,
+        spans=spans or NoSpans(),
     )  # fmt: skip
     use_cases = UseCases(context, lambda jobs, *_: rung.append(jobs), 4, settings.limits.submit_timeout)
     peers = FakePeers()

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from math import inf
 from typing import Any
 
+from fate_flow.core.metrics.spans import NoSpans, Spans
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
@@ -120,12 +121,13 @@ class Recorder:
 def make_sender(
     port: int, recorder: Recorder, party_id: str = "10000", timeout: float = WAIT, silence: float = 60.0,
     auth: SiteSignature | None = None, first_pause: float = 0.01, probe_pause: float = 1.0, longest_gap: float = inf,
+    spans: Spans | None = None,
 ) -> PeerSender:  # fmt: skip
     return PeerSender(
         party_id, f"http://127.0.0.1:{port}", "9999", lambda command: f"/party/{command.argument}",
         recorder.listener(), recorder,
         timeout, silence, first_pause=first_pause, probe_pause=probe_pause, auth=auth,
-        longest_gap=longest_gap,
+        longest_gap=longest_gap, spans=spans or NoSpans(),
     )  # fmt: skip
 
 

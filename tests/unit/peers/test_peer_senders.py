@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
+from fate_flow.core.metrics.spans import SpanKind, span_of_job
 from fate_flow.core.model.job import UNREACHABLE, Answer
-from fate_flow.core.text.trace import trace_id_in
+from fate_flow.core.text.trace import trace_id_in, traceparent
 from fate_flow.core.wire.v1.envelope import Asked, read_batch
 from fate_flow.peers.peer_senders import PeerSender, PeerSenders
 from fate_flow.peers.signature import INPUT, SIGNATURE, Covered, SiteSignature, digest_of, read_signature_input
 from tests.kit.peers.peer_server import BATCH, WAIT, K, Peer, Recorder, Reply, answer, commands, make_sender, ok
 from tests.kit.site_keys import write_private_key
+from tests.kit.traces.kept import KeptSpans
 from tests.kit.values import HOST, JOB_ID, OTHER
 
 
@@ -73,6 +75,31 @@ def test_the_trace_of_a_job_stands_in_a_header_and_in_a_batch_beside_the_command
     (read,) = read_batch({"commands": [{**second, "endpoint": f"/party/{JOB_ID}/host/10000/start"}]})
     assert isinstance(read, Asked)
     assert read.command.trace == trace
+
+
+def test_each_try_to_send_a_command_leaves_the_span_that_the_party_was_told(peer: Peer, recorder: Recorder) -> None:
+    trace, spans = "4b" * 16, KeptSpans()
+    sender = make_sender(peer.port, recorder, spans=spans)
+    for reply in ((500, b""), (200, b'{"retcode": 103, "retmsg": "secret", "data": {}}')):
+        peer.replies.put(reply)
+    sender.post([replace(commands(1)[0], trace=trace)])
+    recorder.take()
+    sender.post(commands(1))             # of a job without a trace
+    recorder.take()
+    sender.close()
+
+    failed, refused = spans.found
+    headers_seen = [head["traceparent"] for _, _, head in peer.asked[:2]]
+    assert headers_seen == [traceparent(trace, one.id.span) for one in (failed, refused)]
+    assert (failed.name, failed.kind) == ("send status", SpanKind.CLIENT)
+    assert failed.parent == refused.parent == span_of_job(JOB_ID, "9999")
+    assert (failed.error, refused.error) == ("unreadable", "")
+    assert refused.attributes == {
+        "rpc.system.name": "fate_flow", "rpc.method": "status", "fate_flow.peer.id": "10000",
+        "fate_flow.job.id": JOB_ID, "fate_flow.party.role": "host", "fate_flow.party.id": "10000",
+        "fate_flow.retcode": 103,
+    }  # fmt: skip
+    assert refused.begun <= refused.ended
 
 
 def test_large_documents_travel_in_several_requests(peer: Peer, recorder: Recorder, sender: PeerSender) -> None:

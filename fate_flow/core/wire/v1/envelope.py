@@ -119,7 +119,13 @@ class Asked:
 
     endpoint: str
     command: Command
-    traceparent: str = ""            # of a command that is sent; empty if its job has no trace
+    traceparent: str = ""            # names its trace, and the sender's span; empty: none is known
+
+
+def asked_with(endpoint: str, command: Command, given: object) -> Asked:
+    """Return a received command with the trace that its `traceparent` names, if that can be read."""
+    trace = trace_id_in(given)
+    return Asked(endpoint, replace(command, trace=trace), str(given) if trace else "")
 
 
 def batch_of(asked: Sequence[Asked]) -> dict[str, Any]:
@@ -147,7 +153,7 @@ def _read_entry(entry: object) -> Asked | Answer:
             raise BadRequest("commands: each needs an endpoint and a body")
         endpoint = entry["endpoint"]
         command = read_command(endpoint, entry.get("body"))
-        return Asked(endpoint, replace(command, trace=trace_id_in(entry.get(TRACEPARENT))))
+        return asked_with(endpoint, command, entry.get(TRACEPARENT))
     except FlowError as error:
         return Answer(retcode_of(error), error.message)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.core.text.trace import trace_id_in, traceparent
+from fate_flow.core.text.trace import span_id_in, trace_id_in, traceparent
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
@@ -22,8 +22,8 @@ def test_a_header_has_the_id_of_its_trace(value: str) -> None:
     f" 00-{TRACE}-{SPAN}-01", f"00-{TRACE}-{SPAN}-01\n", f"cc-{TRACE}-{SPAN}-01-{'x' * 500}",
 ])  # fmt: skip
 def test_what_cannot_be_read_is_no_trace(value: object) -> None:
-    assert trace_id_in(value) == ""
+    assert (trace_id_in(value), span_id_in(value)) == ("", "")
 
 
 def test_what_is_written_is_read() -> None:
-    assert trace_id_in(traceparent(TRACE, SPAN)) == TRACE
+    assert (trace_id_in(traceparent(TRACE, SPAN)), span_id_in(traceparent(TRACE, SPAN))) == (TRACE, SPAN)

@@ -11,6 +11,7 @@ import pytest
 
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.metrics.measures import ADMISSION_SECONDS
+from fate_flow.core.metrics.spans import Step, StepName
 from fate_flow.core.model.errors import BadDocument, Conflict, StorageFailed
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Command, CommandKind
@@ -18,6 +19,7 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.core.record.entry import OWN_LOG, Kind, new_entry
 from fate_flow.services.context.effects import RemoveJobFolder
 from fate_flow.services.context.pending import CapacityNotice, Pending
+from fate_flow.services.context.tracing import begin_command, did
 from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import DOCUMENT
@@ -49,6 +51,8 @@ def leave_everything_and_fail(unit: UnitOfWork) -> None:
     unit.inform("10000")
     unit.observe(ADMISSION_SECONDS, 1.0)
     unit.reconsider(JOB_ID)
+    begin_command(unit)
+    did(unit, Step(StepName.ROUND_BEGUN, JOB_ID, HOST))
     assert unit.bind(JobBinding(JOB_ID, HOST, frozenset({HOST}), "d" * 64))
     notice = CapacityNotice(JOB_ID, "10000", 4)
     entry = new_entry(OWN_LOG, Kind.ACT, 1, {"what": "undone"})

@@ -1,0 +1,1 @@
+"""Traces: the spans of each process, sent to a collector by OpenTelemetry."""

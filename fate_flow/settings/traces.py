@@ -1,0 +1,56 @@
+"""The section `traces`: the collector that gets the spans of this server, and how many of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.settings.reading.section import Section, collected, split_url
+from fate_flow.settings.security import check_authorities, is_loopback
+
+_PATH = "/v1/traces"
+"""Where a collector takes spans, unless the URL has another path."""
+
+
+@dataclass(frozen=True)
+class TraceSettings:
+    endpoint: str = field(default="", repr=False)      # the URL to which spans are posted; empty: traces are off
+    ca_file: str = ""                  # authorities of its server; empty: those of the system
+    share: float = 1.0                 # of all traces; which ones follows from their ids
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self.endpoint)
+
+
+def read_traces(section: Section) -> TraceSettings:
+    """Return the settings of traces; a wrong one is among the problems of the section."""
+    found = TraceSettings(_endpoint(section) or "", section.full_path("ca_file"), section.share("share", 1.0))
+    if found.ca_file:
+        _check_authorities(section, found)
+    section.refuse_others()
+    return found
+
+
+@collected
+def _endpoint(section: Section) -> str:
+    url, where = section.text("endpoint"), section.name("endpoint")
+    if not url:
+        return ""
+    parts = split_url(url, where)
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+    is_more = parts.query or parts.fragment
+    if is_more or not is_safe or not parts.hostname or parts.username is not None or not url.isprintable():
+        raise BadSettings(
+            f"{where}: is not an https URL without user, query and fragment, such as "
+            "https://collector.example.org:4318; http is only for 127.0.0.1"
+        )
+    return parts._replace(path=_PATH).geturl() if parts.path in ("", "/") else url
+
+
+@collected
+def _check_authorities(section: Section, found: TraceSettings) -> None:
+    where = section.name("ca_file")
+    if not found.endpoint:
+        raise BadSettings(f"{where}: is set, but {section.name('endpoint')} is not")
+    check_authorities(found.ca_file, split_url(found.endpoint, where).scheme, where)

@@ -1,0 +1,1 @@
+"""A collector of traces on loopback, and what it has received."""

@@ -1,0 +1,108 @@
+"""The spans of requests: which have one, what it says, and what belongs to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fate_flow.core.metrics.spans import SpanId, SpanKind, span_of_job
+from fate_flow.core.text.trace import span_id_in, trace_id_in, traceparent
+from fate_flow.services.context.tracing import _AROUND
+from tests.kit.api.client_world import GUEST, HOST, World, make_world
+from tests.kit.traces.kept import KeptSpans
+
+TRACE, SPAN = "4b" * 16, "0a" * 8
+GIVEN = {"traceparent": traceparent(TRACE, SPAN)}
+
+
+@pytest.fixture
+def spans() -> KeptSpans:
+    return KeptSpans()
+
+
+@pytest.fixture
+def world(tmp_path: Path, spans: KeptSpans) -> World:
+    return make_world(tmp_path, spans=spans)
+
+
+def test_the_request_of_a_client_is_a_child_of_its_span_and_its_answer_names_its_own(
+    world: World, spans: KeptSpans
+) -> None:
+    answer = world.post("job/query", {"job_id": "secret-in-a-parameter"}, headers=GIVEN)
+    [span] = spans.found
+    assert (span.name, span.kind, span.parent) == ("POST /v1/job/query", SpanKind.SERVER, SPAN)
+    named = answer.headers["traceparent"]
+    assert span.id == SpanId(trace_id_in(named), span_id_in(named)) == SpanId(TRACE, span.id.span)
+    assert span.attributes.items() >= {
+        "http.request.method": "POST", "http.route": "/v1/job/query", "http.response.status_code": answer.status_code,
+    }.items()  # fmt: skip
+    assert span.begun <= span.ended
+    assert "secret" not in repr(span)
+
+
+def test_what_a_request_stores_about_a_job_is_a_child_of_its_span(world: World, spans: KeptSpans) -> None:
+    file = world.home / "examples" / "a.csv"
+    file.parent.mkdir()
+    file.write_text("id,x\n1,2\n", encoding="utf-8")
+    conf = {
+        "dsl_version": 2, "initiator": {"role": "local", "party_id": 0}, "role": {"local": [0]},
+        "job_parameters": {"common": {"federated_mode": "SINGLE"}},
+        "component_parameters": {"role": {"local": {"0": {"upload_0": {
+            "file": str(file), "head": 1, "partition": 2, "namespace": "demo", "name": "site_a",
+        }}}}},
+    }  # fmt: skip
+    document = {"job_dsl": {"components": {"upload_0": {"module": "Upload"}}}, "job_runtime_conf": conf}
+    answer = world.ask("job/submit", document, headers=GIVEN)
+    assert answer["retcode"] == 0, answer
+    of_request, seat = spans.named("POST /v1/job/submit"), spans.named("job ready")
+    assert seat.id == SpanId(TRACE, span_of_job(answer["jobId"], "9999"))
+    assert {one.parent for one in spans.found if one is not of_request} == {of_request.id.span}
+    assert _AROUND.get() == (), "the request has left nothing behind"
+
+
+def test_a_refusal_and_a_path_that_nobody_has_get_one_too_in_closed_names(world: World, spans: KeptSpans) -> None:
+    world.post("job/stop", {"job_id": "20990101000000000001"})
+    world.client.open("/v1/no/such/path/of/mine", method="INVENTED")
+    assert [(one.name, one.attributes.get("fate_flow.retcode") is not None) for one in spans.found] == [
+        ("POST /v1/job/stop", True), ("_OTHER", False)
+    ]  # fmt: skip
+
+
+def test_probes_and_pages_that_only_read_have_none(world: World, spans: KeptSpans) -> None:
+    for path in ("/healthz", "/readyz", "/metrics", "/board/"):
+        world.client.get(path)
+    assert spans.found == []
+
+
+def test_each_command_of_a_batch_is_a_child_of_the_span_that_has_sent_it(world: World, spans: KeptSpans) -> None:
+    job_id = world.add_job(party=GUEST, initiator=HOST)
+    endpoint = f"/party/{job_id}/guest/9999/stop/canceled"
+    entries = [
+        {"endpoint": endpoint, "body": {"run": 0}, "traceparent": traceparent(TRACE, "0b" * 8)},
+        {"endpoint": endpoint, "body": {"run": 0}, "traceparent": "nonsense"},
+    ]
+    world.ask("party/batch", {"commands": entries}, headers={"SRC-PARTY-ID": "10000", **GIVEN})
+    [span] = [one for one in spans.found if one.name == "receive stop"]
+    assert (span.id.trace, span.parent, span.kind) == (TRACE, "0b" * 8, SpanKind.SERVER)
+    assert span.attributes.items() >= {
+        "rpc.method": "stop", "fate_flow.peer.id": "10000", "fate_flow.job.id": job_id,
+        "fate_flow.party.role": "guest", "fate_flow.party.id": "9999",
+    }.items()  # fmt: skip
+
+
+def test_a_command_alone_has_its_trace_in_the_header(world: World, spans: KeptSpans) -> None:
+    world.ask(
+        "party/20260101000000000001/guest/9999/start", {"run": 0}, headers={"SRC-PARTY-ID": "10000", **GIVEN}
+    )
+    span = spans.named("receive start")
+    assert (span.id.trace, span.parent) == (TRACE, SPAN)
+    assert span.attributes["fate_flow.retcode"] != 0
+
+
+def test_without_a_collector_no_request_makes_a_span(tmp_path: Path) -> None:
+    spans = KeptSpans(is_on=False)
+    world = make_world(tmp_path, spans=spans)
+    world.post("job/query", {}, headers=GIVEN)
+    world.post("party/20260101000000000001/guest/9999/start", {}, headers={"SRC-PARTY-ID": "10000", **GIVEN})
+    assert spans.found == []
