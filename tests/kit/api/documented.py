@@ -10,6 +10,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
+from jsonschema_rs import Draft202012Validator as FastValidator
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.test import TestResponse
 
@@ -25,6 +26,7 @@ class Documented:
     def __init__(self, found: dict[str, Any]) -> None:
         self._document = found
         self._validator = cache(self._made)
+        self._fast_validator = cache(self._fast)
 
     def misfit(self, method: str, path: str, status: int, mimetype: str, body: bytes) -> str:
         """In what an answer is not as the document has it; empty: in nothing."""
@@ -44,10 +46,12 @@ class Documented:
             return f"{mimetype} is not one of {', '.join(content)}; {HOW}"
         if mimetype != "application/json":
             return ""
-        answer = json.loads(body)
+        answer, schema = json.loads(body), json.dumps(content[mimetype]["schema"])
+        if self._fast_validator(schema).is_valid(answer):
+            return ""
         problems = [
             f"{cause.json_path}: {cause.message[:600]}"
-            for error in self._validator(json.dumps(content[mimetype]["schema"])).iter_errors(answer)
+            for error in self._validator(schema).iter_errors(answer)
             for cause in _causes(error, answer)
         ]
         return "; ".join([*problems, HOW]) if problems else ""
@@ -58,7 +62,14 @@ class Documented:
         return found
 
     def _made(self, schema: str) -> Draft202012Validator:
-        return Draft202012Validator({"components": self._document["components"], **json.loads(schema)})
+        return Draft202012Validator(self._whole(schema))
+
+    def _fast(self, schema: str) -> FastValidator:
+        """One that is a hundred times as fast, and says less of what is wrong."""
+        return FastValidator(self._whole(schema))
+
+    def _whole(self, schema: str) -> dict[str, Any]:
+        return {"components": self._document["components"], **json.loads(schema)}
 
 
 def _causes(error: ValidationError, answer: Any) -> list[ValidationError]:
