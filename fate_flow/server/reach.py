@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import cast
 
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.paths import INTAKE
@@ -14,6 +15,8 @@ from fate_flow.server.other_parties.answer_keys import expecting_answers
 from fate_flow.server.other_parties.party_routes import with_joined_routes
 from fate_flow.server.peer_tls import pinned_parties
 from fate_flow.server.runtime import inquirers, signature_of
+from fate_flow.services.context.ports import Context
+from fate_flow.services.record.asking import HeldNow, ask_what_is_held, parties_to_ask
 from fate_flow.settings.settings import Settings
 from fate_flow.store.sql.store import SqlStore
 
@@ -51,6 +54,18 @@ def reach(settings: Settings, store: SqlStore, party_id: str, seconds: float) ->
         if found.is_both_ways or time.monotonic() > deadline:
             return found
         time.sleep(_PAUSE_SECONDS)
+
+
+def held_elsewhere(context: Context, settings: Settings) -> HeldNow:
+    """Ask the other parties what they hold of this party's record now, as the server would ask them. Raises
+    FlowError."""
+    store = cast("SqlStore", context.store)      # that of a home always is
+    settings = with_joined_routes(settings, store)
+    inquirer, _ = inquirers(
+        settings, expecting_answers(signature_of(settings), settings, store), pinned_parties(settings, store)
+    )  # fmt: skip
+    parties = context.read(lambda tx: parties_to_ask(tx, settings.routes))
+    return ask_what_is_held(parties, inquirer.ask, context.clock())
 
 
 def _asked(inquirer: Inquirer, pinned: PinnedParties, party_id: str, url: str) -> Reach:

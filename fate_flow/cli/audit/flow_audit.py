@@ -60,8 +60,11 @@ def search(client: Client, party: str, form: str, **wanted: str | int) -> None:
 @audit.command()
 @verify_options
 @with_client
-def verify(client: Client, is_json: bool) -> None:
+def verify(client: Client, ask: bool, is_json: bool) -> None:
     """Let the server read all logs, and say of each how far it can be relied on.
+
+    With --ask, the server asks the other parties first what they hold of the logs: so an older state of the whole
+    database is seen. One that does not answer is named, and changes no result.
 
     Exit code 0: each log is anchored, since another party has cosigned it. 3: all logs are consistent in themselves,
     but at least one has no signature of another party. 4: a log is broken, at the entry that is named.
@@ -71,10 +74,11 @@ def verify(client: Client, is_json: bool) -> None:
     # imported here, as below: it reads much of the server, and every other command would wait for that
     from fate_flow.cli.audit.record_reports import print_reports, read_report
 
-    data = data_of(client.post("record/verify", {}))
+    data = data_of(client.post("record/verify", {"ask": True} if ask else {}))
     found = list(_read(client, data, "logs", read_report))
     has_keys, has_evidence = data.get("has_keys") is True, data.get("has_evidence") is True
-    raise SystemExit(print_reports(found, is_json, has_keys=has_keys, has_evidence=has_evidence))
+    unheard = {str(one): str(why) for one, why in (data.get("unheard") or {}).items()}
+    raise SystemExit(print_reports(found, is_json, has_keys=has_keys, has_evidence=has_evidence, unheard=unheard))
 
 
 @audit.command()

@@ -55,7 +55,10 @@ search_options = _all_of(
     ),
     click.option("--as", "form", type=click.Choice(LISTS), default="table", show_default=True, help=_FORM),
 )  # fmt: skip
-verify_options = _all_of(click.option("--json", "is_json", is_flag=True, help="Print JSON."))
+verify_options = _all_of(
+    click.option("--ask", is_flag=True, help="Ask the other parties, too, what they hold of the logs now."),
+    click.option("--json", "is_json", is_flag=True, help="Print JSON."),
+)
 reconcile_options = _all_of(
     click.argument("file", type=click.File(encoding="utf-8")),
     click.option("-p", "--party", "party_id", required=True, metavar="PARTY", help="The party whose file it is."),

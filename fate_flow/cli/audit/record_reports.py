@@ -18,8 +18,11 @@ TROUBLE, NOT_ANCHORED, BROKEN, ACCUSED = 2, 3, 4, 5
 """Exit codes; 0: each log is anchored, or nobody is accused."""
 
 
-def print_reports(found: Sequence[LogReport], is_json: bool, *, has_keys: bool, has_evidence: bool) -> int:
-    """Print what was found of each log, and return the exit code."""
+def print_reports(
+    found: Sequence[LogReport], is_json: bool, *, has_keys: bool, has_evidence: bool, unheard: Mapping[str, str]
+) -> int:  # fmt: skip
+    """Print what was found of each log, and return the exit code. `unheard`: why parties that were asked have not said
+    what they hold."""
     if not has_keys:
         tell("this party has no record key: no signature is checked (fate_flow key make)")
     if is_json:
@@ -28,6 +31,8 @@ def print_reports(found: Sequence[LogReport], is_json: bool, *, has_keys: bool, 
         click.echo(one_line(_sentence_of(one)))
     if not found:
         tell("nothing is recorded here (record.switch)")
+    for party_id, why in unheard.items():
+        tell(one_line(f"party {party_id} has not said what it holds: {why}"))
     if has_evidence:
         tell("logs of other parties do not fit together: fate_flow audit evidence")
     if any(one.state is State.BROKEN for one in found):

@@ -27,8 +27,10 @@ from fate_flow.core.record.shown import ShownEntry
 from fate_flow.core.text.phrases import counted
 from fate_flow.peers.key_changes import RecordKey, witness_key
 from fate_flow.server.periodic.record_sealer import keys_of_record, log_signer
+from fate_flow.server.reach import held_elsewhere
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.anchoring import verify_all
+from fate_flow.services.record.asking import HeldNow
 from fate_flow.services.record.checkpoints import Damaged, LogSigner, hash_again, origin_of, sign_heads
 from fate_flow.services.record.proving import prove as proofs_of
 from fate_flow.services.record.proving import without_proof
@@ -111,8 +113,11 @@ def follow(conf: Path) -> None:
 @audit.command()
 @conf_option
 @verify_options
-def verify(conf: Path, is_json: bool) -> None:
+def verify(conf: Path, ask: bool, is_json: bool) -> None:
     """Read all logs, and say of each how far it can be relied on.
+
+    With --ask, the other parties are asked first what they hold of the logs, with the keys and by the routes of the
+    server: so an older state of the whole database is seen. One that does not answer is named, and changes no result.
 
     Exit code 0: each log is anchored, since another party has cosigned it. 3: all logs are consistent in themselves,
     but at least one has no signature of another party: whoever has the keys could have written it anew. 4: a log is
@@ -122,8 +127,10 @@ def verify(conf: Path, is_json: bool) -> None:
     """
     with record_of_home(conf) as (context, settings):
         keys = keys_of_record(context, settings.keys_dir)
-        found, has_evidence = context.read(lambda tx: (verify_all(tx, keys), bool(tx.evidence())))
-    raise SystemExit(print_reports(found, is_json, has_keys=keys is not None, has_evidence=has_evidence))
+        now = held_elsewhere(context, settings) if ask else HeldNow(0)
+        found, has_evidence = context.read(lambda tx: (verify_all(tx, keys, now), bool(tx.evidence())))
+    code = print_reports(found, is_json, has_keys=keys is not None, has_evidence=has_evidence, unheard=now.unheard)
+    raise SystemExit(code)
 
 
 @audit.command()

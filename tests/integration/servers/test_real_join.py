@@ -95,6 +95,13 @@ def check_records(strangers: Strangers, job_id: str) -> None:
         shown = strangers.audit(own, "show", "-j", job_id).out
         assert f"with/{other}" in shown
         assert strangers.audit(own, "evidence").code == 0
+        asked = strangers.audit(own, "verify", "--ask", "--json")
+        assert "has not said" not in asked.err
+        anchors = {one["log"]: one for one in json.loads(asked.out)["logs"]}
+        assert anchors[f"with/{other}"]["anchored_by"] == other, asked.out
+    sent, received = exchanged(strangers, GUEST, HOST), exchanged(strangers, HOST, GUEST)
+    assert sent["sent"] == received["received"] != ""
+    assert sent["received"] == received["sent"]
 
     log, job = folder / "with-guest.proof", folder / "job.proof"
     assert strangers.audit(HOST, "prove", "-p", GUEST, "-o", str(log)).code == 0
@@ -108,6 +115,16 @@ def check_records(strangers: Strangers, job_id: str) -> None:
     policy.write_text("".join(strangers.audit(party_id, "keys").out for party_id in PARTIES))
     done = WARM.run("fate_flow", "verify", str(job), "--policy", str(policy), seconds=SECONDS)
     assert done.code == 3, done.out + done.err        # each entry is proved; the policy asks for no witness
+
+
+def exchanged(strangers: Strangers, own: str, other: str) -> dict[str, str]:
+    """The channels between two parties, by direction, as one of them has recorded them, with their digests."""
+    lines = strangers.audit(own, "search", "--kind", "exchange", "--as", "lines").out.splitlines()
+    found = [(json.loads(one["entry"]), one["text"]) for one in map(json.loads, lines)]
+    return {
+        direction: "\n".join(text for said, text in found if said["direction"] == direction and other in said["other"])
+        for direction in ("sent", "received")
+    }  # fmt: skip
 
 
 def submitted(guest: PartyServer, **roles: list[int]) -> dict[str, object] | None:

@@ -16,7 +16,8 @@ from fate_flow.cli.connection.client import Client
 from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.flow.main import flow as flow_command
-from fate_flow.core.model.job import Answer
+from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.spec import Party
 from tests.kit.api.client_world import World
 from tests.kit.api.recorded_world import JOB, recorded_world, their_file
 
@@ -126,6 +127,23 @@ def test_the_logs_are_verified_by_the_server(world: World) -> None:
     found = flow(world, "verify", "--json")
     assert found.exit_code == BROKEN
     assert json.loads(found.stdout)["logs"][0]["broken_at"] == 1
+
+
+def test_the_server_asks_the_other_parties_if_it_is_told_to(world: World, tmp_path: Path) -> None:
+    their_file(world, tmp_path, Answer(0))           # saves the key list of party 10000
+    object.__setattr__(world.services.context, "routes", frozenset({"10000"}))
+    asked: list[str] = []
+
+    def ask(to: Party, *_: object) -> Answer:
+        asked.append(to.party_id)
+        return Answer(UNREACHABLE, "it sleeps")
+
+    object.__setattr__(world.services, "ask_party", ask)
+    assert "has not said" not in flow(world, "verify").stderr
+    assert asked == []
+    found = flow(world, "verify", "--ask")
+    assert (found.exit_code, asked) == (NOT_ANCHORED, ["10000"])
+    assert "party 10000 has not said what it holds: it sleeps" in found.stderr
 
 
 def test_too_many_entries_are_verified_on_the_machine_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

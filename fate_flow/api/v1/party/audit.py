@@ -9,7 +9,7 @@ from functools import partial
 
 from flask import Blueprint, Response
 
-from fate_flow.api.http.arguments import JOB, PARTY_ID, read_job_id, read_text, read_whole, whole
+from fate_flow.api.http.arguments import JOB, PARTY_ID, read_flag, read_job_id, read_text, read_whole, whole
 from fate_flow.api.http.declared import (
     ANYTHING,
     COUNT,
@@ -32,6 +32,7 @@ from fate_flow.core.record.comparison import Finding
 from fate_flow.peers.site_key import has_signed, raw_of_pem
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.anchoring import verify_for_request
+from fate_flow.services.record.asking import HeldNow, ask_what_is_held, parties_to_ask
 from fate_flow.services.record.reading import PAGE, Wanted, entries_of_job, search
 from fate_flow.services.record.reconciling import reconcile_file
 from fate_flow.services.record.verifying import Keys
@@ -66,7 +67,7 @@ class _AuditRoutes:
     def __init__(self, services: Services) -> None:
         self._context = services.context
         self._own = services.settings.party_id
-        self._keys = services.record_keys
+        self._keys, self._services = services.record_keys, services
 
     @declared(
         "Show what is recorded about a job here.", AUDIT, needs=JOB, data=an_object({**_OWN, "entries": _ENTRIES})
@@ -99,14 +100,19 @@ class _AuditRoutes:
 
     @declared(
         "Verify all logs of this party's record.", AUDIT,
+        takes={"ask": described(YES_NO, "Whether to ask the other parties first what they hold of the logs now.")},
         data=an_object({
             **_OWN, "logs": a_list(ANYTHING), "has_keys": described(YES_NO, "Whether signatures were checked."),
             "has_evidence": described(YES_NO, "Whether logs of other parties do not fit together."),
+            "unheard": described(ANYTHING, "Why parties that were asked have not said what they hold, by party id."),
         }),
     )
     def verify(self) -> Response:
-        keys = self._keys()
-        return ok({**self._whose(), **self._context.read(partial(_verified, keys))})
+        keys, now = self._keys(), HeldNow(0)
+        if read_flag(silent_json(), "ask"):
+            parties = self._context.read(lambda tx: parties_to_ask(tx, self._context.routes))
+            now = ask_what_is_held(parties, self._services.ask_party, self._context.clock())
+        return ok({**self._whose(), **self._context.read(partial(_verified, keys, now)), "unheard": dict(now.unheard)})
 
     @declared(
         "Compare the log with another party with that party's log about this one.", AUDIT,
@@ -135,8 +141,8 @@ def compared(context: Context, own: str, party_id: str, text: str) -> tuple[Find
         raise BadRequest(f"file: {error}") from error
 
 
-def _verified(keys: Keys | None, tx: Transaction) -> dict[str, object]:
+def _verified(keys: Keys | None, now: HeldNow, tx: Transaction) -> dict[str, object]:
     return {
-        "logs": [one.as_document() for one in verify_for_request(tx, keys)], "has_keys": keys is not None,
+        "logs": [one.as_document() for one in verify_for_request(tx, keys, now)], "has_keys": keys is not None,
         "has_evidence": bool(tx.evidence()),
     }  # fmt: skip

@@ -11,7 +11,7 @@ from shutil import copytree
 import pytest
 from click.testing import Result
 
-from fate_flow.cli.audit.record_reports import ACCUSED, TROUBLE
+from fate_flow.cli.audit.record_reports import ACCUSED, NOT_ANCHORED, TROUBLE
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.access.key_list import read_key_list
 from fate_flow.core.model.job import Answer, Command, CommandKind
@@ -229,6 +229,17 @@ def test_the_log_of_another_party_is_refused(guest: Home, host: Home) -> None:
 
     assert found.exit_code == TROUBLE
     assert "and not that of party 10000" in found.stderr
+
+
+def test_a_party_that_does_not_say_what_it_holds_is_named_and_changes_no_result(guest: Home, host: Home) -> None:
+    talk(guest, host, 1)
+    assert guest.audit("verify", "--ask").stderr == guest.audit("verify").stderr        # there is no way to ask it
+    with guest.conf.open("a", encoding="utf-8") as conf:
+        conf.write('routes: {"10000": {url: "http://127.0.0.1:1"}}\n')
+    found = guest.audit("verify", "--ask")
+
+    assert found.exit_code == NOT_ANCHORED
+    assert "party 10000 has not said what it holds: party 10000 does not answer" in found.stderr
 
 
 def test_a_party_without_a_saved_key_list_cannot_be_compared_with(guest: Home, host: Home) -> None:

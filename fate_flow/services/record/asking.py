@@ -1,0 +1,80 @@
+"""What other parties say now that they hold of this party's record, for whoever verifies it.
+
+A cosignature that is kept here says how far a log had got when it was made. A party that is asked now also says what
+was there since then: so it is seen if somebody has put an older state of the whole database back, or cut off its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from fate_flow.core.access.key_list import KeyState
+from fate_flow.core.model.job import Answer
+from fate_flow.core.model.spec import Party
+from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, read_count
+from fate_flow.core.record.entry import log_with
+from fate_flow.core.record.note import BadNote, Check, NoteKey, read_note
+from fate_flow.core.text.phrases import sanitized
+from fate_flow.core.wire.v1.paths import HELD
+from fate_flow.core.wire.v1.witnessing import Held, held_in
+from fate_flow.store.contract.transaction import Transaction
+
+_AT_ONCE = 8
+_LONGEST_WHY = 200
+
+Ask = Callable[[Party, str, Mapping[str, Any]], Answer]
+
+
+@dataclass(frozen=True)
+class HeldNow:
+    """The answers of the parties that were asked at the same time, before the record is read."""
+
+    at: int                                                          # seconds since 1970, by the own clock
+    heard: Mapping[str, Held] = field(default_factory=dict)          # by party id
+    unheard: Mapping[str, str] = field(default_factory=dict)         # by party id, why nothing is known
+
+
+def parties_to_ask(tx: Transaction, routes: Collection[str]) -> tuple[str, ...]:
+    """Return the parties that may hold a checkpoint of this party; those without a route are among them only if they
+    have joined."""
+    known = {*routes, *(one.party_id for one in tx.joined_parties())}
+    return tuple(one.party_id for one in tx.all_party_keys() if one.state is KeyState.JOINED and one.party_id in known)
+
+
+def ask_what_is_held(parties: Sequence[str], ask: Ask, at: int) -> HeldNow:
+    """Ask all of them at once. `ask` may be called by several threads; `at`: milliseconds since 1970."""
+    if not parties:
+        return HeldNow(at // 1000)
+    with ThreadPoolExecutor(min(_AT_ONCE, len(parties)), "held") as pool:
+        answers = dict(zip(parties, pool.map(lambda one: ask(Party("host", one), HELD, {}), parties), strict=True))
+    found = {party_id: held_in(answer) for party_id, answer in answers.items()}
+    unheard = {
+        party_id: sanitized(answers[party_id].retmsg, _LONGEST_WHY) or "it answers in a form that is not known here"
+        for party_id, held in found.items() if held is None
+    }  # fmt: skip
+    return HeldNow(at // 1000, {party_id: held for party_id, held in found.items() if held is not None}, unheard)
+
+
+def held_epochs(
+    held: Held, party_id: str, root: str, own: Sequence[bytes], check: Check
+) -> Mapping[int, Checkpoint]:  # fmt: skip
+    """Return the newest checkpoint of each epoch that a party holds of the log with it, as far as a key of this party
+    has signed it: nobody can accuse it by another one. `root`: the fingerprint of the own root key."""
+    found: dict[int, Checkpoint] = {}
+    beginning = f"{root}/{log_with(party_id)}/"
+    for text in held.notes:
+        try:
+            note = read_note(text)
+            origin = note.text.partition("\n")[0]
+            key = next((one for one in (NoteKey(origin, raw) for raw in own) if note.of(one)), None)
+            if key is None or not origin.startswith(beginning):
+                continue
+            epoch, one = read_count(origin.removeprefix(beginning)), checked_checkpoint(note, key, check)
+        except BadNote:
+            continue
+        if epoch not in found or found[epoch].size < one.size:
+            found[epoch] = one
+    return found
