@@ -42,7 +42,7 @@ class _AuditChecks:
             keys = self._board.services.record_keys()
             found = self._context.read(lambda tx: verify_for_request(tx, keys))
         return self._board.show(
-            "audit_verified.html", reviews=self._board.queries.reviews(), logs=found, has_keys=keys is not None,
+            "audit/verified.html", reviews=self._board.queries.reviews(), logs=found, has_keys=keys is not None,
             marks=_MARKS, conclusion=_conclusion(found),
         )  # fmt: skip
 
@@ -55,7 +55,7 @@ class _AuditChecks:
         rest = [one for one in found if one.outcome is not Outcome.AGREED]
         rest.sort(key=lambda one: not one.accused)
         return self._board.show(
-            "audit_compared.html", reviews=self._board.queries.reviews(), other=other, total=len(found),
+            "audit/compared.html", reviews=self._board.queries.reviews(), other=other, total=len(found),
             counts={one.value: counts[one] for one in Outcome if counts[one]}, rest=rest[:MOST_FINDINGS],
             rest_total=len(rest), accused=sorted({party for one in found for party in one.accused}), mark=_mark_of,
         )  # fmt: skip

@@ -7,12 +7,14 @@ from urllib.parse import urlencode
 from flask import Blueprint, Response, request
 
 from fate_flow.api.v1.jobs.list_arguments import day_in
-from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.errors import BadRequest, NotFound
 from fate_flow.core.model.grammar import check_job_id, check_party_id, shown
 from fate_flow.core.record.entry import OWN_LOG, Kind, log_with
+from fate_flow.core.record.sentences import place_of
 from fate_flow.store.views.board import MOST_SEARCHED
 from fate_flow.store.views.board_record import RecordSearch
 from fate_flow.web.board import Board
+from fate_flow.web.jobs.sequence import sequence_of
 from fate_flow.web.pages import CALM
 from fate_flow.web.task_addresses import number
 
@@ -30,9 +32,23 @@ def add_audit_pages(routes: Blueprint, board: Board) -> None:
         kept = {key: value for key, value in given.items() if value}
         older = f"/board/audit?{urlencode({**kept, 'from': found.next})}" if found.next else ""
         return board.show(
-            "audit.html", reviews=found.reviews, poll=0 if before else CALM, found=found, given=given, kept=kept,
+            "audit/record.html", reviews=found.reviews, poll=0 if before else CALM, found=found, given=given, kept=kept,
             kinds=[one.value for one in Kind], is_on=board.services.context.keeps_record, older=older,
             is_first=not before, most_searched=MOST_SEARCHED, command=_command(given),
+        )  # fmt: skip
+
+    @routes.get("/jobs/<job_id>/record")
+    def record_of_job(job_id: str) -> Response:
+        """Draw what is recorded about a job, a part of it at a time."""
+        board.check_may("audit", "the record (audit)")
+        after = number(request.args, "from") or 0
+        found = board.queries.record_of_job(check_job_id(job_id), after)
+        if not found.count:
+            raise NotFound(f"nothing is recorded about job {job_id} (record.switch)")
+        drawn = sequence_of(found.entries, board.settings.party_id)
+        return board.show(
+            "audit/job.html", reviews=found.reviews, poll=0 if after or found.next else CALM, found=found, drawn=drawn,
+            job_id=job_id, after=after, place_of=place_of,
         )  # fmt: skip
 
 

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 
-from fate_flow.cli.audit.record_sentences import command_of, sentence_of, time_of
+from fate_flow.cli.audit.record_times import time_of
 from fate_flow.core.record.shown import ShownEntry
+from fate_flow.core.record.steps import Step, parties_of, steps_of
 
 _WIDTH, _MARGIN, _ROW, _TOP = 340, 180, 30, 64     # pixels: between parties, beside the first one, of a step, above
 _LETTERS = 90                                      # of one step; the whole text is its title
-
-
-@dataclass(frozen=True)
-class _Step:
-    """An arrow from one party to another, or a note at a party."""
-
-    source: str
-    target: str          # the same as `source`: a note
-    text: str
-    is_answer: bool = False
 
 
 def as_mermaid(entries: Sequence[ShownEntry], own: str) -> Iterator[str]:
     """Yield the lines of a diagram in Mermaid."""
     yield "sequenceDiagram"
     yield f"    participant P{own} as party {own}"
-    for one in _steps(entries, own):
-        text = _plain(one.text)
-        if one.source == one.target:
+    for one in steps_of(entries, own):
+        text = _plain(_timed(one))
+        if one.is_note:
             yield f"    Note over P{one.source}: {text}"
         else:
             yield f"    P{one.source}{'-->>' if one.is_answer else '->>'}P{one.target}: {text}"
@@ -37,8 +27,8 @@ def as_mermaid(entries: Sequence[ShownEntry], own: str) -> Iterator[str]:
 
 def as_svg(entries: Sequence[ShownEntry], own: str) -> Iterator[str]:
     """Yield the lines of a diagram in SVG, which loads nothing and runs nothing."""
-    steps = list(_steps(entries, own))
-    parties = list(dict.fromkeys([own, *(name for one in steps for name in (one.source, one.target))]))
+    steps = list(steps_of(entries, own))
+    parties = parties_of(steps, own)
     place = {name: _MARGIN + number * _WIDTH for number, name in enumerate(parties)}
     width, height = 2 * _MARGIN + (len(parties) - 1) * _WIDTH + _WIDTH, _TOP + len(steps) * _ROW + 20
     size = f'width="{width}" height="{height}"'
@@ -56,11 +46,12 @@ def as_svg(entries: Sequence[ShownEntry], own: str) -> Iterator[str]:
     yield "</svg>"
 
 
-def _drawn(one: _Step, place: dict[str, int], y: int) -> Iterator[str]:
+def _drawn(one: Step, place: dict[str, int], y: int) -> Iterator[str]:
     begin, end = place[one.source], place[one.target]
-    short = one.text if len(one.text) <= _LETTERS else f"{one.text[: _LETTERS - 1]}…"
-    yield f"<g><title>{escape(one.text)}</title>"
-    if begin == end:
+    text = _timed(one)
+    short = text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
+    yield f"<g><title>{escape(text)}</title>"
+    if one.is_note:
         yield f'<circle cx="{begin}" cy="{y}" r="4" fill="#555"/>'
         yield f'<text x="{begin + 10}" y="{y + 4}">{escape(short)}</text></g>'
         return
@@ -69,18 +60,8 @@ def _drawn(one: _Step, place: dict[str, int], y: int) -> Iterator[str]:
     yield f'<text x="{(begin + end) // 2}" y="{y - 5}" text-anchor="middle">{escape(short)}</text></g>'
 
 
-def _steps(entries: Sequence[ShownEntry], own: str) -> Iterator[_Step]:
-    for one in entries:
-        at, said, other = f"{time_of(one.at)[11:]} ", one.said, one.other
-        match one.kind:
-            case "sent":
-                yield _Step(own, other, f"{at}{command_of(said)}")
-            case "answered":
-                yield _Step(other, own, f"{at}{said.get('retcode')}", is_answer=True)
-            case "received":
-                yield _Step(other, own, f"{at}{command_of(said)} ({said.get('retcode')})")
-            case _:
-                yield _Step(own, own, f"{at}{sentence_of(one)}")
+def _timed(one: Step) -> str:
+    return f"{time_of(one.entry.at)[11:]} {one.text}"
 
 
 def _plain(text: str) -> str:

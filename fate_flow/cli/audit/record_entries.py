@@ -9,8 +9,9 @@ import click
 
 from fate_flow.cli.audit.record_diagram import as_mermaid, as_svg
 from fate_flow.cli.audit.record_fate_logs import as_fate_logs
-from fate_flow.cli.audit.record_sentences import place_of, sentence_of, time_of
+from fate_flow.cli.audit.record_times import time_of
 from fate_flow.cli.console.display import print_json, print_table
+from fate_flow.core.record.sentences import place_of, sentence_of
 from fate_flow.core.record.shown import ShownEntry
 
 LISTS = ("table", "json", "lines")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fate_flow.cli.audit.record_sentences import command_of, sentence_of
 from fate_flow.core.model.status import JOB_END, JobStatus
+from fate_flow.core.record.sentences import command_of, sentence_of
 from fate_flow.core.record.shown import ShownEntry
 from fate_flow.records.operator_log.events import Event
 from fate_flow.records.operator_log.format import record

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fate_flow.cli.audit.record_reports import ACCUSED
-from fate_flow.cli.audit.record_sentences import time_of
+from fate_flow.cli.audit.record_times import time_of
 from fate_flow.cli.console.display import one_line, print_json, tell
 from fate_flow.cli.server.audit import record_of_home
 from fate_flow.cli.server.conf_option import conf_option

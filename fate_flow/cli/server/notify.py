@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fate_flow.cli.audit.record_sentences import time_of
+from fate_flow.cli.audit.record_times import time_of
 from fate_flow.cli.console.display import one_line, print_json, print_table, tell
 from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.cli.server.home_context import home_context

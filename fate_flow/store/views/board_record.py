@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from peewee import fn
 
 from fate_flow.core.record.entry import BadEntry, read_entry
 from fate_flow.core.record.log import Evidence
+from fate_flow.core.record.shown import ShownEntry, shown_content
 from fate_flow.store.database.record_rows import PersonRow, RecordCheckpointRow, RecordEntryRow, RecordHeadRow
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.views.board import MOST_SEARCHED, PAGE, count_reviews
+
+MOST_STEPS = 200
+"""Entries of one part of the record of a job."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,17 @@ class Recorded:
     text: str                    # beside the entry; empty if it was erased
     said: Mapping[str, Any]
     person: str                  # the name of who is meant by `who`; empty if it is not known here
+
+
+@dataclass(frozen=True)
+class RecordOfJob:
+    """A part of what is recorded about a job, in the order of writing."""
+
+    entries: tuple[ShownEntry, ...]
+    first: int                   # the number of the first one among all of them, from 1
+    count: int                   # of all of them
+    next: int                    # the id behind which the next part begins; 0: that was all
+    reviews: int
 
 
 @dataclass(frozen=True)
@@ -91,6 +106,25 @@ def record_page(tx: SqlTransaction, search: RecordSearch, before: int) -> Record
     )  # fmt: skip
     following = entries[-1].id if has_more else bottom + 1 if bottom else 0
     return RecordPage(_logs(tx), tx.evidence(), entries, following, bool(bottom) and not has_more, count_reviews())
+
+
+def record_of_job(job_id: str, after: int) -> RecordOfJob:
+    """Return the next entries about a job, whose ids are larger than `after`."""
+    row = RecordEntryRow
+    is_its = row.f_job_id == job_id
+    columns = (row.f_id, row.f_log, row.f_epoch, row.f_index, row.f_text, row.f_content)
+    query = row.select(*columns).where(is_its & (row.f_id > after)).order_by(row.f_id).limit(MOST_STEPS + 1)
+    rows = list(query.tuples())
+    more, rows = len(rows) > MOST_STEPS, rows[:MOST_STEPS]
+    shown = [
+        shown_content(log, epoch or 0, -1 if index is None else index, content, text or "")
+        for _, log, epoch, index, text, content in rows
+    ]
+    names = _names({str(one.said["who"]) for one in shown if "who" in one.said})
+    entries = tuple(replace(one, person=names.get(str(one.said.get("who", "")), "")) for one in shown)
+    before = row.select().where(is_its & (row.f_id <= after)).count() if after else 0
+    count = row.select().where(is_its).count()
+    return RecordOfJob(entries, before + 1, count, rows[-1][0] if more else 0, count_reviews())
 
 
 def _logs(tx: SqlTransaction) -> tuple[Log, ...]:

@@ -9,7 +9,7 @@ from fate_flow.core.model.job import TaskKey
 from fate_flow.store.values import Document, Metric
 from fate_flow.store.views.board import Overview, count_reviews, overview
 from fate_flow.store.views.board_approvals import ApprovedBefore, approved_before
-from fate_flow.store.views.board_record import RecordPage, RecordSearch, record_page
+from fate_flow.store.views.board_record import RecordOfJob, RecordPage, RecordSearch, record_of_job, record_page
 from fate_flow.store.views.board_tables import TableDetails, TablesPage, table_details, tables_page
 from fate_flow.store.views.board_task import (
     ShareDetails,
@@ -117,6 +117,12 @@ class BoardViews(ReadOnly):
         """Return a page of the record, newest first, with its logs. `before`: an id of an entry; 0: the newest."""
         with self._reading() as tx:
             return record_page(tx, search, before)
+
+    @read_again
+    def record_of_job(self, job_id: str, after: int) -> RecordOfJob:
+        """Return a part of what is recorded about a job, in the order of writing, behind the entry with the id."""
+        with self._reading():
+            return record_of_job(job_id, after)
 
     @read_again
     def approved_before(self, job_id: str, initiator_id: str, document: Document) -> ApprovedBefore | None:

@@ -21,6 +21,8 @@ from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import Client, add_client
 from fate_flow.store.values import Document
 from tests.kit.api.client_world import GUEST, HOST, START, TOY_CONF, World, make_world
+from tests.kit.api.recorded_world import JOB as RECORDED
+from tests.kit.api.recorded_world import record_job
 from tests.kit.web.browser import Browser
 from tests.kit.web.chromium import Chromium, chromium
 from tests.kit.web.filled_task import add_filled_task, add_worker
@@ -80,6 +82,10 @@ def filled(world: World) -> dict[str, str]:
     failed = world.add_job(
         status=JobStatus.FAILED, f_message=f"toy_0 failed on host 10000: {SCRIPT}", f_caused_by="host 10000",
     )  # fmt: skip
+    object.__setattr__(world.services.context, "keeps_record", True)
+    record_job(world)
+    object.__setattr__(world.services.context, "keeps_record", False)
+    world.add_job(RECORDED, f_name="recorded")
     review = world.add_job(party=HOST, initiator=GUEST, f_approval="pending")
     return {
         "waiting": waiting, "running": running, "failed": failed, "review": review, "filled": add_filled_task(world),
@@ -130,7 +136,8 @@ def test_each_view_has_no_error_and_no_barrier_at_any_size(site: Site) -> None:
     of_task = [task, f"{task}/metrics", f"{task}/model?output=model", f"{task}/log", f"{task}/log?find=step%2099"]
     table = f"/board/data/table?namespace=output_{site.jobs['filled']}&name=made"
     lists = [f"/board/{one}" for one in ("", "jobs", "queue", "approvals", "audit", "data?origin=output")]
-    paths = [*lists, *jobs, f"{jobs[1]}/history", *of_task, table]
+    record = f"/board/jobs/{RECORDED}/record"
+    paths = [*lists, "/board/jobs?party=10000&person=ann", record, *jobs, f"{jobs[1]}/history", *of_task, table]
     sizes = ((360, 740, "dark"), (1280, 900, "light"), (3840, 2160, "dark"))
     problems = []
     for number, path in enumerate(paths):
@@ -161,6 +168,17 @@ def test_the_graph_is_drawn_from_the_start_and_leads_to_its_table(site: Site) ->
     site.window.run("document.querySelector('#graph a[href=\"#task-total\"]').focus()")
     site.window.press_keys(["\ue007"])
     assert site.window.url.endswith("#task-total")
+    assert site.window.console() == []
+
+
+def test_all_jobs_that_fit_are_counted_by_a_button(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fate_flow.store.views.board.MOST_SEARCHED", 2)
+    for number in range(3):
+        site.world.add_job(f_name=f"alike {number}")
+    site.sign_in(site.client("counter", READ), "/board/jobs?text=alike")
+    site.window.wait_for_text("This search has looked at 2 jobs")
+    site.window.click("#count")
+    site.window.wait_for_text("3 jobs fit in all", "#counted")
     assert site.window.console() == []
 
 

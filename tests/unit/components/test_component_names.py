@@ -37,7 +37,7 @@ EXCEPTIONS = {
     ("api/v1/jobs/predict_dsl.py", " is not a list of component names, such as 'reader_0, lr_0'"): AN_EXAMPLE,
     ("api/v1/party/permission.py", "command"): A_KEY,
     ("api/v2/tables/local_jobs.py", "upload"): A_KEY,
-    ("cli/audit/record_sentences.py", "command"): A_KEY,
+    ("core/record/sentences.py", "command"): A_KEY,
     ("cli/flow/component.py", "Download"): A_TEXT,
     ("cli/flow/toy.py", "SecureAddExample"): A_CLIENT,
     ("cli/flow/toy.py", "secure_add_example_0"): A_CLIENT,

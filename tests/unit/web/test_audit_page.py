@@ -14,7 +14,9 @@ from fate_flow.settings.people import add_client
 from fate_flow.store.views import board_record
 from fate_flow.store.views.board import PAGE
 from tests.kit.api.client_world import START, World, make_world
-from tests.kit.web.browser import Browser, Page
+from tests.kit.api.recorded_world import JOB as RECORDED
+from tests.kit.api.recorded_world import recorded_world
+from tests.kit.web.browser import Browser, Page, counted_queries
 
 JOB = "202601011200000000001"
 
@@ -103,9 +105,50 @@ def test_an_odd_filter_is_refused_by_its_name(browser: Browser, query: str) -> N
 
 def test_auditors_alone_see_it(tmp_path: Path) -> None:
     world = make_world(tmp_path, client_keys=ClientKeys("the-app", "the-secret"))
+    job_id = world.add_job()
+    write(world, act("job stopped", job_id=job_id))
     for roles, status in ((READ | SUBMIT | OPERATE, 403), (READ | AUDIT, 200)):
         browser = Browser(world)
         browser.sign_in(add_client(world.home, f"has-{roles.value}", roles, 1))
         assert browser.get("/board/audit").status_code == status
+        assert browser.get(f"/board/jobs/{job_id}/record").status_code == status
+        linked = f"/board/jobs/{job_id}/record" in browser.get(f"/board/jobs/{job_id}").text
+        assert linked is (status == 200)
         hrefs = [one.attributes.get("href") for one in browser.page("/board/").tags]
         assert ("/board/audit" in hrefs) is (status == 200)
+
+
+def drawn(page: Page) -> int:
+    return sum(one.name in ("circle", "path") and one.attributes.get("class") in (None, "message", "message answer")
+               for one in page.tags)  # fmt: skip
+
+
+def test_what_is_recorded_about_a_job_is_drawn_and_is_in_the_table(tmp_path: Path) -> None:
+    browser = Browser(recorded_world(tmp_path))
+    page = browser.page(f"/board/jobs/{RECORDED}/record")
+    rows = [one for one in page.tags if one.name == "th" and one.attributes.get("scope") == "row"]
+    assert drawn(page) == len(rows) == 7
+    for text in ("alice: submitted", "start", "answer 0", "party 9999", "party 10000", "no <table> & nothing else"):
+        assert text in page.readable, text
+    assert "7 entries, in the order of writing" in page.readable
+    assert not [one for one in page.tags if "style" in one.attributes]
+    assert f"flow audit show -j {RECORDED}" in page.readable
+    assert f"/board/jobs/{RECORDED}/record" in browser.page("/board/audit").text
+
+
+def test_a_long_record_comes_in_parts_that_say_of_how_many(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board_record, "MOST_STEPS", 2)
+    write(browser.world, *(act(f"act {number}", START + number, job_id=JOB) for number in range(5)))
+    path, seen = f"/board/jobs/{JOB}/record", []
+    while path:
+        with counted_queries(browser.world) as queries:
+            page = browser.page(path)
+        assert len(queries) <= 10
+        seen.append(page.readable.partition(" of 5,")[0].rpartition("Entries ")[2])
+        assert f"act {2 * (len(seen) - 1)}" in page.readable
+        path = next_of(page)
+    assert seen == ["1 to 2", "3 to 4", "5 to 5"]
+
+
+def test_a_job_without_a_record_has_no_drawing(browser: Browser) -> None:
+    assert "nothing is recorded about job" in browser.page(f"/board/jobs/{JOB}/record", 404).readable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from fate_flow.core.record.shown import ShownEntry
@@ -15,11 +14,6 @@ def place_of(one: ShownEntry) -> str:
     """Return where the entry is: its log and index, as `with/10000 #12`."""
     epoch = f" epoch {one.epoch}" if one.epoch > 1 else ""
     return f"{one.log}{epoch} #{one.index}" if one.epoch else f"{one.log} (not yet sealed)"
-
-
-def time_of(at: int) -> str:
-    """Return the time of an entry in UTC: records of several parties are read side by side."""
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00")
 
 
 def sentence_of(one: ShownEntry) -> str:
